@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file The one exception type of libcr; tools turn it into a message and an exit code. */
+#include <stdexcept>
+#include <string>
+
+namespace reprise {
+
+/** What the caller can do about it; also the exit codes of the commands. */
+enum class Failure {
+  usage = 2,       ///< the call's own arguments are wrong
+  refused = 3,     ///< cannot be checkpointed or restored; nothing has changed
+  temporary = 4,   ///< try again: busy, did not stop in time, disk full
+  permanent = 5,   ///< broken: damaged image, I/O error, target lost
+};
+
+class Error : public std::runtime_error {
+ public:
+  /** @param code errno value, 0 if none; @param text names the thing and the way out */
+  Error(Failure kind, int code, const std::string& text) : std::runtime_error(text), kind_(kind), code_(code) {}
+  Failure kind() const { return kind_; }
+  int code() const { return code_; }
+
+ private:
+  Failure kind_;
+  int code_;
+};
+
+}  // namespace reprise

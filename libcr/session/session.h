@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/**
+ * @file
+ * One session of /dev/cr: a thin, checked wrapper around the module's ioctls.
+ * Units and errors are those of kmod/uapi/cr.h.
+ */
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "cr.h"  // kmod/uapi
+
+namespace reprise {
+
+/** Text for a refusal of the module: names the thing and the way out. */
+std::string describe(const cr_why& why, int err);
+
+class Session {
+ public:
+  /** Open /dev/cr and bind it to process @p pid. Throws Error (refused, permission, gone, no module). */
+  static Session attach(pid_t pid);
+  /** As attach, with a descriptor of the target's /proc/PID/mem opened O_RDWR by somebody who may. */
+  static Session attach_mem(UniqueFd mem, pid_t pid_hint);
+
+  pid_t pid() const { return pid_; }
+  int fd() const { return dev_.get(); }
+  int mem() const { return mem_.get(); }
+  bool frozen() const { return frozen_; }
+
+  cr_freeze freeze(unsigned timeout_ms = 0, unsigned thaw_after_ms = 0);
+  /** @return how long the threads stood still, in ns */
+  std::uint64_t thaw(bool kill = false);
+  void commit();
+
+  std::vector<cr_thread> threads();
+  cr_process process();
+  std::vector<cr_vma> vmas();
+  std::vector<cr_fd> fds();
+  /** 128 bytes each; @p tid 0: shared by the process */
+  std::vector<std::string> pending(pid_t tid);
+
+  user_regs_struct regs(pid_t tid);
+  std::string regset(pid_t tid, unsigned note_type);
+  void set_regset(pid_t tid, unsigned note_type, std::span<const char> bytes);
+  void set_sigmask(pid_t tid, std::uint64_t mask);
+  /** @return false when the snapshot has no restart block for this thread */
+  bool set_restart(pid_t tid);
+
+  /** Same open file description as the target's descriptor / mapping / executable. */
+  UniqueFd get_fd(int target_fd);
+  UniqueFd get_vma_file(std::uint64_t addr);
+  UniqueFd get_exe();
+  /** Install in the target. @p fd -1: a fresh /dev/cr. @return the target's number */
+  int put_fd(int fd, bool cloexec);
+
+  cr_snapshot snapshot(unsigned flags, std::span<const std::uint8_t, CR_ID_SIZE> id);
+  std::vector<cr_range> snapshot_runs();
+  /** Read snapshot pages at @p addr; whole pages. Usable after thaw, from several threads. */
+  void read_snapshot(std::uint64_t addr, void* buf, std::size_t len) const;
+  void drop_snapshot();
+  /** @return false when not tracked under this id: everything may have changed */
+  bool dirty(std::span<const std::uint8_t, CR_ID_SIZE> id, std::vector<cr_range>& out);
+  /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
+  void restore(cr_restore& request);
+
+  /** Read / write the target's memory through /proc/PID/mem (ignores protections). */
+  void read_mem(std::uint64_t addr, void* buf, std::size_t len) const;
+  void write_mem(std::uint64_t addr, const void* buf, std::size_t len) const;
+
+ private:
+  friend class Remote;
+  Session(UniqueFd dev, UniqueFd mem, pid_t pid);
+  int call(unsigned long request, void* arg) const;  // 0 or -errno, EINTR-safe
+  UniqueFd dev_, mem_;
+  pid_t pid_ = 0;
+  bool frozen_ = false;
+};
+
+}  // namespace reprise
