@@ -159,7 +159,10 @@ struct cr_thread {
 	__u64 restart_left_ns;	/* time left of a call parked with -ERESTART_RESTARTBLOCK;
 				 * ~0: it had no timeout or none is parked
 				 */
-	__u64 reserved[3];
+	__u64 timer_slack_ns;
+	__s32 pdeath_signal;
+	__s32 restart_nr;	/* the real call of one parked with -516; 0: none */
+	__u64 reserved;
 	char  comm[16];
 };
 
@@ -395,8 +398,9 @@ struct cr_range { __u64 addr, len; };		/* bytes, page aligned */
 /* CR_IOC_SNAP_DROP: no argument; tracking goes on */
 
 /*
- * CR_IOC_DIRTY [frozen]: what may have changed since tracking under id began:
- * ranges of pages written, added or dropped since, in mappings with CR_VMA_PAGES.
+ * CR_IOC_DIRTY [frozen]: what is not known to be unchanged since tracking under
+ * id began, in mappings with CR_VMA_PAGES: pages written, added or dropped since,
+ * and what never had pages (one range, however large the hole).
  * ESTALE: not tracked under this id (any more): take everything as changed.
  */
 struct cr_dirty {

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Every difference between the kernels we build on, and nothing else. What a
+ * kernel has is found by the probes in kmod/probe/.
+ */
+#ifndef CR_COMPAT_H
+#define CR_COMPAT_H
+
+#include "features.h"
+#include <linux/mm.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/rmap.h>
+#include <linux/sched.h>
+#include <linux/sched/coredump.h>
+#include <linux/sched/signal.h>
+#include <linux/restart_block.h>
+#ifdef CR_HAVE_TASK_EXEC_STATE
+#include <linux/sched/exec_state.h>
+#endif
+#include <uapi/linux/rseq.h>
+
+#ifndef CR_HAVE_PUD_DEVMAP
+#define pud_devmap(pud) 0
+#endif
+
+/* Drop [addr, addr + len) of one mapping; mmap lock held. */
+static inline void cr_zap(struct vm_area_struct *vma, unsigned long addr, unsigned long len)
+{
+#if defined(CR_HAVE_ZAP_VMA_RANGE)
+	zap_vma_range(vma, addr, len);
+#elif defined(CR_HAVE_ZAP_PAGE_RANGE)
+	zap_page_range(vma, addr, len);
+#else
+	zap_page_range_single(vma, addr, len, NULL);
+#endif
+}
+
+static inline long cr_gup(struct mm_struct *mm, unsigned long addr, unsigned long n,
+			  unsigned int flags, struct page **pages, int *locked)
+{
+#ifdef CR_HAVE_GUP_REMOTE_VMAS
+	return get_user_pages_remote(mm, addr, n, flags, pages, NULL, locked);
+#else
+	return get_user_pages_remote(mm, addr, n, flags, pages, locked);
+#endif
+}
+
+/* Clear PageAnonExclusive so that the next write copies; fails for pinned pages. */
+static inline int cr_share_pte(struct page *page)
+{
+#ifdef CR_HAVE_SHARE_ANON_RMAP_FOLIO
+	return folio_try_share_anon_rmap_pte(page_folio(page), page);
+#else
+	return page_try_share_anon_rmap(page);
+#endif
+}
+
+static inline int cr_share_pmd(struct page *page)
+{
+#ifdef CR_HAVE_SHARE_ANON_RMAP_FOLIO
+	return folio_try_share_anon_rmap_pmd(page_folio(page), page);
+#else
+	return page_try_share_anon_rmap(page);
+#endif
+}
+
+static inline void cr_vm_flags_clear(struct vm_area_struct *vma, unsigned long flags)
+{
+#ifdef CR_HAVE_VM_FLAGS_CLEAR
+	vm_flags_clear(vma, flags);
+#else
+	vma->vm_flags &= ~flags;
+#endif
+}
+
+static inline void cr_vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
+{
+#ifdef CR_HAVE_VM_FLAGS_CLEAR
+	vm_flags_set(vma, flags);
+#else
+	vma->vm_flags |= flags;
+#endif
+}
+
+static inline unsigned long cr_robust_list(struct task_struct *t)
+{
+#ifdef CR_HAVE_TASK_FUTEX
+	return (unsigned long)t->futex.robust_list;
+#else
+	return (unsigned long)t->robust_list;
+#endif
+}
+
+static inline unsigned long cr_rseq_addr(struct task_struct *t)
+{
+#ifdef CR_HAVE_RSEQ_DATA
+	return (unsigned long)t->rseq.usrptr;
+#else
+	return (unsigned long)t->rseq;
+#endif
+}
+
+static inline u32 cr_rseq_len(struct task_struct *t)
+{
+#ifdef CR_HAVE_RSEQ_DATA
+	return t->rseq.len;
+#elif defined(CR_HAVE_RSEQ_LEN)
+	return t->rseq ? t->rseq_len : 0;
+#else
+	return t->rseq ? sizeof(struct rseq) : 0;
+#endif
+}
+
+static inline u32 cr_rseq_sig(struct task_struct *t)
+{
+#ifdef CR_HAVE_RSEQ_DATA
+	return t->rseq.sig;
+#else
+	return t->rseq_sig;
+#endif
+}
+
+static inline bool cr_thp_disabled(struct mm_struct *mm)
+{
+#if defined(MMF_DISABLE_THP_COMPLETELY)
+	return mm_flags_test(MMF_DISABLE_THP_COMPLETELY, mm);
+#elif defined(CR_HAVE_MM_FLAGS_TEST)
+	return mm_flags_test(MMF_DISABLE_THP, mm);
+#else
+	return test_bit(MMF_DISABLE_THP, &mm->flags);
+#endif
+}
+
+static inline u32 cr_dumpable(struct task_struct *t, struct mm_struct *mm)
+{
+#if defined(CR_HAVE_TASK_EXEC_STATE)
+	u32 value;
+
+	rcu_read_lock();
+	value = rcu_dereference(t->exec_state)->dumpable;
+	rcu_read_unlock();
+	return value;
+#elif defined(CR_HAVE_MM_FLAGS_TEST)
+	return __mm_flags_get_word(mm) & MMF_DUMPABLE_MASK;
+#else
+	return mm->flags & MMF_DUMPABLE_MASK;
+#endif
+}
+
+static inline int cr_receive_fd(struct file *file, unsigned int flags)
+{
+#ifdef CR_HAVE_RECEIVE_FD_UFD
+	return receive_fd(file, NULL, flags);
+#else
+	return receive_fd(file, flags);
+#endif
+}
+
+/* absolute end of a poll that was parked in its restart block */
+static inline ktime_t cr_poll_end(struct restart_block *rb)
+{
+#ifdef CR_HAVE_RESTART_POLL_END_TIME
+	return timespec64_to_ktime(rb->poll.end_time);
+#else
+	return ktime_set(rb->poll.tv_sec, rb->poll.tv_nsec);
+#endif
+}
+
+static inline void cr_poll_set_end(struct restart_block *rb, ktime_t end)
+{
+#ifdef CR_HAVE_RESTART_POLL_END_TIME
+	rb->poll.end_time = ktime_to_timespec64(end);
+#else
+	struct timespec64 ts = ktime_to_timespec64(end);
+
+	rb->poll.tv_sec = ts.tv_sec;
+	rb->poll.tv_nsec = ts.tv_nsec;
+#endif
+}
+
+#endif /* CR_COMPAT_H */
