@@ -427,9 +427,15 @@ static bool cr_job_ok(struct cr_job *j)
 		after = addr + len;
 		while (k < j->nscope && j->scope[k].addr + j->scope[k].len <= addr)
 			k++;
-		if (k == j->nscope || addr < j->scope[k].addr ||
-		    after > j->scope[k].addr + j->scope[k].len)
+		if (k == j->nscope || addr < j->scope[k].addr)
 			return false;
+		/* it may reach over mappings that lie side by side */
+		while (after > j->scope[k].addr + j->scope[k].len) {
+			if (k + 1 == j->nscope ||
+			    j->scope[k + 1].addr != j->scope[k].addr + j->scope[k].len)
+				return false;
+			k++;
+		}
 	}
 	return true;
 }

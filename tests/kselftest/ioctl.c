@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The module's ioctls themselves, without libcr: freezing, telling, system calls
+ * by parked threads, snapshots, tracking, restoring, and what must be refused.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cr.h"
+
+#define PAGE 4096UL
+#define PAGES 512UL  // of the target's memory
+#define THREADS 6
+
+static int number, failed;
+static void tap(int ok, const char *what) {
+  printf("%sok %d - %s%s%s\n", ok ? "" : "not ", ++number, what, ok ? "" : " # errno ", ok ? "" : strerror(errno));
+  fflush(stdout);
+  failed += !ok;
+}
+
+/* ---- the target: its memory is checked from outside through a shared page */
+struct shared {
+  volatile int command, done, ready;
+  volatile long ticks[THREADS];
+  volatile long eintr;
+  unsigned char *heap;
+};
+static struct shared *sh;
+
+static void *ticker(void *arg) {
+  long i = (long)arg;
+  int pipes[2];
+  if (pipe(pipes)) abort();
+  struct pollfd p = {pipes[0], POLLIN, 0};
+  for (;;) {
+    if (i & 1) {
+      if (poll(&p, 1, 20) < 0) sh->eintr++;
+    }
+    sh->ticks[i]++;
+  }
+  return NULL;
+}
+
+static void target(void) {
+  unsigned char *heap = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  madvise(heap, PAGES * PAGE, MADV_NOHUGEPAGE);
+  for (unsigned long i = 0; i < PAGES; i += 2) memset(heap + i * PAGE, (int)(i & 0xff) + 1, PAGE);
+  sh->heap = heap;
+  for (long i = 1; i < THREADS; i++) {
+    pthread_t t;
+    pthread_create(&t, NULL, ticker, (void *)i);
+  }
+  sh->ready = 1;
+  for (;;) {
+    sh->ticks[0]++;
+    int c = sh->command;
+    if (!c || sh->done == c) {
+      usleep(1000);
+      continue;
+    }
+    if (c % 2)  // spoil
+      for (unsigned long i = 0; i < PAGES; i += 7) memset(heap + i * PAGE, 0xee, PAGE);
+    else
+      munmap(heap + 8 * PAGE, PAGE), mmap(heap + 8 * PAGE, PAGE, 3, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sh->done = c;
+  }
+}
+
+static int command(int c) {
+  sh->command = c;
+  for (int i = 0; i < 5000; i++) {
+    if (sh->done == c) return 1;
+    usleep(1000);
+  }
+  return 0;
+}
+
+/* ---- the session */
+static pid_t pid;
+static int dev, mem;
+static int io(unsigned long request, void *arg) { return ioctl(dev, request, arg); }
+
+static int frozen_still(void) {
+  long before[THREADS], moved = 0;
+  for (int i = 0; i < THREADS; i++) before[i] = sh->ticks[i];
+  usleep(100000);
+  for (int i = 0; i < THREADS; i++) moved += sh->ticks[i] != before[i];
+  return !moved;
+}
+
+static int runs_on(void) {
+  long before[THREADS], moved = 0;
+  for (int i = 0; i < THREADS; i++) before[i] = sh->ticks[i];
+  for (int n = 0; n < 100 && moved < THREADS; n++) {
+    usleep(20000);
+    moved = 0;
+    for (int i = 0; i < THREADS; i++) moved += sh->ticks[i] != before[i];
+  }
+  return moved == THREADS;
+}
+
+static int attach(pid_t p) {
+  char name[64];
+  snprintf(name, sizeof name, "/proc/%d/mem", p);
+  if (mem > 0) close(mem);
+  mem = open(name, O_RDWR | O_CLOEXEC);
+  dev = open(CR_DEVICE, O_RDWR | O_CLOEXEC);
+  struct cr_attach a = {.mem_fd = mem};
+  int r = io(CR_IOC_ATTACH, &a);
+  if (r) return -(int)a.why.reason;
+  return a.pid;
+}
+
+static int freeze(void) {
+  struct cr_freeze f = {.timeout_ms = 5000};
+  if (io(CR_IOC_FREEZE, &f)) return -(int)f.why.reason - 1000;
+  return (int)f.nthreads;
+}
+
+static int thaw(void) {
+  struct cr_thaw t = {0};
+  return io(CR_IOC_THAW, &t);
+}
+
+static struct cr_call *arena;
+static struct cr_arena where;
+static int map_arena(unsigned long at) {
+  memset(&where, 0, sizeof where);
+  where.addr = at;
+  if (io(CR_IOC_ARENA, &where)) return 0;
+  if (!arena) arena = mmap(NULL, where.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0);
+  return arena != MAP_FAILED;
+}
+
+static long call(pid_t tid, unsigned nr, unsigned long a, unsigned long b, unsigned long c, unsigned long d,
+                 unsigned long e) {
+  struct cr_run r = {.tid = tid, .ncalls = 1};
+  arena[0] = (struct cr_call){.nr = nr, .arg = {a, b, c, d, e}};
+  if (io(CR_IOC_RUN, &r)) return -100000 - errno;
+  return r.gone ? -99999 : r.ret;
+}
+
+static int heap_right(void) {
+  unsigned char page[PAGE];
+  for (unsigned long i = 0; i < PAGES; i++) {
+    if (pread(mem, page, PAGE, (off_t)((unsigned long)sh->heap + i * PAGE)) != (ssize_t)PAGE) return 0;
+    unsigned char want = i % 2 ? 0 : (unsigned char)((i & 0xff) + 1);
+    for (unsigned long k = 0; k < PAGE; k += 97)
+      if (page[k] != want) return 0;
+  }
+  return 1;
+}
+
+static struct cr_range scope[4096];
+static unsigned long get_scope(void) {
+  static struct cr_vma v[4096];
+  struct cr_array a = {.buf = (unsigned long)v, .count = 4096};
+  unsigned long n = 0;
+  if (io(CR_IOC_VMAS, &a)) return 0;
+  for (unsigned long i = 0; i < a.count; i++)
+    if (v[i].flags & CR_VMA_PAGES) scope[n++] = (struct cr_range){v[i].start, v[i].end - v[i].start};
+  return n;
+}
+
+static void test_freeze(void) {
+  struct cr_thread t[64];
+  struct cr_array a = {.buf = (unsigned long)t, .count = 64};
+  tap(attach(pid) == pid, "attach by /proc/PID/mem");
+  tap(io(CR_IOC_THREADS, &a) < 0 && errno == ENOTCONN, "threads of a running process: ENOTCONN");
+  tap(freeze() == THREADS, "freeze parks every thread");
+  tap(frozen_still(), "nothing moves");
+  tap(!io(CR_IOC_THREADS, &a) && a.count == THREADS && t[0].tid == pid && t[0].flags & CR_THREAD_LEADER,
+      "threads, leader first");
+  a.count = 2;
+  tap(io(CR_IOC_THREADS, &a) < 0 && errno == ENOBUFS && a.count == THREADS, "short buffer: ENOBUFS and the number");
+  struct user_regs_struct u;
+  struct cr_regs r = {.tid = t[1].tid, .type = NT_PRSTATUS, .buf = (unsigned long)&u, .len = sizeof u};
+  tap(!io(CR_IOC_GET_REGS, &r) && r.len == sizeof u && u.rip, "general registers");
+  tap(!io(CR_IOC_SET_REGS, &r), "the same registers back");
+  tap(!thaw() && runs_on(), "thaw: every thread runs on");
+  for (int i = 0; i < 50; i++) {
+    if (freeze() != THREADS || thaw()) {
+      tap(0, "50 freezes");
+      return;
+    }
+    usleep(3000);
+  }
+  tap(runs_on() && !sh->eintr, "50 freezes in a row, no EINTR in the program");
+}
+
+static void test_run(void) {
+  tap(freeze() == THREADS && map_arena(0), "map the arena");
+  tap(call(pid, SYS_getpid, 0, 0, 0, 0, 0) == pid, "getpid by the leader");
+  struct cr_thread t[64];
+  struct cr_array a = {.buf = (unsigned long)t, .count = 64};
+  io(CR_IOC_THREADS, &a);
+  int all = 1;
+  for (int i = 0; i < THREADS; i++) all &= call(t[i].tid, SYS_gettid, 0, 0, 0, 0, 0) == t[i].tid;
+  tap(all, "gettid by every thread");
+  for (int i = 0; i < 1000; i++) arena[i] = (struct cr_call){.nr = SYS_getpid};
+  struct cr_run r = {.tid = pid, .ncalls = 1000};
+  tap(!io(CR_IOC_RUN, &r) && r.done == 1000 && arena[999].ret == pid, "a batch of 1000");
+  arena[0] = (struct cr_call){.nr = SYS_close, .flags = CR_CALL_STOP, .arg = {9999}};
+  r = (struct cr_run){.tid = pid, .ncalls = 2};
+  tap(!io(CR_IOC_RUN, &r) && r.done == 1 && r.ret == -EBADF, "a failing call stops the batch");
+  long at = call(pid, SYS_mmap, 0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, (unsigned long)-1);
+  tap(at > 0 && !call(pid, SYS_munmap, (unsigned long)at, PAGE, 0, 0, 0), "mmap and munmap");
+  unsigned long flags = 0x10f00 | 0x40000;  // CLONE_VM|FS|FILES|SIGHAND|THREAD|SYSVSEM
+  long tid = call(pid, SYS_clone, flags, (unsigned long)sh->heap + PAGE, 0, 0, 0);
+  tap(tid > 0, "clone a thread");
+  a.count = 64;
+  int born = 0;
+  for (int n = 0; n < 100 && !born; n++, usleep(10000)) {
+    a.count = 64;
+    io(CR_IOC_THREADS, &a);
+    for (unsigned i = 0; i < a.count; i++) born |= t[i].tid == tid && t[i].flags & CR_THREAD_BORN;
+  }
+  tap(born && a.count == THREADS + 1, "it is parked from the beginning");
+  tap(call((pid_t)tid, SYS_gettid, 0, 0, 0, 0, 0) == tid, "it makes calls");
+  arena[0] = (struct cr_call){.nr = SYS_poll, .arg = {0, 0, 100000}};
+  r = (struct cr_run){.tid = (pid_t)tid, .ncalls = 1, .flags = CR_RUN_BLOCK};
+  tap(!io(CR_IOC_RUN, &r) && r.ret == -516, "parked inside a blocking call: -ERESTART_RESTARTBLOCK");
+  tap(call((pid_t)tid, SYS_exit, 0, 0, 0, 0, 0) == -99999, "and leaves by exit");
+  struct cr_put_file put = {.fd = 1};
+  tap(!io(CR_IOC_PUT_FILE, &put) && !call(pid, SYS_close, (unsigned)put.target_fd, 0, 0, 0, 0), "put a descriptor in");
+  put.fd = -1;
+  tap(!io(CR_IOC_PUT_FILE, &put) && !call(pid, SYS_close, (unsigned)put.target_fd, 0, 0, 0, 0), "put a fresh /dev/cr in");
+  tap(map_arena(0), "move the arena");
+  tap(call(pid, SYS_getpid, 0, 0, 0, 0, 0) == pid, "and use it there");
+  struct cr_get_file get = {.kind = CR_FILE_FD, .which = 1};
+  int got = !io(CR_IOC_GET_FILE, &get);
+  tap(got && fcntl(get.fd, F_GETFD) == FD_CLOEXEC, "get a descriptor out");
+  if (got) close(get.fd);
+  get = (struct cr_get_file){.kind = CR_FILE_EXE};
+  got = !io(CR_IOC_GET_FILE, &get);
+  tap(got, "get the executable");
+  if (got) close(get.fd);
+  tap(!thaw() && runs_on() && !sh->eintr, "thaw: the borrowed threads run on where they were");
+}
+
+static void test_pages(void) {
+  struct cr_snapshot s = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "one"};
+  static struct cr_range ranges[65536];
+  struct cr_dirty d = {.id = "one"};
+  struct cr_restore rs = {.source_fd = -1, .flags = CR_RESTORE_TRACK, .id = "one", .scope = (unsigned long)scope};
+  tap(freeze() == THREADS, "freeze");
+  tap(!io(CR_IOC_SNAPSHOT, &s) && s.pages >= PAGES / 2, "snapshot");
+  d.ranges = (struct cr_array){(unsigned long)ranges, 65536};
+  int none = !io(CR_IOC_DIRTY, &d);
+  for (unsigned i = 0; i < d.ranges.count; i++)  // even pages have content and are clean
+    for (unsigned long p = 0; p < PAGES; p += 2) {
+      unsigned long at = (unsigned long)sh->heap + p * PAGE;
+      if (at >= ranges[i].addr && at < ranges[i].addr + ranges[i].len) none = 0;
+    }
+  tap(none, "nothing is dirty yet");
+  thaw();
+  tap(command(1), "the target writes");
+  tap(!heap_right(), "its memory is spoilt");
+  unsigned char page[PAGE];
+  tap(pread(dev, page, PAGE, (off_t)(unsigned long)sh->heap) == (ssize_t)PAGE && page[5] == 1,
+      "the snapshot reads as before");
+  tap(pread(dev, page, PAGE, (off_t)((unsigned long)sh->heap + PAGE)) < 0 && errno == ENXIO, "a hole reads ENXIO");
+  struct cr_array runs = {(unsigned long)ranges, 65536};
+  tap(!io(CR_IOC_SNAP_RUNS, &runs) && runs.count > PAGES / 2, "its runs");
+  for (int round = 1; round <= 4; round++) {
+    if (round > 1) command(round);
+    freeze();
+    rs.nscope = get_scope();
+    int ok = rs.nscope && !io(CR_IOC_RESTORE, &rs);
+    char what[100];
+    snprintf(what, sizeof what, "restore %d from the snapshot: %llu put, %llu dropped, %llu unchanged, %llu us", round,
+             rs.restored, rs.dropped, rs.unchanged, rs.ns / 1000);
+    tap(ok && heap_right(), what);
+    // the target's own progress was rolled back, too: it is not told to do the command again
+    thaw();
+  }
+  tap(runs_on(), "it runs on");
+
+  /* the same from a file */
+  FILE *f = tmpfile();
+  static struct cr_page_run file_runs[65536];
+  unsigned n = 0;
+  off_t at = 0;
+  static char buf[1 << 20];
+  for (unsigned i = 0; i < runs.count; i++) {
+    file_runs[n++] = (struct cr_page_run){ranges[i].addr, ranges[i].len, (unsigned long)at};
+    for (unsigned long k = 0; k < ranges[i].len; k += PAGE) {
+      if (pread(dev, buf, PAGE, (off_t)(ranges[i].addr + k)) != (ssize_t)PAGE ||
+          pwrite(fileno(f), buf, PAGE, at) != (ssize_t)PAGE)
+        return tap(0, "write the snapshot out");
+      at += PAGE;
+    }
+  }
+  tap(!io(CR_IOC_SNAP_DROP, NULL), "drop the snapshot");
+  rs.source_fd = fileno(f);
+  rs.runs = (unsigned long)file_runs;
+  rs.nruns = n;
+  for (int round = 5; round <= 8; round++) {
+    command(round);
+    freeze();
+    rs.nscope = get_scope();
+    rs.flags = CR_RESTORE_TRACK | (round < 7 ? CR_RESTORE_DIRTY : 0);
+    int ok = !io(CR_IOC_RESTORE, &rs);
+    char what[100];
+    snprintf(what, sizeof what, "restore %d from a file%s: %llu put, %llu dropped, %llu unchanged, %llu us", round,
+             rs.flags & CR_RESTORE_DIRTY ? ", dirty pages" : "", rs.restored, rs.dropped, rs.unchanged, rs.ns / 1000);
+    tap(ok && heap_right(), what);
+    thaw();
+  }
+  char name[64];
+  snprintf(name, sizeof name, "/proc/%d/clear_refs", pid);
+  int refs = open(name, O_WRONLY);
+  tap(write(refs, "4\n", 2) == 2, "somebody else clears the soft-dirty bits");
+  close(refs);
+  freeze();
+  rs.flags = CR_RESTORE_DIRTY | CR_RESTORE_TRACK;
+  tap(io(CR_IOC_RESTORE, &rs) < 0 && errno == ESTALE, "tracking is not believed any more: ESTALE");
+  rs.flags = CR_RESTORE_TRACK;
+  tap(!io(CR_IOC_RESTORE, &rs) && heap_right(), "restore everything");
+  thaw();
+  tap(runs_on(), "it runs on");
+  fclose(f);
+}
+
+static void test_refusals(void) {
+  struct cr_restore rs = {.source_fd = 1, .nruns = 1ull << 40};
+  freeze();
+  tap(io(CR_IOC_RESTORE, &rs) < 0 && errno == E2BIG, "too many runs: E2BIG");
+  struct cr_page_run run = {.addr = 0xffffffff81000000, .len = PAGE};
+  rs = (struct cr_restore){.source_fd = 1, .nruns = 1, .runs = (unsigned long)&run};
+  tap(io(CR_IOC_RESTORE, &rs) < 0 && errno == EINVAL, "a kernel address: EINVAL");
+  run.addr = (unsigned long)sh->heap;
+  tap(io(CR_IOC_RESTORE, &rs) < 0 && errno == EINVAL, "a run outside the scope: EINVAL");
+  struct cr_run r = {.tid = pid, .ncalls = 1u << 30};
+  tap(io(CR_IOC_RUN, &r) < 0 && errno == ENOTCONN, "a call without arena: ENOTCONN");
+  map_arena(0);
+  tap(io(CR_IOC_RUN, &r) < 0 && errno == EINVAL, "a batch larger than the arena: EINVAL");
+  r = (struct cr_run){.tid = 1, .ncalls = 1};
+  tap(io(CR_IOC_RUN, &r) < 0 && errno == ESRCH && r.why.reason == CR_WHY_THREAD, "a thread of another process: ESRCH");
+  thaw();
+  int old = dev;
+  tap(attach(getpid()) == -CR_WHY_SELF && errno == EDEADLK, "oneself: EDEADLK");
+  close(dev);
+  tap(attach(1) == -CR_WHY_INIT, "pid 1");
+  close(dev);
+  char name[64];
+  snprintf(name, sizeof name, "/proc/%d/environ", pid);
+  int fd = open(name, O_RDONLY);
+  dev = open(CR_DEVICE, O_RDWR | O_CLOEXEC);
+  struct cr_attach a = {.mem_fd = fd};
+  tap(io(CR_IOC_ATTACH, &a) < 0 && errno == EPERM, "another file of /proc: EPERM");
+  a = (struct cr_attach){.mem_fd = dev};
+  tap(io(CR_IOC_ATTACH, &a) < 0 && errno == EPERM, "no file of /proc at all: EPERM");
+  close(fd);
+  close(dev);
+  tap(attach(pid) == pid, "a second session");
+  int second = dev;
+  dev = old;
+  freeze();
+  dev = second;
+  tap(freeze() == -(int)CR_WHY_BUSY - 1000 && errno == EBUSY, "cannot freeze what the first has frozen: EBUSY");
+  close(second);
+  dev = old;
+  tap(frozen_still(), "and closing it changes nothing");
+  close(dev);
+  tap(runs_on(), "closing the first thaws");
+  attach(pid);
+  struct cr_freeze f = {.thaw_after_ms = 300};
+  io(CR_IOC_FREEZE, &f);
+  usleep(900000);
+  tap(runs_on(), "a silent session's target thaws by itself");
+  freeze();
+  io(CR_IOC_COMMIT, NULL);
+  close(dev);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  tap(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "a session that leaves a half-restored target kills it");
+}
+
+int main(void) {
+  sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pid = fork();
+  if (!pid) target();
+  while (!sh->ready) usleep(1000);
+  test_freeze();
+  test_run();
+  test_pages();
+  test_refusals();
+  printf("1..%d\n", number);
+  return !!failed;
+}
