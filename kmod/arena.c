@@ -18,43 +18,8 @@
 #include <linux/uaccess.h>
 #include <asm/processor-flags.h>
 
-/*
- * r15: next struct cr_call, r14: calls left, r13: the gate. A child of clone
- * comes back with 0 and goes to the gate at once.
- */
+/* kmod/stub.S */
 extern const char cr_stub[], cr_stub_end[];
-asm(".pushsection .rodata, \"a\"\n"
-    ".balign 16\n"
-    ".globl cr_stub\n"
-    "cr_stub:\n"
-    "1:	test	%r14, %r14\n"
-    "	jz	3f\n"
-    "	movl	(%r15), %eax\n"
-    "	movq	8(%r15), %rdi\n"
-    "	movq	16(%r15), %rsi\n"
-    "	movq	24(%r15), %rdx\n"
-    "	movq	32(%r15), %r10\n"
-    "	movq	40(%r15), %r8\n"
-    "	movq	48(%r15), %r9\n"
-    "	syscall\n"
-    "	test	%rax, %rax\n"
-    "	jnz	2f\n"
-    "	cmpl	$56, (%r15)\n"		/* clone */
-    "	je	3f\n"
-    "	cmpl	$435, (%r15)\n"		/* clone3 */
-    "	je	3f\n"
-    "2:	movq	%rax, 56(%r15)\n"
-    "	addq	$64, %r15\n"
-    "	decq	%r14\n"
-    "	test	%rax, %rax\n"
-    "	jns	1b\n"
-    "	testl	$1, -60(%r15)\n"	/* CR_CALL_STOP */
-    "	jz	1b\n"
-    "3:	movb	(%r13), %al\n"
-    "	jmp	3b\n"
-    ".globl cr_stub_end\n"
-    "cr_stub_end:\n"
-    ".popsection\n");
 
 static struct page *cr_stub_page;
 
@@ -129,10 +94,10 @@ static vm_fault_t cr_arena_fault(struct vm_fault *vmf)
 	unsigned long pgoff = vmf->pgoff;
 	struct page *page;
 
+	if (pgoff == CR_ARENA_PGOFF + 1)
+		return cr_gate(s, vmf);
 	if (pgoff == CR_ARENA_PGOFF) {
 		page = cr_stub_page;
-	} else if (pgoff == CR_ARENA_PGOFF + 1) {
-		return cr_gate(s, vmf);
 	} else {
 		if (pgoff >= CR_ARENA_PGOFF)
 			pgoff -= CR_ARENA_PGOFF + 2;
@@ -258,11 +223,11 @@ static void cr_take_raw(struct cr_member *m)
 	raw->rseq_cs = 0;
 	if (cr_rseq_addr(current) && get_user(raw->rseq_cs, rseq_cs))
 		raw->rseq_cs = 0;
-	spin_lock_irq(&current->sighand->siglock);
+	spin_lock_irq(&cr_own_sighand()->siglock);
 	raw->blocked = current->blocked;
 	raw->saved_sigmask = current->saved_sigmask;
 	raw->restore_sigmask = test_restore_sigmask();
-	spin_unlock_irq(&current->sighand->siglock);
+	spin_unlock_irq(&cr_own_sighand()->siglock);
 	m->have_raw = true;
 }
 
@@ -274,12 +239,12 @@ static int cr_op_enter(struct cr_session *s, struct cr_member *m, void *arg)
 
 	if (!m->have_raw)
 		cr_take_raw(m);
-	spin_lock_irq(&current->sighand->siglock);
+	spin_lock_irq(&cr_own_sighand()->siglock);
 	clear_restore_sigmask();
 	sigfillset(&current->blocked);
 	sigdelsetmask(&current->blocked, sigmask(SIGKILL) | sigmask(SIGSTOP));
 	recalc_sigpending();
-	spin_unlock_irq(&current->sighand->siglock);
+	spin_unlock_irq(&cr_own_sighand()->siglock);
 
 	regs->ip = s->arena;
 	regs->sp = s->arena + (CR_ARENA_PAGES << PAGE_SHIFT);
@@ -299,6 +264,7 @@ static bool cr_is_blocked(struct cr_member *m)
 {
 	struct task_struct *t = m->task;
 
+	/* acquire: with the registers that it left behind */
 	return READ_ONCE(t->__state) & TASK_INTERRUPTIBLE && !READ_ONCE(t->on_rq) &&
 	       !smp_load_acquire(&t->on_cpu) && task_pt_regs(t)->r14 == 1;
 }

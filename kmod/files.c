@@ -16,7 +16,8 @@ static siphash_key_t cr_serial_key __read_mostly;
 
 static u64 cr_serial(struct file *file)
 {
-	u64 id[3] = { (unsigned long)file, (unsigned long)file_inode(file), file_inode(file)->i_ino };
+	struct inode *inode = file_inode(file);
+	u64 id[3] = { (unsigned long)file, (unsigned long)inode, inode->i_ino };
 
 	return siphash(id, sizeof(id), &cr_serial_key) | 1;
 }

@@ -136,7 +136,7 @@ static void cr_put_raw(struct cr_member *m)
 
 	*task_pt_regs(current) = raw->regs;
 	current->restart_block = raw->restart;
-	spin_lock_irq(&current->sighand->siglock);
+	spin_lock_irq(&cr_own_sighand()->siglock);
 	current->blocked = raw->blocked;
 	current->saved_sigmask = raw->saved_sigmask;
 	if (raw->restore_sigmask)
@@ -144,7 +144,7 @@ static void cr_put_raw(struct cr_member *m)
 	else
 		clear_restore_sigmask();
 	recalc_sigpending();
-	spin_unlock_irq(&current->sighand->siglock);
+	spin_unlock_irq(&cr_own_sighand()->siglock);
 	m->have_raw = false;
 }
 
@@ -159,6 +159,7 @@ static void cr_put_rseq_cs(struct cr_member *m)
 
 static bool cr_serve(struct cr_session *s, struct cr_member *m)
 {
+	/* acquire: with the argument that came before it, see cr_op_start() */
 	cr_op op = smp_load_acquire(&m->op);
 	bool to_user;
 
@@ -171,6 +172,7 @@ static bool cr_serve(struct cr_session *s, struct cr_member *m)
 		m->state = CR_RUNNING;
 		spin_unlock(&s->plock);
 	}
+	/* release: after everything that op has done, see cr_op_done() */
 	smp_store_release(&m->done, true);
 	wake_up_all(&s->coord);
 	return to_user;
@@ -262,6 +264,7 @@ void cr_wait_off_cpu(struct cr_session *s, struct cr_member *m)
 	struct task_struct *t = m->task;
 	unsigned int spins = 0;
 
+	/* acquire: with the registers that it left behind */
 	while (READ_ONCE(m->state) == CR_PARKED &&
 	       (smp_load_acquire(&t->on_cpu) || READ_ONCE(t->on_rq))) {
 		if (++spins > 1000)
@@ -308,6 +311,7 @@ int cr_wait_parked(struct cr_session *s, struct cr_member *m, unsigned long time
 
 static bool cr_op_done(struct cr_member *m)
 {
+	/* acquire: with everything that op has done, see cr_serve() */
 	return smp_load_acquire(&m->done) || READ_ONCE(m->state) == CR_GONE;
 }
 
@@ -315,6 +319,7 @@ static void cr_op_start(struct cr_member *m, cr_op op, void *arg)
 {
 	m->done = false;
 	m->arg = arg;
+	/* release: after its argument, see cr_serve() */
 	smp_store_release(&m->op, op);
 	wake_up(&m->wake);
 }
@@ -329,6 +334,7 @@ static int cr_op_wait(struct cr_session *s, struct cr_member *m)
 		WRITE_ONCE(s->abort, true);
 		wait_event(s->coord, cr_op_done(m));
 	}
+	/* acquire: m->ret came before it */
 	return smp_load_acquire(&m->done) ? m->ret : -ESRCH;
 }
 

@@ -127,6 +127,12 @@ static inline void cr_why(struct cr_why *why, u32 reason, u64 arg)
 	why->arg = arg;
 }
 
+/* In a thread's own context its signal handling cannot go away. */
+static inline struct sighand_struct *cr_own_sighand(void)
+{
+	return rcu_dereference_protected(current->sighand, true);
+}
+
 /* main.c */
 void cr_session_touch(struct cr_session *s);
 
@@ -195,6 +201,7 @@ struct cr_walk {
 	/* called before a table's lock is taken, may sleep; may be NULL */
 	int (*prepare)(struct cr_walk *w, unsigned long addr, unsigned long end);
 };
+
 int cr_walk_range(struct cr_walk *w, unsigned long start, unsigned long end);
 bool cr_page_is_clean(pte_t pte);
 int cr_flush_mm(void);

@@ -34,6 +34,21 @@ static pmd_t *cr_pmd(struct mm_struct *mm, unsigned long addr, unsigned long *ne
 	return pmd_none(*pmd) ? NULL : pmd;
 }
 
+/* The table's lock is the pmd's own on kernels without split locks. */
+static int cr_walk_table(struct cr_walk *w, pmd_t *pmd, spinlock_t *held, unsigned long addr,
+			 unsigned long end)
+{
+	spinlock_t *ptl = pte_lockptr(w->mm, pmd);
+	int r;
+
+	if (ptl == held)
+		return w->ptes(w, pte_offset_kernel(pmd, addr), addr, end);
+	spin_lock_nested(ptl, SINGLE_DEPTH_NESTING);
+	r = w->ptes(w, pte_offset_kernel(pmd, addr), addr, end);
+	spin_unlock(ptl);
+	return r;
+}
+
 static int cr_walk_pmd(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsigned long end)
 {
 	spinlock_t *ptl;
@@ -41,22 +56,13 @@ static int cr_walk_pmd(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsign
 
 	/* a table may be retracted under us: look again under its lock */
 	rcu_read_lock();
-	ptl = pmd_lock(w->mm, pmd);
-	if (pmd_trans_huge(*pmd)) {
+	ptl = pmd_lockptr(w->mm, pmd);
+	spin_lock(ptl);
+	if (pmd_trans_huge(*pmd))
 		r = w->huge(w, pmd, addr, end);
-		spin_unlock(ptl);
-	} else if (pmd_none(*pmd) || !pmd_present(*pmd) || pmd_bad(*pmd)) {
-		spin_unlock(ptl);	/* a huge page under migration: see prepare */
-	} else {
-		spinlock_t *ptel = pte_lockptr(w->mm, pmd);
-
-		if (ptel != ptl)
-			spin_lock_nested(ptel, SINGLE_DEPTH_NESTING);
-		r = w->ptes(w, pte_offset_kernel(pmd, addr), addr, end);
-		if (ptel != ptl)
-			spin_unlock(ptel);
-		spin_unlock(ptl);
-	}
+	else if (pmd_present(*pmd) && !pmd_bad(*pmd))	/* not: a huge page under migration */
+		r = cr_walk_table(w, pmd, ptl, addr, end);
+	spin_unlock(ptl);
 	rcu_read_unlock();
 	return r;
 }

@@ -82,7 +82,7 @@ static void cr_fill_itimers(struct task_struct *leader, struct cr_process *a)
 /* In the target's context, where its signal handling cannot go away. */
 static int cr_op_process(struct cr_session *s, struct cr_member *m, void *arg)
 {
-	struct sighand_struct *hand = current->sighand;
+	struct sighand_struct *hand = cr_own_sighand();
 	struct cr_process *a = arg;
 	int i;
 
@@ -124,14 +124,14 @@ static int cr_op_sigpending(struct cr_session *s, struct cr_member *m, void *arg
 	struct sigpending *pending;
 	struct sigqueue *q;
 
-	spin_lock_irq(&current->sighand->siglock);
+	spin_lock_irq(&cr_own_sighand()->siglock);
 	pending = p->shared ? &current->signal->shared_pending : &current->pending;
 	list_for_each_entry(q, &pending->list, list) {
 		if (p->n < p->room)
 			memcpy(p->list + p->n * CR_SIGINFO_SIZE, &q->info, sizeof(q->info));
 		p->n++;
 	}
-	spin_unlock_irq(&current->sighand->siglock);
+	spin_unlock_irq(&cr_own_sighand()->siglock);
 	return 0;
 }
 

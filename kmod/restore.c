@@ -141,6 +141,7 @@ static int cr_sort_huge(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsig
 {
 	bool young = w->vma->vm_flags & VM_SOFTDIRTY;
 	struct page *head = pmd_page(*pmd);
+	struct folio *folio = page_folio(head);
 	struct cr_sort *so = w->arg;
 	struct cr_job *j = so->job;
 	unsigned int k;
@@ -149,7 +150,7 @@ static int cr_sort_huge(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsig
 	if (!PageAnon(head))	/* the huge zero page reads as untouched */
 		return 0;
 	clean = j->dirty_only && !young && !pmd_soft_dirty(*pmd) &&
-		!folio_maybe_dma_pinned(page_folio(head)) && folio_test_swapbacked(page_folio(head));
+		!folio_maybe_dma_pinned(folio) && folio_test_swapbacked(folio);
 	for (; addr < end; addr += PAGE_SIZE) {
 		k = (addr - so->base) >> PAGE_SHIFT;
 		if (!test_bit(k, so->want)) {
@@ -286,7 +287,9 @@ static unsigned long cr_source_next(struct cr_job *j, unsigned long addr, unsign
 	if (!j->source)
 		return cr_snap_next(j->snap, addr, end);
 	run = cr_run_at(j, addr);
-	return run < j->nruns && j->runs[run].addr < end ? max_t(u64, j->runs[run].addr, addr) : end;
+	if (run == j->nruns || j->runs[run].addr >= end)
+		return end;
+	return max_t(u64, j->runs[run].addr, addr);
 }
 
 /* Where the target has page tables first: a walk that stops at once. */

@@ -293,9 +293,9 @@ static int cr_op_snap(struct cr_session *s, struct cr_member *m, void *arg)
 		.mm = mm, .arg = sa, .ptes = cr_snap_ptes, .huge = cr_snap_huge,
 		.prepare = sa->snap ? cr_snap_prepare : NULL,
 	};
+	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;
 	int r = 0, e;
-	VMA_ITERATOR(vmi, mm, 0);
 
 	if (sa->track) {
 		r = cr_track_begin(mm, sa->id);
@@ -428,7 +428,7 @@ ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
 {
 	struct cr_session *s = file->private_data;
 	unsigned long addr = *pos;
-	struct page **chunk;
+	struct page **chunk, *page;
 	size_t done = 0;
 	ssize_t r = 0;
 
@@ -442,7 +442,8 @@ ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
 			r = -ENXIO;
 			break;
 		}
-		if (copy_to_user(buf + done, page_address(chunk[cr_slot(addr + done)]), PAGE_SIZE)) {
+		page = chunk[cr_slot(addr + done)];
+		if (copy_to_user(buf + done, page_address(page), PAGE_SIZE)) {
 			r = -EFAULT;
 			break;
 		}

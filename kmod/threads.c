@@ -248,11 +248,11 @@ static int cr_op_sigmask(struct cr_session *s, struct cr_member *m, void *arg)
 	sigset_t set = { .sig = { *(u64 *)arg } };
 
 	sigdelsetmask(&set, sigmask(SIGKILL) | sigmask(SIGSTOP));
-	spin_lock_irq(&current->sighand->siglock);
+	spin_lock_irq(&cr_own_sighand()->siglock);
 	clear_restore_sigmask();
 	current->blocked = set;
 	recalc_sigpending();
-	spin_unlock_irq(&current->sighand->siglock);
+	spin_unlock_irq(&cr_own_sighand()->siglock);
 	return 0;
 }
 

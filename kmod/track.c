@@ -174,7 +174,8 @@ static void cr_dirty_flush(struct cr_dirty_scan *d)
 		d->out[d->n].len = d->end - d->start;
 	}
 	d->n++;
-	d->start = d->end = 0;
+	d->start = 0;
+	d->end = 0;
 }
 
 static void cr_dirty_add(struct cr_dirty_scan *d, unsigned long addr, unsigned long end)
@@ -222,10 +223,12 @@ long cr_ioc_dirty(struct cr_session *s, struct cr_dirty *a)
 {
 	struct cr_dirty_scan d = { .room = min_t(u64, a->ranges.count, CR_MAX_RUNS) };
 	struct cr_dirty_walk dw = { .d = &d };
-	struct cr_walk w = { .mm = s->mm, .arg = &dw, .ptes = cr_dirty_ptes, .huge = cr_dirty_huge };
+	struct cr_walk w = {
+		.mm = s->mm, .arg = &dw, .ptes = cr_dirty_ptes, .huge = cr_dirty_huge,
+	};
+	VMA_ITERATOR(vmi, s->mm, 0);
 	struct vm_area_struct *vma;
 	long r = 0;
-	VMA_ITERATOR(vmi, s->mm, 0);
 
 	if (!cr_track_is(s->mm, a->id))
 		return -ESTALE;
