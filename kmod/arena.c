@@ -59,7 +59,7 @@ static int cr_arena_alloc(struct cr_session *s)
 	if (!s->arena_pages)
 		return -ENOMEM;
 	for (i = 0; i < CR_ARENA_DATA; i++) {
-		s->arena_pages[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
+		s->arena_pages[i] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!s->arena_pages[i]) {
 			cr_arena_free(s);
 			return -ENOMEM;

@@ -148,7 +148,6 @@ struct cr_member *cr_member_new(struct cr_session *s, struct task_struct *t, gfp
 void cr_member_put(struct cr_member *m);
 struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why);
 struct cr_member *cr_any(struct cr_session *s);
-void cr_queue_self(struct cr_member *m);
 int cr_queue(struct cr_member *m);
 int cr_run_on(struct cr_session *s, struct cr_member *m, cr_op op, void *arg);
 int cr_run_workers(struct cr_session *s, unsigned int max, cr_op op, void *arg,

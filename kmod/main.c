@@ -133,13 +133,10 @@ static long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a)
 	return r;
 }
 
-static long cr_dispatch_frozen(struct cr_session *s, unsigned int cmd, void *a)
+/* The target's memory is there: it may have been killed while it was parked. */
+static long cr_dispatch_alive(struct cr_session *s, unsigned int cmd, void *a)
 {
-	if (!s->frozen)
-		return -ENOTCONN;
 	switch (cmd) {
-	case CR_IOC_THAW:
-		return cr_ioc_thaw(s, a);
 	case CR_IOC_COMMIT:
 		s->committed = true;
 		return 0;
@@ -177,6 +174,21 @@ static long cr_dispatch_frozen(struct cr_session *s, unsigned int cmd, void *a)
 		return cr_ioc_restore(s, a);
 	}
 	return -ENOTTY;
+}
+
+static long cr_dispatch_frozen(struct cr_session *s, unsigned int cmd, void *a)
+{
+	long r;
+
+	if (!s->frozen)
+		return -ENOTCONN;
+	if (cmd == CR_IOC_THAW)
+		return cr_ioc_thaw(s, a);
+	if (!mmget_not_zero(s->mm))
+		return -ESRCH;
+	r = cr_dispatch_alive(s, cmd, a);
+	mmput(s->mm);
+	return r;
 }
 
 static long cr_dispatch(struct cr_session *s, unsigned int cmd, void *a)

@@ -449,7 +449,7 @@ static void *cr_get_table(u64 user, u64 n, size_t size)
 
 	if (n > CR_MAX_RUNS)
 		return ERR_PTR(-E2BIG);
-	table = kvmalloc_array(n + 1, size, GFP_KERNEL);
+	table = kvmalloc_array(n + 1, size, GFP_KERNEL_ACCOUNT);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
 	if (copy_from_user(table, u64_to_user_ptr(user), n * size)) {

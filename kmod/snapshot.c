@@ -187,10 +187,10 @@ static int cr_snap_prepare(struct cr_walk *w, unsigned long addr, unsigned long 
 	long r;
 
 	if (!cr_snap_chunk(sa->snap, addr)) {
-		chunk = (void *)get_zeroed_page(GFP_KERNEL);
+		chunk = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 		if (!chunk)
 			return -ENOMEM;
-		r = xa_err(xa_store(&sa->snap->chunks, addr >> PMD_SHIFT, chunk, GFP_KERNEL));
+		r = xa_err(xa_store(&sa->snap->chunks, addr >> PMD_SHIFT, chunk, GFP_KERNEL_ACCOUNT));
 		if (r) {
 			free_page((unsigned long)chunk);
 			return r;
@@ -232,7 +232,7 @@ static int cr_snap_copy_pinned(struct mm_struct *mm, struct cr_snap_arg *sa)
 			if (chunk[k] != CR_PINNED)
 				continue;
 			addr = (i << PMD_SHIFT) + ((unsigned long)k << PAGE_SHIFT);
-			copy = alloc_page(GFP_HIGHUSER);
+			copy = alloc_page(GFP_HIGHUSER | __GFP_ACCOUNT);
 			if (!copy)
 				return -ENOMEM;
 			r = cr_gup(mm, addr, 1, FOLL_FORCE, &page, NULL);

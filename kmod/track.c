@@ -232,7 +232,7 @@ long cr_ioc_dirty(struct cr_session *s, struct cr_dirty *a)
 
 	if (!cr_track_is(s->mm, a->id))
 		return -ESTALE;
-	d.out = kvcalloc(d.room + 1, sizeof(*d.out), GFP_KERNEL);
+	d.out = kvcalloc(d.room + 1, sizeof(*d.out), GFP_KERNEL_ACCOUNT);
 	if (!d.out)
 		return -ENOMEM;
 	if (mmap_read_lock_killable(s->mm)) {

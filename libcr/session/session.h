@@ -33,6 +33,8 @@ class Session {
   int fd() const { return dev_.get(); }
   int mem() const { return mem_.get(); }
   bool frozen() const { return frozen_; }
+  /** Bytes of the arena in the target, see Remote. */
+  std::uint64_t arena_size() const { return arena_size_; }
 
   cr_freeze freeze(unsigned timeout_ms = 0, unsigned thaw_after_ms = 0);
   /** @return how long the threads stood still, in ns */
@@ -70,16 +72,26 @@ class Session {
   /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
   void restore(cr_restore& request);
 
+  /**
+   * Tell the target's agent of a request and wait until its callbacks have run; the target must not be frozen.
+   * @return false when the process has no agent. Throws when the callbacks refuse or take too long.
+   */
+  bool notify(unsigned phase, unsigned flags, unsigned timeout_ms);
+  /** Tell the agent what became of it. No agent: nothing happens. */
+  void outcome(unsigned phase, unsigned flags = 0);
+
   /** Read / write the target's memory through /proc/PID/mem (ignores protections). */
   void read_mem(std::uint64_t addr, void* buf, std::size_t len) const;
   void write_mem(std::uint64_t addr, const void* buf, std::size_t len) const;
 
  private:
   friend class Remote;
-  Session(UniqueFd dev, UniqueFd mem, pid_t pid);
+  Session(UniqueFd dev, UniqueFd mem, pid_t pid, const cr_info& info);
+  [[noreturn]] void fail(const char* what, int err, const cr_why* why = nullptr) const;
   int call(unsigned long request, void* arg) const;  // 0 or -errno, EINTR-safe
   UniqueFd dev_, mem_;
   pid_t pid_ = 0;
+  std::uint64_t arena_size_ = 0;
   bool frozen_ = false;
 };
 

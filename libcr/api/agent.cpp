@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "api/agent.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "api/agent_device.h"
+#include "api/chain.h"
+#include "api/channel.h"
+#include "api/fork.h"
+#include "api/forward.h"
+#include "api/gate.h"
+#include "api/hooks.h"
+#include "api/interrupt.h"
+#include "api/request_flags.h"
+#include "api/serving.h"
+#include "api/threads.h"
+
+namespace reprise::api {
+namespace {
+
+// Address space, not memory: callbacks of libraries may nest deeply.
+constexpr std::size_t kStackSize = 1 << 20;
+// A program that closes all descriptors closes ours, too; do not reopen for ever.
+constexpr int kReopenings = 16;
+
+pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
+bool g_running = false;  // under g_mutex
+constinit std::atomic<int> g_device{-1};
+constinit std::atomic<unsigned> g_generation{0};
+
+int outcome_of(std::uint32_t phase, int refusal) {
+  switch (phase) {
+    case CR_PHASE_CONTINUE: return CR_CONTINUED;
+    case CR_PHASE_RESTARTED: return CR_RESTARTED;
+    case CR_PHASE_PAUSED: return CR_PAUSED;
+    default: return refusal != 0 ? -refusal : -ECANCELED;
+  }
+}
+
+int ready(cr_agent& agent) {
+  int rc;
+  while ((rc = device::ready(g_device.load(), agent)) == -EINTR) {}
+  return rc;
+}
+
+/** This memory is that of a checkpoint: what was asked for then has been overtaken. */
+void overtaken(const cr_agent& agent) {
+  g_generation.fetch_add(1);
+  g_serving.restart_info.requester = agent.requester;
+  g_serving.restart_info.src = "";
+  channels_overtaken();
+}
+
+int agent_innermost(ThreadState&, bool refused) {
+  if (!refused) {
+    int none = 0;
+    if (const int err = interrupt_threads(); err != 0) g_serving.refusal.compare_exchange_strong(none, err);
+    // What was asked for by callbacks of all threads.
+    if (g_serving.refusal.load() == 0)
+      if (const int err = forward_run(); err != 0) g_serving.refusal.compare_exchange_strong(none, err);
+  }
+  const int refusal = g_serving.refusal.load();
+  cr_agent agent{};
+  agent.status = refusal;
+  const int rc = ready(agent);
+  int result = rc == 0 ? outcome_of(agent.phase, refusal) : rc;
+  if (result > 0) overtaken(agent);
+  g_serving.result.store(result);
+  g_serving.decided.store(g_serving.number.load());
+  futex_wake(g_serving.decided);
+  return result;
+}
+
+void describe_request(const cr_agent& agent) {
+  cr_checkpoint_info& info = g_serving.checkpoint_info;
+  info.signal = request_signal(agent.request_flags);
+  info.scope = static_cast<cr_scope_t>(request_scope(agent.request_flags));
+  info.requester = agent.requester;
+  info.target = getpid();
+  info.dest = channels_destination();
+  g_serving.restart_info = {0, ""};
+}
+
+void serve_checkpoint(ThreadState& self, const cr_agent& agent) {
+  registry_lock();
+  gate_close();
+  registry_unlock();
+  g_serving.state.store(CR_STATE_PENDING);
+  gate_wait_empty();
+
+  g_serving.state.store(CR_STATE_ACTIVE);
+  g_serving.number.fetch_add(1);
+  g_serving.refusal.store(0);
+  g_serving.kill.store(false);
+  describe_request(agent);
+  forward_begin();
+  const bool any = g_thread_callbacks.any();
+  int result;
+  {
+    Chain chain(self, g_thread_callbacks, agent_innermost);
+    result = chain.run();
+  }
+  if (g_serving.kill.load()) kill(getpid(), SIGKILL);
+  if (any) run_hook(Place::thread_context, result);
+  interrupt_finish();
+
+  g_serving.state.store(CR_STATE_IDLE);
+  gate_open();
+}
+
+void serve_pause() {
+  // What happens here is about to be undone: nothing else in the program hears of it.
+  run_prepare_hook();
+  cr_agent agent{};
+  ready(agent);
+}
+
+/** @return false when the module is out of reach */
+bool reopen() {
+  const int fd = device::open();
+  if (fd < 0) return false;
+  g_device.store(fd);
+  return true;
+}
+
+void* agent_main(void*) {
+  pthread_setname_np(pthread_self(), "cr-agent");
+  ThreadState* self = adopt_thread();
+  int reopenings = 0;
+  while (self != nullptr) {
+    cr_agent agent{};
+    const int rc = device::wait(g_device.load(), agent);
+    if (rc == -EINTR) continue;
+    if (rc != 0) {
+      const bool closed = rc == -EBADF || rc == -ENOTTY;
+      if (closed && ++reopenings <= kReopenings && reopen()) continue;
+      break;
+    }
+    switch (agent.phase) {
+      case CR_PHASE_CHECKPOINT: serve_checkpoint(*self, agent); break;
+      case CR_PHASE_PAUSE: serve_pause(); break;
+      // A checkpoint without callbacks has us waiting here.
+      case CR_PHASE_RESTARTED:
+      case CR_PHASE_PAUSED: overtaken(agent); break;
+      default: break;
+    }
+  }
+  agent_lock();
+  g_running = false;
+  agent_unlock();
+  return nullptr;
+}
+
+int start() {
+  const int fd = device::open();
+  if (fd < 0) return -fd;
+  g_device.store(fd);
+
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStackSize);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  pthread_t thread;
+  const int err = pthread_create(&thread, &attributes, agent_main, nullptr);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (err != 0) device::close(fd);
+  return err;
+}
+
+}  // namespace
+
+int agent_ensure() {
+  install_fork_handlers();
+  agent_lock();
+  int err = 0;
+  if (!g_running) {
+    err = start();
+    g_running = err == 0;
+  }
+  agent_unlock();
+  return err;
+}
+
+unsigned agent_generation() { return g_generation.load(); }
+
+void agent_lock() { pthread_mutex_lock(&g_mutex); }
+void agent_unlock() { pthread_mutex_unlock(&g_mutex); }
+
+void agent_after_fork() {
+  // The description is the parent's session; the child must not keep it alive.
+  if (g_running) device::close(g_device.exchange(-1));
+  g_running = false;
+  g_serving.state.store(CR_STATE_IDLE);
+}
+
+}  // namespace reprise::api
+
+using namespace reprise::api;
+
+extern "C" {
+
+cr_client_id_t cr_init(void) {
+  if (const int err = agent_ensure(); err != 0) {
+    errno = err;
+    return -1;
+  }
+  ThreadState* state = adopt_thread();
+  if (state == nullptr) {
+    errno = ENOMEM;
+    return -1;
+  }
+  return state->id;
+}
+
+int cr_inc_persist(void) {
+  ThreadState* state = self();
+  if (state == nullptr || state->persist == INT_MAX) {
+    errno = state == nullptr ? CR_ENOINIT : ERANGE;
+    return -1;
+  }
+  return state->persist++;
+}
+
+int cr_dec_persist(void) {
+  ThreadState* state = self();
+  if (state == nullptr || state->persist == 0) {
+    errno = state == nullptr ? CR_ENOINIT : ERANGE;
+    return -1;
+  }
+  return state->persist--;
+}
+
+}  // extern "C"

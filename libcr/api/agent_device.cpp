@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "api/agent_device.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "libcr.h"
+
+namespace reprise::api::device {
+namespace {
+
+// Programs may count on getting low descriptor numbers; stay above those.
+constexpr int kLowestNumber = 480;
+
+int checked_ioctl(int fd, unsigned long request, void* arg) {
+  return ::ioctl(fd, request, arg) == 0 ? 0 : -errno;
+}
+
+}  // namespace
+
+int open() {
+  const int low = ::open(CR_DEVICE, O_RDWR | O_CLOEXEC);
+  if (low < 0) {
+    const bool absent = errno == ENOENT || errno == ENODEV || errno == ENXIO;
+    return absent ? -ENOSYS : -errno;
+  }
+  cr_info info{};
+  if (const int rc = checked_ioctl(low, CR_IOC_INFO, &info); rc != 0) {
+    ::close(low);
+    return rc == -ENOTTY ? -ENOSYS : rc;
+  }
+  if (info.api_version != CR_API_VERSION || (info.features & CR_FEAT_AGENT) == 0) {
+    ::close(low);
+    return -CR_EVERSION;
+  }
+  const int high = ::fcntl(low, F_DUPFD_CLOEXEC, kLowestNumber);
+  if (high < 0) return low;  // a small limit on descriptors: take what there is
+  ::close(low);
+  return high;
+}
+
+void close(int fd) { ::close(fd); }
+
+bool present() { return ::access(CR_DEVICE, F_OK) == 0; }
+
+int wait(int fd, cr_agent& agent) { return checked_ioctl(fd, CR_IOC_AGENT_WAIT, &agent); }
+
+int ready(int fd, cr_agent& agent) { return checked_ioctl(fd, CR_IOC_AGENT_READY, &agent); }
+
+}  // namespace reprise::api::device

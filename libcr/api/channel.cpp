@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "api/channel.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "api/agent.h"
+#include "api/errors.h"
+#include "api/fork.h"
+#include "api/process_stat.h"
+#include "api/spawn.h"
+
+namespace reprise::api {
+namespace {
+
+pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
+sigset_t g_mask_of_holder;  // under g_mutex
+
+// How often a waiter looks whether the helper still lives.
+constexpr long kLookNs = 500'000'000;
+constexpr std::size_t kChunk = 16;  // channels made at a time
+
+class ChannelsLock {
+ public:
+  ChannelsLock() { channels_lock(); }
+  ~ChannelsLock() { channels_unlock(); }
+};
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  /** @return a number of one's own that is none of the standard streams', -1 with errno */
+  static int above_streams(int fd) { return fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Block* make_block(int& fd) {
+  fd = static_cast<int>(syscall(SYS_memfd_create, "reprise-request", 1U /* MFD_CLOEXEC */));
+  if (fd < 0) return nullptr;
+  if (ftruncate(fd, sizeof(Block)) != 0) return nullptr;
+  void* mapped = mmap(nullptr, sizeof(Block), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  madvise(mapped, sizeof(Block), MADV_DONTFORK);
+  auto* block = new (mapped) Block;
+  block->magic = kBlockMagic;
+  block->owner = getpid();
+  block->owner_address = reinterpret_cast<std::uintptr_t>(block);
+  if (getrandom(&block->cookie, sizeof block->cookie, 0) < 0) block->cookie = reinterpret_cast<std::uintptr_t>(block);
+  return block;
+}
+
+bool add_text(Block& block, const char* text) {
+  const std::size_t size = std::strlen(text) + 1;
+  if (size > sizeof block.text - block.text_used) return false;
+  std::memcpy(block.text + block.text_used, text, size);
+  block.text_used += static_cast<std::uint32_t>(size);
+  return true;
+}
+
+void name_of(int fd, char* path, std::size_t size) {
+  path[0] = '\0';
+  char link[64];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t len = readlink(link, path, size - 1);
+  path[len > 0 && path[0] == '/' ? len : 0] = '\0';
+}
+
+long long now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+}  // namespace
+
+constinit std::atomic<Channel*> Channel::first_{nullptr};
+
+Channel* Channel::unused() {
+  for (Channel* channel = first_.load(); channel != nullptr; channel = channel->next_)
+    if (!channel->used_.load()) return channel;
+  void* memory = mmap(nullptr, kChunk * sizeof(Channel), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  for (std::size_t i = 0; i < kChunk; ++i) {
+    auto* channel = new (static_cast<Channel*>(memory) + i) Channel;
+    channel->next_ = first_.load();
+    first_.store(channel);
+  }
+  return first_.load();
+}
+
+int Channel::start_helper(const Start& start, Block* block, int block_fd) {
+  char path[PATH_MAX];
+  if (!find_helper(path, sizeof path)) return CR_EHELPER;
+  const Descriptor own_mem(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+  if (own_mem.get() < 0) return errno;
+  // The program may have closed its standard streams, or want the image in one.
+  const Descriptor given[] = {
+      Descriptor(Descriptor::above_streams(block_fd)), Descriptor(Descriptor::above_streams(own_mem.get())),
+      Descriptor(Descriptor::above_streams(start.target_mem)), Descriptor(Descriptor::above_streams(start.image))};
+  const Inherited inherited{given[0].get(), given[1].get(), given[2].get(), given[3].get()};
+  if (inherited.block < 0 || inherited.owner_mem < 0 || (start.target_mem >= 0 && inherited.target_mem < 0) ||
+      (start.image >= 0 && inherited.image < 0))
+    return errno;
+  pid_t helper = 0;
+  // A restarted process inherits the program's session and terminal.
+  const int err = spawn_helper(path, inherited, start.kind != Kind::restart, helper);
+  if (err != 0) return err;
+  // The helper says so itself, too, unless it dies before it can.
+  block->helper_start = start_time_of(helper);
+  block->helper.store(static_cast<std::uint32_t>(helper));
+  return 0;
+}
+
+int Channel::prepare(const Start& start, Block*& block) {
+  int fd = -1;
+  block = make_block(fd);
+  const int made = block == nullptr ? errno : 0;
+  const Descriptor block_fd(fd);
+  if (made != 0) return made;
+  bool fits = start.path == nullptr || add_text(*block, start.path);
+  for (unsigned i = 0; start.relocate != nullptr && i < start.relocate->count && fits; ++i)
+    fits = add_text(*block, start.relocate->path[i].oldpath) && add_text(*block, start.relocate->path[i].newpath);
+  const int err = fits ? start_helper(start, block, fd) : E2BIG;
+  if (err != 0) munmap(block, sizeof(Block));
+  return err;
+}
+
+Channel* Channel::open(const Start& start) {
+  install_fork_handlers();
+  const ChannelsLock lock;
+  Channel* channel = unused();
+  Block* block = nullptr;
+  // By the time of the order the descriptors for the helper are closed again: it may be about to save
+  // this very process.
+  const int err = channel == nullptr ? ENOMEM : prepare(start, block);
+  if (err != 0) {
+    fail(err, err == CR_EHELPER ? "the helper cr-helper is not installed; REPRISE_HELPER may name it" : nullptr);
+    return nullptr;
+  }
+  channel->kind_ = start.kind;
+  channel->target_ = start.order.target;
+  channel->lasting_ = start.kind == Kind::snapshot;
+  channel->generation_ = agent_generation();
+  channel->gone_ = false;
+  if (start.path != nullptr)
+    std::snprintf(channel->destination_, sizeof channel->destination_, "%s", start.path);
+  else
+    name_of(start.image, channel->destination_, sizeof channel->destination_);
+  channel->block_.store(block);
+  channel->used_.store(true);
+  channel->send(start.order);
+  return channel;
+}
+
+Channel* Channel::find(Kind kind, unsigned long handle) {
+  for (Channel* channel = first_.load(); channel != nullptr; channel = channel->next_)
+    if (channel->handle() == handle && channel->used_.load() && channel->kind_ == kind) return channel;
+  fail(EINVAL, "no request or snapshot of this kind has such a handle");
+  return nullptr;
+}
+
+Channel* Channel::find_target(pid_t target) {
+  for (Channel* channel = first_.load(); channel != nullptr; channel = channel->next_)
+    if (channel->used_.load() && channel->kind_ == Kind::snapshot && channel->target_ == target &&
+        !channel->helper_gone())
+      return channel;
+  return nullptr;
+}
+
+void Channel::send(const Order& order) {
+  Block* block = block_.load();
+  block->order = order;
+  number_ = block->command_number.load() + 1;
+  block->command_number.store(number_);
+  futex_wake(block->command_number, Sharing::between_processes);
+}
+
+bool Channel::answered() const { return block_.load()->reply_number.load() == number_; }
+
+bool Channel::overtaken() const { return !lasting_ && generation_ != agent_generation(); }
+
+bool Channel::helper_gone() const {
+  Block* block = block_.load();
+  const auto pid = static_cast<pid_t>(block->helper.load());
+  return pid != 0 && start_time_of(pid) != block->helper_start;
+}
+
+int Channel::wait(timeval* timeout) {
+  Block* block = block_.load();
+  const long long end =
+      timeout == nullptr ? 0 : now_ns() + timeout->tv_sec * 1'000'000'000LL + timeout->tv_usec * 1000LL;
+  const auto give_back = [&] {
+    if (timeout == nullptr) return;
+    long long left = end - now_ns();
+    if (left < 0) left = 0;
+    timeout->tv_sec = left / 1'000'000'000;
+    timeout->tv_usec = left % 1'000'000'000 / 1000;
+  };
+  for (;;) {
+    const std::uint32_t seen = block->reply_number.load();
+    if (seen == number_ || gone_ || overtaken()) {
+      give_back();
+      return 1;
+    }
+    timespec slice{0, kLookNs};
+    if (timeout != nullptr) {
+      const long long left = end - now_ns();
+      if (left <= 0) {
+        give_back();
+        return 0;
+      }
+      if (left < kLookNs) slice.tv_nsec = left;
+    }
+    const int rc = futex_wait(block->reply_number, seen, &slice, Sharing::between_processes);
+    if (rc == EINTR) {
+      give_back();
+      errno = EINTR;
+      return -1;
+    }
+    if (rc == ETIMEDOUT && helper_gone() && !answered()) gone_ = true;
+  }
+}
+
+int Channel::error() {
+  if (overtaken()) {
+    fail(CR_ERESTARTED);
+    return CR_ERESTARTED;
+  }
+  Block* block = block_.load();
+  if (!answered()) {
+    fail(CR_EHELPER, "the helper process died in the middle of a request");
+    return CR_EHELPER;
+  }
+  if (block->error != 0) fail(block->error, block->sentence);
+  return block->error;
+}
+
+int Channel::copy_log(char* to, unsigned len) const {
+  const Block* block = block_.load();
+  const std::size_t size = strnlen(block->log, sizeof block->log - 1);
+  if (size == 0) return 0;
+  if (len > 0 && to != nullptr) {
+    const std::size_t part = size < len ? size : len - 1;
+    std::memcpy(to, block->log, part);
+    to[part] = '\0';
+  }
+  return static_cast<int>(size + 1);
+}
+
+void Channel::close() {
+  ChannelsLock lock;
+  Block* block = block_.exchange(nullptr);
+  used_.store(false);
+  if (block != nullptr) munmap(block, sizeof(Block));
+}
+
+void Channel::lock() {
+  while (busy_.exchange(1) != 0) futex_wait(busy_, 1);
+}
+
+void Channel::unlock() {
+  busy_.store(0);
+  futex_wake(busy_);
+}
+
+void channels_lock() {
+  sigset_t own, before;
+  sigemptyset(&own);
+  sigaddset(&own, CR_SIGNUM);
+  pthread_sigmask(SIG_BLOCK, &own, &before);
+  pthread_mutex_lock(&g_mutex);
+  g_mask_of_holder = before;
+}
+
+void channels_unlock() {
+  const sigset_t before = g_mask_of_holder;
+  pthread_mutex_unlock(&g_mutex);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void channels_after_fork() {
+  // The blocks are not mapped here (MADV_DONTFORK).
+  for (Channel* channel = Channel::first_.load(); channel != nullptr; channel = channel->next_) {
+    channel->block_.store(nullptr);
+    channel->used_.store(false);
+    channel->busy_.store(0);
+  }
+}
+
+void channels_overtaken() {
+  for (Channel* channel = Channel::first_.load(); channel != nullptr; channel = channel->next_)
+    // The address alone is used: another thread may unmap the block meanwhile.
+    if (Block* block = channel->block_.load(); block != nullptr)
+      futex_wake(block->reply_number, Sharing::between_processes);
+}
+
+const char* channels_destination() {
+  for (Channel* channel = Channel::first_.load(); channel != nullptr; channel = channel->next_)
+    if (channel->used_.load() && channel->kind_ == Channel::Kind::checkpoint &&
+        (channel->target_ == 0 || channel->target_ == getpid()))
+      return channel->destination_;
+  return "";
+}
+
+}  // namespace reprise::api

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "api/helper/processes.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+namespace reprise::api {
+namespace {
+
+struct Entry {
+  pid_t pid, ppid, pgid, sid;
+};
+
+bool read_entry(pid_t pid, Entry& entry) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return false;
+  char state = 0;
+  entry.pid = pid;
+  const int got = std::sscanf(line.c_str() + name_end + 1, " %c %d %d %d", &state, &entry.ppid, &entry.pgid, &entry.sid);
+  return got == 4 && state != 'Z' && state != 'X';
+}
+
+std::vector<pid_t> all_pids() {
+  std::vector<pid_t> pids;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error == std::errc() && end == name.data() + name.size()) pids.push_back(pid);
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
+
+std::vector<Entry> all_entries() {
+  std::vector<Entry> entries;
+  const pid_t helper = getpid();
+  Entry entry{};
+  for (pid_t pid : all_pids())
+    if (pid != helper && read_entry(pid, entry)) entries.push_back(entry);
+  return entries;
+}
+
+std::vector<pid_t> tree(pid_t root) {
+  const std::vector<Entry> entries = all_entries();
+  std::vector<pid_t> found;
+  const auto exists = [&](pid_t pid) {
+    return std::any_of(entries.begin(), entries.end(), [pid](const Entry& entry) { return entry.pid == pid; });
+  };
+  if (exists(root)) found.push_back(root);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    for (const Entry& entry : entries)
+      if (entry.ppid == found[i]) found.push_back(entry.pid);
+  return found;
+}
+
+}  // namespace
+
+std::vector<pid_t> processes_in(cr_scope_t scope, pid_t id) {
+  if (scope == CR_SCOPE_PROC) return {id};
+  if (scope == CR_SCOPE_TREE) return tree(id);
+  std::vector<pid_t> found;
+  for (const Entry& entry : all_entries())
+    if ((scope == CR_SCOPE_PGRP ? entry.pgid : entry.sid) == id) found.push_back(entry.pid);
+  return found;
+}
+
+pid_t tracer_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("TracerPid:", 0) == 0) return static_cast<pid_t>(std::stol(line.substr(10)));
+  return 0;
+}
+
+bool traces(pid_t pid) {
+  const std::vector<pid_t> pids = all_pids();
+  return std::any_of(pids.begin(), pids.end(), [pid](pid_t other) { return tracer_of(other) == pid; });
+}
+
+}  // namespace reprise::api

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "api/helper/requests.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "api/helper/destination.h"
+#include "api/helper/processes.h"
+#include "api/request_flags.h"
+#include "base/error.h"
+#include "libcr.h"
+#include "request/requests.h"
+
+namespace reprise::api {
+namespace {
+
+// BLCR sends a negative signal before the program goes on; here all are sent then.
+int signal_of(const Order& order) { return std::abs(order.signal); }
+
+unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of(order), order.scope); }
+
+void log_warnings(Service& service, const Report& report) {
+  for (const std::string& warning : report.warnings) service.log(warning);
+}
+
+/** @return false when the process is to be left out */
+bool admit(pid_t pid, const Order& order) {
+  if (const pid_t tracer = tracer_of(pid); tracer != 0) {
+    if ((order.flags & CR_CHKPT_PTRACED_SKIP) != 0) return false;
+    throw Error(Failure::refused, CR_EPTRACED,
+                "process " + std::to_string(pid) + " is traced by process " + std::to_string(tracer));
+  }
+  return (order.flags & CR_CHKPT_PTRACER_SKIP) == 0 || !traces(pid);
+}
+
+}  // namespace
+
+Outcome carry_out_checkpoint(Service& service, const Order& order) {
+  const auto scope = static_cast<cr_scope_t>(order.scope);
+  const Destination destination(service.image(), service.text(0));
+  const std::vector<pid_t> pids = processes_in(scope, order.target);
+  if (pids.size() > 1 && !destination.takes_many())
+    throw Error(Failure::usage, EINVAL, "of several processes cr_fd must be a directory or CR_DEST_CWD");
+  if (pids.size() > 1) service.log("the processes are saved one after the other");
+
+  std::size_t saved = 0;
+  for (const pid_t pid : pids) {
+    if (!admit(pid, order)) continue;
+    CheckpointOptions options;
+    options.pid = pid;
+    options.sync = (order.flags & CR_CHKPT_NO_SYNC) == 0;
+    options.signal = signal_of(order);
+    options.agent_timeout_ms = order.timeout_s * 1000;
+    options.request_flags = flags_for_callbacks(order);
+    try {
+      destination.put(pid, [&](const std::string& path) {
+        options.image = path;
+        log_warnings(service, checkpoint(options));
+      });
+      ++saved;
+    } catch (const Error& error) {
+      const bool omitted = error.code() == CR_EOMITTED;
+      const bool ended = scope != CR_SCOPE_PROC && error.code() == ESRCH;
+      if (!omitted && !ended) throw;
+    }
+  }
+  if (saved == 0) return {ESRCH, 0, "no process is left to be saved"};
+  return {};
+}
+
+Outcome carry_out_restart(Service& service, const Order& order) {
+  RestartOptions options;
+  options.image = path_of(service.image());
+  options.signal = signal_of(order);
+  options.restore.restore_pid = (order.flags & CR_RSTRT_RESTORE_PID) != 0;
+  options.restore.dead_sockets = (order.flags & CR_RSTRT_DEAD_SOCKETS) != 0;
+  options.restore.rewind_files = (order.flags & CR_RSTRT_REWIND_FILES) != 0;
+  for (unsigned i = 0; i < order.relocations; ++i)
+    options.restore.relocate.emplace_back(service.text(2 * i), service.text(2 * i + 1));
+  const Report report = restart(options);
+  log_warnings(service, report);
+  return {0, report.pid, {}};
+}
+
+Outcome carry_out_pause(Service& service, const Order& order) {
+  PauseOptions options;
+  options.pid = order.target;
+  options.image = path_of(service.image());
+  options.signal = signal_of(order);
+  options.timeout_ms = order.timeout_s * 1000;
+  options.restore.rewind_files = (order.flags & CR_PAUSE_REWIND_FILES) != 0;
+  options.use_tracking = (order.flags & CR_PAUSE_NO_TRACKING) == 0;
+  log_warnings(service, pause(options));
+  return {};
+}
+
+}  // namespace reprise::api

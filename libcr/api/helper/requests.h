@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Carrying out checkpoint, restart and pause orders. Each throws Error. */
+#include "api/helper/outcome.h"
+#include "api/helper/service.h"
+
+namespace reprise::api {
+
+Outcome carry_out_checkpoint(Service& service, const Order& order);
+Outcome carry_out_restart(Service& service, const Order& order);
+Outcome carry_out_pause(Service& service, const Order& order);
+
+}  // namespace reprise::api

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "api/helper/snapshots.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "api/request_flags.h"
+#include "base/error.h"
+#include "libcr.h"
+
+namespace reprise::api {
+
+Snapshots::Entry& Snapshots::find(std::uint64_t number) {
+  const auto at = entries_.find(number);
+  if (at == entries_.end()) throw Error(Failure::usage, EINVAL, "this snapshot was dropped by an earlier rollback");
+  return at->second;
+}
+
+void Snapshots::serve(const Order& order) {
+  try {
+    switch (order.command) {
+      case Command::take: return take(order);
+      case Command::rollback: return roll_back(order);
+      default:
+        entries_.erase(order.snapshot);
+        service_.answer(0, 0);
+    }
+  } catch (const std::exception& exception) {
+    const Outcome outcome = failed(exception);
+    service_.answer(outcome.error, 0, outcome.sentence);
+  }
+}
+
+void Snapshots::take(const Order& order) {
+  const UniqueFd& mem = of_owner() ? service_.owner_mem() : service_.target_mem();
+  UniqueFd own(::fcntl(mem.get(), F_DUPFD_CLOEXEC, 3));
+  if (!own) throw Error(Failure::temporary, errno, "no descriptor left in the helper");
+  Entry entry{service_.number(), order.flags, 0, nullptr, nullptr};
+  entry.session = std::make_unique<Session>(Session::attach_mem(std::move(own), order.target));
+  SnapshotOptions options;
+  options.notify = (order.flags & CR_SNAPSHOT_CALLBACKS) != 0;
+  options.request_flags = pack_request(0, CR_SCOPE_PROC);
+  entry.snapshot = std::make_unique<Snapshot>(Snapshot::take(*entry.session, options));
+  entries_.insert_or_assign(order.snapshot, std::move(entry));
+  service_.answer(0, 0);
+}
+
+void Snapshots::roll_back(const Order& order) {
+  Entry& entry = find(order.snapshot);
+  RestoreOptions options;
+  options.rewind_files = (entry.flags & CR_SNAPSHOT_REWIND_FILES) != 0;
+  entry.snapshot->rollback(options);
+  ++entry.rollbacks;
+  // Whoever was rolled back knows nothing of what came later.
+  entries_.erase(entries_.upper_bound(order.snapshot), entries_.end());
+  if (of_owner())
+    service_.answer_again(entry.order_number, entry.rollbacks);
+  else
+    service_.answer(0, 0);
+}
+
+}  // namespace reprise::api

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Snapshots in memory of one process, by their numbers. */
+#include <map>
+#include <memory>
+
+#include "api/helper/outcome.h"
+#include "api/helper/service.h"
+#include "request/snapshot.h"
+#include "session/session.h"
+
+namespace reprise::api {
+
+class Snapshots {
+ public:
+  explicit Snapshots(Service& service) : service_(service) {}
+
+  /** Carry out an order and answer it. */
+  void serve(const Order& order);
+
+ private:
+  /** A session has one snapshot; so each has a session of its own. */
+  struct Entry {
+    std::uint32_t order_number;  // of taking it
+    unsigned flags;
+    std::int64_t rollbacks = 0;
+    std::unique_ptr<Session> session;
+    std::unique_ptr<Snapshot> snapshot;
+  };
+
+  Entry& find(std::uint64_t number);
+  void take(const Order& order);
+  void roll_back(const Order& order);
+  bool of_owner() const { return !service_.target_mem(); }
+
+  Service& service_;
+  std::map<std::uint64_t, Entry> entries_;
+};
+
+}  // namespace reprise::api

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "api/interrupt.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "api/chain.h"
+#include "api/hooks.h"
+#include "api/serving.h"
+#include "api/threads.h"
+
+namespace reprise::api {
+namespace {
+
+/** A thread that never called cr_init(). */
+struct Stranger {
+  std::atomic<pid_t> tid;
+  Word stage;
+};
+
+// Own mapping rather than the heap: see interrupt_threads().
+constinit std::atomic<Stranger*> g_strangers{nullptr};
+constinit std::atomic<unsigned> g_stranger_count{0};
+unsigned g_stranger_capacity = 0;
+
+constexpr timespec kLook{0, 200'000'000};  // how often to look for threads that have died
+
+pid_t own_tid() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
+/** @return false when there is no such thread any more */
+bool tell(pid_t tid, int signal) { return syscall(SYS_tgkill, getpid(), tid, signal) == 0 || errno != ESRCH; }
+
+void advance(Word& stage, Stage to) {
+  stage.store(to);
+  bump(g_serving.progress);
+}
+
+void await(Word& word, std::uint32_t number) {
+  for (;;) {
+    const std::uint32_t seen = word.load();
+    if (static_cast<std::int32_t>(seen - number) >= 0) return;
+    futex_wait(word, seen);
+  }
+}
+
+int wait_for_outcome(Word& stage) {
+  const std::uint32_t number = g_serving.number.load();
+  advance(stage, kReady);
+  await(g_serving.decided, number);
+  return g_serving.result.load();
+}
+
+int signal_innermost(ThreadState& self, bool) {
+  const int result = wait_for_outcome(self.stage);
+  self.tid.store(own_tid());  // a restart without the old pids has changed it
+  return result;
+}
+
+void finish(Word& stage, const ThreadState* state, int result) {
+  const std::uint32_t number = g_serving.number.load();
+  advance(stage, kThrough);
+  if (held(state, result)) await(g_serving.released, number);
+}
+
+Word* stranger_stage() {
+  const pid_t tid = own_tid();
+  Stranger* strangers = g_strangers.load();
+  for (unsigned i = 0; i < g_stranger_count.load(); ++i)
+    if (strangers[i].tid.load() == tid) return &strangers[i].stage;
+  return nullptr;
+}
+
+bool claim(Word& stage) {
+  std::uint32_t asked = kAsked;
+  return stage.compare_exchange_strong(asked, kRunning);
+}
+
+void on_signal(int, siginfo_t*, void*) {
+  const int saved = errno;
+  if (ThreadState* state = self(); state != nullptr) {
+    if (claim(state->stage)) {
+      int result;
+      {
+        Chain chain(*state, state->callbacks, signal_innermost);
+        result = chain.run();
+      }
+      run_hook(Place::signal_context, result);
+      finish(state->stage, state, result);
+    }
+  } else if (Word* stage = stranger_stage(); stage != nullptr && claim(*stage)) {
+    const int result = wait_for_outcome(*stage);
+    run_hook(Place::no_callbacks, result);
+    finish(*stage, nullptr, result);
+  }
+  errno = saved;
+}
+
+bool installed() {
+  struct sigaction now {};
+  return sigaction(CR_SIGNUM, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_signal;
+}
+
+/** Signals that the thread blocks, from /proc: glibc has no call for other threads. */
+bool blocks_signal(pid_t tid) {
+  char path[64] = "/proc/self/task/", digits[16];
+  char* end = digits + sizeof digits;
+  *--end = '\0';
+  for (pid_t rest = tid; rest > 0; rest /= 10) *--end = static_cast<char>('0' + rest % 10);
+  strcat(strcat(path, end), "/status");
+  char text[4096];
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return true;
+  const ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (got <= 0) return true;
+  text[got] = '\0';
+  const char* line = strstr(text, "\nSigBlk:");
+  return line != nullptr && (strtoull(line + 8, nullptr, 16) >> (CR_SIGNUM - 1) & 1) != 0;
+}
+
+bool known(pid_t tid) {
+  for (ThreadState* state = first_thread(); state != nullptr; state = state->next)
+    if (state->used.load() && state->tid.load() == tid) return true;
+  return false;
+}
+
+bool room_for_stranger() {
+  const unsigned count = g_stranger_count.load();
+  if (count < g_stranger_capacity) return true;
+  const unsigned wanted = g_stranger_capacity == 0 ? 256 : g_stranger_capacity * 2;
+  void* fresh = mmap(nullptr, wanted * sizeof(Stranger), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) return false;
+  Stranger* old = g_strangers.load();
+  for (unsigned i = 0; i < count; ++i) static_cast<Stranger*>(fresh)[i].tid.store(old[i].tid.load());
+  g_strangers.store(static_cast<Stranger*>(fresh));
+  if (old != nullptr) munmap(old, g_stranger_capacity * sizeof(Stranger));
+  g_stranger_capacity = wanted;
+  return true;
+}
+
+/** Fill in g_strangers. No thread has been interrupted yet. */
+int find_strangers() {
+  g_stranger_count.store(0);
+  const int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0) return errno;
+  alignas(dirent64) char buffer[4096];
+  long got;
+  while ((got = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) > 0) {
+    for (long at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+      at += entry->d_reclen;
+      const pid_t tid = static_cast<pid_t>(atoi(entry->d_name));
+      if (tid <= 0 || known(tid) || blocks_signal(tid)) continue;
+      if (!room_for_stranger()) {
+        close(dir);
+        return ENOMEM;
+      }
+      Stranger& stranger = g_strangers.load()[g_stranger_count.load()];
+      stranger.tid.store(tid);
+      stranger.stage.store(kIdle);
+      g_stranger_count.fetch_add(1);
+    }
+  }
+  close(dir);
+  return 0;
+}
+
+void interrupt(Word& stage, pid_t tid) {
+  stage.store(kAsked);
+  if (!tell(tid, CR_SIGNUM)) stage.store(kIdle);
+}
+
+/** Is somebody below @p wanted still under way? Threads that have died are not. */
+bool anybody_before(Stage wanted, bool look_for_dead) {
+  const auto pending = [&](Word& stage, pid_t tid) {
+    const std::uint32_t now = stage.load();
+    if (now == kIdle || now >= wanted) return false;
+    if (!look_for_dead || tell(tid, 0)) return true;
+    stage.store(kIdle);
+    return false;
+  };
+  bool any = false;
+  for (ThreadState* state = first_thread(); state != nullptr; state = state->next)
+    if (state->used.load() && pending(state->stage, state->tid.load())) any = true;
+  Stranger* strangers = g_strangers.load();
+  for (unsigned i = 0; i < g_stranger_count.load(); ++i)
+    if (pending(strangers[i].stage, strangers[i].tid.load())) any = true;
+  return any;
+}
+
+void wait_until_all(Stage wanted) {
+  bool look = false;
+  for (;;) {
+    const std::uint32_t seen = g_serving.progress.load();
+    if (!anybody_before(wanted, look)) return;
+    look = futex_wait(g_serving.progress, seen, &kLook) == ETIMEDOUT;
+  }
+}
+
+}  // namespace
+
+int interrupt_prepare() {
+  if (!installed()) {
+    struct sigaction action {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    if (sigaction(CR_SIGNUM, &action, nullptr) != 0) return errno;
+  }
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, CR_SIGNUM);
+  return pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+}
+
+int interrupt_threads() {
+  const pid_t me = own_tid();
+  const auto concerned = [me](const ThreadState& state) {
+    const pid_t tid = state.tid.load();
+    if (!state.used.load() || tid == me) return false;
+    // Who has callbacks is waited for, even if it blocks the signal for a while.
+    return state.callbacks.any() || (hooks_want(&state) && !blocks_signal(tid));
+  };
+  g_stranger_count.store(0);
+  const bool strangers_too = hooks_want(nullptr);
+  bool any = strangers_too;
+  for (ThreadState* state = first_thread(); state != nullptr; state = state->next) any |= concerned(*state);
+  if (!any) return 0;
+  if (!installed()) return EBUSY;  // the program has taken the signal for itself
+  if (strangers_too)
+    if (const int err = find_strangers(); err != 0) return err;
+
+  for (ThreadState* state = first_thread(); state != nullptr; state = state->next)
+    if (concerned(*state)) interrupt(state->stage, state->tid.load());
+  Stranger* strangers = g_strangers.load();
+  for (unsigned i = 0; i < g_stranger_count.load(); ++i) interrupt(strangers[i].stage, strangers[i].tid.load());
+  wait_until_all(kReady);
+  return 0;
+}
+
+void interrupt_finish() {
+  wait_until_all(kThrough);
+  for (ThreadState* state = first_thread(); state != nullptr; state = state->next) state->stage.store(kIdle);
+  g_stranger_count.store(0);
+  g_serving.released.store(g_serving.number.load());
+  futex_wake(g_serving.released);
+}
+
+}  // namespace reprise::api

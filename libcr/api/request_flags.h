@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/**
+ * @file
+ * The 32 bits that a request hands to the callbacks of its target, by way of the
+ * module (struct cr_notify, member flags): what cr_get_checkpoint_info() tells.
+ */
+#include <cstdint>
+
+namespace reprise::api {
+
+/** @param signal sent afterwards, 0: none; @param scope cr_scope_t */
+constexpr std::uint32_t pack_request(int signal, int scope) {
+  return (static_cast<std::uint32_t>(signal) & 0x7F) | (static_cast<std::uint32_t>(scope) & 3) << 8;
+}
+constexpr int request_signal(std::uint32_t flags) { return static_cast<int>(flags & 0x7F); }
+constexpr int request_scope(std::uint32_t flags) { return static_cast<int>(flags >> 8 & 3); }
+
+}  // namespace reprise::api

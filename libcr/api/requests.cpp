@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "api/agent.h"
+#include "api/agent_device.h"
+#include "api/channel.h"
+#include "api/errors.h"
+#include "api/targets.h"
+
+namespace reprise::api {
+namespace {
+
+constexpr int kLastSignal = 64;
+
+bool open_descriptor(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+bool valid_signal(int signal) { return signal >= -kLastSignal && signal <= kLastSignal; }
+
+/** What is wrong with the surroundings, before a helper is started for nothing. */
+int check_module() {
+  return device::present() ? 0 : fail(ENOSYS, "the kernel module cr is not loaded");
+}
+
+int finish_request(Channel* channel, unsigned long* handle) {
+  if (channel == nullptr) return -1;
+  *handle = channel->handle();
+  return 0;
+}
+
+/** The parts that all kinds of requests share. */
+int wait_for(Channel::Kind kind, const unsigned long* handle, timeval* timeout) {
+  Channel* channel = Channel::find(kind, *handle);
+  return channel == nullptr ? -1 : channel->wait(timeout);
+}
+
+int log_of(Channel::Kind kind, const unsigned long* handle, unsigned len, char* msg) {
+  const Channel* channel = Channel::find(kind, *handle);
+  return channel == nullptr ? -1 : channel->copy_log(msg, len);
+}
+
+int reap(Channel::Kind kind, unsigned long* handle) {
+  Channel* channel = Channel::find(kind, *handle);
+  if (channel == nullptr) return -1;
+  timeval none{0, 0};
+  if (channel->wait(&none) == 0) return fail(EAGAIN, "the request has not ended yet");
+  const int err = channel->error();
+  const auto value = err == 0 ? static_cast<int>(channel->value()) : -1;
+  channel->close();
+  *handle = ~0UL;
+  if (err != 0) {
+    errno = err;
+    return -1;
+  }
+  return value > 0 ? value : 1;
+}
+
+int poll(Channel::Kind kind, unsigned long* handle, timeval* timeout, char** msg) {
+  const int done = wait_for(kind, handle, timeout);
+  if (done <= 0) return done == 0 ? 0 : CR_POLL_CHKPT_ERR_PRE;
+  if (msg != nullptr) {
+    *msg = nullptr;
+    const int size = log_of(kind, handle, 0, nullptr);
+    if (size > 0) {
+      *msg = static_cast<char*>(std::malloc(static_cast<std::size_t>(size)));
+      if (*msg == nullptr) {
+        errno = ENOMEM;
+        return CR_POLL_CHKPT_ERR_LOG;
+      }
+      log_of(kind, handle, static_cast<unsigned>(size), *msg);
+    }
+  }
+  const int value = reap(kind, handle);
+  return value < 0 ? CR_POLL_CHKPT_ERR_POST : value;
+}
+
+static_assert(CR_POLL_CHKPT_ERR_PRE == CR_POLL_RSTRT_ERR_PRE && CR_POLL_CHKPT_ERR_PRE == CR_POLL_PAUSE_ERR_PRE);
+static_assert(CR_POLL_CHKPT_ERR_POST == CR_POLL_RSTRT_ERR_POST && CR_POLL_CHKPT_ERR_POST == CR_POLL_PAUSE_ERR_POST);
+static_assert(CR_POLL_CHKPT_ERR_LOG == CR_POLL_RSTRT_ERR_LOG && CR_POLL_CHKPT_ERR_LOG == CR_POLL_PAUSE_ERR_LOG);
+
+constexpr auto kCheckpoint = Channel::Kind::checkpoint;
+constexpr auto kRestart = Channel::Kind::restart;
+constexpr auto kPause = Channel::Kind::pause;
+
+}  // namespace
+}  // namespace reprise::api
+
+using namespace reprise::api;
+
+extern "C" {
+
+int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args) {
+  if (version != CR_CHECKPOINT_ARGS_VERSION) return fail(EINVAL);
+  *args = {};
+  args->cr_version = version;
+  args->cr_scope = static_cast<cr_scope_t>(CR_SCOPE_TREE + 1);  // must be set
+  args->cr_fd = -1;                                             // likewise
+  return 0;
+}
+
+int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t* args) {
+  if (version != CR_RESTART_ARGS_VERSION) return fail(EINVAL);
+  *args = {};
+  args->cr_version = version;
+  args->cr_fd = -1;
+  args->cr_flags = CR_RSTRT_RESTORE_PID;
+  return 0;
+}
+
+int cri_init_pause_args_t(cr_version_t version, cr_pause_args_t* args) {
+  if (version != CR_PAUSE_ARGS_VERSION) return fail(EINVAL);
+  *args = {};
+  args->cr_version = version;
+  args->cr_fd = -1;
+  return 0;
+}
+
+int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* handle) {
+  clear_error();
+  if (args->cr_version != CR_CHECKPOINT_ARGS_VERSION)
+    return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
+  if (!valid_scope(args->cr_scope)) return fail(EINVAL, "cr_scope is none of CR_SCOPE_*");
+  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
+  if (args->cr_fd != CR_DEST_CWD && !open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
+  Target target;
+  if (const int err = target.find(args->cr_scope, args->cr_target); err != 0) return fail(err);
+  if (target.includes_self() && (args->cr_flags & CR_CHKPT_PROHIBIT_SELF) != 0) return fail(EDEADLK);
+  if (check_module() != 0) return -1;
+  // Without an agent nobody would tell this process that it has been restarted.
+  if (target.includes_self())
+    if (const int err = agent_ensure(); err != 0) return fail(err);
+
+  Channel::Start start{kCheckpoint, {}};
+  start.order.command = Command::checkpoint;
+  start.order.target = target.id();
+  start.order.scope = args->cr_scope;
+  start.order.signal = args->cr_signal;
+  start.order.timeout_s = args->cr_timeout;
+  start.order.flags = args->cr_flags;
+  start.target_mem = target.mem();
+  if (args->cr_fd == CR_DEST_CWD)
+    start.path = "";
+  else
+    start.image = args->cr_fd;
+  return finish_request(Channel::open(start), handle);
+}
+
+int cr_wait_checkpoint(cr_checkpoint_handle_t* handle, struct timeval* timeout) {
+  return wait_for(kCheckpoint, handle, timeout);
+}
+int cr_log_checkpoint(cr_checkpoint_handle_t* handle, unsigned int len, char* msg) {
+  return log_of(kCheckpoint, handle, len, msg);
+}
+int cr_reap_checkpoint(cr_checkpoint_handle_t* handle) { return reap(kCheckpoint, handle); }
+int cr_poll_checkpoint_msg(cr_checkpoint_handle_t* handle, struct timeval* timeout, char** msg) {
+  return poll(kCheckpoint, handle, timeout, msg);
+}
+int cr_poll_checkpoint(cr_checkpoint_handle_t* handle, struct timeval* timeout) {
+  return poll(kCheckpoint, handle, timeout, nullptr);
+}
+
+int cr_request_restart(cr_restart_args_t* args, cr_restart_handle_t* handle) {
+  clear_error();
+  if (args->cr_version != CR_RESTART_ARGS_VERSION) return fail(EINVAL, "call cr_initialize_restart_args_t() first");
+  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
+  if (args->cr_relocate != nullptr && args->cr_relocate->count > CR_MAX_RSTRT_RELOC)
+    return fail(EINVAL, "more than CR_MAX_RSTRT_RELOC relocations");
+  if (!open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
+  if (check_module() != 0) return -1;
+
+  Channel::Start start{kRestart, {}};
+  start.order.command = Command::restart;
+  start.order.signal = args->cr_signal;
+  start.order.flags = args->cr_flags;
+  start.order.relocations = args->cr_relocate == nullptr ? 0 : args->cr_relocate->count;
+  start.image = args->cr_fd;
+  start.relocate = args->cr_relocate;
+  return finish_request(Channel::open(start), handle);
+}
+
+int cr_wait_restart(cr_restart_handle_t* handle, struct timeval* timeout) {
+  return wait_for(kRestart, handle, timeout);
+}
+int cr_log_restart(cr_restart_handle_t* handle, unsigned int len, char* msg) {
+  return log_of(kRestart, handle, len, msg);
+}
+int cr_reap_restart(cr_restart_handle_t* handle) { return reap(kRestart, handle); }
+int cr_poll_restart_msg(cr_restart_handle_t* handle, struct timeval* timeout, char** msg) {
+  return poll(kRestart, handle, timeout, msg);
+}
+int cr_poll_restart(cr_restart_handle_t* handle, struct timeval* timeout) {
+  return poll(kRestart, handle, timeout, nullptr);
+}
+
+int cr_request_pause(cr_pause_args_t* args, cr_pause_handle_t* handle) {
+  clear_error();
+  if (args->cr_version != CR_PAUSE_ARGS_VERSION) return fail(EINVAL, "call cr_initialize_pause_args_t() first");
+  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
+  if (!open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
+  Target target;
+  if (const int err = target.find(CR_SCOPE_PROC, args->cr_target); err != 0) return fail(err);
+  if (check_module() != 0) return -1;
+
+  Channel::Start start{kPause, {}};
+  start.order.command = Command::pause;
+  start.order.target = target.id();
+  start.order.signal = args->cr_signal;
+  start.order.timeout_s = args->cr_timeout;
+  start.order.flags = args->cr_flags;
+  start.target_mem = target.mem();
+  start.image = args->cr_fd;
+  return finish_request(Channel::open(start), handle);
+}
+
+int cr_wait_pause(cr_pause_handle_t* handle, struct timeval* timeout) { return wait_for(kPause, handle, timeout); }
+int cr_log_pause(cr_pause_handle_t* handle, unsigned int len, char* msg) { return log_of(kPause, handle, len, msg); }
+int cr_reap_pause(cr_pause_handle_t* handle) { return reap(kPause, handle); }
+int cr_poll_pause_msg(cr_pause_handle_t* handle, struct timeval* timeout, char** msg) {
+  return poll(kPause, handle, timeout, msg);
+}
+int cr_poll_pause(cr_pause_handle_t* handle, struct timeval* timeout) { return poll(kPause, handle, timeout, nullptr); }
+
+}  // extern "C"

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Small helpers for messages. */
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace reprise {
+
+/** @return @p value as maps files show addresses, without 0x */
+inline std::string hex(std::uint64_t value) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+/** @return "strerror(err)"; @p err may be negative */
+inline std::string error_text(long err) { return std::strerror(static_cast<int>(err < 0 ? -err : err)); }
+
+}  // namespace reprise

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/**
+ * @file
+ * The descriptors of a process: what is saved of them, what of it can be brought
+ * back, and bringing it back. The order of calls for a restore is
+ * check_descriptors, [freeze], check_descriptors_live, [commit],
+ * restore_descriptors.
+ */
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "request/options.h"
+#include "session/remote.h"
+#include "session/session.h"
+#include "image/state.pb.h"
+
+namespace reprise {
+
+/** Files, sockets … that were already made before the commit: whatever can fail has been tried then. */
+struct PreparedDescriptors {
+  std::map<std::uint32_t, UniqueFd> made;  ///< by index into Process.descriptions
+  std::vector<std::string> warnings;
+};
+
+/**
+ * Save descriptors and descriptions, and the shared objects of memfds that are not mapped (call it after the
+ * mappings were collected). Target frozen. Throws Error (refused) that names each one which cannot be saved.
+ */
+void collect_descriptors(Session& session, Process& process);
+
+/** Refusals that the image and the options alone decide. Touches nothing. */
+void check_descriptors(const Process& image, const RestoreOptions& options, RestoreMode mode);
+
+/**
+ * Refusals that depend on the target and on the system as it is now. Target frozen, not committed; changes
+ * nothing in the target. Give the result to restore_descriptors.
+ */
+PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
+                                           RestoreMode mode);
+
+/** Bring the target's descriptors back. Target frozen and committed, mappings and pages in place. */
+void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
+                         RestoreMode mode, Report& report, PreparedDescriptors prepared = {});
+
+}  // namespace reprise

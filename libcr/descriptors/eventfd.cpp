@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// eventfds: a counter, and whether a read takes all of it or one.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <poll.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <optional>
+
+#include "base/error.h"
+#include "descriptors/fdinfo.h"
+#include "descriptors/kinds.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::uint64_t kMostReads = 1U << 20;  // a semaphore is counted down one by one
+
+bool take(int fd, std::uint64_t& value) {
+  // Never wait, whatever the descriptor's flags: they are the target's, too.
+  pollfd state = {fd, POLLIN, 0};
+  return ::poll(&state, 1, 0) == 1 && (state.revents & POLLIN) && ::read(fd, &value, sizeof value) == sizeof value;
+}
+
+bool give(int fd, std::uint64_t value) { return value == 0 || ::write(fd, &value, sizeof value) == sizeof value; }
+
+/** Kernels before 6.5 do not tell whether it is a semaphore: read and see, then put back what was taken. */
+std::optional<bool> probe_semaphore(int fd, std::uint64_t count) {
+  const std::uint64_t lent = count >= 2 ? 0 : 2 - count;
+  if (!give(fd, lent)) return std::nullopt;
+  std::uint64_t taken = 0;
+  if (!take(fd, taken)) return std::nullopt;
+  const bool semaphore = taken == 1;
+  if (!semaphore) return give(fd, count) ? std::optional(false) : std::nullopt;
+  // Took one of count + lent.
+  std::uint64_t rest = lent;
+  if (rest == 0) return give(fd, 1) ? std::optional(true) : std::nullopt;
+  while (--rest > 0)
+    if (!take(fd, taken)) return std::nullopt;
+  return true;
+}
+
+}  // namespace
+
+void collect_eventfd(Collector& collector, const cr_fd& fd, Description& description) {
+  const auto info = parse_eventfd(collector.fdinfo(fd.fd));
+  if (!info) {
+    collector.refuse(fd.fd, "an eventfd whose counter the kernel does not tell");
+    return;
+  }
+  auto semaphore = info->semaphore;
+  if (!semaphore) semaphore = probe_semaphore(collector.source.get(fd.fd).get(), info->count);
+  if (!semaphore) {
+    collector.refuse(fd.fd, "an eventfd whose kind cannot be found out");
+    return;
+  }
+  description.mutable_eventfd()->set_count(info->count);
+  description.mutable_eventfd()->set_semaphore(*semaphore);
+}
+
+void make_eventfd(Restorer& restorer, std::uint32_t index) {
+  const Description& description = restorer.description(index);
+  const int flags = EFD_CLOEXEC | (open_flags(description) & EFD_NONBLOCK) |
+                    (description.eventfd().semaphore() ? EFD_SEMAPHORE : 0);
+  UniqueFd fd(::eventfd(0, flags));
+  if (!fd) restorer.fail(index, "cannot be made", errno);
+  restorer.made[index] = std::move(fd);
+}
+
+void settle_eventfd(Restorer& restorer, std::uint32_t index) {
+  const EventFd& wanted = restorer.description(index).eventfd();
+  std::uint64_t now = 0;
+  if (!restorer.made.count(index)) {
+    const auto info = parse_eventfd(restorer.fdinfo(index));
+    if (!info) restorer.fail(index, "its counter is not told", EIO);
+    now = info->count;
+  }
+  if (now == wanted.count()) return;
+  const int fd = restorer.must_fd(index);
+  std::uint64_t taken;
+  if (wanted.semaphore()) {
+    if (now > wanted.count() && now - wanted.count() > kMostReads)
+      restorer.fail(index, "is too far ahead to be counted back", EOVERFLOW);
+    for (; now > wanted.count(); --now)
+      if (!take(fd, taken)) restorer.fail(index, "cannot be counted back", errno);
+    if (!give(fd, wanted.count() - now)) restorer.fail(index, "cannot be set", errno);
+    return;
+  }
+  while (take(fd, taken)) {
+  }
+  if (!give(fd, wanted.count())) restorer.fail(index, "cannot be set", errno);
+}
+
+}  // namespace reprise

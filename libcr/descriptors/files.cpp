@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Regular files, directories and devices without state: opened again by path.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "descriptors/kinds.h"
+
+namespace reprise {
+
+int open_flags(const Description& description) {
+  // What open(2) acted upon once (O_CREAT, O_EXCL, O_TRUNC, O_TMPFILE) must not be done again.
+  constexpr int again = O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_LARGEFILE | O_DIRECTORY |
+                        O_NOATIME | O_PATH;
+  return static_cast<int>(description.flags()) & again;
+}
+
+UniqueFd reopen_fd(int fd, int flags) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY));
+}
+
+UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, int access) {
+  const Description& description = restorer.description(index);
+  const File& file = description.file();
+  const bool restart = restorer.mode == RestoreMode::restart;
+  const std::string path = restart ? restorer.options.relocated(file.path()) : file.path();
+  const std::string named = path == file.path() ? "" : path + ": ";
+
+  // A name first, opened only when it is what it should be: opening may block or change things.
+  UniqueFd name = restorer.paths.open(path, O_PATH | (S_ISLNK(file.mode()) ? O_NOFOLLOW : 0));
+  if (!name) restorer.fail(index, named + "cannot be opened", errno);
+  struct ::stat now;
+  if (::fstat(name.get(), &now) != 0) restorer.fail(index, named + "cannot be looked at", errno);
+  if ((now.st_mode & S_IFMT) != (file.mode() & S_IFMT) ||
+      ((S_ISCHR(now.st_mode) || S_ISBLK(now.st_mode)) && now.st_rdev != file.rdev()))
+    restorer.fail(index, named + "something else has that name now", ESTALE);
+  const bool plain = S_ISREG(now.st_mode) || S_ISDIR(now.st_mode);
+  const bool same = now.st_ino == file.ino() && now.st_dev == file.dev();
+  if (plain && !same) {
+    if (!restart) restorer.fail(index, "another file has that name now", ESTALE);
+    // A copy of the file, on this node or another, is what a restart is often meant to use.
+    restorer.warn(index, named + "not the very file of the checkpoint (another inode): used as it is");
+  }
+  int flags = open_flags(description) | extra_flags;
+  if (flags & O_PATH) return name;
+  if (access >= 0) flags = (flags & ~O_ACCMODE) | access;
+  UniqueFd fd = reopen_fd(name.get(), flags);
+  if (!fd) restorer.fail(index, named + "cannot be opened", errno);
+  return fd;
+}
+
+void make_file(Restorer& restorer, std::uint32_t index) { restorer.made[index] = reopen_path(restorer, index); }
+
+void settle_file(Restorer& restorer, std::uint32_t index) {
+  const Description& description = restorer.description(index);
+  const int access = static_cast<int>(description.flags()) & O_ACCMODE;
+  if ((description.flags() & O_PATH) || access == O_RDONLY) return;
+  struct ::stat now;
+  if (!restorer.stat(index, now)) return;
+  const auto old_size = static_cast<std::int64_t>(description.file().size());
+  const std::int64_t mtime = now.st_mtim.tv_sec * 1'000'000'000LL + now.st_mtim.tv_nsec;
+  const std::string sizes = std::to_string(old_size) + " -> " + std::to_string(now.st_size) + " bytes";
+  if (now.st_size > old_size) {
+    if (!restorer.options.rewind_files)
+      restorer.warn(index, "has grown since the checkpoint, " + sizes + ": kept (--rewind-files cuts it back)");
+    else if (::ftruncate(restorer.must_fd(index), old_size) != 0)
+      restorer.warn(index, "has grown since the checkpoint, " + sizes + ", and cannot be cut back: " +
+                               error_text(errno));
+  } else if (now.st_size < old_size) {
+    restorer.warn(index, "is shorter than at the checkpoint, " + sizes);
+  } else if (mtime != description.file().mtime_ns()) {
+    restorer.warn(index, "was written to since the checkpoint: its content is as it is now");
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "descriptors/kinds.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "descriptors/socket_name.h"
+#include "session/session.h"
+
+namespace reprise {
+namespace {
+
+using D = Description;
+constexpr KindOps kKinds[] = {
+    // kind          collect           make            settle           dead         seekable
+    {D::REGULAR,   nullptr,          make_file,      settle_file,     nullptr,     true},
+    {D::DIRECTORY, nullptr,          make_file,      nullptr,         nullptr,     true},
+    {D::CHARDEV,   nullptr,          make_file,      nullptr,         nullptr,     true},
+    {D::PIPE,      collect_pipe,     make_pipe,      settle_pipe,     dead_pipe,   false},
+    {D::FIFO,      collect_pipe,     make_pipe,      settle_pipe,     dead_pipe,   false},
+    {D::EVENTFD,   collect_eventfd,  make_eventfd,   settle_eventfd,  nullptr,     false},
+    {D::EPOLL,     collect_epoll,    make_epoll,     nullptr,         nullptr,     false},
+    {D::TIMERFD,   collect_timerfd,  make_timerfd,   settle_timerfd,  nullptr,     false},
+    {D::SIGNALFD,  collect_signalfd, make_signalfd,  settle_signalfd, nullptr,     false},
+    {D::INOTIFY,   collect_inotify,  make_inotify,   settle_inotify,  nullptr,     false},
+    {D::TERMINAL,  collect_terminal, make_terminal,  settle_terminal, nullptr,     false},
+    {D::SOCKET,    collect_socket,   make_socket,    settle_socket,   dead_socket, false},
+    {D::MEMFD,     collect_memfd,    make_memfd,     nullptr,         nullptr,     true},
+    {D::PIDFD,     collect_pidfd,    make_pidfd,     nullptr,         nullptr,     false},
+    {D::CR_AGENT,  nullptr,          nullptr,        nullptr,         nullptr,     false},
+};
+constexpr KindOps kNone = {D::UNKNOWN, nullptr, nullptr, nullptr, nullptr, false};
+
+}  // namespace
+
+const KindOps& kind_ops(Description::Kind kind) {
+  for (const KindOps& ops : kKinds)
+    if (ops.kind == kind) return ops;
+  return kNone;
+}
+
+pid_t SessionSource::pid() const { return session_.pid(); }
+UniqueFd SessionSource::get(int fd) { return session_.get_fd(fd); }
+UniqueFd SessionSource::get_mapping(std::uint64_t addr) { return session_.get_vma_file(addr); }
+
+Restorer::Restorer(Source& source, const Process& image, const RestoreOptions& options, RestoreMode mode)
+    : source(source), image(image), options(options), mode(mode), paths(source.pid()) {}
+
+int Restorer::fd(std::uint32_t index) {
+  if (const auto found = made.find(index); found != made.end()) return found->second.get();
+  if (const auto found = dups.find(index); found != dups.end()) return found->second.get();
+  const auto number = alive.find(index);
+  if (number == alive.end()) return -1;
+  return (dups[index] = source.get(number->second)).get();
+}
+
+int Restorer::must_fd(std::uint32_t index) {
+  const int ours = fd(index);
+  if (ours < 0) fail(index, "was not made", EBADF);
+  return ours;
+}
+
+std::string Restorer::fdinfo(std::uint32_t index) {
+  if (!fdinfo_) fdinfo_.emplace(source.pid(), "fdinfo");
+  return fdinfo_->read(std::to_string(alive.at(index)));
+}
+
+bool Restorer::stat(std::uint32_t index, struct ::stat& out) {
+  if (const auto found = made.find(index); found != made.end()) return ::fstat(found->second.get(), &out) == 0;
+  const auto number = alive.find(index);
+  if (number == alive.end()) return false;
+  if (!fd_dir_) fd_dir_.emplace(source.pid(), "fd");
+  return fd_dir_->stat(std::to_string(number->second), out);
+}
+
+void Restorer::warn(std::uint32_t index, const std::string& text) {
+  warnings.push_back(description_text(image, index) + ": " + text);
+}
+
+void Restorer::fail(std::uint32_t index, const std::string& what, int code) const {
+  throw Error(Failure::refused, code, description_text(image, index) + ": " + what + ": " + std::strerror(code));
+}
+
+bool Restorer::is_late(std::uint32_t index) const {
+  const Description& what = description(index);
+  if (late.count(index)) return true;
+  if (what.kind() == Description::CR_AGENT || what.kind() == Description::MEMFD) return true;
+  // Binding to a path takes it from whoever has it now.
+  return what.kind() == Description::SOCKET && way(index) == Way::make && !socket_path(what.socket()).empty();
+}
+
+void Restorer::make(std::uint32_t index, bool last) {
+  if (made.count(index) || (is_late(index) && !last)) return;
+  const KindOps& ops = kind_ops(description(index).kind());
+  if (way(index) == Way::dead && ops.dead)
+    made[index] = ops.dead(*this, index);
+  else if (way(index) == Way::make && ops.make)
+    ops.make(*this, index);
+}
+
+void Restorer::settle(std::uint32_t index) {
+  if ((way(index) != Way::keep && way(index) != Way::make) || (description(index).flags() & O_PATH)) return;
+  if (const auto settle = kind_ops(description(index).kind()).settle) settle(*this, index);
+}
+
+}  // namespace reprise

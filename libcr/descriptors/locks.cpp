@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Locks on files. POSIX locks belong to the process and so are made by calls of the
+// target; the others belong to the open file description, and ours will do.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "descriptors/fdinfo.h"
+#include "descriptors/kinds.h"
+#include "descriptors/plan.h"
+#include "session/remote.h"
+
+namespace reprise {
+namespace {
+
+struct flock to_flock(const Lock& lock) {
+  struct flock range = {};
+  range.l_type = static_cast<short>(lock.type());
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(lock.start());
+  range.l_len = static_cast<off_t>(lock.length());
+  return range;
+}
+
+/** Locks of the description itself. 0 or errno. */
+int take(int fd, const Lock& lock) {
+  if (lock.flock()) return ::flock(fd, (lock.type() == F_WRLCK ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 ? 0 : errno;
+  struct flock range = to_flock(lock);
+  return ::fcntl(fd, F_OFD_SETLK, &range) == 0 ? 0 : errno;
+}
+
+bool is_posix(const Lock& lock) { return !lock.flock() && !lock.ofd(); }
+
+std::string lock_text(const Lock& lock) {
+  return std::string("its ") + (lock.flock() ? "flock" : lock.ofd() ? "OFD lock" : "lock") + " on bytes " +
+         std::to_string(lock.start()) + " to " +
+         (lock.length() ? std::to_string(lock.start() + lock.length() - 1) : std::string("the end"));
+}
+
+using Inode = std::pair<std::uint64_t, std::uint64_t>;
+
+
+}  // namespace
+
+void check_locks(Restorer& restorer, Refusals& refusals) {
+  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
+    if (restorer.way(index) != Way::make) continue;
+    const auto made = restorer.made.find(index);
+    if (made == restorer.made.end()) continue;
+    for (const Lock& lock : restorer.description(index).locks()) {
+      int code = 0;
+      if (is_posix(lock)) {
+        struct flock range = to_flock(lock);
+        if (::fcntl(made->second.get(), F_GETLK, &range) == 0 && range.l_type != F_UNLCK &&
+            range.l_pid != restorer.source.pid())
+          code = EAGAIN;
+      } else {
+        code = take(made->second.get(), lock);
+      }
+      if (code != 0)
+        refusals.add(description_text(restorer.image, index) + ": " + lock_text(lock) + " cannot be had again: " +
+                     (code == EAGAIN ? "somebody else has it (does the old process still run?)" : error_text(code)));
+    }
+  }
+}
+
+void restore_locks(Restorer& restorer, Remote& remote) {
+  // Only files that had or have locks are worth a look.
+  std::vector<std::uint64_t> inodes;
+  if (const auto all = ProcDir("/proc").try_read("locks")) inodes = locked_inodes(*all);
+  std::map<Inode, std::vector<std::uint32_t>> files;
+  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
+    const Description& description = restorer.description(index);
+    if (restorer.way(index) != Way::keep && restorer.way(index) != Way::make) continue;
+    struct ::stat now;
+    const bool listed = std::binary_search(inodes.begin(), inodes.end(), description.file().ino());
+    if ((description.locks_size() == 0 && !listed) || !restorer.stat(index, now)) continue;
+    files[{now.st_dev, now.st_ino}].push_back(index);
+  }
+  const ProcDir fdinfo(restorer.source.pid(), "fdinfo");
+  for (const auto& [inode, members] : files) {
+    bool posix_differs = false;
+    std::vector<std::uint32_t> changed;
+    for (const std::uint32_t index : members) {
+      const auto& saved = restorer.description(index).locks();
+      const int number = numbers_of(restorer.image, index).front();
+      const std::vector<Lock> wanted(saved.begin(), saved.end()), now = parse_locks(fdinfo.read(std::to_string(number)));
+      if (same_locks(wanted, now)) continue;
+      changed.push_back(index);
+      posix_differs |= std::any_of(wanted.begin(), wanted.end(), is_posix) || std::any_of(now.begin(), now.end(), is_posix);
+    }
+    const auto lost = [&](std::uint32_t index, const Lock& lock, int code) {
+      restorer.warn(index, lock_text(lock) + " is lost: " + error_text(code));
+    };
+    for (const std::uint32_t index : changed) {
+      const int fd = restorer.must_fd(index);
+      struct flock everything = {};
+      everything.l_type = F_UNLCK;
+      ::fcntl(fd, F_OFD_SETLK, &everything);
+      ::flock(fd, LOCK_UN);
+      for (const Lock& lock : restorer.description(index).locks())
+        if (!is_posix(lock))
+          if (const int code = take(fd, lock)) lost(index, lock, code);
+    }
+    if (!posix_differs) continue;
+    // One process has one set of them on a file, through whichever descriptor they came.
+    const auto set = [&](int number, const struct flock& range) {
+      const std::uint64_t argument = remote.argument_of(range);
+      const std::size_t call = remote.add(
+          {SYS_fcntl, {static_cast<std::uint64_t>(number), static_cast<std::uint64_t>(F_SETLK), argument}}, false);
+      return remote.run()[call];
+    };
+    struct flock everything = {};
+    everything.l_type = F_UNLCK;
+    set(numbers_of(restorer.image, members.front()).front(), everything);
+    for (const std::uint32_t index : members)
+      for (const Lock& lock : restorer.description(index).locks())
+        if (is_posix(lock))
+          if (const auto result = set(numbers_of(restorer.image, index).front(), to_flock(lock)); result < 0)
+            lost(index, lock, static_cast<int>(-result));
+  }
+}
+
+}  // namespace reprise

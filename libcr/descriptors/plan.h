@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Which descriptors stay, go, move and must be made: image against target, without touching either. */
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "cr.h"
+#include "image/state.pb.h"
+
+namespace reprise {
+
+struct DescriptorPlan {
+  struct Install {
+    int fd;
+    std::uint32_t description;
+    bool cloexec;
+  };
+  struct Flag {
+    int fd;
+    bool cloexec;
+  };
+  std::vector<Install> install;  ///< by number: has to be put there
+  std::vector<Flag> cloexec;     ///< stays, but this flag differs
+  std::vector<int> close;        ///< opened since
+  std::map<std::uint32_t, int> alive;    ///< description -> a number of the target that still has it
+  std::map<std::uint32_t, int> kept;     ///< of these: one whose number stays what it is
+  std::vector<std::uint32_t> make;       ///< descriptions that are gone, by index
+};
+
+/**
+ * @param live    the target's table now
+ * @param match   serials mean something: same process as at the checkpoint
+ * @param replace descriptions that must be made anew though they live
+ */
+DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> live, bool match,
+                                const std::set<std::uint32_t>& replace = {});
+
+/** The numbers under which the image's process knows a description; ascending. */
+std::vector<int> numbers_of(const Process& image, std::uint32_t description);
+
+struct EpollChanges {
+  std::vector<Epoll::Entry> set;  ///< to be modified, or added where missing
+  std::vector<int> drop;          ///< numbers in the live set only
+};
+/** @param live  the target's set now */
+EpollChanges plan_epoll(const Epoll& image, const Epoll& live);
+
+/** Are both the same set of locks? */
+bool same_locks(std::vector<Lock> a, std::vector<Lock> b);
+
+}  // namespace reprise

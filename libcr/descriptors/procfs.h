@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Reading small files and links of /proc/PID without looking the path up again each time. */
+#include <optional>
+#include <string>
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+#include "image/state.pb.h"
+
+namespace reprise {
+
+/** One directory below /proc, held open. */
+class ProcDir {
+ public:
+  /** /proc/@p pid/@p below. Throws Error (temporary: gone, or not allowed). */
+  explicit ProcDir(pid_t pid, const std::string& below = "");
+  /** Any directory. */
+  explicit ProcDir(const std::string& path);
+  /** Content of a file, whatever its length. Throws Error. */
+  std::string read(const std::string& name) const;
+  /** As read; nothing when it cannot be read. */
+  std::optional<std::string> try_read(const std::string& name) const;
+  /** Target of a link; "" when it cannot be read. */
+  std::string link(const std::string& name) const;
+  /** stat of what a link leads to. @return false when it is gone */
+  bool stat(const std::string& name, struct ::stat& out) const;
+  int fd() const { return dir_.get(); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  UniqueFd dir_;
+};
+
+/** Identity and size of a file by its link in /proc and its stat. */
+void fill_file(File& file, const std::string& link, const struct ::stat& status);
+
+/** @return what follows @p key (as "Umask:") in a file of such lines, without blanks around it; "" if absent */
+std::string proc_field(const std::string& text, const std::string& key);
+
+/** "text: strerror (way out)" as an Error of the given kind. */
+[[noreturn]] void fail_errno(int code, const std::string& what);
+
+/**
+ * Open files by the paths that /proc shows for a process: plainly when it lives in our mount namespace, inside
+ * its root otherwise.
+ */
+class TargetPaths {
+ public:
+  explicit TargetPaths(pid_t pid) : pid_(pid) {}
+  /** As open(2); @return an empty descriptor with errno set on failure */
+  UniqueFd open(const std::string& path, int flags) const;
+
+ private:
+  pid_t pid_;
+  mutable bool looked_ = false;
+  mutable UniqueFd root_;  // empty: ours
+};
+
+}  // namespace reprise

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "descriptors/descriptors.h"
+#include "descriptors/kinds.h"
+#include "descriptors/plan.h"
+#include "descriptors/socket_name.h"
+
+namespace reprise {
+namespace {
+
+// Status flags that F_SETFL changes.
+constexpr std::uint32_t kStatus = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
+
+void add_refusals(const Process& image, const std::vector<Decision>& decisions, Refusals& refusals) {
+  for (std::uint32_t index = 0; index < decisions.size(); ++index)
+    if (decisions[index].way == Way::refuse)
+      refusals.add(description_text(image, index) + ": " + decisions[index].why, true, decisions[index].dead_helps);
+}
+
+void raise(Refusals& refusals, RestoreMode mode) {
+  if (mode == RestoreMode::pause) refusals.no_substitutes();
+  refusals.raise(mode == RestoreMode::restart ? "these cannot be brought back in a new process"
+                                              : "these were closed since the checkpoint and cannot be brought back");
+}
+
+/** Compare image and target; what becomes of everything. */
+DescriptorPlan look(Restorer& restorer, std::vector<cr_fd> live) {
+  restorer.live = std::move(live);
+  const bool pause = restorer.mode == RestoreMode::pause;
+  DescriptorPlan plan = plan_descriptors(restorer.image, restorer.live, pause);
+  restorer.alive = plan.alive;
+  std::set<std::uint32_t> replace;
+  for (const auto& [index, number] : plan.alive) {
+    const Description& description = restorer.description(index);
+    if (description.kind() == Description::INOTIFY && inotify_lost(description, restorer.fdinfo(index)))
+      replace.insert(index);
+  }
+  if (!replace.empty()) {
+    plan = plan_descriptors(restorer.image, restorer.live, pause, replace);
+    restorer.alive = plan.alive;
+  }
+  restorer.decisions = decide(restorer.image, restorer.options, restorer.mode, restorer.alive);
+  return plan;
+}
+
+/** Numbers of the target that will be closed: opened since, or in the way of what belongs there. */
+std::vector<int> numbers_to_close(const Restorer& restorer, const DescriptorPlan& plan) {
+  std::vector<int> numbers = plan.close;
+  std::set<int> live;
+  for (const cr_fd& fd : restorer.live) live.insert(fd.fd);
+  for (const auto& install : plan.install)
+    if (live.count(install.fd)) numbers.push_back(install.fd);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+/** Addresses which the target itself will only give up when its new sockets are closed. */
+void find_late_sockets(Restorer& restorer, const DescriptorPlan& plan) {
+  std::set<std::string> taken;
+  std::map<int, const cr_fd*> live;
+  for (const cr_fd& fd : restorer.live) live[fd.fd] = &fd;
+  bool wanted = false;
+  for (const std::uint32_t index : plan.make) wanted |= restorer.description(index).kind() == Description::SOCKET;
+  if (!wanted) return;
+  for (const int number : numbers_to_close(restorer, plan)) {
+    if (!S_ISSOCK(live.at(number)->mode)) continue;
+    const UniqueFd ours = restorer.source.get(number);
+    sockaddr_storage address = {};
+    socklen_t size = sizeof address;
+    if (::getsockname(ours.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0)
+      taken.emplace(reinterpret_cast<const char*>(&address), std::min<std::size_t>(size, sizeof address));
+  }
+  for (const std::uint32_t index : plan.make)
+    if (taken.count(restorer.description(index).socket().local())) restorer.late.insert(index);
+}
+
+/** What speaks against making it after the commit, "" if nothing is known to. */
+std::string late_problem(const Restorer& restorer, std::uint32_t index) {
+  const Description& description = restorer.description(index);
+  if (description.kind() != Description::SOCKET || restorer.way(index) != Way::make) return {};
+  const std::string path = unix_path(socket_address(restorer, description.socket()));
+  if (path.empty() || path.front() != '/') return {};
+  struct ::stat there;
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode)) return path + " is not a socket any more";
+  const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    return directory + ": " + error_text(errno);
+  return {};
+}
+
+void need_numbers(const Session& session, const Process& image, bool raise) {
+  int highest = 0;
+  for (const Descriptor& descriptor : image.descriptors()) highest = std::max(highest, descriptor.fd());
+  rlimit now;
+  if (::prlimit(session.pid(), RLIMIT_NOFILE, nullptr, &now) != 0) return;
+  const auto needed = static_cast<rlim_t>(highest) + 1;
+  if (needed <= now.rlim_cur) return;
+  if (needed > now.rlim_max && ::geteuid() != 0)
+    throw Error(Failure::refused, EMFILE,
+                "descriptor " + std::to_string(highest) + " is above the limit of open files (" +
+                    std::to_string(now.rlim_max) + "): raise it with ulimit -n, or ask root");
+  if (!raise) return;
+  // The image's own limit comes later, with the environment.
+  const rlimit wide = {needed, std::max(needed, now.rlim_max)};
+  if (::prlimit(session.pid(), RLIMIT_NOFILE, &wide, nullptr) != 0)
+    throw Error(Failure::permanent, errno, "the limit of open files cannot be raised: " + error_text(errno));
+}
+
+/** Puts descriptors in their places. */
+class Installer {
+ public:
+  Installer(Session& session, Remote& remote, Restorer& restorer)
+      : session_(session), remote_(remote), restorer_(restorer) {}
+
+  void run(const std::vector<DescriptorPlan::Install>& all) {
+    for (const auto& install : all) {
+      const Way way = restorer_.way(install.description);
+      if (way == Way::substitute || way == Way::terminal) {
+        stand_in(install);
+        continue;
+      }
+      // Duplicates of what is in the target already cost no second way through the module.
+      const auto there = placed_.find(install.description);
+      if (there != placed_.end()) {
+        duplicate(there->second, install);
+        continue;
+      }
+      if (restorer_.description(install.description).kind() == Description::CR_AGENT &&
+          way == Way::make)
+        agent(install);
+      else
+        remote_.install(restorer_.must_fd(install.description), install.fd, install.cloexec);
+      placed_[install.description] = install.fd;
+    }
+    if (!queued_.empty()) flush();
+  }
+
+ private:
+  void duplicate(int from, const DescriptorPlan::Install& to) {
+    if (!remote_.room(1, 0)) flush();
+    remote_.add({SYS_dup3, {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to.fd),
+                            static_cast<std::uint64_t>(to.cloexec ? O_CLOEXEC : 0)}});
+    queued_.push_back(to.fd);
+    // Whatever comes next may make calls of its own.
+    flush();
+  }
+
+  void flush() {
+    const auto results = remote_.run();
+    for (std::size_t i = 0; i < queued_.size(); ++i)
+      if (results[i] < 0)
+        throw Error(Failure::permanent, static_cast<int>(-results[i]),
+                    "descriptor " + std::to_string(queued_[i]) + ": " + error_text(results[i]));
+    queued_.clear();
+  }
+
+  void agent(const DescriptorPlan::Install& install) {
+    const int got = session_.put_fd(-1, install.cloexec);
+    if (got == install.fd) return;
+    remote_.must("moving the descriptor of /dev/cr", 0, SYS_dup3, static_cast<std::uint64_t>(got),
+                 static_cast<std::uint64_t>(install.fd), install.cloexec ? O_CLOEXEC : 0);
+    remote_.must("moving the descriptor of /dev/cr", 0, SYS_close, static_cast<std::uint64_t>(got));
+  }
+
+  void stand_in(const DescriptorPlan::Install& install) {
+    const Description& description = restorer_.description(install.description);
+    const auto given = restorer_.options.substitute.find(install.fd);
+    int fd = -1;
+    UniqueFd own;
+    if (given != restorer_.options.substitute.end()) {
+      fd = given->second;
+    } else if (description.kind() == Description::TERMINAL) {
+      own = own_terminal(restorer_, install.fd, description);
+      fd = own.get();
+    } else {
+      for (const int number : numbers_of(restorer_.image, install.description))
+        if (const auto other = restorer_.options.substitute.find(number);
+            other != restorer_.options.substitute.end() && fd < 0)
+          fd = other->second;
+    }
+    remote_.install(fd, install.fd, install.cloexec);
+    if (description.kind() == Description::TERMINAL) settle_own_terminal(restorer_, fd, description);
+    // A program that expects never to wait must not, whatever it was given.
+    const int flags = ::fcntl(fd, F_GETFL);
+    if ((description.flags() & O_NONBLOCK) && flags >= 0 && !(flags & O_NONBLOCK))
+      ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+  }
+
+  Session& session_;
+  Remote& remote_;
+  Restorer& restorer_;
+  std::map<std::uint32_t, int> placed_;
+  std::vector<int> queued_;
+};
+
+/** Calls of the target in batches, each with what to say when it fails. */
+class Changes {
+ public:
+  Changes(Remote& remote, Restorer& restorer) : remote_(remote), restorer_(restorer) {}
+  ~Changes() = default;
+  void add(std::uint32_t index, const char* what, const Remote::Call& call) {
+    if (!remote_.room(1, 0)) flush();
+    remote_.add(call, false);
+    queued_.push_back({index, what});
+  }
+  void flush() {
+    if (queued_.empty()) return;
+    const auto results = remote_.run();
+    for (std::size_t i = 0; i < queued_.size(); ++i)
+      if (results[i] < 0) restorer_.warn(queued_[i].index, std::string(queued_[i].what) + ": " + error_text(results[i]));
+    queued_.clear();
+  }
+
+ private:
+  struct Queued {
+    std::uint32_t index;
+    const char* what;
+  };
+  Remote& remote_;
+  Restorer& restorer_;
+  std::vector<Queued> queued_;
+};
+
+void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& plan) {
+  Changes changes(remote, restorer);
+  std::map<std::uint64_t, const cr_fd*> live;
+  for (const cr_fd& fd : restorer.live) live[fd.serial] = &fd;
+  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
+    const Way way = restorer.way(index);
+    const Description& description = restorer.description(index);
+    if ((way != Way::keep && way != Way::make) || (description.flags() & O_PATH)) continue;
+    const auto number = static_cast<std::uint64_t>(numbers_of(restorer.image, index).front());
+    std::int64_t position = 0;
+    std::uint32_t flags = static_cast<std::uint32_t>(open_flags(description));
+    if (way == Way::keep) {
+      const cr_fd& now = *live.at(description.serial());
+      position = static_cast<std::int64_t>(now.pos);
+      flags = now.f_flags;
+    }
+    if (kind_ops(description.kind()).seekable && position != description.offset())
+      changes.add(index, "its position cannot be set",
+                  {SYS_lseek, {number, static_cast<std::uint64_t>(description.offset()), SEEK_SET}});
+    if ((flags ^ description.flags()) & kStatus) {
+      if ((description.flags() & O_ASYNC) && description.owner_pid() != 0) {
+        const int owner = description.owner_pid() == restorer.image.pid() ? restorer.source.pid() : description.owner_pid();
+        changes.add(index, "its owner cannot be set",
+                    {SYS_fcntl, {number, F_SETOWN, static_cast<std::uint64_t>(static_cast<std::int64_t>(owner))}});
+        changes.add(index, "its signal cannot be set",
+                    {SYS_fcntl, {number, F_SETSIG, static_cast<std::uint64_t>(description.owner_signal())}});
+      }
+      changes.add(index, "its flags cannot be set", {SYS_fcntl, {number, F_SETFL, description.flags() & kStatus}});
+    }
+  }
+  for (const auto& flag : plan.cloexec) {
+    const auto descriptor = std::find_if(restorer.image.descriptors().begin(), restorer.image.descriptors().end(),
+                                         [&](const Descriptor& one) { return one.fd() == flag.fd; });
+    changes.add(descriptor->description(), "its close-on-exec flag cannot be set",
+                {SYS_fcntl, {static_cast<std::uint64_t>(flag.fd), F_SETFD, flag.cloexec ? FD_CLOEXEC : 0ULL}});
+  }
+  changes.flush();
+}
+
+}  // namespace
+
+void check_descriptors(const Process& image, const RestoreOptions& options, RestoreMode mode) {
+  std::set<int> numbers;
+  for (const Descriptor& descriptor : image.descriptors()) numbers.insert(descriptor.fd());
+  for (const auto& [number, ours] : options.substitute)
+    if (!numbers.count(number))
+      throw Error(Failure::usage, EBADF, "the image has no descriptor " + std::to_string(number) + " to be substituted");
+  if (mode != RestoreMode::restart) return;  // depends on what the target still has
+  Refusals refusals;
+  add_refusals(image, decide(image, options, mode, {}), refusals);
+  raise(refusals, mode);
+}
+
+PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
+                                           RestoreMode mode) {
+  SessionSource source(session);
+  Restorer restorer(source, image, options, mode);
+  const DescriptorPlan plan = look(restorer, session.fds());
+  Refusals refusals;
+  add_refusals(image, restorer.decisions, refusals);
+  raise(refusals, mode);
+  need_numbers(session, image, false);
+  find_late_sockets(restorer, plan);
+  for (const std::uint32_t index : plan.make) {
+    try {
+      if (restorer.is_late(index)) {
+        if (const std::string problem = late_problem(restorer, index); !problem.empty())
+          refusals.add(description_text(image, index) + ": " + problem);
+      } else {
+        restorer.make(index, false);
+      }
+    } catch (const Error& error) {
+      refusals.add(error.what());
+    }
+  }
+  check_locks(restorer, refusals);
+  raise(refusals, mode);
+  return {std::move(restorer.made), std::move(restorer.warnings)};
+}
+
+void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
+                         RestoreMode mode, Report& report, PreparedDescriptors prepared) {
+  SessionSource source(session);
+  Restorer restorer(source, image, options, mode);
+  restorer.made = std::move(prepared.made);
+  restorer.warnings = std::move(prepared.warnings);
+  const DescriptorPlan plan = look(restorer, session.fds());
+
+  // What will be needed from numbers that are about to be closed is held first.
+  for (const auto& install : plan.install)
+    if (restorer.way(install.description) == Way::keep) restorer.must_fd(install.description);
+  if (!plan.install.empty()) need_numbers(session, image, true);
+  prune_epolls(restorer, remote);
+  for (const int number : numbers_to_close(restorer, plan)) {
+    if (!remote.room(1, 0)) remote.run();
+    remote.add({SYS_close, {static_cast<std::uint64_t>(number)}}, false);
+  }
+  if (!plan.close.empty() || !plan.install.empty()) remote.run();
+
+  for (const std::uint32_t index : plan.make) restorer.make(index, true);
+  Installer(session, remote, restorer).run(plan.install);
+  for (auto& [index, number] : restorer.alive) number = numbers_of(image, index).front();
+
+  restore_status(restorer, remote, plan);
+  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) restorer.settle(index);
+  restore_epolls(restorer, remote);
+  restore_locks(restorer, remote);
+
+  report.descriptors = static_cast<std::uint64_t>(image.descriptors_size());
+  report.descriptors_changed = plan.install.size() + plan.close.size() + plan.cloexec.size();
+  report.warnings.insert(report.warnings.end(), restorer.warnings.begin(), restorer.warnings.end());
+}
+
+}  // namespace reprise

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Sockets made again: listening, unconnected, and those whose other side is gone.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "descriptors/kinds.h"
+#include "descriptors/socket_name.h"
+#include "descriptors/socket_options.h"
+
+namespace reprise {
+namespace {
+
+const sockaddr* as_address(const std::string& bytes) { return reinterpret_cast<const sockaddr*>(bytes.data()); }
+
+/** 0 or errno */
+int bind_to(int fd, const std::string& address) {
+  return ::bind(fd, as_address(address), static_cast<socklen_t>(address.size())) == 0 ? 0 : errno;
+}
+
+/** A Unix socket at its path, in place of whatever socket is there. 0 or errno. */
+int bind_to_path(int fd, const Socket& socket, const std::string& address, const std::string& path,
+                 const std::string& directory) {
+  int result = 0;
+  // The path may be relative, and binding obeys the umask: both are those of a thread that has its own.
+  std::thread([&] {
+    if (::unshare(CLONE_FS) != 0 || (path.front() != '/' && ::chdir(directory.c_str()) != 0)) {
+      result = errno;
+      return;
+    }
+    struct ::stat there;
+    if (::lstat(path.c_str(), &there) == 0) {
+      if (!S_ISSOCK(there.st_mode)) {
+        result = EEXIST;
+        return;
+      }
+      if (::unlink(path.c_str()) != 0) {
+        result = errno;
+        return;
+      }
+    }
+    std::uint32_t mode = 0777 & ~022;
+    if (const auto* saved = find_option(socket, kOwnLevel, kOwnPathMode); saved && saved->value().size() == sizeof mode)
+      std::memcpy(&mode, saved->value().data(), sizeof mode);
+    ::umask(static_cast<mode_t>(~mode & 0777));
+    result = bind_to(fd, address);
+  }).join();
+  return result;
+}
+
+}  // namespace
+
+std::string socket_address(const Restorer& restorer, const Socket& socket) {
+  const std::string path = socket_path(socket);
+  if (path.empty() || restorer.mode != RestoreMode::restart) return socket.local();
+  const std::string moved = restorer.options.relocated(path);
+  if (moved == path) return socket.local();
+  return socket.local().substr(0, offsetof(sockaddr_un, sun_path)) + moved + '\0';
+}
+
+void make_socket(Restorer& restorer, std::uint32_t index) {
+  const Description& description = restorer.description(index);
+  const Socket& socket = description.socket();
+  if (socket_was_dead(socket)) {
+    restorer.made[index] = dead_socket(restorer, index);
+    return;
+  }
+  const int nonblock = (open_flags(description) & O_NONBLOCK) ? SOCK_NONBLOCK : 0;
+  UniqueFd fd(::socket(static_cast<int>(socket.family()), static_cast<int>(socket.type()) | SOCK_CLOEXEC | nonblock,
+                       static_cast<int>(socket.protocol())));
+  if (!fd) restorer.fail(index, "cannot be made", errno);
+  std::string failed = set_socket_options(fd.get(), socket, true);
+  if (!socket.local().empty()) {
+    const std::string address = socket_address(restorer, socket);
+    const std::string path = unix_path(address);
+    const int code = path.empty() ? bind_to(fd.get(), address)
+                                  : bind_to_path(fd.get(), socket, address, path, restorer.image.env().cwd().path());
+    if (code == EADDRINUSE)
+      restorer.fail(index, "its address is in use (does the old process still run?)", code);
+    if (code != 0) restorer.fail(index, "cannot be bound", code);
+    if (!path.empty() && path.front() == '/' && ::geteuid() == 0 && restorer.image.env().uids_size() > 1 &&
+        restorer.image.env().gids_size() > 1 &&
+        ::lchown(path.c_str(), restorer.image.env().uids(1), restorer.image.env().gids(1)) != 0)
+      restorer.warn(index, "its path cannot be given to its owner: " + error_text(errno));
+  }
+  if (!socket.peer().empty() &&
+      ::connect(fd.get(), as_address(socket.peer()), static_cast<socklen_t>(socket.peer().size())) != 0)
+    restorer.fail(index, "cannot be connected", errno);
+  const std::string more = set_socket_options(fd.get(), socket, false);
+  if (!more.empty()) failed += (failed.empty() ? "" : ", ") + more;
+  if (!failed.empty()) restorer.warn(index, "cannot be set: " + failed);
+  restorer.made[index] = std::move(fd);
+}
+
+void settle_socket(Restorer& restorer, std::uint32_t index) {
+  const auto made = restorer.made.find(index);
+  const Socket& socket = restorer.description(index).socket();
+  // Open ones stay exactly as they are. A new one begins to listen when nothing can fail any more.
+  if (made == restorer.made.end() || !socket.listening()) return;
+  if (::listen(made->second.get(), static_cast<int>(socket.backlog())) != 0)
+    restorer.fail(index, "cannot listen", errno);
+}
+
+UniqueFd dead_socket(Restorer& restorer, std::uint32_t index) {
+  const Description& description = restorer.description(index);
+  const Socket& socket = description.socket();
+  const int type = static_cast<int>(socket.type()) | SOCK_CLOEXEC |
+                   ((open_flags(description) & O_NONBLOCK) ? SOCK_NONBLOCK : 0);
+  const bool stream = socket.type() == SOCK_STREAM || socket.type() == SOCK_SEQPACKET;
+  if (socket.family() == AF_UNIX && stream) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, type, 0, ends) != 0) restorer.fail(index, "cannot be made", errno);
+    ::close(ends[1]);
+    return UniqueFd(ends[0]);
+  }
+  UniqueFd fd(::socket(static_cast<int>(socket.family()), type, static_cast<int>(socket.protocol())));
+  // Of a family that this kernel does not have: any dead socket will do.
+  if (!fd) fd.reset(::socket(AF_INET, SOCK_STREAM | (type & ~0xf), 0));
+  if (!fd) restorer.fail(index, "cannot be made", errno);
+  // Says ENOTCONN, and yet lets reads see the end and writes fail with EPIPE.
+  ::shutdown(fd.get(), SHUT_RDWR);
+  return fd;
+}
+
+}  // namespace reprise

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/**
+ * @file
+ * The image's layout on disk: constants and structures shared by writer and
+ * reader. Described byte by byte in docs/image-format.md.
+ */
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstdint>
+#include <string>
+
+namespace reprise {
+
+/** Registers of one thread, as the regsets of its ELF core notes. */
+struct ThreadRegs {
+  pid_t tid = 0;
+  user_regs_struct regs{};  ///< NT_PRSTATUS
+  std::string fpregs;       ///< NT_PRFPREG, kFpregsSize bytes
+  std::string xstate;       ///< NT_X86_XSTATE; may be empty
+};
+
+namespace image {
+
+inline constexpr std::uint32_t kFormat = 1;  ///< newest format this code reads and the one it writes
+inline constexpr std::uint64_t kPage = 4096;
+inline constexpr std::uint64_t kTaskSize = 0x7ffffffff000;  ///< addresses end below this
+inline constexpr std::uint64_t kBlobBlock = 65536;          ///< bytes of the blob section under one hash
+inline constexpr std::size_t kFpregsSize = sizeof(user_fpregs_struct);
+
+// Limits that keep a hostile image from making the reader allocate without bound.
+inline constexpr std::uint64_t kMaxPages = (1ULL << 29) - 1;  ///< hashes must fit a note: 2 TiB of saved pages
+inline constexpr std::uint64_t kMaxBlob = 1ULL << 44;         ///< 16 TiB of shared content
+inline constexpr std::uint64_t kMaxState = 256ULL << 20;      ///< bytes of the serialized Process
+inline constexpr std::uint64_t kMaxStateItems = 4ULL << 20;   ///< messages, strings and repeated numbers in it
+inline constexpr std::uint64_t kMaxMappings = 1ULL << 20;
+inline constexpr std::uint64_t kMaxNotes = 1ULL << 30;  ///< bytes of the first note segment
+
+/** Name and types of the project's own notes. Types are unlike any of CORE's: some readers ignore the name. */
+inline constexpr char kNoteName[] = "REPRISE";
+inline constexpr std::uint32_t kNoteState = 0x43520001;       ///< reprise.Process, serialized
+inline constexpr std::uint32_t kNoteHashes = 0x43520002;      ///< XXH64 of every page, seed: its address
+inline constexpr std::uint32_t kNoteBlobHashes = 0x43520003;  ///< XXH64 of every block, seed: its offset in the blob
+inline constexpr std::uint32_t kNoteSeal = 0x43520004;        ///< struct Seal, ends the file
+
+/** Content of the seal note: the last bytes of an image. Little endian, as everything in it. */
+struct Seal {
+  std::uint32_t format;        ///< kFormat
+  std::uint32_t page_size;     ///< kPage
+  std::uint64_t pages_offset;  ///< where the saved pages begin
+  std::uint64_t pages_size;    ///< their bytes
+  std::uint64_t blob_offset;   ///< where the blob section begins: pages_offset + pages_size
+  std::uint64_t blob_size;     ///< its bytes
+  std::uint64_t blob_block;    ///< kBlobBlock
+  std::uint64_t file_size;     ///< of the whole image
+  /// XXH64, seed 0, of [0, pages_offset) followed by [blob_offset + blob_size, file_size - 8)
+  std::uint64_t hash;
+};
+static_assert(sizeof(Seal) == 64);
+
+}  // namespace image
+}  // namespace reprise

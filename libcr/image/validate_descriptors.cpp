@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <set>
+
+#include "image/validate_parts.h"
+
+namespace reprise::image {
+namespace {
+
+constexpr std::uint32_t kMaxPipe = 1U << 31;
+constexpr std::size_t kMaxAddress = 128;  // struct sockaddr_storage
+
+void validate_socket(const Checker& check, const Socket& socket, const std::string& what) {
+  check.need(socket.family() < 256 && socket.type() < 16, [&] { return what + " is a socket of an unknown kind"; });
+  check.need(socket.local().size() <= kMaxAddress && socket.peer().size() <= kMaxAddress,
+             [&] { return what + " has an impossible socket address"; });
+  for (const auto& option : socket.options())
+    check.need(option.value().size() <= 4096, [&] { return what + " has an impossible socket option"; });
+}
+
+void validate_description(const Checker& check, const Process& process, const Description& one,
+                          const std::string& what) {
+  check.need(one.kind() > Description::UNKNOWN && one.kind() <= Description::OTHER,
+             [&] { return what + " is of an unknown kind"; });
+  check.file(one.file(), what);
+  check.need(one.owner_signal() >= 0 && one.owner_signal() <= 64, [&] { return what + " has an impossible signal"; });
+  for (const auto& lock : one.locks())
+    check.need(lock.type() <= 2 && lock.start() <= INT64_MAX && lock.length() <= INT64_MAX,
+               [&] { return what + " has an impossible lock"; });
+  check.need(one.pipe().capacity() <= kMaxPipe && one.pipe().content().size() <= one.pipe().capacity(),
+             [&] { return what + " holds more than its pipe can"; });
+  check.need(one.eventfd().count() != UINT64_MAX, [&] { return what + " has an impossible count"; });
+  for (const auto& entry : one.epoll().entries())
+    check.need(entry.fd() >= 0, [&] { return what + " watches an impossible descriptor"; });
+  check.need(one.timerfd().value_ns() >= 0 && one.timerfd().interval_ns() >= 0,
+             [&] { return what + " has an impossible time"; });
+  for (const auto& watch : one.inotify().watches())
+    check.need(watch.wd() > 0 && watch.path().size() < 4096 && watch.path().find('\0') == std::string::npos,
+               [&] { return what + " has an impossible watch"; });
+  check.need(
+      one.terminal().termios().size() <= 256 && one.terminal().rows() <= 65535 && one.terminal().columns() <= 65535,
+      [&] { return what + " has impossible terminal settings"; });
+  validate_socket(check, one.socket(), what);
+  check.need(one.shared_object() <= static_cast<std::uint32_t>(process.shared_objects_size()) &&
+                 (one.kind() != Description::MEMFD || one.shared_object() > 0),
+             [&] { return what + " refers to a shared object that is not there"; });
+}
+
+}  // namespace
+
+void validate_descriptors(const Checker& check, const Process& process) {
+  // Messages name a descriptor, which people know, rather than the index of a description.
+  std::vector<std::string> names(process.descriptions_size());
+  std::set<std::int32_t> numbers;
+  for (const auto& descriptor : process.descriptors()) {
+    const std::string what = "descriptor " + std::to_string(descriptor.fd());
+    check.need(descriptor.fd() >= 0 && numbers.insert(descriptor.fd()).second,
+               [&] { return what + " is impossible or there twice"; });
+    check.need(descriptor.description() < names.size(),
+               [&] { return what + " refers to an open file that is not there"; });
+    if (names[descriptor.description()].empty()) names[descriptor.description()] = what;
+  }
+  for (int i = 0; i < process.descriptions_size(); ++i)
+    validate_description(check, process, process.descriptions(i),
+                         names[i].empty() ? "open file " + std::to_string(i) : names[i]);
+}
+
+}  // namespace reprise::image

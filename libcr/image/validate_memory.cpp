@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+
+#include "base/text.h"
+#include "cr.h"
+#include "image/validate.h"
+#include "image/validate_parts.h"
+
+namespace reprise {
+namespace image {
+namespace {
+
+constexpr std::uint64_t kKnownFlags = (CR_VMA_ARENA << 1) - 1;
+constexpr std::uint64_t kMaxFile = INT64_MAX;
+
+void validate_layout(const Checker& check, const MemoryLayout& layout) {
+  const auto range = [&](std::uint64_t from, std::uint64_t to, const char* what) {
+    check.address(from, what);
+    check.address(to, what);
+    check.need(from <= to, [&] { return std::string(what) + " ends before it begins"; });
+  };
+  range(layout.start_code(), layout.end_code(), "code");
+  range(layout.start_data(), layout.end_data(), "data");
+  range(layout.start_brk(), layout.brk(), "heap");
+  range(layout.arg_start(), layout.arg_end(), "argument area");
+  range(layout.env_start(), layout.env_end(), "environment area");
+  check.address(layout.start_stack(), "stack");
+  check.address(layout.vdso(), "vdso");
+  check.need(layout.auxv_size() <= 64, "its auxiliary vector is too long");
+  check.need(layout.dumpable() <= 2, "its dumpable setting is impossible");
+}
+
+void validate_mapping(const Checker& check, const Process& process, const Mapping& mapping, std::uint64_t after) {
+  const std::string what = "mapping " + hex(mapping.start()) + "-" + hex(mapping.end());
+  check.need(mapping.start() % kPage == 0 && mapping.end() % kPage == 0 && mapping.start() < mapping.end() &&
+                 mapping.end() <= kTaskSize,
+             [&] { return what + " is impossible"; });
+  check.need(mapping.start() >= after, [&] { return what + " overlaps the one before it or is out of order"; });
+  check.need((mapping.flags() & ~kKnownFlags) == 0, [&] { return what + " has unknown flags"; });
+  check.need(!(mapping.flags() & CR_VMA_ARENA), [&] { return what + " is a session's arena"; });
+  check.need(
+      !((mapping.flags() & CR_VMA_PAGES) && (mapping.flags() & (CR_VMA_SHARED | CR_VMA_SPECIAL | CR_VMA_DEVICE))),
+      [&] { return what + " is not private memory though its pages are said to be saved"; });
+  const std::uint64_t length = mapping.end() - mapping.start();
+  check.need(!mapping.has_file() || (mapping.offset() % kPage == 0 && mapping.offset() <= kMaxFile - length),
+             [&] { return what + " has an impossible offset"; });
+  check.file(mapping.file(), what);
+  check.need(mapping.name().size() < 4096, [&] { return what + " has an impossible name"; });
+  check.need(mapping.shared_object() <= static_cast<std::uint32_t>(process.shared_objects_size()),
+             [&] { return what + " refers to a shared object that is not there"; });
+  check.need(mapping.pkey() < 16, [&] { return what + " has an impossible protection key"; });
+}
+
+void validate_shared(const Checker& check, const Process& process, std::uint64_t blob_size) {
+  check.need(blob_size <= kMaxBlob, "its shared content is too large");
+  for (int i = 0; i < process.shared_objects_size(); ++i) {
+    const auto& object = process.shared_objects(i);
+    const std::string what = "shared object " + std::to_string(i + 1);
+    check.need(object.kind() == SharedObject::SHARED_ANONYMOUS || object.kind() == SharedObject::MEMFD ||
+                   object.kind() == SharedObject::FILE,
+               [&] { return what + " is of an unknown kind"; });
+    check.file(object.file(), what);
+    check.need(object.size() <= kMaxFile - kPage, [&] { return what + " has an impossible size"; });
+    const std::uint64_t size = (object.size() + kPage - 1) / kPage * kPage;
+    std::uint64_t end = 0;
+    for (const auto& extent : object.extents()) {
+      check.need(extent.length() > 0 && extent.offset() >= end && extent.offset() <= size &&
+                     extent.length() <= size - extent.offset(),
+                 [&] {
+                   return what + ": content at offset " + std::to_string(extent.offset()) + " is out of order or place";
+                 });
+      check.need(extent.blob_offset() <= blob_size && extent.length() <= blob_size - extent.blob_offset(), [&] {
+        return what + ": content at offset " + std::to_string(extent.offset()) + " is not in the image";
+      });
+      end = extent.offset() + extent.length();
+    }
+  }
+}
+
+}  // namespace
+
+void validate_memory(const Checker& check, const Process& process, std::uint64_t blob_size) {
+  validate_layout(check, process.layout());
+  check.need(static_cast<std::uint64_t>(process.mappings_size()) <= kMaxMappings, "it holds too many mappings");
+  check.need(process.mappings_size() > 0, "it holds no mapping");
+  std::uint64_t after = 0;
+  for (const auto& mapping : process.mappings()) {
+    validate_mapping(check, process, mapping, after);
+    after = mapping.end();
+  }
+  validate_shared(check, process, blob_size);
+}
+
+}  // namespace image
+
+void validate_runs(const std::string& name, const Process& process, std::span<const cr_page_run> runs) {
+  const image::Checker check(name);
+  auto mapping = process.mappings().begin();
+  const auto end = process.mappings().end();
+  for (const auto& run : runs) {
+    while (mapping != end && mapping->end() <= run.addr) ++mapping;
+    check.need(mapping != end && mapping->start() <= run.addr && run.len <= mapping->end() - run.addr,
+               [&] { return "pages at " + hex(run.addr) + " lie in no mapping"; });
+    check.need(mapping->flags() & (CR_VMA_PAGES | CR_VMA_SPECIAL), [&] {
+      return "pages at " + hex(run.addr) + " belong to mapping " + hex(mapping->start()) +
+             ", whose pages are not saved";
+    });
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Content of an image: reading it and comparing it with its checksums.
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/text.h"
+#include "image/loader.h"
+#include "image/reader.h"
+
+namespace reprise {
+
+using namespace image;
+
+namespace {
+constexpr std::uint64_t kChunk = 1 << 20;         // bytes read at once
+constexpr std::uint64_t kPerThread = 4ULL << 20;  // less is not worth a thread
+}  // namespace
+
+Image::Piece Image::pages(const cr_page_run& run) const {
+  return {run.offset, run.len, run.addr, kPage, hashes_.data() + (run.offset - seal_.pages_offset) / kPage};
+}
+
+Image::Piece Image::blob(std::uint64_t offset, std::uint64_t len) const {
+  return {seal_.blob_offset + offset, len, offset, kBlobBlock, blob_hashes_.data() + offset / kBlobBlock};
+}
+
+Image::Piece Image::part(const Piece& piece, std::uint64_t from) {
+  return {piece.offset + from, std::min(kChunk, piece.len - from), piece.seed + from, piece.unit,
+          piece.hashes + from / piece.unit};
+}
+
+void Image::check(const Piece& piece, const char* data) const {
+  for (std::uint64_t at = 0, i = 0; at < piece.len; at += piece.unit, ++i) {
+    if (XXH64(data + at, std::min(piece.unit, piece.len - at), piece.seed + at) == piece.hashes[i]) continue;
+    const std::string what = piece.unit == kPage ? "page " : "shared content at offset ";
+    throw Error(Failure::permanent, EBADMSG,
+                name_ + ": " + what + hex(piece.seed + at) +
+                    " is damaged (does not match its checksum); use another image or take a new checkpoint");
+  }
+}
+
+void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, const Progress& progress) const {
+  std::uint64_t total = 0, done = 0;
+  for (const auto& piece : pieces) total += piece.len;
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  threads = static_cast<unsigned>(std::clamp<std::uint64_t>(total / kPerThread, 1, threads));
+
+  std::mutex mutex;
+  std::size_t next = 0;    // piece
+  std::uint64_t from = 0;  // in it
+  std::uint64_t failed_at = UINT64_MAX;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    std::vector<char> buffer;
+    for (;;) {
+      Piece chunk;
+      {
+        const std::lock_guard lock(mutex);
+        if (failure || next == pieces.size()) return;
+        chunk = part(pieces[next], from);
+        from += chunk.len;
+        if (from == pieces[next].len) ++next, from = 0;
+      }
+      try {
+        buffer.resize(std::max<std::size_t>(buffer.size(), chunk.len));
+        read_exactly(fd_.get(), name_, chunk.offset, buffer.data(), chunk.len);
+        check(chunk, buffer.data());
+        const std::lock_guard lock(mutex);
+        done += chunk.len;
+        if (progress) progress(done, total);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (chunk.offset < failed_at) failure = std::current_exception(), failed_at = chunk.offset;
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  for (unsigned i = 1; i < threads; ++i) {
+    try {
+      others.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;  // as many as there may be
+    }
+  }
+  work();
+  for (auto& thread : others) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+void Image::verify(std::span<const cr_range> ranges, unsigned threads) const {
+  std::vector<Piece> pieces;
+  for (const auto& range : ranges)
+    for (const auto& run : runs_in(range)) pieces.push_back(pages(run));
+  verify_pieces(pieces, threads, {});
+}
+
+void Image::verify_all(unsigned threads, const Progress& progress) const {
+  std::vector<Piece> pieces;
+  for (const auto* runs : {&runs_, &debug_runs_})
+    for (const auto& run : *runs) pieces.push_back(pages(run));
+  if (seal_.blob_size) pieces.push_back(blob(0, seal_.blob_size));
+  verify_pieces(pieces, threads, progress);
+}
+
+void Image::read_pages(std::uint64_t addr, void* buf, std::size_t len) const {
+  if (addr % kPage || len % kPage)
+    throw Error(Failure::permanent, EINVAL, name_ + ": address " + hex(addr) + " is not that of whole pages");
+  char* to = static_cast<char*>(buf);
+  for (auto run = first_after(addr); len > 0; ++run) {
+    if (run == runs_.end() || run->addr > addr)
+      throw Error(Failure::permanent, ENOENT, name_ + ": page " + hex(addr) + " is not in the image");
+    const std::uint64_t skip = addr - run->addr, size = std::min<std::uint64_t>(len, run->len - skip);
+    read_exactly(fd_.get(), name_, run->offset + skip, to, size);
+    check(pages({addr, size, run->offset + skip}), to);
+    addr += size;
+    to += size;
+    len -= size;
+  }
+}
+
+void Image::read_blob(std::uint64_t offset, void* buf, std::size_t len) const {
+  if (offset > seal_.blob_size || len > seal_.blob_size - offset)
+    throw Error(Failure::permanent, ENOENT,
+                name_ + ": shared content at offset " + hex(offset) + " is not in the image");
+  char* to = static_cast<char*>(buf);
+  std::vector<char> block(kBlobBlock);
+  while (len > 0) {
+    // Whole blocks go where they belong, parts of blocks through a buffer.
+    const std::uint64_t start = offset / kBlobBlock * kBlobBlock;
+    const std::uint64_t size = std::min(kBlobBlock, seal_.blob_size - start), skip = offset - start;
+    const std::uint64_t take = std::min<std::uint64_t>(len, size - skip);
+    char* at = take == size ? to : block.data();
+    read_exactly(fd_.get(), name_, seal_.blob_offset + start, at, size);
+    check(blob(start, size), at);
+    if (at != to) std::memcpy(to, at + skip, take);
+    offset += take;
+    to += take;
+    len -= take;
+  }
+}
+
+}  // namespace reprise

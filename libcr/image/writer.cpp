@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "image/writer.h"
+
+#include <elf.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "image/headers.h"
+#include "image/notes.h"
+#include "image/state.pb.h"
+#include "image/system_error.h"
+#include "image/validate.h"
+
+namespace reprise {
+
+using namespace image;
+
+namespace {
+
+constexpr std::uint64_t kPutLimit = 1ULL << 30;  // bytes of one pwrite
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+bool all_zero(const char* data, std::size_t len) {
+  return len == 0 || (data[0] == 0 && std::memcmp(data, data + 1, len - 1) == 0);
+}
+
+std::uint64_t blob_size_of(const Process& process) {
+  std::uint64_t size = 0;
+  for (const auto& object : process.shared_objects())
+    for (const auto& extent : object.extents()) size = std::max(size, extent.blob_offset() + extent.length());
+  return size;
+}
+
+std::vector<const ThreadRegs*> in_order(const Process& process, const std::vector<ThreadRegs>& regs,
+                                        const std::string& name) {
+  std::unordered_map<pid_t, const ThreadRegs*> by_tid;
+  for (const auto& one : regs) by_tid[one.tid] = &one;
+  std::vector<const ThreadRegs*> out;
+  for (const auto& thread : process.threads()) {
+    const auto found = by_tid.find(thread.tid());
+    const std::string who = name + ": thread " + std::to_string(thread.tid());
+    if (found == by_tid.end()) throw Error(Failure::permanent, EINVAL, who + " has no registers");
+    if (found->second->fpregs.size() != kFpregsSize)
+      throw Error(Failure::permanent, EINVAL, who + " has floating-point registers of the wrong size");
+    if (found->second->xstate.size() > CR_MAX_REGSET)
+      throw Error(Failure::permanent, EINVAL, who + " has an extended register state that is too large");
+    out.push_back(found->second);
+  }
+  return out;
+}
+
+}  // namespace
+
+void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& regs, std::span<const cr_range> ranges) {
+  blob_size_ = blob_size_of(process);
+  validate_process(name_, process, blob_size_);
+  runs_ = split_at_mappings(name_, process, ranges);
+  validate_runs(name_, process, runs_);
+  std::uint64_t pages = 0;
+  for (const auto& run : runs_) pages += run.len / kPage;
+  if (pages > kMaxPages)
+    throw Error(Failure::refused, EFBIG, name_ + ": the process has more pages than an image can hold");
+
+  const std::string notes = build_notes(process, in_order(process, regs, name_));
+  head_ = build_headers(process, notes, runs_, blob_size_);
+  pages_offset_ = head_.size();
+  blob_offset_ = pages_offset_ + pages * kPage;
+  const std::uint64_t blocks = round_up(blob_size_, kBlobBlock) / kBlobBlock;
+  file_size_ = round_up(blob_offset_ + blob_size_, 8) + tail_size(pages, blocks);
+  hashes_.assign(pages, 0);
+  page_written_.assign(pages, 0);
+  blob_hashes_.assign(blocks, 0);
+  block_hashed_.assign(blocks, 0);
+  if (::ftruncate(fd_.get(), 0) || ::ftruncate(fd_.get(), static_cast<off_t>(file_size_)))
+    fail("cannot make the file " + std::to_string(file_size_) + " bytes long", errno);
+  put(0, head_.data(), head_.size());
+}
+
+void ImageWriter::put(std::uint64_t offset, const void* buf, std::size_t len) {
+  const char* data = static_cast<const char*>(buf);
+  while (len > 0) {
+    const ssize_t done = ::pwrite(fd_.get(), data, std::min<std::size_t>(len, kPutLimit), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("writing failed", errno);
+    if (done == 0) fail("writing failed", ENOSPC);
+    data += done;
+    offset += static_cast<std::uint64_t>(done);
+    len -= static_cast<std::size_t>(done);
+  }
+}
+
+// The file is new, so what is not written reads as zeros.
+void ImageWriter::put_sparse(std::uint64_t offset, const void* buf, std::size_t len) {
+  const char* data = static_cast<const char*>(buf);
+  std::size_t from = 0, at = 0;
+  while (at < len) {
+    const std::size_t step = std::min<std::size_t>(kPage, len - at);
+    if (all_zero(data + at, step)) {
+      if (at > from) put(offset + from, data + from, at - from);
+      stored_ += at - from;
+      from = at + step;
+    }
+    at += step;
+  }
+  if (len > from) put(offset + from, data + from, len - from);
+  stored_ += len - from;
+}
+
+void ImageWriter::write_pages(std::uint64_t addr, const void* buf, std::size_t len) {
+  if (addr % kPage || len % kPage)
+    throw Error(Failure::permanent, EINVAL, name_ + ": address " + hex(addr) + " is not that of whole pages");
+  const char* data = static_cast<const char*>(buf);
+  auto run = std::upper_bound(runs_.begin(), runs_.end(), addr,
+                              [](std::uint64_t value, const cr_page_run& one) { return value < one.addr; });
+  if (run != runs_.begin()) --run;
+  for (; len > 0; ++run) {
+    if (run == runs_.end() || addr < run->addr || addr >= run->addr + run->len)
+      throw Error(Failure::permanent, EINVAL, name_ + ": page " + hex(addr) + " is not one that was announced");
+    const std::size_t part = std::min<std::uint64_t>(len, run->addr + run->len - addr);
+    const std::uint64_t offset = run->offset + (addr - run->addr);
+    const std::uint64_t first = (offset - pages_offset_) / kPage;
+    for (std::size_t i = 0; i < part / kPage; ++i) {
+      hashes_[first + i] = XXH64(data + i * kPage, kPage, addr + i * kPage);
+      page_written_[first + i] = 1;
+    }
+    put_sparse(offset, data, part);
+    data += part;
+    addr += part;
+    len -= part;
+  }
+}
+
+void ImageWriter::write_blob(std::uint64_t offset, const void* buf, std::size_t len) {
+  if (offset > blob_size_ || len > blob_size_ - offset)
+    throw Error(Failure::permanent, EINVAL, name_ + ": shared content lies outside of what was announced");
+  const char* data = static_cast<const char*>(buf);
+  // Hash blocks that are whole here; the others are read back by finish().
+  for (std::uint64_t block = round_up(offset, kBlobBlock) / kBlobBlock; block < blob_hashes_.size(); ++block) {
+    const std::uint64_t at = block * kBlobBlock, size = std::min(kBlobBlock, blob_size_ - at);
+    if (at + size > offset + len) break;
+    blob_hashes_[block] = XXH64(data + (at - offset), size, at);
+    block_hashed_[block] = 1;
+  }
+  put_sparse(blob_offset_ + offset, data, len);
+}
+
+void ImageWriter::hash_partial_blocks() {
+  std::vector<char> buffer(kBlobBlock);
+  for (std::size_t block = 0; block < blob_hashes_.size(); ++block) {
+    if (block_hashed_[block]) continue;
+    const std::uint64_t at = block * kBlobBlock, size = std::min(kBlobBlock, blob_size_ - at);
+    for (std::uint64_t done = 0; done < size;) {
+      const ssize_t got =
+          ::pread(fd_.get(), buffer.data() + done, size - done, static_cast<off_t>(blob_offset_ + at + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) fail("reading back shared content failed", got < 0 ? errno : EIO);
+      done += static_cast<std::uint64_t>(got);
+    }
+    blob_hashes_[block] = XXH64(buffer.data(), size, at);
+  }
+}
+
+void ImageWriter::finish() {
+  for (const auto& run : runs_)
+    for (std::uint64_t at = 0; at < run.len; at += kPage)
+      if (!page_written_[(run.offset + at - pages_offset_) / kPage])
+        throw Error(Failure::permanent, EINVAL, name_ + ": page " + hex(run.addr + at) + " was never written");
+  hash_partial_blocks();
+  const Seal seal{kFormat,    kPage, pages_offset_, blob_offset_ - pages_offset_, blob_offset_, blob_size_, kBlobBlock,
+                  file_size_, 0};
+  const std::string tail = build_tail(head_, seal, hashes_, blob_hashes_);
+  put(blob_offset_ + blob_size_, tail.data(), tail.size());
+  publish();
+  finished_ = true;
+}
+
+void ImageWriter::fail(const std::string& what, int err) const { throw_system(name_, what, err); }
+
+}  // namespace reprise

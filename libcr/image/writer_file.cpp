@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Where an image is written to, and how it gets its name.
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "image/spool.h"
+#include "image/system_error.h"
+#include "image/writer.h"
+
+namespace reprise {
+
+using namespace image;
+
+namespace {
+
+// Hidden, recognizable, and within NAME_MAX.
+std::string temporary_name(const std::string& name) {
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint64_t>(::getpid());
+  return "." + name.substr(0, 200) + ".tmp-" + hex(random);
+}
+
+int link_unnamed(int fd, int dir, const std::string& to) {
+  const std::string from = "/proc/self/fd/" + std::to_string(fd);
+  if (::linkat(AT_FDCWD, from.c_str(), dir, to.c_str(), AT_SYMLINK_FOLLOW) == 0) return 0;
+  if (errno == ENOENT && ::linkat(fd, "", dir, to.c_str(), AT_EMPTY_PATH) == 0) return 0;  // no /proc
+  return -1;
+}
+
+// Rename that never replaces: not every file system has RENAME_NOREPLACE.
+int rename_new(int dir, const std::string& from, const std::string& to) {
+  if (::renameat2(dir, from.c_str(), dir, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -1;
+  if (::linkat(dir, from.c_str(), dir, to.c_str(), 0) != 0) return -1;
+  ::unlinkat(dir, from.c_str(), 0);
+  return 0;
+}
+
+}  // namespace
+
+ImageWriter::ImageWriter(std::string path, WriterOptions options, int dir_fd)
+    : name_(std::move(path)), options_(options) {
+  const auto slash = name_.rfind('/');
+  const std::string dir = slash == std::string::npos ? "." : name_.substr(0, slash + 1);
+  final_name_ = slash == std::string::npos ? name_ : name_.substr(slash + 1);
+  if (final_name_.empty()) throw Error(Failure::usage, EISDIR, "'" + name_ + "' does not name a file");
+  dir_.reset(::openat(dir_fd, dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir_) fail("cannot open its directory", errno);
+
+  struct stat st;
+  if (::fstatat(dir_.get(), final_name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (!options_.clobber)
+      throw Error(Failure::refused, EEXIST, name_ + " exists; choose another name or allow it to be replaced");
+    if (S_ISDIR(st.st_mode)) throw Error(Failure::usage, EISDIR, name_ + " is a directory; name a file in it");
+    if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+      throw Error(Failure::refused, EEXIST, name_ + " is not a regular file and will not be replaced");
+  }
+
+  if (options_.unnamed) fd_.reset(::openat(dir_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, options_.mode));
+  for (int attempt = 0; !fd_ && attempt < 16; ++attempt) {
+    // No unnamed files here (EOPNOTSUPP), or no permission, which the next call tells as well.
+    temp_name_ = temporary_name(final_name_);
+    fd_.reset(::openat(dir_.get(), temp_name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, options_.mode));
+    if (!fd_ && errno != EEXIST) {
+      temp_name_.clear();
+      fail("cannot create a file in its directory", errno);
+    }
+  }
+  if (!fd_) fail("cannot create a temporary file", EEXIST);
+}
+
+ImageWriter::ImageWriter(UniqueFd fd, std::string name, WriterOptions options)
+    : name_(std::move(name)), options_(options) {
+  struct stat st;
+  const int flags = ::fcntl(fd.get(), F_GETFL);
+  if (flags < 0 || ::fstat(fd.get(), &st) != 0) fail("cannot write to it", errno);
+  if ((flags & O_ACCMODE) == O_RDONLY)
+    throw Error(Failure::usage, EBADF, name_ + ": descriptor is not open for writing");
+  // In place needs reading back, and pwrite that goes where it is told to.
+  if (S_ISREG(st.st_mode) && (flags & O_ACCMODE) == O_RDWR && !(flags & O_APPEND) &&
+      ::lseek(fd.get(), 0, SEEK_CUR) == 0) {
+    in_place_ = true;
+    fd_ = std::move(fd);
+  } else {
+    out_ = std::move(fd);
+    fd_ = spool_file(name_);
+  }
+}
+
+ImageWriter::~ImageWriter() {
+  if (finished_) return;
+  if (!temp_name_.empty()) ::unlinkat(dir_.get(), temp_name_.c_str(), 0);
+  // Nothing that could be taken for an image stays in the caller's file.
+  if (in_place_ && fd_ && file_size_ && ::ftruncate(fd_.get(), 0) != 0) return;
+}
+
+void ImageWriter::publish() {
+  if (out_) {
+    if (::lseek(fd_.get(), 0, SEEK_SET) != 0) fail("rewinding the temporary file failed", errno);
+    copy_all(fd_.get(), out_.get(), name_);
+    if (options_.sync && ::fsync(out_.get()) != 0 && errno != EINVAL && errno != EROFS) fail("syncing failed", errno);
+    return;
+  }
+  if (options_.sync && ::fsync(fd_.get()) != 0) fail("syncing failed", errno);
+  if (in_place_) {
+    // As after writing it: the caller may write on behind the image.
+    if (::lseek(fd_.get(), 0, SEEK_END) < 0) fail("seeking failed", errno);
+    return;
+  }
+  int result;
+  if (temp_name_.empty()) {
+    result = link_unnamed(fd_.get(), dir_.get(), final_name_);
+    if (result != 0 && errno == EEXIST && options_.clobber) {
+      // A link never replaces: give it a temporary name first.
+      std::string name = temporary_name(final_name_);
+      if (link_unnamed(fd_.get(), dir_.get(), name) != 0) fail("cannot name the file", errno);
+      temp_name_ = name;
+    }
+  } else {
+    result = -1;
+  }
+  if (!temp_name_.empty())
+    result = options_.clobber ? ::renameat(dir_.get(), temp_name_.c_str(), dir_.get(), final_name_.c_str())
+                              : rename_new(dir_.get(), temp_name_, final_name_);
+  if (result != 0 && errno == EEXIST)
+    throw Error(Failure::refused, EEXIST,
+                name_ + " has come into being meanwhile; choose another name or allow it to be replaced");
+  if (result != 0) fail("cannot give the file its name", errno);
+  temp_name_.clear();
+  if (options_.sync && ::fsync(dir_.get()) != 0 && errno != EINVAL) fail("syncing its directory failed", errno);
+}
+
+}  // namespace reprise

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/environment.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "descriptors/procfs.h"
+#include "process/credentials.h"
+
+namespace reprise {
+namespace {
+
+void collect_directory(const ProcDir& proc, const char* name, File& file) {
+  struct ::stat status;
+  const std::string link = proc.link(name);
+  if (link.empty() || !proc.stat(name, status)) fail_errno(errno, proc.path() + "/" + name);
+  fill_file(file, link, status);
+}
+
+void collect_credentials(const std::string& status, Environment& env) {
+  const Credentials has = parse_credentials(status);
+  env.mutable_uids()->Add(has.uids.begin(), has.uids.end());
+  env.mutable_gids()->Add(has.gids.begin(), has.gids.end());
+  env.mutable_groups()->Add(has.groups.begin(), has.groups.end());
+  env.set_cap_inheritable(has.inheritable);
+  env.set_cap_permitted(has.permitted);
+  env.set_cap_effective(has.effective);
+  env.set_cap_bounding(has.bounding);
+  env.set_cap_ambient(has.ambient);
+  env.set_no_new_privs(has.no_new_privs);
+}
+
+int oom_score_adj(const ProcDir& proc) {
+  const auto text = proc.try_read("oom_score_adj");
+  return text ? std::atoi(text->c_str()) : 0;
+}
+
+/** The working directory of the image, opened and checked; throws Error (refused). */
+UniqueFd open_cwd(const TargetPaths& paths, const Process& image, const RestoreOptions& options, RestoreMode mode) {
+  const File& cwd = image.env().cwd();
+  const bool restart = mode == RestoreMode::restart;
+  const std::string path = restart ? options.relocated(cwd.path()) : cwd.path();
+  const std::string what = "working directory " + path;
+  if (cwd.deleted())
+    throw Error(Failure::refused, ENOENT,
+                what + " had been deleted before the checkpoint" + (restart ? ": make it again or use --relocate" : ""));
+  UniqueFd fd = paths.open(path, O_PATH | O_DIRECTORY);
+  if (!fd)
+    throw Error(Failure::refused, errno, what + ": " + error_text(errno) + (restart ? " (use --relocate?)" : ""));
+  struct ::stat now;
+  if (!restart && (::fstat(fd.get(), &now) != 0 || now.st_ino != cwd.ino() || now.st_dev != cwd.dev()))
+    throw Error(Failure::refused, ESTALE, what + ": another directory has that name now");
+  return fd;
+}
+
+bool same_directory(const ProcDir& proc, const char* name, const File& file) {
+  struct ::stat now;
+  return proc.stat(name, now) && now.st_ino == file.ino() && now.st_dev == file.dev();
+}
+
+void refuse_credentials(const Credentials& from, const Environment& saved, const std::string& who,
+                        const std::string& way_out) {
+  if (saved.uids_size() != 4) return;
+  const std::string problem = why_not(from, saved_credentials(saved, known_capabilities()));
+  if (!problem.empty()) throw Error(Failure::refused, EPERM, who + " " + problem + way_out);
+}
+
+}  // namespace
+
+void collect_environment(Session& session, Process& process, LazyRemote* remote) {
+  Environment& env = *process.mutable_env();
+  const ProcDir proc(session.pid());
+  collect_directory(proc, "cwd", *env.mutable_cwd());
+  collect_directory(proc, "root", *env.mutable_root());
+  const std::string status = proc.read("status");
+  env.set_umask(static_cast<std::uint32_t>(std::strtoul(proc_field(status, "Umask:").c_str(), nullptr, 8)));
+  collect_credentials(status, env);
+  env.set_oom_score_adj(oom_score_adj(proc));
+  for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
+    rlimit limit;
+    if (::prlimit(session.pid(), static_cast<__rlimit_resource>(resource), nullptr, &limit) != 0)
+      fail_errno(errno, "process " + std::to_string(session.pid()) + ": its resource limits");
+    auto* saved = env.add_limits();
+    saved->set_resource(static_cast<std::uint32_t>(resource));
+    saved->set_soft(limit.rlim_cur);
+    saved->set_hard(limit.rlim_max);
+  }
+  if (!remote) return;
+  std::uint64_t at;
+  auto* subreaper = static_cast<int*>((*remote)->argument(sizeof(int), at));
+  (*remote)->add({SYS_prctl, {PR_GET_CHILD_SUBREAPER, at, 0, 0, 0}}, false);
+  const std::size_t bits = (*remote)->add({SYS_prctl, {PR_GET_SECUREBITS, 0, 0, 0, 0}}, false);
+  const auto results = (*remote)->run();
+  env.set_child_subreaper(*subreaper != 0);
+  if (results[bits] > 0) env.set_securebits(static_cast<std::uint32_t>(results[bits]));
+}
+
+void check_environment(const Process& image, const RestoreOptions& options, RestoreMode mode) {
+  if (mode != RestoreMode::restart) return;
+  const Environment& env = image.env();
+  if (env.has_root() && env.root().path() != "/")
+    throw Error(Failure::refused, EOPNOTSUPP,
+                "the process had " + env.root().path() + " as its root directory (chroot), which a restart does not give");
+  refuse_credentials(parse_credentials(ProcDir(::getpid()).read("status")), env, "you may not give a process",
+                     ": restart it as its owner, or as root");
+  open_cwd(TargetPaths(::getpid()), image, options, mode);
+}
+
+void check_environment_live(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode) {
+  if (mode == RestoreMode::restart) return;
+  const ProcDir proc(session.pid());
+  const std::string who = "process " + std::to_string(session.pid());
+  if (!same_directory(proc, "root", image.env().root()))
+    throw Error(Failure::refused, EOPNOTSUPP, who + " has changed its root directory since (chroot): restart the image instead");
+  refuse_credentials(parse_credentials(proc.read("status")), image.env(), who + " has since given up",
+                     ": restart the image instead");
+  if (!same_directory(proc, "cwd", image.env().cwd())) open_cwd(TargetPaths(session.pid()), image, options, mode);
+}
+
+void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
+                         RestoreMode mode, Report& report) {
+  const Environment& env = image.env();
+  const ProcDir proc(session.pid());
+  const bool restart = mode == RestoreMode::restart;
+
+  const bool moved = restart && options.relocated(env.cwd().path()) != env.cwd().path();
+  if (moved || !same_directory(proc, "cwd", env.cwd())) {
+    const UniqueFd cwd = open_cwd(TargetPaths(session.pid()), image, options, mode);
+    const auto there = static_cast<std::uint64_t>(session.put_fd(cwd.get(), true));
+    const std::size_t change = remote.add({SYS_fchdir, {there}}, false);
+    remote.add({SYS_close, {there}}, false);
+    if (const std::int64_t result = remote.run()[change]; result < 0)
+      throw Error(Failure::permanent, static_cast<int>(-result),
+                  "working directory " + env.cwd().path() + ": " + error_text(result));
+  }
+
+  const std::string status = proc.read("status");
+  if (std::strtoul(proc_field(status, "Umask:").c_str(), nullptr, 8) != env.umask())
+    remote.must("its umask", 0, SYS_umask, env.umask());
+  if (env.child_subreaper()) {
+    const std::int64_t result = remote.call(0, SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (result < 0) report.warnings.push_back("it does not adopt orphans any more: " + error_text(result));
+  }
+  if (restart)
+    for (const cr_thread& thread : session.threads())
+      if (thread.personality != image.personality())
+        remote.must("its personality", thread.tid, SYS_personality, image.personality());
+  if (oom_score_adj(proc) != env.oom_score_adj()) {
+    const std::string text = std::to_string(env.oom_score_adj());
+    const UniqueFd file(::openat(proc.fd(), "oom_score_adj", O_WRONLY | O_CLOEXEC));
+    if (!file || ::write(file.get(), text.data(), text.size()) < 0)
+      report.warnings.push_back("its OOM score adjustment stays as it is: " + error_text(errno));
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file What surrounds a process: directories, umask, limits, credentials, name. */
+#include "request/options.h"
+#include "session/lazy_remote.h"
+#include "session/remote.h"
+#include "session/session.h"
+#include "image/state.pb.h"
+
+namespace reprise {
+
+/**
+ * Save it. Target frozen. Two facts, child_subreaper and securebits, can only be asked for by a call of the target:
+ * they are saved when @p remote is given.
+ */
+void collect_environment(Session& session, Process& process, LazyRemote* remote = nullptr);
+
+/** Refusals that need no frozen target: credentials which the caller may not give, paths that are gone. */
+void check_environment(const Process& image, const RestoreOptions& options, RestoreMode mode);
+
+/** Refusals that depend on the target. Target frozen, not committed. */
+void check_environment_live(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode);
+
+/** Working directory, umask, name, personality, OOM score, subreaper. Before or after the threads are made. */
+void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
+                         RestoreMode mode, Report& report);
+
+/**
+ * Groups, ids, capabilities, securebits and no_new_privs of every thread of the target, and resource limits. The
+ * last step before thaw: making threads with given tids needs the rights that this may give up.
+ */
+void restore_credentials(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report);
+
+}  // namespace reprise

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "base/text.h"
+#include "process/mappings.h"
+
+namespace reprise {
+namespace {
+
+bool needs_write(const Mapping& mapping) {
+  return (mapping.flags() & CR_VMA_SHARED) && (mapping.flags() & CR_VMA_MAYWRITE);
+}
+
+bool is_memory(const SharedObject& object) {
+  return object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS;
+}
+
+const SharedObject* object_of(const Mapping& mapping, const Process& image) {
+  return mapping.shared_object() ? &image.shared_objects(static_cast<int>(mapping.shared_object()) - 1) : nullptr;
+}
+
+[[noreturn]] void refuse(const Mapping& mapping, const std::string& why, int err = 0) {
+  throw Error(Failure::refused, err, mapping_name(mapping) + ": " + why);
+}
+
+UniqueFd open_path(const Mapping& mapping, const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), (needs_write(mapping) ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
+  if (!fd) refuse(mapping, "cannot open " + path + ": " + error_text(errno), errno);
+  return fd;
+}
+
+/**
+ * Is it the content that the image's process had mapped? Numbers of devices and inodes
+ * change from one node to the next, size and time of a package's file do not.
+ */
+bool same_content(const File& file, const struct stat& st) {
+  return file.size() == static_cast<std::uint64_t>(st.st_size) &&
+         file.mtime_ns() == st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
+}
+
+}  // namespace
+
+MappingFiles::Key MappingFiles::key_of(const Mapping& mapping) {
+  // A path names a file only together with how it was opened.
+  if (mapping.shared_object()) return {mapping.shared_object(), needs_write(mapping) ? "w:" : "r:"};
+  return {0, (needs_write(mapping) ? "w:" : "r:") + mapping.file().path()};
+}
+
+MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOptions& options) {
+  MappingFiles files;
+  for (const Mapping& mapping : image.mappings()) {
+    if (!mapping.has_file()) continue;
+    const Key key = key_of(mapping);
+    if (files.files_.count(key)) continue;
+    const SharedObject* object = object_of(mapping, image);
+    Entry entry;
+    if (!object || !is_memory(*object)) {
+      const File& file = mapping.file();
+      if (file.deleted())
+        refuse(mapping, "its file was deleted before the checkpoint, so that no new process can map it", ENOENT);
+      const std::string path = options.relocated(file.path());
+      entry.fd = open_path(mapping, path);
+      struct stat st {};
+      if (::fstat(entry.fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
+      if ((st.st_mode & S_IFMT) != (file.mode() & S_IFMT)) refuse(mapping, path + " is another kind of file now");
+      // A file written through a shared mapping gets its content back; all others must be as they were.
+      if (S_ISREG(st.st_mode) && !object && !same_content(file, st))
+        refuse(mapping, path + " has been changed since the checkpoint (upgraded?): restore it or use --relocate", ESTALE);
+    }
+    files.files_.emplace(key, std::move(entry));
+  }
+  return files;
+}
+
+MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> now, const MappingPlan& plan,
+                                     const Process& image) {
+  MappingFiles files;
+  std::vector<cr_fd> fds;
+  bool have_fds = false;
+  for (const MappingPlan::Map& step : plan.maps) {
+    const Mapping& mapping = image.mappings(step.mapping);
+    if (!mapping.has_file()) continue;
+    const Key key = key_of(mapping);
+    if (files.files_.count(key)) continue;
+    const File& file = mapping.file();
+    Entry entry;
+    const SharedObject* object = object_of(mapping, image);
+    const bool memory = object && is_memory(*object);
+    // A file that has lost its name, from another mapping of it that was opened in the way that is needed.
+    for (const cr_vma& vma : now) {
+      if (!memory && !file.deleted()) break;
+      if (!(vma.flags & CR_VMA_FILE) || vma.ino != file.ino()) continue;
+      if (gnu_dev_makedev(vma.dev_major, vma.dev_minor) != file.dev()) continue;
+      if (needs_write(mapping) && (vma.flags & (CR_VMA_SHARED | CR_VMA_MAYWRITE)) != (CR_VMA_SHARED | CR_VMA_MAYWRITE))
+        continue;
+      entry.fd = session.get_vma_file(vma.start);
+      break;
+    }
+    if (!entry.fd && memory) {
+      // Or a descriptor of it; else its memory is gone, and is made anew.
+      if (!have_fds) fds = session.fds(), have_fds = true;
+      for (const cr_fd& fd : fds) {
+        if (fd.ino != file.ino() || !S_ISREG(fd.mode)) continue;
+        if (needs_write(mapping) && (fd.f_flags & O_ACCMODE) != O_RDWR) continue;
+        UniqueFd candidate = session.get_fd(fd.fd);
+        struct stat st {};
+        if (::fstat(candidate.get(), &st) != 0 || st.st_dev != file.dev()) continue;
+        entry.fd = std::move(candidate);
+        break;
+      }
+    } else if (!entry.fd) {
+      if (file.deleted()) refuse(mapping, "it was unmapped since, and its file has been deleted", ENOENT);
+      entry.fd = open_path(mapping, "/proc/" + std::to_string(session.pid()) + "/root" + file.path());
+      struct stat st {};
+      if (::fstat(entry.fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
+      if (S_ISREG(st.st_mode) && (st.st_ino != file.ino() || (!object && !same_content(file, st))))
+        refuse(mapping, "it was unmapped since, and its file has been changed", ESTALE);
+    }
+    files.files_.emplace(key, std::move(entry));
+  }
+  return files;
+}
+
+std::uint64_t MappingFiles::gap_size(const MappingPlan& plan, const Process& image) {
+  std::uint64_t size = 0;
+  for (const MappingPlan::Map& step : plan.maps) {
+    const SharedObject* object = object_of(image.mappings(step.mapping), image);
+    if (object && object->kind() == SharedObject::SHARED_ANONYMOUS) size = std::max(size, object->size());
+  }
+  for (const MappingPlan::Move& step : plan.moves) size += step.size;
+  return (size + 0xfff) & ~0xfffULL;
+}
+
+int MappingFiles::target_fd(Session& session, Remote& remote, const Mapping& mapping, const Process& image,
+                            std::uint64_t gap) {
+  Entry& entry = files_.at(key_of(mapping));
+  if (entry.target_fd >= 0) return entry.target_fd;
+  if (!entry.fd) {
+    const SharedObject& object = *object_of(mapping, image);
+    // The other way in which the same memory is shown may have been made already.
+    for (const char* how : {"w:", "r:"}) {
+      const auto other = files_.find(Key{mapping.shared_object(), how});
+      if (other != files_.end() && other->second.fd)
+        return entry.target_fd = session.put_fd(other->second.fd.get(), true);
+    }
+    if (object.kind() == SharedObject::MEMFD) {
+      const std::string name = object.file().path().substr(object.file().path().find(':') + 1);
+      // Its seals are put on when its content is back.
+      entry.fd.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+      if (!entry.fd || ::ftruncate(entry.fd.get(), static_cast<off_t>(object.size())) != 0)
+        throw Error(Failure::permanent, errno, mapping_name(mapping) + ": cannot make its memory: " + error_text(errno));
+    } else {
+      // Only the kernel makes anonymous shared memory: map all of it once to get hold of its file.
+      const std::uint64_t size = (object.size() + 0xfff) & ~0xfffULL;
+      remote.must("making shared memory", 0, SYS_mmap, gap, size, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, static_cast<std::uint64_t>(-1), 0);
+      entry.fd = session.get_vma_file(gap);
+      remote.must("making shared memory", 0, SYS_munmap, gap, size);
+    }
+  }
+  return entry.target_fd = session.put_fd(entry.fd.get(), true);
+}
+
+}  // namespace reprise

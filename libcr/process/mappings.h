@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file The mappings of a process: what is saved of them, and bringing them back. */
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "image/state.pb.h"
+#include "process/mapping_plan.h"
+#include "request/options.h"
+#include "session/remote.h"
+#include "session/session.h"
+
+namespace reprise {
+
+/**
+ * Save the mappings @p vmas and register the shared objects that they show. Target frozen.
+ * Throws Error (refused) naming the mapping that cannot be saved.
+ */
+void collect_mappings(Session& session, std::span<const cr_vma> vmas, Process& process);
+
+/**
+ * The files that mappings will be made of. All are opened and checked before the
+ * commit, so that nothing is missing after it.
+ */
+class MappingFiles {
+ public:
+  /**
+   * Restart: open every file of the image by its path. Throws Error (refused) naming
+   * one that is gone or was changed since. Touches nothing.
+   */
+  static MappingFiles for_restart(const Process& image, const RestoreOptions& options);
+
+  /**
+   * Pause: find the files of mappings that @p plan makes anew, in the target as it is now or by path.
+   * Target frozen, not committed.
+   */
+  static MappingFiles for_pause(Session& session, std::span<const cr_vma> now, const MappingPlan& plan,
+                                const Process& image);
+
+  /** Carry the plan out. Target frozen and committed. @p gap begins an unused range of gap_size() bytes. */
+  void apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image, std::uint64_t gap,
+             Report& report);
+
+  /** Bytes of unused address space that apply() needs beside the arena. */
+  static std::uint64_t gap_size(const MappingPlan& plan, const Process& image);
+
+ private:
+  struct Entry {
+    UniqueFd fd;          // ours; none: shared memory still to be made
+    int target_fd = -1;   // once installed
+  };
+  using Key = std::pair<std::uint32_t, std::string>;  // shared object, or 0 and path (with "w:" or "r:")
+  static Key key_of(const Mapping& mapping);
+  int target_fd(Session& session, Remote& remote, const Mapping& mapping, const Process& image, std::uint64_t gap);
+  std::map<Key, Entry> files_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <cerrno>
+#include <functional>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "base/text.h"
+#include "process/mappings.h"
+
+namespace reprise {
+namespace {
+
+constexpr int kOnFault = 1;   // MLOCK_ONFAULT
+constexpr long kMseal = 462;  // SYS_mseal, newer than some kernels' headers
+
+/** Calls queued with what to say when one fails. */
+class Batch {
+ public:
+  Batch(Remote& remote, Report& report) : remote_(remote), report_(report) {}
+  void must(Remote::Call call, std::function<std::string()> name) { add(call, std::move(name), true); }
+  void may(Remote::Call call, std::function<std::string()> name) { add(call, std::move(name), false); }
+  void run() {
+    if (names_.empty()) return;
+    const std::vector<std::int64_t> results = remote_.run();
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const std::int64_t ret = results[i];
+      if (ret >= 0 || ret < -4095) continue;
+      const std::string text = names_[i].name() + ": " + error_text(ret);
+      if (names_[i].must) throw Error(Failure::permanent, static_cast<int>(-ret), text);
+      report_.warnings.push_back(text);
+    }
+    names_.clear();
+  }
+
+ private:
+  struct Entry {
+    std::function<std::string()> name;
+    bool must;
+  };
+  void add(const Remote::Call& call, std::function<std::string()> name, bool must) {
+    if (!remote_.room(1, 0)) run();
+    remote_.add(call, must);
+    names_.push_back({std::move(name), must});
+  }
+  Remote& remote_;
+  Report& report_;
+  std::vector<Entry> names_;
+};
+
+int map_flags(const Mapping& mapping) {
+  const std::uint64_t flags = mapping.flags();
+  int result = MAP_FIXED_NOREPLACE | (flags & CR_VMA_SHARED ? MAP_SHARED : MAP_PRIVATE);
+  if (!mapping.has_file()) result |= MAP_ANONYMOUS;
+  if (flags & CR_VMA_GROWSDOWN) result |= MAP_GROWSDOWN;
+  if (flags & CR_VMA_NORESERVE) result |= MAP_NORESERVE;
+  return result;
+}
+
+void move_special(Batch& batch, const MappingPlan& plan, std::uint64_t gap) {
+  // By way of unused space: the old and the new places may overlap each other in any way.
+  constexpr std::uint64_t how = MREMAP_MAYMOVE | MREMAP_FIXED;
+  const auto name = [] { return std::string("moving the vdso"); };
+  std::uint64_t at = gap;
+  for (const MappingPlan::Move& step : plan.moves) {
+    batch.must({SYS_mremap, {step.from, step.size, step.size, how, at}}, name);
+    at += step.size;
+  }
+  at = gap;
+  for (const MappingPlan::Move& step : plan.moves) {
+    batch.must({SYS_mremap, {at, step.size, step.size, how, step.to}}, name);
+    at += step.size;
+  }
+}
+
+}  // namespace
+
+void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image,
+                         std::uint64_t gap, Report& report) {
+  if (plan.empty()) return;
+  Batch batch(remote, report);
+  for (const MappingPlan::Range& step : plan.removes)
+    batch.must({SYS_munmap, {step.start, step.end - step.start}}, [start = step.start] { return "unmapping " + hex(start); });
+  move_special(batch, plan, gap);
+  batch.run();
+
+  for (const MappingPlan::Map& step : plan.maps) {
+    const Mapping& mapping = image.mappings(step.mapping);
+    std::uint64_t fd = static_cast<std::uint64_t>(-1), offset = 0;
+    if (mapping.has_file()) {
+      const auto entry = files_.find(key_of(mapping));
+      if (entry == files_.end() || entry->second.target_fd < 0) batch.run();  // installing makes calls of its own
+      fd = static_cast<std::uint64_t>(target_fd(session, remote, mapping, image, gap));
+      offset = mapping.offset() + (step.start - mapping.start());
+    }
+    batch.must({SYS_mmap, {step.start, step.end - step.start, static_cast<std::uint64_t>(protection(mapping.flags())),
+                           static_cast<std::uint64_t>(map_flags(mapping)), fd, offset}},
+               [&mapping] { return "mapping " + mapping_name(mapping).substr(8); });
+    if (mapping.pkey())
+      batch.must({SYS_pkey_mprotect, {step.start, step.end - step.start,
+                                      static_cast<std::uint64_t>(protection(mapping.flags())), mapping.pkey()}},
+                 [&mapping] { return mapping_name(mapping) + ", protection key"; });
+  }
+  for (const MappingPlan::Protect& step : plan.protects) {
+    const Mapping& mapping = image.mappings(step.mapping);
+    const std::uint64_t prot = static_cast<std::uint64_t>(protection(mapping.flags()));
+    const std::uint64_t size = step.end - step.start;
+    batch.must(mapping.pkey() ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}}
+                              : Remote::Call{SYS_mprotect, {step.start, size, prot}},
+               [&mapping] { return mapping_name(mapping) + ", protection"; });
+  }
+  // What follows changes nothing that the program could see in its memory: say so and go on.
+  for (const MappingPlan::Advise& step : plan.advices)
+    batch.may({SYS_madvise, {step.start, step.end - step.start, static_cast<std::uint64_t>(step.advice)}},
+              [start = step.start] { return "madvise of mapping " + hex(start) + " not repeated"; });
+  for (const MappingPlan::Lock& step : plan.locks) {
+    const std::uint64_t flags = image.mappings(step.mapping).flags(), size = step.end - step.start;
+    Remote::Call call{SYS_munlock, {step.start, size}};
+    if (flags & CR_VMA_LOCKONFAULT)
+      call = {SYS_mlock2, {step.start, size, kOnFault}};
+    else if (flags & CR_VMA_LOCKED)
+      call = {SYS_mlock, {step.start, size}};
+    batch.may(call, [start = step.start] { return "mapping " + hex(start) + " is no longer locked in memory"; });
+  }
+  for (const MappingPlan::Map& step : plan.maps)
+    if (image.mappings(step.mapping).flags() & CR_VMA_SEALED)
+      batch.may({kMseal, {step.start, step.end - step.start, 0}},
+                [start = step.start] { return "mapping " + hex(start) + " is no longer sealed"; });
+  for (auto& [key, entry] : files_) {
+    if (entry.target_fd < 0) continue;
+    batch.may({SYS_close, {static_cast<std::uint64_t>(entry.target_fd)}}, [] { return std::string("close"); });
+    entry.target_fd = -1;
+  }
+  batch.run();
+  report.mappings_changed = plan.steps();
+}
+
+}  // namespace reprise

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <cerrno>
+#include <map>
+#include <string_view>
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/text.h"
+#include "process/maps.h"
+#include "process/mappings.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+
+[[noreturn]] void refuse(const cr_vma& vma, std::string_view name, const char* why) {
+  std::string text = "mapping " + hex(vma.start) + "-" + hex(vma.end);
+  if (!name.empty()) text += " (" + std::string(name) + ")";
+  throw Error(Failure::refused, EOPNOTSUPP, text + " " + why);
+}
+
+void refuse_unsupported(const cr_vma& vma, std::string_view name) {
+  if (vma.flags & CR_VMA_DEVICE) refuse(vma, name, "shows a device's memory, which cannot be saved");
+  if (vma.flags & CR_VMA_HUGETLB)
+    refuse(vma, name, "is of huge pages from hugetlbfs, which cannot be saved: use transparent huge pages");
+  if (vma.flags & CR_VMA_UFFD) refuse(vma, name, "is served by a userfaultfd, which cannot be saved");
+  if (vma.flags & CR_VMA_SHADOW_STACK)
+    refuse(vma, name, "is a shadow stack, which cannot be saved: start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
+}
+
+/** Files behind mappings: each is asked for once. */
+class Files {
+ public:
+  Files(Session& session, Process& process) : session_(session), process_(process) {}
+
+  const File& file(const cr_vma& vma, std::string_view name) {
+    const Key key{gnu_dev_makedev(vma.dev_major, vma.dev_minor), vma.ino};
+    if (auto found = files_.find(key); found != files_.end()) return found->second;
+    File& file = files_[key];
+    std::string path = unescape_path(name);
+    if (std::string_view(path).ends_with(kDeleted)) {
+      path.resize(path.size() - kDeleted.size());
+      file.set_deleted(true);
+    }
+    file.set_path(path);
+    const struct stat st = look_at(vma, name, file);
+    if (!S_ISREG(st.st_mode) && !(S_ISCHR(st.st_mode) && st.st_rdev == gnu_dev_makedev(1, 5)))
+      refuse(vma, name, "is not of a regular file, which cannot be saved");
+    // As the kernel numbers them in its list of mappings: some file systems tell stat(2) another device.
+    file.set_dev(key.first);
+    file.set_ino(key.second);
+    file.set_size(static_cast<std::uint64_t>(st.st_size));
+    file.set_mtime_ns(st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec);
+    file.set_mode(st.st_mode);
+    file.set_rdev(st.st_rdev);
+    return file;
+  }
+
+  /** 1 + index of the object that @p vma shows, 0 when its content is not this process's to save. */
+  std::uint32_t object(const cr_vma& vma, const File& file) {
+    SharedObject::Kind kind;
+    const bool written = (vma.flags & CR_VMA_SHARED) && (vma.flags & CR_VMA_MAYWRITE);
+    if (!S_ISREG(file.mode())) return 0;
+    if ((vma.flags & CR_VMA_SHMEM) && file.deleted() && file.path().rfind("/SYSV", 0) != 0) {
+      // Nobody can find it by name: it goes with the process, whether shared or not.
+      kind = file.path().rfind("/memfd:", 0) == 0 ? SharedObject::MEMFD : SharedObject::SHARED_ANONYMOUS;
+    } else if (written) {
+      kind = SharedObject::FILE;
+    } else {
+      return 0;
+    }
+    const Key key{file.dev(), file.ino()};
+    std::uint32_t& index = objects_[key];
+    if (index) return index;
+    SharedObject& object = *process_.add_shared_objects();
+    object.set_kind(kind);
+    *object.mutable_file() = file;
+    object.set_size(file.size());
+    return index = static_cast<std::uint32_t>(process_.shared_objects_size());
+  }
+
+ private:
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
+
+  /** By path where it has one, which shows the file as everybody sees it; on stacked file systems the mapping's own
+   *  file is that of a lower layer. */
+  struct stat look_at(const cr_vma& vma, std::string_view name, const File& file) {
+    struct stat st {};
+    if (!file.deleted() && ::stat((root_ + file.path()).c_str(), &st) == 0) return st;
+    const UniqueFd fd = session_.get_vma_file(vma.start);
+    if (::fstat(fd.get(), &st) != 0) refuse(vma, name, ("cannot be looked at: " + error_text(errno)).c_str());
+    return st;
+  }
+
+  Session& session_;
+  Process& process_;
+  const std::string root_ = "/proc/" + std::to_string(session_.pid()) + "/root";
+  std::map<Key, File> files_;
+  std::map<Key, std::uint32_t> objects_;
+};
+
+bool is_vdso(std::string_view name) { return name == "[vdso]" || name.starts_with("[vvar"); }
+
+}  // namespace
+
+void collect_mappings(Session& session, std::span<const cr_vma> vmas, Process& process) {
+  MapNames names(session.pid());
+  Files files(session, process);
+  process.mutable_mappings()->Reserve(static_cast<int>(vmas.size()));
+  for (const cr_vma& vma : vmas) {
+    if (vma.flags & CR_VMA_ARENA) continue;
+    const std::string_view name = names.at(vma.start);
+    // Made by the kernel for tracing tools, and made again by it when needed.
+    if ((vma.flags & CR_VMA_SPECIAL) && !is_vdso(name)) continue;
+    if (!(vma.flags & CR_VMA_SPECIAL)) refuse_unsupported(vma, name);
+    Mapping& mapping = *process.add_mappings();
+    mapping.set_start(vma.start);
+    mapping.set_end(vma.end);
+    mapping.set_flags(vma.flags);
+    mapping.set_offset(vma.offset);
+    mapping.set_pkey(vma.pkey);
+    if ((vma.flags & CR_VMA_FILE) && !(vma.flags & CR_VMA_SPECIAL)) {
+      const File& file = files.file(vma, name);
+      *mapping.mutable_file() = file;
+      mapping.set_shared_object(files.object(vma, file));
+    } else {
+      mapping.set_name(std::string(name));
+    }
+  }
+}
+
+}  // namespace reprise

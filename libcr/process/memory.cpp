@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <sys/mman.h>
+
+#include "base/text.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::uint64_t kChunk = 1 << 20;         // bytes read and written at once
+constexpr std::uint64_t kPerThread = 8ULL << 20;  // less is not worth a thread
+constexpr unsigned kMaxThreads = 4;               // beyond, the disk is what counts
+
+/** Deals out pieces of runs to several threads. */
+class Dealer {
+ public:
+  explicit Dealer(std::span<const cr_range> runs) : runs_(runs) {}
+  bool next(cr_range& piece) {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || run_ == runs_.size()) return false;
+    piece.addr = runs_[run_].addr + offset_;
+    piece.len = std::min<std::uint64_t>(kChunk, runs_[run_].len - offset_);
+    offset_ += piece.len;
+    if (offset_ == runs_[run_].len) ++run_, offset_ = 0;
+    return true;
+  }
+  void stop(std::exception_ptr why) {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    if (!failure_) failure_ = std::move(why);
+  }
+  void rethrow() {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  void done(std::uint64_t bytes, std::uint64_t total, const Progress& progress) {
+    if (!progress) return;
+    const std::lock_guard lock(mutex_);
+    progress(done_ += bytes, total);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::span<const cr_range> runs_;
+  std::size_t run_ = 0;
+  std::uint64_t offset_ = 0, done_ = 0;
+  bool stopped_ = false;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void write_pages(const Session& session, ImageWriter& writer, std::span<const cr_range> runs,
+                 const Progress& progress) {
+  std::uint64_t total = 0;
+  for (const cr_range& run : runs) total += run.len;
+  Dealer dealer(runs);
+  const auto work = [&] {
+    try {
+      const std::unique_ptr<char[]> buffer(new char[kChunk]);
+      for (cr_range piece{}; dealer.next(piece);) {
+        session.read_snapshot(piece.addr, buffer.get(), piece.len);
+        writer.write_pages(piece.addr, buffer.get(), piece.len);
+        dealer.done(piece.len, total, progress);
+      }
+    } catch (...) {
+      dealer.stop(std::current_exception());
+    }
+  };
+  const unsigned limit = std::min(kMaxThreads, std::max(1U, std::thread::hardware_concurrency()));
+  const auto threads = static_cast<unsigned>(std::clamp<std::uint64_t>(total / kPerThread, 1, limit));
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  dealer.rethrow();
+}
+
+std::vector<cr_range> merged(std::vector<cr_range> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const cr_range& a, const cr_range& b) { return a.addr < b.addr; });
+  std::size_t n = 0;
+  for (const cr_range& range : ranges) {
+    if (range.len == 0) continue;
+    if (n && range.addr <= ranges[n - 1].addr + ranges[n - 1].len) {
+      const std::uint64_t end = std::max(ranges[n - 1].addr + ranges[n - 1].len, range.addr + range.len);
+      ranges[n - 1].len = end - ranges[n - 1].addr;
+    } else {
+      ranges[n++] = range;
+    }
+  }
+  ranges.resize(n);
+  return ranges;
+}
+
+void restore_pages(Session& session, const Process& image, const PageSource& source, Report& report) {
+  const std::vector<cr_range> scope = page_scope(image);
+  cr_restore request{};
+  request.source_fd = -1;
+  if (source.file) {
+    request.source_fd = source.file->fd();
+    request.runs = reinterpret_cast<std::uintptr_t>(source.file->runs().data());
+    request.nruns = source.file->runs().size();
+  }
+  request.scope = reinterpret_cast<std::uintptr_t>(scope.data());
+  request.nscope = scope.size();
+  std::memcpy(request.id, source.id.data(), CR_ID_SIZE);
+  request.flags = CR_RESTORE_TRACK | (source.tracked ? CR_RESTORE_DIRTY : 0);
+  session.restore(request);
+  report.pages_restored = request.restored;
+  report.pages_dropped = request.dropped;
+  report.workers = request.workers;
+  report.tracked = source.tracked;
+}
+
+}  // namespace reprise

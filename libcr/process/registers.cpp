@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/registers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include <elf.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include "base/text.h"
+#include "process/threads.h"
+
+namespace reprise {
+namespace {
+
+// How the kernel marks a call that a signal broke off, and which it will begin again.
+constexpr long long kRestartNoHandler = -514;  // ERESTARTNOHAND: EINTR if a handler runs, else again
+constexpr long long kRestartBlock = -516;      // ERESTART_RESTARTBLOCK: again, with the time that is left
+constexpr std::uint64_t kNoTimeout = ~std::uint64_t{0};
+constexpr std::int64_t kSecond = 1000000000;
+
+struct Timespec {
+  std::int64_t sec, nsec;
+};
+
+Timespec timespec_of(std::uint64_t ns) {
+  return {static_cast<std::int64_t>(ns / kSecond), static_cast<std::int64_t>(ns % kSecond)};
+}
+
+std::uint64_t now_ns(clockid_t clock) {
+  timespec ts{};
+  ::clock_gettime(clock, &ts);
+  return static_cast<std::uint64_t>(ts.tv_sec) * kSecond + static_cast<std::uint64_t>(ts.tv_nsec);
+}
+
+/**
+ * The parked call with the time that was left. @return false when it is none of those
+ * that the kernel restarts in this way.
+ */
+bool remaining_call(Remote& remote, const Thread& thread, const user_regs_struct& regs, long& nr,
+                    std::uint64_t (&arg)[6]) {
+  const std::uint64_t left = thread.restart_left_ns();
+  nr = static_cast<long>(thread.syscall());
+  const std::uint64_t original[6] = {regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9};
+  std::copy(std::begin(original), std::end(original), arg);
+  switch (nr) {
+    case SYS_poll:
+      // Rounded up: waiting too short would be seen, a millisecond more is not.
+      arg[2] = std::min<std::uint64_t>((left + 999999) / 1000000, 0x7fffffff);
+      return true;
+    case SYS_nanosleep:
+      arg[0] = remote.argument_of(timespec_of(left));
+      return true;
+    case SYS_clock_nanosleep:
+      arg[1] = 0;
+      arg[2] = remote.argument_of(timespec_of(left));
+      return true;
+    case SYS_futex: {
+      const int op = static_cast<int>(regs.rsi) & FUTEX_CMD_MASK;
+      if (op != FUTEX_WAIT && op != FUTEX_WAIT_BITSET) return false;
+      // FUTEX_WAIT takes a time span, its sister a point in time.
+      const clockid_t clock = regs.rsi & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+      arg[3] = remote.argument_of(timespec_of(op == FUTEX_WAIT ? left : now_ns(clock) + left));
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+/** What the thread goes on with, when it was parked in a call that keeps its state in the kernel. */
+void resume_call(Remote& remote, const Thread& thread, user_regs_struct& regs, Report& report) {
+  auto& ax = reinterpret_cast<long long&>(regs.rax);
+  if (thread.restart_left_ns() == kNoTimeout && thread.syscall() == SYS_poll) {
+    ax = kRestartNoHandler;
+    return;
+  }
+  long nr;
+  std::uint64_t arg[6];
+  if (thread.restart_left_ns() != kNoTimeout && remaining_call(remote, thread, regs, nr, arg)) {
+    const std::int64_t ret = remote.block(thread.tid(), nr, arg);
+    ax = ret;
+    if (ret >= -511) regs.orig_rax = static_cast<unsigned long long>(-1);  // it came back: nothing to begin again
+    return;
+  }
+  report.warnings.push_back(thread_name(thread) + ": its system call " + std::to_string(thread.syscall()) +
+                            " ends with EINTR: the time it had left is not known");
+  ax = -EINTR;
+  regs.orig_rax = static_cast<unsigned long long>(-1);
+}
+
+std::span<const char> bytes_of(const user_regs_struct& regs) {
+  return {reinterpret_cast<const char*>(&regs), sizeof regs};
+}
+
+void set_registers(Session& session, const Thread& thread, const user_regs_struct& regs) {
+  session.set_regset(thread.tid(), NT_PRSTATUS, bytes_of(regs));
+}
+
+}  // namespace
+
+void restore_registers(Session& session, Remote& remote, const Process& image, const std::vector<ThreadRegs>& regs,
+                       bool in_session, Report& report) {
+  for (int i = 0; i < image.threads_size(); ++i) {
+    const Thread& thread = image.threads(i);
+    const ThreadRegs& saved = regs[static_cast<std::size_t>(i)];
+    user_regs_struct general = saved.regs;
+    const bool parked = static_cast<long long>(general.orig_rax) >= 0 &&
+                        static_cast<long long>(general.rax) == kRestartBlock;
+    bool set = false;
+    if (parked) {
+      if (in_session) {
+        set_registers(session, thread, general);
+        set = session.set_restart(thread.tid());
+      }
+      if (!set) resume_call(remote, thread, general, report);
+    }
+    if (!set) set_registers(session, thread, general);
+    if (!saved.xstate.empty())
+      session.set_regset(thread.tid(), NT_X86_XSTATE, saved.xstate);
+    else if (!saved.fpregs.empty())
+      session.set_regset(thread.tid(), NT_PRFPREG, saved.fpregs);
+    session.set_sigmask(thread.tid(), thread.blocked());
+  }
+}
+
+void restore_rseq_pointers(Session& session, const Process& image, const std::vector<pid_t>& threads,
+                           const std::function<bool(std::uint64_t addr, char (&page)[4096])>& read_page) {
+  constexpr std::uint64_t pointer_offset = 8;  // of rseq_cs in struct rseq
+  char page[4096];
+  for (const Thread& thread : image.threads()) {
+    if (!thread.rseq_addr() || std::find(threads.begin(), threads.end(), thread.tid()) == threads.end()) continue;
+    const std::uint64_t at = thread.rseq_addr() + pointer_offset;
+    std::uint64_t saved = 0, now = 0;
+    if (!read_page(at & ~std::uint64_t{4095}, page)) continue;
+    std::memcpy(&saved, page + (at & 4095), sizeof saved);
+    session.read_mem(at, &now, sizeof now);
+    if (now != saved) session.write_mem(at, &saved, sizeof saved);
+  }
+}
+
+}  // namespace reprise

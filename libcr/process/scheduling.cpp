@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/scheduling.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "process/threads.h"
+
+namespace reprise {
+namespace {
+
+/** As the kernel's struct sched_attr, first version, which newer C libraries declare as well. */
+struct Attributes {
+  std::uint32_t size = sizeof(Attributes);
+  std::uint32_t policy = 0;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime = 0, deadline = 0, period = 0;
+};
+
+constexpr int kDeadline = 6;  // SCHED_DEADLINE
+
+bool get(pid_t tid, Attributes& attributes) {
+  return ::syscall(SYS_sched_getattr, tid, &attributes, sizeof attributes, 0) == 0;
+}
+
+std::string affinity(pid_t tid) {
+  char mask[1024];  // for the 8192 CPUs that a kernel can have at most
+  const long got = ::syscall(SYS_sched_getaffinity, tid, sizeof mask, mask);
+  if (got <= 0) return {};
+  auto used = static_cast<std::size_t>(got);
+  while (used > 8 && mask[used - 1] == 0) --used;
+  return {mask, (used + 7) & ~std::size_t{7}};
+}
+
+}  // namespace
+
+void collect_scheduling(Thread& thread) {
+  Attributes attributes;
+  if (get(thread.tid(), attributes)) {
+    thread.set_sched_policy(static_cast<std::int32_t>(attributes.policy));
+    thread.set_sched_priority(static_cast<std::int32_t>(attributes.priority));
+    thread.set_nice(attributes.nice);
+  }
+  thread.set_cpu_affinity(affinity(thread.tid()));
+}
+
+void restore_scheduling(const Thread& thread, Report& report) {
+  const auto warn = [&](const char* what) {
+    report.warnings.push_back(thread_name(thread) + ": its " + what + " stays as it is: " + error_text(errno));
+  };
+  Attributes now;
+  if (get(thread.tid(), now)) {
+    const bool policy = static_cast<int>(now.policy) != thread.sched_policy() ||
+                        static_cast<int>(now.priority) != thread.sched_priority();
+    // The parameters of deadline scheduling are not saved.
+    if ((policy || now.nice != thread.nice()) && thread.sched_policy() != kDeadline) {
+      Attributes wanted = now;
+      wanted.policy = static_cast<std::uint32_t>(thread.sched_policy());
+      wanted.priority = static_cast<std::uint32_t>(thread.sched_priority());
+      wanted.nice = thread.nice();
+      if (::syscall(SYS_sched_setattr, thread.tid(), &wanted, 0) != 0) warn("scheduling");
+    }
+  }
+  if (!thread.cpu_affinity().empty() && affinity(thread.tid()) != thread.cpu_affinity() &&
+      ::syscall(SYS_sched_setaffinity, thread.tid(), thread.cpu_affinity().size(), thread.cpu_affinity().data()) != 0)
+    warn("set of CPUs");
+}
+
+}  // namespace reprise

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/shared.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "process/mapping_plan.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+// Of a file mapped writable everything is saved up to this, beyond it what the process had touched.
+constexpr std::uint64_t kWholeFile = 64ULL << 20;
+
+struct Range {
+  std::uint64_t start, end;
+};
+
+[[noreturn]] void fail(const SharedObject& object, const char* what, int err) {
+  throw Error(err == ENOSPC ? Failure::temporary : Failure::permanent, err,
+              "shared memory or file " + object.file().path() + ": " + what + ": " + error_text(err));
+}
+
+/** The target's own open file for object number @p index. */
+UniqueFd open_object(Session& session, const Process& process, int index) {
+  const auto number = static_cast<std::uint32_t>(index) + 1;
+  const Mapping* shown = nullptr;
+  for (const Mapping& mapping : process.mappings()) {
+    if (mapping.shared_object() != number) continue;
+    // Rather one through which can be written.
+    if (!shown || (mapping.flags() & CR_VMA_SHARED && mapping.flags() & CR_VMA_MAYWRITE)) shown = &mapping;
+  }
+  const SharedObject& object = process.shared_objects(index);
+  if (shown && object.kind() == SharedObject::FILE && !object.file().deleted()) {
+    const std::string path = "/proc/" + std::to_string(session.pid()) + "/root" + object.file().path();
+    if (UniqueFd fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)}) return fd;
+  }
+  if (shown) return session.get_vma_file(shown->start());
+  for (const Descriptor& descriptor : process.descriptors())
+    if (process.descriptions(static_cast<int>(descriptor.description())).shared_object() == number)
+      return session.get_fd(descriptor.fd());
+  return {};
+}
+
+/** The same file under a description of our own: seeking must not move the program's position. */
+UniqueFd reopen(const UniqueFd& fd, int mode) {
+  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), mode | O_CLOEXEC));
+}
+
+/** Where there is data in [0, size). */
+std::vector<Range> data_ranges(int fd, std::uint64_t size) {
+  std::vector<Range> ranges;
+  for (std::uint64_t at = 0; at < size;) {
+    const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0) break;
+    const off_t hole = ::lseek(fd, data, SEEK_HOLE);
+    const std::uint64_t end = hole < 0 ? size : std::min<std::uint64_t>(static_cast<std::uint64_t>(hole), size);
+    ranges.push_back({static_cast<std::uint64_t>(data), end});
+    at = end;
+  }
+  return ranges;
+}
+
+void merge(std::vector<Range>& ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
+  std::size_t n = 0;
+  for (const Range& range : ranges) {
+    if (range.start >= range.end) continue;
+    if (n && range.start <= ranges[n - 1].end)
+      ranges[n - 1].end = std::max(ranges[n - 1].end, range.end);
+    else
+      ranges[n++] = range;
+  }
+  ranges.resize(n);
+}
+
+/** Pages of @p mapping that the process has touched, as ranges of the file. */
+void add_touched(pid_t pid, const Mapping& mapping, std::vector<Range>& out) {
+  constexpr std::uint64_t present = 3ULL << 62;  // in memory or in swap
+  const UniqueFd pagemap(::open(("/proc/" + std::to_string(pid) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pagemap) throw Error(Failure::permanent, errno, mapping_name(mapping) + ": cannot tell its touched pages");
+  std::vector<std::uint64_t> words(16384);
+  for (std::uint64_t at = mapping.start(); at < mapping.end();) {
+    const std::size_t want = std::min<std::uint64_t>(words.size(), (mapping.end() - at) / kPage);
+    const ssize_t got = ::pread(pagemap.get(), words.data(), want * 8, static_cast<off_t>(at / kPage * 8));
+    if (got < 8) break;
+    const std::size_t pages = static_cast<std::size_t>(got) / 8;
+    for (std::size_t i = 0; i < pages; ++i) {
+      if (!(words[i] & present)) continue;
+      const std::uint64_t offset = mapping.offset() + (at - mapping.start()) + i * kPage;
+      if (!out.empty() && out.back().end == offset)
+        out.back().end += kPage;
+      else
+        out.push_back({offset, offset + kPage});
+    }
+    at += pages * kPage;
+  }
+}
+
+/** Which parts of a file the process could write through its mappings. */
+std::vector<Range> written_ranges(Session& session, const Process& process, int index, std::uint64_t size) {
+  std::vector<Range> ranges;
+  std::uint64_t total = 0;
+  const auto is_shown = [&](const Mapping& mapping) {
+    return mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && mapping.flags() & CR_VMA_SHARED &&
+           mapping.flags() & CR_VMA_MAYWRITE;
+  };
+  for (const Mapping& mapping : process.mappings())
+    if (is_shown(mapping)) ranges.push_back({mapping.offset(), mapping.offset() + (mapping.end() - mapping.start())});
+  const auto clip = [&] {
+    for (Range& range : ranges) range.end = std::min(range.end, size);
+    merge(ranges);
+  };
+  clip();
+  for (const Range& range : ranges) total += range.end - range.start;
+  if (total <= kWholeFile) return ranges;
+  ranges.clear();
+  for (const Mapping& mapping : process.mappings())
+    if (is_shown(mapping)) add_touched(session.pid(), mapping, ranges);
+  clip();
+  return ranges;
+}
+
+void read_file(const SharedObject& object, int fd, std::uint64_t offset, char* buf, std::uint64_t len) {
+  while (len > 0) {
+    const ssize_t got = ::pread(fd, buf, len, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(object, "reading", errno);
+    if (got == 0) {  // it ends earlier than it did a moment ago
+      std::memset(buf, 0, len);
+      return;
+    }
+    buf += got;
+    offset += static_cast<std::uint64_t>(got);
+    len -= static_cast<std::uint64_t>(got);
+  }
+}
+
+void write_file(const SharedObject& object, int fd, std::uint64_t offset, const char* buf, std::uint64_t len) {
+  while (len > 0) {
+    const ssize_t put = ::pwrite(fd, buf, len, static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail(object, "writing", errno);
+    buf += put;
+    offset += static_cast<std::uint64_t>(put);
+    len -= static_cast<std::uint64_t>(put);
+  }
+}
+
+/** Only pages that differ: sealed and untouched memory stays as it is, and so do holes and times of files. */
+void write_different(const SharedObject& object, int fd, std::uint64_t offset, const char* buf, char* scratch,
+                     std::uint64_t len) {
+  read_file(object, fd, offset, scratch, len);
+  for (std::uint64_t at = 0; at < len;) {
+    const std::uint64_t page = std::min(kPage, len - at);
+    if (std::memcmp(buf + at, scratch + at, page) == 0) {
+      at += page;
+      continue;
+    }
+    std::uint64_t end = at + page;
+    while (end < len && std::memcmp(buf + end, scratch + end, std::min(kPage, len - end)) != 0)
+      end += std::min(kPage, len - end);
+    write_file(object, fd, offset + at, buf + at, end - at);
+    at = end;
+  }
+}
+
+void punch_since(const SharedObject& object, int fd) {
+  std::uint64_t at = 0;
+  std::vector<Range> holes;
+  for (const auto& extent : object.extents()) {
+    if (extent.offset() > at) holes.push_back({at, extent.offset()});
+    at = extent.offset() + extent.length();
+  }
+  if (at < object.size()) holes.push_back({at, object.size()});
+  if (holes.empty()) return;
+  for (const Range& data : data_ranges(fd, object.size())) {
+    for (const Range& hole : holes) {
+      const std::uint64_t start = std::max(data.start, hole.start), end = std::min(data.end, hole.end);
+      if (start < end && ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(start),
+                                     static_cast<off_t>(end - start)) != 0)
+        fail(object, "emptying", errno);
+    }
+  }
+}
+
+void restore_object(Session& session, const Process& image, int index, const BlobReader& read) {
+  const SharedObject& object = image.shared_objects(index);
+  UniqueFd fd = open_object(session, image, index);
+  if (!fd) fail(object, "it is not there any more", ENOENT);
+  if (UniqueFd own = reopen(fd, O_RDWR)) fd = std::move(own);
+  if (object.kind() != SharedObject::FILE) {
+    struct stat st {};
+    if (::fstat(fd.get(), &st) != 0) fail(object, "looking at it", errno);
+    if (static_cast<std::uint64_t>(st.st_size) != object.size() &&
+        ::ftruncate(fd.get(), static_cast<off_t>(object.size())) != 0)
+      fail(object, "setting its size", errno);
+    punch_since(object, fd.get());
+  }
+  constexpr std::uint64_t chunk = 1 << 20;
+  const auto buffer = std::make_unique<char[]>(2 * chunk);
+  for (const auto& extent : object.extents()) {
+    for (std::uint64_t at = 0; at < extent.length(); at += chunk) {
+      const std::uint64_t len = std::min(chunk, extent.length() - at);
+      read(extent.blob_offset() + at, buffer.get(), len);
+      write_different(object, fd.get(), extent.offset() + at, buffer.get(), buffer.get() + chunk, len);
+    }
+  }
+  if (object.kind() == SharedObject::MEMFD && object.seals()) {
+    const int now = ::fcntl(fd.get(), F_GET_SEALS);
+    const int wanted = static_cast<int>(object.seals());
+    if (now >= 0 && (wanted & ~now) && ::fcntl(fd.get(), F_ADD_SEALS, wanted & ~now) != 0)
+      fail(object, "sealing it", errno);
+  }
+}
+
+}  // namespace
+
+SharedContents::~SharedContents() {
+  if (data_) ::munmap(data_, size_);
+}
+
+SharedContents::SharedContents(SharedContents&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+SharedContents& SharedContents::operator=(SharedContents&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void SharedContents::collect(Session& session, Process& process) {
+  std::vector<UniqueFd> files;
+  std::uint64_t total = 0;
+  for (int i = 0; i < process.shared_objects_size(); ++i) {
+    SharedObject& object = *process.mutable_shared_objects(i);
+    UniqueFd fd = open_object(session, process, i);
+    if (!fd) fail(object, "cannot be opened", ENOENT);
+    if (object.kind() == SharedObject::MEMFD)
+      if (const int seals = ::fcntl(fd.get(), F_GET_SEALS); seals > 0) object.set_seals(static_cast<std::uint32_t>(seals));
+    if (UniqueFd own = reopen(fd, O_RDONLY)) fd = std::move(own);
+    std::vector<Range> ranges;
+    if (object.kind() == SharedObject::FILE)
+      ranges = written_ranges(session, process, i, object.size());
+    else
+      ranges = data_ranges(fd.get(), object.size());
+    for (const Range& range : ranges) {
+      auto& extent = *object.add_extents();
+      extent.set_offset(range.start);
+      extent.set_length(range.end - range.start);
+      extent.set_blob_offset(total);
+      total += (range.end - range.start + kPage - 1) & ~(kPage - 1);
+    }
+    files.push_back(std::move(fd));
+  }
+  if (!total) return;
+  void* room = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    throw Error(Failure::temporary, errno, "no memory for " + std::to_string(total) + " bytes of shared memory");
+  data_ = static_cast<char*>(room);
+  size_ = total;
+  for (int i = 0; i < process.shared_objects_size(); ++i) {
+    const SharedObject& object = process.shared_objects(i);
+    for (const auto& extent : object.extents())
+      read_file(object, files[static_cast<std::size_t>(i)].get(), extent.offset(), data_ + extent.blob_offset(), extent.length());
+  }
+}
+
+void SharedContents::read(std::uint64_t offset, void* buf, std::size_t len) const {
+  if (offset > size_ || len > size_ - offset)
+    throw Error(Failure::permanent, EINVAL, "shared memory of the snapshot is incomplete");
+  std::memcpy(buf, data_ + offset, len);
+}
+
+void restore_shared(Session& session, const Process& image, const BlobReader& read) {
+  for (int i = 0; i < image.shared_objects_size(); ++i) restore_object(session, image, i, read);
+}
+
+}  // namespace reprise

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Content of memory that is not the process's alone: shared mappings and memfds. */
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "image/state.pb.h"
+#include "request/options.h"
+#include "session/session.h"
+
+namespace reprise {
+
+/** Content of all shared objects of one process, laid out like the blob section of its image. */
+class SharedContents {
+ public:
+  SharedContents() = default;
+  ~SharedContents();
+  SharedContents(SharedContents&& other) noexcept;
+  SharedContents& operator=(SharedContents&& other) noexcept;
+
+  /**
+   * Read the content of the shared objects that are registered in @p process and note there
+   * what was read. Target frozen; after its mappings and descriptors were collected.
+   */
+  void collect(Session& session, Process& process);
+
+  const char* data() const { return data_; }
+  std::uint64_t size() const { return size_; }
+  void read(std::uint64_t offset, void* buf, std::size_t len) const;
+
+ private:
+  char* data_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+/** Gives content by its offset in the blob section, verified. */
+using BlobReader = std::function<void(std::uint64_t offset, void* buf, std::size_t len)>;
+
+/** Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place. */
+void restore_shared(Session& session, const Process& image, const BlobReader& read);
+
+}  // namespace reprise

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "process/maps.h"
+#include "process/threads.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::uint64_t kFlags =
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+constexpr int kTries = 100;
+constexpr char kLastPid[] = "/proc/sys/kernel/ns_last_pid";
+
+/** As the kernel's struct clone_args up to set_tid_size. */
+struct CloneArgs {
+  std::uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size;
+};
+
+std::string occupant(pid_t tid) {
+  try {
+    std::string name = read_proc("/proc/" + std::to_string(tid) + "/comm");
+    while (!name.empty() && name.back() == '\n') name.pop_back();
+    return "process or thread " + std::to_string(tid) + " (" + name + ")";
+  } catch (const Error&) {
+    return "another process";
+  }
+}
+
+[[noreturn]] void refuse_taken(const Thread& thread) {
+  throw Error(Failure::refused, EEXIST,
+              thread_name(thread) + " has ended since the checkpoint and its id now belongs to " +
+                  occupant(thread.tid()) + ": try again when that has ended");
+}
+
+[[noreturn]] void refuse_rights(const Thread& thread) {
+  throw Error(Failure::refused, EPERM,
+              thread_name(thread) +
+                  " has ended since the checkpoint, and making it again with its id needs CAP_CHECKPOINT_RESTORE: "
+                  "run the command as root, or give it that capability with setcap cap_checkpoint_restore+ep");
+}
+
+bool same_pid_namespace(pid_t pid) {
+  char ours[64]{}, theirs[64]{};
+  const ssize_t a = ::readlink("/proc/self/ns/pid", ours, sizeof ours - 1);
+  const ssize_t b = ::readlink(("/proc/" + std::to_string(pid) + "/ns/pid").c_str(), theirs, sizeof theirs - 1);
+  return a > 0 && b > 0 && std::strcmp(ours, theirs) == 0;
+}
+
+/** The target's own clone3 with set_tid. @return tid or -errno */
+std::int64_t clone_with_tid(Remote& remote, pid_t tid) {
+  CloneArgs args{};
+  args.flags = kFlags;
+  if (tid) {
+    args.set_tid = remote.argument_of(tid);
+    args.set_tid_size = 1;
+  }
+  return remote.call(0, SYS_clone3, remote.argument_of(args), sizeof args);
+}
+
+bool set_last_pid(int fd, pid_t last) {
+  const std::string text = std::to_string(last);
+  return ::pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+}
+
+/**
+ * When the target itself may not choose ids: have the kernel's counter stand just before
+ * the wanted one. Others may fork in between, so look and try again.
+ */
+void clone_by_counter(Session& session, Remote& remote, const Thread& thread) {
+  if (!same_pid_namespace(session.pid())) refuse_rights(thread);
+  const UniqueFd last(::open(kLastPid, O_RDWR | O_CLOEXEC));
+  if (!last) refuse_rights(thread);
+  for (int i = 0; i < kTries; ++i) {
+    if (::access(("/proc/" + std::to_string(thread.tid())).c_str(), F_OK) == 0) refuse_taken(thread);
+    if (!set_last_pid(last.get(), thread.tid() - 1)) refuse_rights(thread);
+    const std::int64_t got = clone_with_tid(remote, 0);
+    if (got == thread.tid()) return;
+    if (got < 0)
+      throw Error(Failure::temporary, static_cast<int>(-got), thread_name(thread) + " cannot be made again: " + error_text(got));
+    cr_thread wrong{};
+    wrong.tid = static_cast<pid_t>(got);
+    remote.exit_thread(wrong);
+  }
+  throw Error(Failure::temporary, EAGAIN,
+              thread_name(thread) + " cannot be made again: other processes take its id each time; try again");
+}
+
+}  // namespace
+
+void make_threads(Session& session, Remote& remote, Process& image, const ThreadPlan& plan,
+                  const RestoreOptions& options) {
+  if (plan.missing.empty()) return;
+  try {
+    bool by_counter = false;
+    for (const int index : plan.missing) {
+      Thread& thread = *image.mutable_threads(index);
+      if (!options.restore_pid) {
+        const std::int64_t got = clone_with_tid(remote, 0);
+        if (got < 0)
+          throw Error(Failure::temporary, static_cast<int>(-got), "a thread cannot be made: " + error_text(got));
+        thread.set_tid(static_cast<pid_t>(got));
+        continue;
+      }
+      if (!by_counter) {
+        const std::int64_t got = clone_with_tid(remote, thread.tid());
+        if (got == thread.tid()) continue;
+        if (got == -EEXIST) refuse_taken(thread);
+        if (got != -EPERM)
+          throw Error(Failure::temporary, static_cast<int>(-got),
+                      thread_name(thread) + " cannot be made again: " + error_text(got));
+        by_counter = true;
+      }
+      clone_by_counter(session, remote, thread);
+    }
+  } catch (...) {
+    unmake_threads(session, remote);
+    throw;
+  }
+}
+
+void unmake_threads(Session& session, Remote& remote) {
+  for (const cr_thread& thread : session.threads())
+    if (thread.flags & CR_THREAD_BORN) remote.exit_thread(thread);
+}
+
+}  // namespace reprise

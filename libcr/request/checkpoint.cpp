@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "base/text.h"
+#include "image/writer.h"
+#include "request/agent.h"
+#include "request/requests.h"
+#include "request/send_signal.h"
+#include "request/state.h"
+#include "request/stopwatch.h"
+#include "request/write_image.h"
+
+namespace reprise {
+namespace {
+
+// Held until its image is safe; the module lets it go earlier only when we die.
+constexpr unsigned kHoldMs = 24 * 3600 * 1000U;
+
+}  // namespace
+
+Report checkpoint(const CheckpointOptions& options) {
+  Report report;
+  const std::uint64_t begin = Stopwatch::now();
+  Stopwatch watch;
+  Session session = Session::attach(options.pid);
+  report.image = options.image.empty() ? "context." + std::to_string(options.pid) : options.image;
+  // Before anything is asked of the program: most often it is here that a path is wrong.
+  ImageWriter writer(report.image, WriterOptions{.clobber = options.clobber, .sync = options.sync});
+  State state;
+  collect_running(session, state);
+  report.open_ns = watch.lap();
+
+  Agent agent(session, CR_PHASE_CHECKPOINT, options.request_flags, options.agent_timeout_ms);
+  state.process.set_has_agent(agent.present());
+  report.agent_ns = watch.lap();
+  // A signal that ends the program must not come before its image is complete.
+  const bool hold = options.signal != 0;
+  report.freeze_ns = session.freeze(options.timeout_ms, hold ? kHoldMs : 0).ns;
+  collect_frozen(session, state, report);
+  watch.lap();
+  const cr_snapshot snapshot =
+      session.snapshot(CR_SNAP_PAGES | (options.track ? CR_SNAP_TRACK : 0), state.id);
+  report.snapshot_ns = watch.lap();
+  report.pages = snapshot.pages;
+  report.kernel_bytes = snapshot.overhead;
+  report.image_taken_unix_ns = static_cast<std::uint64_t>(state.process.taken_unix_ns());
+  if (hold) {
+    write_image(session, writer, state, options.progress, report);
+    report.write_ns = watch.lap();
+    if (const int err = send_signal(options.pid, options.signal))
+      throw Error(Failure::permanent, err,
+                  "the image is complete, but the signal cannot be sent to process " + std::to_string(options.pid) +
+                      ": " + error_text(err));
+  }
+  agent.outcome(CR_PHASE_CONTINUE);
+  try {
+    report.frozen_ns = session.thaw();
+  } catch (const Error&) {
+    if (!kills(options.signal)) throw;  // it is gone, as was asked for
+  }
+  if (!hold) {
+    state.process.set_frozen_ns(report.frozen_ns);
+    watch.lap();
+    write_image(session, writer, state, options.progress, report);
+    report.write_ns = watch.lap();
+  }
+  report.total_ns = Stopwatch::now() - begin;
+  return report;
+}
+
+}  // namespace reprise

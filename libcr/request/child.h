@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file The blank process that a restart is made of. */
+#include <sys/types.h>
+
+#include "image/state.pb.h"
+#include "request/options.h"
+#include "session/remote.h"
+
+namespace reprise {
+
+/** A child of ours that does nothing but wait; killed and reaped unless released. */
+class BlankChild {
+ public:
+  /** With the image's pid, or any when it is not to be restored. Throws Error (refused) when it cannot be had. */
+  BlankChild(const Process& image, const RestoreOptions& options);
+  ~BlankChild();
+  BlankChild(const BlankChild&) = delete;
+  BlankChild& operator=(const BlankChild&) = delete;
+
+  pid_t pid() const { return pid_; }
+  /** It is no longer blank: leave it alone. */
+  void release() { pid_ = 0; }
+
+  /**
+   * Rid it of what it has from us: descriptors above 2; give it a session and a process group of its
+   * own where the image's process led one. Frozen, uncommitted.
+   */
+  static void prepare(Remote& remote, const Process& image);
+
+ private:
+  pid_t pid_ = 0;
+};
+
+}  // namespace reprise

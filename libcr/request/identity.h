@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Which process, on which machine: what an image says of itself, and whether it fits. */
+#include <cstdint>
+#include <string>
+
+#include "image/state.pb.h"
+#include "request/options.h"
+#include "session/session.h"
+
+namespace reprise {
+
+/** Save who the process is. It need not stand still. */
+void collect_identity(Session& session, Process& process);
+/** Save its executable, on what machine this is, and the time. Target frozen. */
+void collect_host(Session& session, Process& process);
+
+/**
+ * Is @p image of the process that @p session is bound to? @p tracked: the module knows that
+ * the process descends from this image, which settles it even after a restart. Target frozen.
+ * Throws Error (refused) naming both.
+ */
+void check_same_process(Session& session, const Process& image, bool tracked);
+
+/** Can an image of that machine be restarted on this one? Throws Error (refused); says what may be felt. */
+void check_same_machine(const Process& image, Report& report);
+
+/** "1234 (name)" */
+std::string process_name(const Process& image);
+
+}  // namespace reprise

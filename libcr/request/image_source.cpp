@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "request/image_source.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace reprise {
+
+Rollback rollback_from(Session& session, const Image& image, Process& process, const RestoreOptions& options,
+                       RestoreMode mode) {
+  Rollback rollback(session, process, image.threads(), options, mode);
+  rollback.pages.file = &image;
+  rollback.pages.id = image.id();
+  rollback.blob = [&image](std::uint64_t offset, void* buf, std::size_t len) { image.read_blob(offset, buf, len); };
+  rollback.read_page = [&image](std::uint64_t addr, char(&page)[4096]) {
+    if (!image.has_page(addr)) return false;
+    image.read_pages(addr, page, sizeof page);
+    return true;
+  };
+  return rollback;
+}
+
+void verify_shared(const Image& image) {
+  constexpr std::uint64_t chunk = 1 << 20;
+  std::unique_ptr<char[]> buffer;
+  for (std::uint64_t at = 0; at < image.blob_bytes(); at += chunk) {
+    if (!buffer) buffer = std::make_unique<char[]>(chunk);
+    image.read_blob(at, buffer.get(), std::min(chunk, image.blob_bytes() - at));
+  }
+}
+
+}  // namespace reprise

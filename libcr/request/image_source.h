@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file An image file as the source of a rollback. */
+#include "image/reader.h"
+#include "request/rollback.h"
+
+namespace reprise {
+
+/** @param process  the image's state, a copy: see Rollback::image */
+Rollback rollback_from(Session& session, const Image& image, Process& process, const RestoreOptions& options,
+                       RestoreMode mode);
+
+/** Compare the content of shared memory with its checksums, as Image::verify does for private pages. */
+void verify_shared(const Image& image);
+
+}  // namespace reprise

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <cerrno>
+
+#include "base/text.h"
+#include "request/agent.h"
+#include "request/identity.h"
+#include "request/image_source.h"
+#include "request/requests.h"
+#include "request/rollback.h"
+#include "request/send_signal.h"
+#include "request/stopwatch.h"
+
+namespace reprise {
+
+Report pause(const PauseOptions& options) {
+  Report report;
+  const std::uint64_t begin = Stopwatch::now();
+  Stopwatch watch;
+  report.image = options.image;
+  const Image image = Image::open(options.image);
+  report.open_ns = watch.lap();
+  report.image_taken_unix_ns = static_cast<std::uint64_t>(image.process().taken_unix_ns());
+  if (image.process().pid() != options.pid)
+    throw Error(Failure::refused, ESRCH,
+                options.image + " is of process " + process_name(image.process()) + ", not of " +
+                    std::to_string(options.pid));
+  Session session = Session::attach(options.pid);
+  check_image(image.process(), options.restore, RestoreMode::pause);
+
+  watch.lap();
+  Agent agent(session, CR_PHASE_PAUSE, options.request_flags, options.agent_timeout_ms);
+  report.agent_ns = watch.lap();
+  const auto id = image.id();
+  std::vector<cr_range> dirty;
+  report.freeze_ns = session.freeze(options.timeout_ms).ns;
+  bool tracked = options.use_tracking && session.dirty(id, dirty);
+  check_same_process(session, image.process(), tracked);
+  if (!tracked) {
+    // Every page will be put back: look at all of them while the program still runs.
+    report.frozen_ns += session.thaw();
+    watch.lap();
+    image.verify_all(0, options.progress);
+    report.verify_ns = watch.lap();
+    report.freeze_ns += session.freeze(options.timeout_ms).ns;
+  }
+
+  Process process = image.process();
+  Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::pause);
+  rollback.pages.tracked = tracked;
+  rollback.dirty = std::move(dirty);
+  if (tracked)
+    rollback.verify = [&](const std::vector<cr_range>& ranges) {
+      image.verify(ranges);
+      verify_shared(image);
+    };
+  rollback.run(report);
+  report.pages = image.page_bytes() / 4096;
+  report.bytes = image.file_size();
+  if (const int err = options.signal ? send_signal(options.pid, options.signal) : 0)
+    report.warnings.push_back("the signal could not be sent: " + error_text(err));
+  agent.outcome(process.has_agent() ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, process.has_agent());
+  try {
+    report.frozen_ns += session.thaw();
+  } catch (const Error&) {
+    if (!kills(options.signal)) throw;
+  }
+  report.total_ns = Stopwatch::now() - begin;
+  return report;
+}
+
+}  // namespace reprise

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <cerrno>
+#include <exception>
+#include <thread>
+
+#include "base/text.h"
+#include "request/agent.h"
+#include "request/child.h"
+#include "request/identity.h"
+#include "request/image_source.h"
+#include "request/requests.h"
+#include "request/rollback.h"
+#include "request/send_signal.h"
+#include "request/stopwatch.h"
+
+namespace reprise {
+namespace {
+
+/** Verifies the whole image beside the restart: until it is thawed the new process harms nobody. */
+class Verification {
+ public:
+  Verification(const Image& image, const Progress& progress)
+      : thread_([this, &image, &progress] {
+          try {
+            image.verify_all(0, progress);
+          } catch (...) {
+            failure_ = std::current_exception();
+          }
+        }) {}
+  ~Verification() {
+    if (thread_.joinable()) thread_.join();
+  }
+  void finish() {
+    thread_.join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+  std::thread thread_;
+};
+
+/** Ids that the new process will not have. */
+void forget_pid(Process& process, pid_t pid, Report& report) {
+  if (process.threads_size() > 1)
+    report.warnings.push_back("its threads have new ids, which the C library does not hear of: locks that know their "
+                              "owner by thread id may fail");
+  process.set_pid(pid);
+  if (process.threads_size() > 0) process.mutable_threads(0)->set_tid(pid);
+}
+
+}  // namespace
+
+Report restart(const RestartOptions& options) {
+  Report report;
+  const std::uint64_t begin = Stopwatch::now();
+  Stopwatch watch;
+  report.image = options.image;
+  const Image image = Image::open(options.image);
+  Process process = image.process();
+  report.image_taken_unix_ns = static_cast<std::uint64_t>(process.taken_unix_ns());
+  check_same_machine(process, report);
+  check_image(process, options.restore, RestoreMode::restart);
+  MappingFiles files = MappingFiles::for_restart(process, options.restore);
+  report.open_ns = watch.lap();
+
+  BlankChild child(process, options.restore);
+  Verification verification(image, options.progress);
+  const pid_t pid = child.pid();
+  if (!options.restore.restore_pid) forget_pid(process, pid, report);
+  Session session = Session::attach(pid);
+  report.freeze_ns = session.freeze(options.timeout_ms).ns;
+  {
+    Remote remote(session);
+    BlankChild::prepare(remote, process);
+  }
+  Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::restart);
+  rollback.files = std::move(files);
+  rollback.run(report);
+  watch.lap();
+  verification.finish();
+  report.verify_ns += watch.lap();
+  if (process.has_agent()) session.outcome(CR_PHASE_RESTARTED, options.request_flags);
+  if (const int err = options.signal ? send_signal(pid, options.signal) : 0)
+    report.warnings.push_back("the signal could not be sent: " + error_text(err));
+  report.frozen_ns = session.thaw();
+  child.release();
+  report.pages = image.page_bytes() / 4096;
+  report.bytes = image.file_size();
+  report.total_ns = Stopwatch::now() - begin;
+  return report;
+}
+
+}  // namespace reprise

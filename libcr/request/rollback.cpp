@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "request/rollback.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "descriptors/descriptors.h"
+#include "process/environment.h"
+#include "process/layout.h"
+#include "process/registers.h"
+#include "process/signals.h"
+#include "process/threads.h"
+#include "process/timers.h"
+#include "request/identity.h"
+#include "request/stopwatch.h"
+
+namespace reprise {
+
+/** What was found out before the commit. */
+struct Rollback::Plan {
+  explicit Plan(Session& session, std::uint64_t gap) : remote(session, gap) {}
+  LazyRemote remote;
+  std::uint64_t gap = 0;  // unused address space behind the arena
+  cr_process now{};
+  MappingPlan mappings;
+  MappingFiles files;
+  ThreadPlan threads;
+  PreparedDescriptors descriptors;
+};
+
+void check_image(const Process& image, const RestoreOptions& options, RestoreMode mode) {
+  check_descriptors(image, options, mode);
+  check_environment(image, options, mode);
+}
+
+std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
+  const std::vector<cr_vma> vmas = session_.vmas();
+  MappingPlan mappings = plan_mappings(vmas, image_);
+  const std::uint64_t arena = session_.arena_size();
+  const std::uint64_t room = MappingFiles::gap_size(mappings, image_);
+  // The arena must not lie where something is or will be.
+  const std::uint64_t gap = find_gap(vmas, image_, arena + room);
+  auto made = std::make_unique<Plan>(session_, gap + room);
+  Plan& plan = *made;
+  plan.gap = gap;
+  plan.now = session_.process();
+  plan.files = files ? std::move(*files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
+  plan.mappings = std::move(mappings);
+  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_);
+  check_environment_live(session_, image_, options_, mode_);
+  check_timers_live(session_, plan.remote, image_, mode_);
+  plan.threads = plan_threads(session_.threads(), image_);
+
+  Stopwatch watch;
+  if (verify) {
+    std::vector<cr_range> ranges = plan.mappings.remade(image_);
+    ranges.insert(ranges.end(), dirty.begin(), dirty.end());
+    verify(merged(std::move(ranges)));
+  }
+  report.verify_ns += watch.lap();
+  // Last, as it is the one thing that would have to be undone.
+  make_threads(session_, *plan.remote, image_, plan.threads, options_);
+  report.threads_ns += watch.lap();
+  return made;
+}
+
+void Rollback::carry_out(Plan& plan, Report& report) {
+  Remote& remote = *plan.remote;
+  Stopwatch watch;
+  end_threads(remote, plan.threads);
+  detach_rseq(session_, remote, image_, plan.mappings.remade(image_));
+  report.threads_ns += watch.lap();
+
+  plan.files.apply(session_, remote, plan.mappings, image_, plan.gap, report);
+  restore_layout(session_, remote, plan.now, image_, options_, mode_, report);
+  report.mappings_ns += watch.lap();
+
+  restore_pages(session_, image_, pages, report);
+  report.pages_ns += watch.lap();
+
+  restore_descriptors(session_, remote, image_, options_, mode_, report, std::move(plan.descriptors));
+  report.descriptors_ns += watch.lap();
+
+  restore_shared(session_, image_, blob);
+  report.shared_ns += watch.lap();
+
+  restore_environment(session_, remote, image_, options_, mode_, report);
+  restore_signals(session_, remote, image_, mode_, report);
+  restore_timers(session_, remote, image_, mode_, report);
+  report.process_ns += watch.lap();
+
+  restore_threads(session_, remote, image_, mode_, report);
+  for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
+  restore_credentials(session_, remote, image_, mode_, report);
+  restore_dumpable(session_, remote, image_, report);
+  restore_registers(session_, remote, image_, regs_, in_session, report);
+  restore_rseq_pointers(session_, image_, remote.used(), read_page);
+  report.threads_ns += watch.lap();
+}
+
+void Rollback::run(Report& report) {
+  report.pid = session_.pid();
+  report.comm = image_.comm();
+  const std::unique_ptr<Plan> made = prepare(report);
+  Plan& plan = *made;
+  report.threads = static_cast<std::uint64_t>(image_.threads_size());
+  report.threads_made = plan.threads.missing.size();
+  report.threads_ended = plan.threads.surplus.size();
+  report.mappings = static_cast<std::uint64_t>(image_.mappings_size());
+  report.descriptors = static_cast<std::uint64_t>(image_.descriptors_size());
+  try {
+    session_.commit();
+  } catch (...) {
+    unmake_threads(session_, *plan.remote);
+    throw;
+  }
+  committed_ = true;
+  try {
+    carry_out(plan, report);
+  } catch (const Error& error) {
+    // Never let a process run on that is half one thing and half another.
+    try {
+      session_.thaw(true);
+    } catch (const Error&) {
+    }
+    throw Error(Failure::permanent, error.code(),
+                "process " + process_name(image_) + " could not be brought back and has been killed: " + error.what());
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Making a stopped process what an image says: the one code for pause, restart and in-memory snapshots. */
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "image/reader.h"
+#include "process/mappings.h"
+#include "process/memory.h"
+#include "process/shared.h"
+#include "request/options.h"
+#include "session/session.h"
+
+namespace reprise {
+
+class Rollback {
+ public:
+  /**
+   * @param image  state to bring back; tids are put in here when they are not restored
+   * @param regs   in the order of image.threads()
+   */
+  Rollback(Session& session, Process& image, const std::vector<ThreadRegs>& regs, const RestoreOptions& options,
+           RestoreMode mode)
+      : session_(session), image_(image), regs_(regs), options_(options), mode_(mode) {}
+
+  PageSource pages;
+  BlobReader blob;
+  /** One saved page; false when there is none at that address. */
+  std::function<bool(std::uint64_t addr, char (&page)[4096])> read_page;
+  /** Called before the commit with the pages that will be put back: verify them. May be empty. */
+  std::function<void(const std::vector<cr_range>& ranges)> verify;
+  std::vector<cr_range> dirty;        ///< tracked: what has changed
+  std::optional<MappingFiles> files;  ///< restart: opened before
+  bool in_session = false;            ///< the source is the session's own snapshot
+
+  /**
+   * Do it. Target frozen on entry, and on return; the caller thaws. Throws Error: either nothing has changed
+   * and the target is still frozen, or it has been killed (committed() tells).
+   */
+  void run(Report& report);
+  bool committed() const { return committed_; }
+
+ private:
+  struct Plan;
+  std::unique_ptr<Plan> prepare(Report& report);
+  void carry_out(Plan& plan, Report& report);
+
+  Session& session_;
+  Process& image_;
+  const std::vector<ThreadRegs>& regs_;
+  const RestoreOptions& options_;
+  RestoreMode mode_;
+  bool committed_ = false;
+};
+
+/** Refusals that need no target: descriptors and surroundings that the image and the options rule out. */
+void check_image(const Process& image, const RestoreOptions& options, RestoreMode mode);
+
+}  // namespace reprise

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "request/snapshot.h"
+
+#include "image/writer.h"
+#include "process/memory.h"
+#include "request/agent.h"
+#include "request/rollback.h"
+#include "request/stopwatch.h"
+#include "request/write_image.h"
+
+namespace reprise {
+namespace {
+
+/** The program's callbacks, where they are wanted. */
+std::unique_ptr<Agent> call_agent(Session& session, unsigned phase, const SnapshotOptions& options) {
+  if (!options.notify) return nullptr;
+  return std::make_unique<Agent>(session, phase, options.request_flags, options.agent_timeout_ms);
+}
+
+}  // namespace
+
+Snapshot::Snapshot(Session& session, const SnapshotOptions& options)
+    : session_(&session), options_(options), state_(std::make_unique<State>()) {}
+
+Snapshot::Snapshot(Snapshot&& other) noexcept
+    : session_(std::exchange(other.session_, nullptr)),
+      options_(other.options_),
+      state_(std::move(other.state_)),
+      report_(std::move(other.report_)) {}
+
+Snapshot::~Snapshot() {
+  if (!session_) return;
+  try {
+    session_->drop_snapshot();
+  } catch (const Error&) {  // the session was closed or has another one
+  }
+}
+
+Snapshot Snapshot::take(Session& session, const SnapshotOptions& options) {
+  Snapshot made(session, options);
+  State& state = *made.state_;
+  Report& report = made.report_;
+  const std::uint64_t begin = Stopwatch::now();
+  Stopwatch watch;
+  collect_running(session, state);
+  report.open_ns = watch.lap();
+  const auto agent = call_agent(session, CR_PHASE_CHECKPOINT, options);
+  state.process.set_has_agent(agent && agent->present());
+  report.agent_ns = watch.lap();
+  report.freeze_ns = session.freeze(options.timeout_ms).ns;
+  try {
+    collect_frozen(session, state, report);
+    watch.lap();
+    const cr_snapshot snapshot = session.snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, state.id);
+    report.snapshot_ns = watch.lap();
+    report.pages = snapshot.pages;
+    report.kernel_bytes = snapshot.overhead;
+  } catch (...) {
+    session.thaw();
+    throw;
+  }
+  report.image_taken_unix_ns = static_cast<std::uint64_t>(state.process.taken_unix_ns());
+  if (agent) agent->outcome(CR_PHASE_CONTINUE);
+  report.frozen_ns = session.thaw();
+  state.process.set_frozen_ns(report.frozen_ns);
+  report.total_ns = Stopwatch::now() - begin;
+  return made;
+}
+
+Report Snapshot::rollback(const RestoreOptions& restore) {
+  Report report;
+  const std::uint64_t begin = Stopwatch::now();
+  Stopwatch watch;
+  Session& session = *session_;
+  check_image(state_->process, restore, RestoreMode::pause);
+  report.open_ns = watch.lap();
+  const auto agent = call_agent(session, CR_PHASE_PAUSE, options_);
+  report.agent_ns = watch.lap();
+  report.freeze_ns = session.freeze(options_.timeout_ms).ns;
+
+  Rollback rollback(session, state_->process, state_->regs, restore, RestoreMode::pause);
+  try {
+    rollback.pages.id = state_->id;
+    rollback.pages.tracked = session.dirty(state_->id, rollback.dirty);
+    rollback.blob = [this](std::uint64_t offset, void* buf, std::size_t len) { state_->shared.read(offset, buf, len); };
+    rollback.read_page = [&session](std::uint64_t addr, char(&page)[4096]) {
+      try {
+        session.read_snapshot(addr, page, sizeof page);
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    rollback.in_session = true;
+    rollback.run(report);
+  } catch (...) {
+    if (!rollback.committed()) session.thaw();
+    throw;
+  }
+  const bool saved = options_.notify && state_->process.has_agent();
+  if (agent) agent->outcome(saved ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, saved);
+  report.frozen_ns = session.thaw();
+  report.pages = report_.pages;
+  report.image_taken_unix_ns = report_.image_taken_unix_ns;
+  report.total_ns = Stopwatch::now() - begin;
+  return report;
+}
+
+Report Snapshot::write(const std::string& path, bool clobber, bool sync, const Progress& progress) {
+  Report report = report_;
+  Stopwatch watch;
+  report.image = path;
+  ImageWriter writer(path, WriterOptions{.clobber = clobber, .sync = sync});
+  write_image(*session_, writer, *state_, progress, report);
+  report.write_ns = watch.lap();
+  return report;
+}
+
+}  // namespace reprise

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "request/state.h"
+
+#include <cerrno>
+
+#include <sys/random.h>
+
+#include "descriptors/descriptors.h"
+#include "process/environment.h"
+#include "process/layout.h"
+#include "process/mappings.h"
+#include "process/signals.h"
+#include "process/threads.h"
+#include "process/timers.h"
+#include "request/identity.h"
+#include "request/stopwatch.h"
+
+namespace reprise {
+
+CheckpointId new_checkpoint_id() {
+  CheckpointId id{};
+  if (::getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size()))
+    throw Error(Failure::permanent, errno, "the kernel gives no random numbers");
+  return id;
+}
+
+void collect_running(Session& session, State& state) {
+  state.id = new_checkpoint_id();
+  state.process.set_id(state.id.data(), state.id.size());
+  collect_identity(session, state.process);
+}
+
+void collect_frozen(Session& session, State& state, Report& report) {
+  Stopwatch watch;
+  Process& process = state.process;
+  collect_host(session, process);
+  const std::vector<cr_thread> threads = session.threads();
+  const cr_process data = session.process();
+  const std::vector<cr_vma> vmas = session.vmas();
+  collect_threads(session, threads, process, state.regs);
+  collect_layout(data, process);
+  collect_mappings(session, vmas, process);
+  collect_descriptors(session, process);
+  collect_signals(session, data, threads, process);
+  LazyRemote remote(session);
+  collect_timers(session, data, remote, process);
+  collect_environment(session, process, remote.used() ? &remote : nullptr);
+  state.shared.collect(session, process);
+  if (!threads.empty()) process.set_personality(threads.front().personality);
+
+  report.pid = session.pid();
+  report.comm = process.comm();
+  report.threads = threads.size();
+  report.mappings = static_cast<std::uint64_t>(process.mappings_size());
+  report.descriptors = static_cast<std::uint64_t>(process.descriptors_size());
+  report.collect_ns = watch.lap();
+}
+
+}  // namespace reprise

@@ -1,0 +1,751 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Memory: every kind of mapping, with its content, its protection and its advice.
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
+static const size_t huge = 2 * MB;
+static char *area, *second, *third;
+
+static char *map(size_t bytes) {
+  char *at = mmap(NULL, bytes, RW, ANON, -1, 0);
+  if (at == MAP_FAILED) die("mmap of %zu bytes: errno %d", bytes, errno);
+  return at;
+}
+static char *map_huge(size_t bytes) {  // aligned for huge pages
+  char *raw = map(bytes + huge), *at = (char *)(((uintptr_t)raw + huge - 1) & ~(huge - 1));
+  if (at > raw) munmap(raw, at - raw);
+  munmap(at + bytes, raw + huge - at);
+  return at;
+}
+static const char *zero(const char *at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 8)
+    if (*(const uint64_t *)(at + i)) return no("%p is not 0", (void *)(at + i));
+  return NULL;
+}
+
+/* ---- private anonymous memory: written, dropped, unmapped, added, replaced */
+
+static void anonymous_setup(void) {
+  area = map(8 * MB);
+  fill(area, 2 * MB, 1);
+  fill(area + 4 * MB, 2 * MB, 2);  // the rest stays untouched
+  second = map(64 * PAGE);
+  fill(second, 64 * PAGE, 3);
+  third = map(64 * PAGE);
+  fill(third, 64 * PAGE, 4);
+  maps_note();
+}
+static const char *anonymous_ok(void) {
+  part("mappings", maps_same());
+  part("written", filled(area, 2 * MB, 1));
+  part("dropped", filled(area + 4 * MB, 2 * MB, 2));
+  part("untouched", zero(area + 2 * MB, 2 * MB));
+  part("unmapped", msync(second, 64 * PAGE, MS_ASYNC) ? no("not all mapped") : filled(second, 64 * PAGE, 3));
+  part("replaced by a file", filled(third, 64 * PAGE, 4));
+  return parts();
+}
+static void anonymous_change(void) {
+  fill(area, MB, 9);
+  MUST(madvise(area + 4 * MB, MB, MADV_DONTNEED));
+  fill(area + 2 * MB, MB, 9);
+  munmap(second + 8 * PAGE, 16 * PAGE);
+  int fd = MUST(open("/proc/self/exe", O_RDONLY));
+  MUST(mmap(third + PAGE, 4 * PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0));
+  close(fd);
+  memset(map(3 * MB), 7, 3 * MB);
+}
+
+/* ---- heap and brk */
+
+static char *blocks[64], *break_before;
+
+static void heap_setup(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+    blocks[i] = malloc(1000 + 300 * i);
+    memset(blocks[i], (int)i + 1, 1000 + 300 * i);
+  }
+  area = sbrk(100000);
+  memset(area, 77, 100000);
+  break_before = sbrk(0);
+  maps_note();
+}
+static const char *heap_ok(void) {
+  part("mappings", maps_same());
+  part("break", sbrk(0) != break_before ? no("%p instead of %p", sbrk(0), (void *)break_before) : NULL);
+  const char *why = NULL;
+  for (size_t i = 0; i < ARRAY_SIZE(blocks) && !why; i++)
+    for (size_t j = 0; j < 1000 + 300 * i; j++)
+      if (blocks[i][j] != (char)(i + 1)) {
+        why = no("block %zu differs at %zu", i, j);
+        break;
+      }
+  part("blocks", why);
+  part("end of the heap", (char *)sbrk(0) < area + 100000 || area[99999] != 77 ? no("differs") : NULL);
+  return parts();
+}
+static void heap_grow(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(blocks); i += 3) {
+    memset(blocks[i], 200, 500);
+    free(blocks[i]);
+  }
+  memset(area, 1, 100000);
+  memset(sbrk(2 * MB), 5, 2 * MB);
+  for (int i = 0; i < 100; i++) memset(malloc(3000), 6, 3000);
+}
+static void heap_shrink(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) memset(blocks[i], 200, 500);
+  if (sbrk(-100000) == (void *)-1) die("sbrk: errno %d", errno);
+}
+
+/* ---- stacks and guard pages */
+
+static pthread_t deep_thread;
+static volatile bool deep_ready;
+static sigjmp_buf out_of_fault;
+static char *guarded;
+
+__attribute__((noinline)) static int deep(int levels, char mark) {
+  volatile char room[8192];
+  for (size_t i = 0; i < sizeof room; i += 512) room[i] = mark;
+  int below = levels ? deep(levels - 1, mark) : 0;
+  for (size_t i = 0; i < sizeof room; i += 512)
+    if (room[i] != mark) return 1;
+  return below;
+}
+static volatile int deep_wrong, deep_round;
+static void *live_deep(void *arg) {
+  volatile char room[200000];
+  memset((char *)room, 33, sizeof room);
+  deep_ready = true;
+  while (deep_ready) {
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof room; i += 64) wrong |= room[i] != 33 + deep_round;
+    if (wrong) deep_wrong = 1;
+    if (deep_round) memset((char *)room, 34, sizeof room);
+    sleep_ms(2);
+  }
+  return arg;
+}
+static void on_fault(int signal) { siglongjmp(out_of_fault, signal); }
+static bool faults(volatile char *at, bool write) {
+  struct sigaction action = {.sa_handler = on_fault}, before;
+  sigaction(SIGSEGV, &action, &before);
+  bool got = true;
+  if (!sigsetjmp(out_of_fault, 1)) {
+    char c = *at;
+    if (write) *at = c;
+    got = false;
+  }
+  sigaction(SIGSEGV, &before, NULL);
+  return got;
+}
+static bool is_deep(void *arg) {
+  (void)arg;
+  return deep_ready;
+}
+static void stack_setup(void) {
+  deep(20, 3);
+  guarded = map(16 * PAGE);
+  fill(guarded, 16 * PAGE, 4);
+  MUST(mprotect(guarded + 4 * PAGE, PAGE, PROT_NONE));
+  faults(guarded, false);  // so that the stack has all it needs
+  pthread_create(&deep_thread, NULL, live_deep, NULL);
+  soon(is_deep, NULL, 5000);
+  maps_note();
+}
+static const char *stack_ok(void) {
+  part("mappings", maps_same());
+  part("guard page", faults(guarded + 4 * PAGE, false) ? NULL : no("can be read"));
+  deep_wrong = 0;
+  sleep_ms(20);
+  part("a thread's stack", deep_wrong ? no("differs") : NULL);
+  return parts();
+}
+static void stack_change(void) {
+  if (deep(300, 9)) die("own stack is wrong");
+  MUST(mprotect(guarded + 4 * PAGE, PAGE, RW));
+  fill(guarded, 16 * PAGE, 9);
+  deep_round = 1;
+  sleep_ms(20);
+  deep_round = 0;  // the thread has 34 everywhere now, and is wrong
+}
+
+/* ---- protections, with content */
+
+static const int protections[] = {PROT_NONE, PROT_READ, RW, PROT_READ | PROT_EXEC, PROT_EXEC, PROT_WRITE,
+                                  RW | PROT_EXEC};
+static char *protected_at[ARRAY_SIZE(protections)];
+static char peeked[4 * PAGE];
+
+static const char *behind(char *at, uint64_t seed) {  // whatever its protection
+  int fd = MUST(open("/proc/self/mem", O_RDONLY));
+  ssize_t n = pread(fd, peeked, sizeof peeked, (off_t)at);
+  close(fd);
+  if (n != sizeof peeked) return no("cannot be read by /proc/self/mem");
+  const uint64_t *have = (uint64_t *)peeked;
+  for (size_t i = 0; i < sizeof peeked / 8; i++)
+    if (have[i] != seed * 1000003 + i) return no("differs at %zu", i * 8);
+  return NULL;
+}
+static void number(char *at, uint64_t seed) {
+  for (size_t i = 0; i < sizeof peeked / 8; i++) ((uint64_t *)at)[i] = seed * 1000003 + i;
+}
+static void protections_setup(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(protections); i++) {
+    protected_at[i] = map(sizeof peeked + PAGE) + PAGE;
+    MUST(mprotect(protected_at[i] - PAGE, PAGE, PROT_NONE));
+    number(protected_at[i], i + 1);
+    MUST(mprotect(protected_at[i], sizeof peeked, protections[i]));
+  }
+  maps_note();
+}
+static const char *protections_ok(void) {
+  part("mappings", maps_same());
+  part("no write to read-only", faults(protected_at[1], true) ? NULL : no("can be written"));
+  static const char *const names[] = {"---", "r--", "rw-", "r-x", "--x", "-w-", "rwx"};
+  for (size_t i = 0; i < ARRAY_SIZE(protections); i++) part(names[i], behind(protected_at[i], i + 1));
+  return parts();
+}
+static void protections_change(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(protections); i++) {
+    MUST(mprotect(protected_at[i], sizeof peeked, RW));
+    number(protected_at[i], 100 + i);
+    int next = protections[(i + 1) % ARRAY_SIZE(protections)];
+    MUST(mprotect(protected_at[i] + (i & 1) * PAGE, 2 * PAGE, i == 1 ? RW : next));
+  }
+}
+
+/* ---- private mappings of a file: changed pages are ours, others the file's */
+
+static int filefd;
+
+static void make_file(const char *name, size_t bytes, int number_) {
+  filefd = MUST(open(path(name), O_RDWR | O_CREAT | O_TRUNC, 0600));
+  static char page[PAGE];
+  for (size_t i = 0; i < bytes / PAGE; i++) {
+    memset(page, number_ + (int)i, PAGE);
+    MUST(write(filefd, page, PAGE));
+  }
+}
+static void private_file_setup(void) {
+  make_file("private", 64 * PAGE, 1);
+  area = mmap(NULL, 64 * PAGE, RW, MAP_PRIVATE, filefd, 0);
+  second = mmap(NULL, 16 * PAGE, PROT_READ, MAP_PRIVATE, filefd, 16 * PAGE);
+  close(filefd);
+  fill(area + 8 * PAGE, 8 * PAGE, 1);
+  maps_note();
+}
+static const char *private_file_ok(void) {
+  part("mappings", maps_same());
+  part("changed pages", filled(area + 8 * PAGE, 8 * PAGE, 1));
+  const char *why = NULL;
+  for (int i = 0; i < 64; i++)
+    if ((i < 8 || i >= 16) && area[i * PAGE + 5] != (char)(1 + i)) why = no("page %d is not the file's", i);
+  part("the file's pages", why);
+  part("second mapping", msync(second, 16 * PAGE, MS_ASYNC) || second[0] != 17 ? no("not the file's") : NULL);
+  return parts();
+}
+static void private_file_change(void) {
+  fill(area, 64 * PAGE, 2);
+  munmap(second, 8 * PAGE);
+  memset(map(PAGE * 8), 3, PAGE * 8);
+}
+
+// An unlinked file: a pause keeps it; a restart cannot find it again.
+static void unlinked_setup(void) {
+  private_file_setup();
+  unlink(path("private"));
+  maps_note();
+}
+
+/* ---- shared memory */
+
+static void shared_setup(void) {
+  area = mmap(NULL, 32 * PAGE, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  fill(area, 16 * PAGE, 1);
+  make_file("shared", 32 * PAGE, 1);
+  second = mmap(NULL, 32 * PAGE, RW, MAP_SHARED, filefd, 0);
+  fill(second, 16 * PAGE, 2);
+  third = mmap(NULL, 8 * PAGE, PROT_READ, MAP_SHARED, filefd, 4 * PAGE);  // the same pages once more
+  maps_note();
+}
+static const char *shared_ok(void) {
+  part("mappings", maps_same());
+  part("anonymous", filled(area, 16 * PAGE, 1));
+  part("untouched anonymous", zero(area + 16 * PAGE, 16 * PAGE));
+  part("file mapping", filled(second, 16 * PAGE, 2));
+  part("the file's other pages", second[20 * PAGE] != 21 ? no("%d instead of 21", second[20 * PAGE]) : NULL);
+  static char page[PAGE];
+  ssize_t n = pread(filefd, page, PAGE, 4 * PAGE);
+  part("the file itself", n != PAGE || memcmp(page, second + 4 * PAGE, PAGE) || memcmp(page, third, PAGE)
+                              ? no("does not show what the mapping shows")
+                              : filled(second + 4 * PAGE, PAGE, 2));
+  return parts();
+}
+static void shared_change(void) {
+  fill(area, 32 * PAGE, 8);
+  fill(second, 32 * PAGE, 9);
+  munmap(second + 30 * PAGE, 2 * PAGE);
+  close(filefd);
+}
+
+static int memfd;
+static void memfd_setup(void) {
+  memfd = MUST((int)syscall(SYS_memfd_create, "kselftest", 2 /* MFD_ALLOW_SEALING */));
+  MUST(ftruncate(memfd, 40 * PAGE));
+  MUST(fcntl(memfd, 1033 /* F_ADD_SEALS */, 2 /* F_SEAL_SHRINK */));
+  area = mmap(NULL, 32 * PAGE, RW, MAP_SHARED, memfd, 0);
+  second = mmap(NULL, 32 * PAGE, RW, MAP_PRIVATE, memfd, 0);
+  fill(area, 8 * PAGE, 1);
+  fill(second + 8 * PAGE, 8 * PAGE, 2);
+  MUST(pwrite(memfd, "at the end", 10, 39 * PAGE));
+  MUST(lseek(memfd, 1234, SEEK_SET));
+  maps_note();
+}
+static const char *memfd_ok(void) {
+  part("mappings", maps_same());
+  part("shared", filled(area, 8 * PAGE, 1));
+  part("private", filled(second + 8 * PAGE, 8 * PAGE, 2));
+  part("private shows shared", memcmp(area, second, PAGE) ? no("differs") : filled(area, PAGE, 1));
+  part("position", lseek(memfd, 0, SEEK_CUR) != 1234 ? no("%ld", (long)lseek(memfd, 0, SEEK_CUR)) : NULL);
+  char text[11] = "";
+  struct stat st;
+  pread(memfd, text, 10, 39 * PAGE);
+  part("beyond the mapping", strcmp(text, "at the end") ? no("\"%s\"", text) : NULL);
+  part("size", fstat(memfd, &st) || st.st_size != 40 * PAGE ? no("%ld", (long)st.st_size) : NULL);
+  int seals = fcntl(memfd, 1034 /* F_GET_SEALS */);
+  if (seals != 2) part("seals", no("%#x instead of 2", seals));
+  return parts();
+}
+static void memfd_change(void) {
+  fill(area, 8 * PAGE, 5);
+  fill(second, 16 * PAGE, 6);
+  MUST(pwrite(memfd, "something else", 14, 39 * PAGE));
+  MUST(ftruncate(memfd, 100 * PAGE));
+  MUST(lseek(memfd, 0, SEEK_SET));
+  MUST(mprotect(area, PAGE, PROT_READ));
+}
+
+static void dev_zero_setup(void) {
+  int fd = MUST(open("/dev/zero", O_RDWR));
+  area = mmap(NULL, 8 * PAGE, RW, MAP_PRIVATE, fd, 0);
+  second = mmap(NULL, 8 * PAGE, RW, MAP_SHARED, fd, 0);
+  close(fd);
+  fill(area, 4 * PAGE, 1);
+  fill(second, 4 * PAGE, 2);
+  maps_note();
+}
+static const char *dev_zero_ok(void) {
+  part("mappings", maps_same());
+  part("private", filled(area, 4 * PAGE, 1));
+  part("shared", filled(second, 4 * PAGE, 2));
+  return parts();
+}
+static void dev_zero_change(void) {
+  fill(area, 8 * PAGE, 3);
+  fill(second, 8 * PAGE, 3);
+  map(PAGE);
+  munmap(area + 6 * PAGE, PAGE);
+}
+
+/* ---- mremap */
+
+static char *moved;
+static void mremap_setup(void) {
+  area = map(64 * PAGE);
+  fill(area, 64 * PAGE, 1);
+  second = map(64 * PAGE);
+  fill(second, 64 * PAGE, 2);
+  third = map(256 * PAGE);
+  munmap(third, 256 * PAGE);
+  moved = mremap(second, 32 * PAGE, 32 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, third);
+  if (moved != third) die("mremap: errno %d", errno);
+  for (size_t i = 0; i < 32 * PAGE / 8; i++) ((uint64_t *)moved)[i] = i * 7;  // at its new place
+  maps_note();
+}
+static const char *mremap_ok(void) {
+  part("mappings", maps_same());
+  part("moved since", msync(area, 64 * PAGE, MS_ASYNC) ? no("not all mapped") : filled(area, 64 * PAGE, 1));
+  const char *why = NULL;
+  if (msync(moved, 32 * PAGE, MS_ASYNC)) why = no("not all mapped");
+  for (size_t i = 0; !why && i < 32 * PAGE / 8; i++)
+    if (((uint64_t *)moved)[i] != i * 7) why = no("differs at %zu", i * 8);
+  part("moved before", why);
+  return parts();
+}
+static void mremap_change(void) {
+  char *to = mremap(area + 8 * PAGE, 16 * PAGE, 128 * PAGE, MREMAP_MAYMOVE);
+  if (to == MAP_FAILED) die("mremap: errno %d", errno);
+  memset(to, 9, 128 * PAGE);
+  to = mremap(moved, 32 * PAGE, 32 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, map(32 * PAGE));
+  if (to == MAP_FAILED) die("mremap: errno %d", errno);
+  memset(to, 8, 100);
+}
+// A mapping of the same length and place, but with another mapping's pages.
+static void swap_change(void) {
+  char *spare = map(64 * PAGE);
+  MUST(mremap(area, 64 * PAGE, 64 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, spare));
+  MUST(mremap(second + 32 * PAGE, 32 * PAGE, 32 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area));
+  MUST(mremap(spare, 32 * PAGE, 32 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, moved));
+}
+
+/* ---- madvise */
+
+static const struct advice {
+  int set, unset;
+  const char *flag;
+} advices[] = {{MADV_SEQUENTIAL, MADV_NORMAL, "sr"},  {MADV_RANDOM, MADV_NORMAL, "rr"},
+               {MADV_DONTFORK, MADV_DOFORK, "dc"},    {MADV_DONTDUMP, MADV_DODUMP, "dd"},
+               {MADV_WIPEONFORK, MADV_KEEPONFORK, "wf"}, {MADV_HUGEPAGE, MADV_NOHUGEPAGE, "hg"},
+               {MADV_NOHUGEPAGE, MADV_HUGEPAGE, "nh"}, {MADV_MERGEABLE, MADV_UNMERGEABLE, "mg"}};
+static char *advised[ARRAY_SIZE(advices)];
+static bool can_advise[ARRAY_SIZE(advices)];
+
+static void madvise_setup(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
+    advised[i] = map(12 * PAGE) + 2 * PAGE;
+    MUST(mprotect(advised[i] - PAGE, PAGE, PROT_NONE));
+    fill(advised[i], 8 * PAGE, i);
+    can_advise[i] = madvise(advised[i], 8 * PAGE, advices[i].set) == 0;
+  }
+  area = map(32 * PAGE);
+  fill(area, 32 * PAGE, 50);
+  MUST(madvise(area + 8 * PAGE, 8 * PAGE, MADV_DONTNEED));
+  maps_note();
+}
+static const char *madvise_ok(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
+    if (!can_advise[i]) continue;
+    part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? filled(advised[i], 8 * PAGE, i) : no("not set"));
+  }
+  part("dropped since", filled(area + 16 * PAGE, 16 * PAGE, 50));
+  part("dropped before", zero(area + 8 * PAGE, 8 * PAGE));
+  part("mappings", maps_same());
+  return parts();
+}
+static void madvise_change(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(advices); i++)
+    if (can_advise[i]) MUST(madvise(advised[i], 8 * PAGE, advices[i].unset));
+  MUST(madvise(area + 16 * PAGE, 8 * PAGE, MADV_DONTNEED));
+  MUST(madvise(area + 24 * PAGE, 8 * PAGE, MADV_FREE));
+  fill(area + 8 * PAGE, 8 * PAGE, 51);
+  munmap(area + 31 * PAGE, PAGE);
+}
+
+/* ---- huge pages */
+
+static const char *no_huge_pages(void) {
+  char text[128];
+  slurp("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
+  return strstr(text, "[never]") || !text[0] ? "transparent huge pages are off" : NULL;
+}
+static void huge_setup(void) {
+  area = map_huge(4 * huge);  // whole huge pages
+  madvise(area, 4 * huge, MADV_HUGEPAGE);
+  fill(area, 3 * huge, 1);
+  second = map_huge(4 * huge);  // small pages with holes
+  madvise(second, 4 * huge, MADV_NOHUGEPAGE);
+  for (size_t i = 0; i < 4 * huge; i += 4 * PAGE) fill(second + i, PAGE, 2);
+  madvise(second, 4 * huge, MADV_HUGEPAGE);
+  third = map_huge(4 * huge);  // never huge
+  madvise(third, 4 * huge, MADV_NOHUGEPAGE);
+  fill(third, 2 * huge, 3);
+  maps_note();
+}
+static const char *huge_ok(void) {
+  part("huge pages", filled(area, 3 * huge, 1));
+  part("untouched huge page", zero(area + 3 * huge, huge));
+  const char *why = NULL;
+  for (size_t i = 0; i < 4 * huge && !why; i += 4 * PAGE)
+    if (!(why = filled(second + i, PAGE, 2))) why = zero(second + i + PAGE, 3 * PAGE);
+  part("holes", why);
+  part("small pages", filled(third, 2 * huge, 3));
+  part("mappings", maps_same());
+  return parts();
+}
+static void huge_change(void) {
+  fill(area + 100 * PAGE, PAGE, 7);                 // in the middle of one
+  MUST(madvise(area + huge, 10 * PAGE, MADV_DONTNEED));  // a piece out of one
+  fill(area + 3 * huge, huge, 7);
+  MUST(mprotect(area + 2 * huge + 5 * PAGE, PAGE, PROT_READ));
+  if (madvise(second, 2 * huge, MADV_COLLAPSE)) {  // holes become a huge page
+  }
+  fill(second + huge - PAGE, 2 * PAGE, 7);
+  fill(second + 3 * huge, huge, 7);
+  madvise(third, 4 * huge, MADV_HUGEPAGE);
+  fill(third + huge, 2 * huge, 7);
+}
+
+/* ---- locked memory */
+
+static long locked_before;
+static void locked_setup(void) {
+  area = map(64 * PAGE);
+  fill(area, 64 * PAGE, 1);
+  MUST(mlock(area, 32 * PAGE));
+  second = map(64 * PAGE);
+  MUST((int)syscall(SYS_mlock2, second, 32 * PAGE, 1 /* MLOCK_ONFAULT */));
+  fill(second, 4 * PAGE, 2);
+  locked_before = status_kb("VmLck:");
+  maps_note();
+}
+static const char *locked_ok(void) {
+  long locked = status_kb("VmLck:");
+  part("locked bytes", locked != locked_before ? no("%ld kB instead of %ld kB", locked, locked_before) : NULL);
+  part("locked content", filled(area, 64 * PAGE, 1));
+  part("locked on fault", filled(second, 4 * PAGE, 2));
+  part("flag", vm_flag(area, "lo") && !vm_flag(area + 40 * PAGE, "lo") ? NULL : no("not as it was"));
+  part("untouched", page_state(second + 20 * PAGE) ? no("is present") : NULL);
+  return parts();
+}
+static void locked_change(void) {
+  MUST(munlock(area, 64 * PAGE));
+  MUST(mlock(area + 48 * PAGE, 4 * PAGE));
+  MUST(munlock(second, 64 * PAGE));
+  fill(area, 64 * PAGE, 3);
+  fill(second, 64 * PAGE, 3);
+}
+
+/* ---- swapped pages */
+
+static const char *no_swap(void) {
+  char text[4096];
+  slurp("/proc/swaps", text, sizeof text);
+  char *line = strchr(text, '\n');
+  return line && line[1] ? NULL : "no swap is on";
+}
+static int swapped_pages(char *at, size_t bytes) {
+  int n = 0;
+  for (size_t i = 0; i < bytes; i += PAGE) n += page_state(at + i) == 2;
+  return n;
+}
+static void swapped_setup(void) {
+  area = map(512 * PAGE);
+  madvise(area, 512 * PAGE, MADV_NOHUGEPAGE);
+  fill(area, 512 * PAGE, 1);
+  second = map(256 * PAGE);
+  madvise(second, 256 * PAGE, MADV_NOHUGEPAGE);
+  fill(second, 256 * PAGE, 2);
+  third = mmap(NULL, 64 * PAGE, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  fill(third, 64 * PAGE, 3);
+  madvise(third, 64 * PAGE, MADV_PAGEOUT);
+  for (int i = 0; i < 20 && swapped_pages(area, 512 * PAGE) < 100; i++) madvise(area, 512 * PAGE, MADV_PAGEOUT);
+  if (swapped_pages(area, 512 * PAGE) < 100) die("the kernel does not swap the pages out");
+  maps_note();
+}
+static const char *swapped_ok(void) {
+  part("swapped at the checkpoint", filled(area, 512 * PAGE, 1));
+  part("swapped since", filled(second, 256 * PAGE, 2));
+  part("shared", filled(third, 64 * PAGE, 3));
+  return parts();
+}
+static void swapped_change(void) {
+  fill(area, 256 * PAGE, 7);
+  madvise(area, 128 * PAGE, MADV_PAGEOUT);  // changed, then swapped
+  fill(second, 64 * PAGE, 7);
+  madvise(second, 256 * PAGE, MADV_PAGEOUT);  // changed and unchanged ones
+  fill(third, 8 * PAGE, 7);
+}
+
+/* ---- the vdso */
+
+static const char *vdso_ok(void) {
+  char *vdso = (char *)getauxval(AT_SYSINFO_EHDR);
+  if (!vdso || memcmp(vdso, "\177ELF", 4)) return no("no vdso at %p", (void *)vdso);
+  int64_t before = now_ns();
+  struct timespec by_call;
+  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &by_call);
+  int64_t call = by_call.tv_sec * 1000000000LL + by_call.tv_nsec, after = now_ns();
+  if (call < before - 1000000 || call > after + 1000000)
+    return no("clock_gettime of the vdso says %ld to %ld, the system call %ld", before, after, call);
+  if (time(NULL) < 1000000000) return no("time() says %ld", (long)time(NULL));
+  unsigned cpu = ~0U, node;
+  if (getcpu(&cpu, &node) || cpu > 1000) return no("getcpu says %u", cpu);
+  return maps_same();
+}
+static void vdso_change(void) { map(PAGE); }
+
+/* ---- what was untouched stays untouched, and costs nothing */
+
+static const size_t sparse = 100UL << 30;
+static long rss_before;
+static void sparse_setup(void) {
+  area = mmap(NULL, sparse, RW, ANON | MAP_NORESERVE, -1, 0);
+  if (area == MAP_FAILED) die("mmap of 100 GB: errno %d", errno);
+  madvise(area, sparse, MADV_NOHUGEPAGE);
+  for (size_t i = 0; i < 64; i++) fill(area + i * (sparse / 64), PAGE, i);
+  second = map(256 * PAGE);
+  madvise(second, 256 * PAGE, MADV_NOHUGEPAGE);
+  fill(second, 16 * PAGE, 5);
+  // only read: the kernel's page of zeros
+  for (size_t i = 128 * PAGE; i < 192 * PAGE; i += PAGE)
+    if (second[i]) die("not 0");
+  rss_before = status_kb("VmRSS:");
+  maps_note();
+}
+static const char *sparse_ok(void) {
+  const char *why = NULL;
+  for (size_t i = 0; i < 64 && !why; i++) why = filled(area + i * (sparse / 64), PAGE, i);
+  part("touched pages", why);
+  int present = 0;
+  for (size_t i = 0; i < 64; i++) present += page_state(area + i * (sparse / 64) + 100 * PAGE) != 0;
+  part("untouched pages", present ? no("%d are present", present) : NULL);
+  present = 0;
+  for (size_t i = 16; i < 128; i++) present += page_state(second + i * PAGE) != 0;
+  part("untouched pages in a used mapping", present ? no("%d are present", present) : NULL);
+  part("pages of zeros", zero(second + 128 * PAGE, 64 * PAGE));
+  long rss = status_kb("VmRSS:");
+  part("resident size", rss > rss_before + 1500 ? no("%ld kB instead of %ld kB", rss, rss_before) : NULL);
+  return parts();
+}
+static void sparse_change(void) {
+  for (size_t i = 0; i < 64; i++) {
+    fill(area + i * (sparse / 64), PAGE, 100);
+    memset(area + i * (sparse / 64) + 90 * PAGE, 1, 20 * PAGE);
+  }
+  memset(second, 1, 256 * PAGE);
+}
+
+/* ---- odd places */
+
+static const char *grows_down;
+static void odd_setup(void) {
+  area = mmap((void *)0x10000, 4 * PAGE, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+  if (area == MAP_FAILED) die("mmap at 0x10000: errno %d", errno);
+  fill(area, 4 * PAGE, 1);
+  second = mmap((void *)0x7fffffff0000, 4 * PAGE, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+  if (second == MAP_FAILED) second = map(4 * PAGE);
+  fill(second, 4 * PAGE, 2);
+  third = mmap((void *)0x300000000000, 16 * PAGE, RW, ANON | MAP_GROWSDOWN | MAP_FIXED_NOREPLACE, -1, 0);
+  if (third == MAP_FAILED) die("mmap with MAP_GROWSDOWN: errno %d", errno);
+  fill(third, 16 * PAGE, 3);
+  grows_down = third;
+  maps_note();
+}
+static const char *odd_ok(void) {
+  part("mappings", maps_same());
+  part("lowest address", filled(area, 4 * PAGE, 1));
+  part("high address", filled(second, 4 * PAGE, 2));
+  part("grows down", filled(third, 16 * PAGE, 3));
+  return parts();
+}
+static void odd_change(void) {
+  fill(area, PAGE, 9);
+  fill(second, PAGE, 9);
+  fill(third, PAGE, 9);
+  MUST(munmap(area + PAGE, PAGE));
+}
+
+/* ---- much, all of it, and almost none of it changed */
+
+static void much_setup(void) {
+  area = map(48 * MB);
+  madvise(area, 48 * MB, MADV_NOHUGEPAGE);
+  fill(area, 48 * MB, 1);
+}
+static const char *much_ok(void) { return filled(area, 48 * MB, 1); }
+static void much_change(void) {
+  static int round;
+  size_t step = round++ & 1 ? PAGE : 101 * PAGE;
+  for (size_t i = 0; i < 48 * MB; i += step) area[i + 100] ^= 1;
+}
+
+static const struct scenario scenarios[] = {
+    {.name = "private anonymous", .setup = anonymous_setup, .check = anonymous_ok, .mutate = anonymous_change},
+    {.name = "heap grown", .setup = heap_setup, .check = heap_ok, .mutate = heap_grow},
+    {.name = "heap shrunk", .setup = heap_setup, .check = heap_ok, .mutate = heap_shrink},
+    {.name = "stacks and guard pages", .setup = stack_setup, .check = stack_ok, .mutate = stack_change},
+    {.name = "protections", .setup = protections_setup, .check = protections_ok, .mutate = protections_change},
+    {.name = "private file mapping", .setup = private_file_setup, .check = private_file_ok, .mutate = private_file_change},
+    {.name = "mapping of an unlinked file", .flags = RESTART_MAY_REFUSE, .setup = unlinked_setup, .check = private_file_ok,
+     .mutate = private_file_change},
+    {.name = "shared mappings", .setup = shared_setup, .check = shared_ok, .mutate = shared_change},
+    {.name = "memfd", .setup = memfd_setup, .check = memfd_ok, .mutate = memfd_change},
+    {.name = "/dev/zero", .setup = dev_zero_setup, .check = dev_zero_ok, .mutate = dev_zero_change},
+    {.name = "mremap", .setup = mremap_setup, .check = mremap_ok, .mutate = mremap_change},
+    {.name = "mremap to each other's place", .setup = mremap_setup, .check = mremap_ok, .mutate = swap_change},
+    {.name = "madvise", .setup = madvise_setup, .check = madvise_ok, .mutate = madvise_change},
+    {.name = "huge pages", .setup = huge_setup, .check = huge_ok, .mutate = huge_change, .skip = no_huge_pages},
+    {.name = "locked pages", .setup = locked_setup, .check = locked_ok, .mutate = locked_change},
+    {.name = "swapped pages", .setup = swapped_setup, .check = swapped_ok, .mutate = swapped_change, .skip = no_swap},
+    {.name = "vdso", .setup = maps_note, .check = vdso_ok, .mutate = vdso_change},
+    {.name = "sparse 100 GB", .setup = sparse_setup, .check = sparse_ok, .mutate = sparse_change},
+    {.name = "odd places", .setup = odd_setup, .check = odd_ok, .mutate = odd_change},
+    {.name = "48 MB", .setup = much_setup, .check = much_ok, .mutate = much_change},
+    {},
+};
+
+/* ---- in the test program */
+
+static void sparse_costs_nothing(void) {
+  static struct target t;
+  static struct run r;
+  struct stat st;
+  const struct scenario *s = scenarios;
+  while (strcmp(s->name, "sparse 100 GB")) s++;
+  if (!target_start(&t, s)) return;
+  target_checkpoint(&t, &r);
+  bool small = r.code == 0 && !stat(t.image, &st) && st.st_blocks * 512L < 8L * (long)MB;
+  tap(small && r.seconds < 10, "checkpoint of sparse 100 GB is small and fast", "%ld bytes, %.1f s, %s",
+      r.code ? -1L : (long)st.st_blocks * 512, r.seconds, why_not(&r));
+  target_op(&t, OP_MUTATE);
+  target_pause(&t, &r);
+  tap(r.code == 0 && r.seconds < 10, "pause of sparse 100 GB is fast", "%.1f s, %s", r.seconds, why_not(&r));
+  target_kill(&t);
+  target_restart(&t, &r);
+  tap(r.code == 0 && r.seconds < 10, "restart of sparse 100 GB is fast", "%.1f s, %s", r.seconds, why_not(&r));
+  target_end(&t);
+}
+
+// A swapped page must get into the image without anybody having read it before.
+static void swapped_unread(void) {
+  static struct target t;
+  static struct run r;
+  const char *why = no_swap();
+  if (why) {
+    tap_skip("pages swapped out while the checkpoint is taken", why);
+    return;
+  }
+  const struct scenario *s = scenarios;
+  while (strcmp(s->name, "swapped pages")) s++;
+  if (!target_start(&t, s)) return;
+  if (target_checkpoint(&t, &r)) {
+    tap(false, "pages swapped out while the checkpoint is taken", "%s", why_not(&r));
+  } else {
+    target_op(&t, OP_MUTATE);
+    why = target_pause(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);
+    tap(!why, "pages swapped out while the checkpoint is taken: pause", "%s", why ? why : "");
+    target_kill(&t);
+    why = target_restart(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);
+    tap(!why, "pages swapped out while the checkpoint is taken: restart", "%s", why ? why : "");
+  }
+  target_end(&t);
+}
+
+static const struct test tests[] = {
+    {"sparse costs nothing", sparse_costs_nothing}, {"swapped, unread", swapped_unread}, {}};
+
+int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Sockets: a pause leaves the open ones exactly as they are; a restart binds the
+// listening ones again, and each other one is substituted, dead or refused.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+/* ---- the target: a server of one number, on a thread of its own */
+
+enum { TCP, TCP6, UNIX, ABSTRACT, LISTENERS, MOST = 16 };
+static int listener[LISTENERS], client[MOST], datagram[2], udp;
+static bool has_tcp6;
+static volatile int number, clients, dead_clients;
+
+static void serve_one(int i) {
+  char text[64];
+  ssize_t n = recv(client[i], text, sizeof text - 1, 0);
+  if (n <= 0) {
+    close(client[i]);
+    client[i] = -1;
+    dead_clients++;
+    return;
+  }
+  text[n] = 0;
+  if (text[0] == 's') number = atoi(text + 1);
+  char answer[64];
+  snprintf(answer, sizeof answer, "%d.", number);
+  send(client[i], answer, strlen(answer), MSG_NOSIGNAL);
+}
+
+static void *serve(void *arg) {
+  for (;;) {
+    struct pollfd p[LISTENERS + MOST];
+    for (int i = 0; i < LISTENERS; i++) p[i] = (struct pollfd){listener[i], POLLIN, 0};
+    for (int i = 0; i < clients; i++) p[LISTENERS + i] = (struct pollfd){client[i], POLLIN, 0};
+    int have = clients;
+    if (poll(p, LISTENERS + have, -1) < 0) continue;
+    for (int i = 0; i < have; i++)
+      if (p[LISTENERS + i].revents) serve_one(i);
+    for (int i = 0; i < LISTENERS && clients < MOST; i++)
+      if (p[i].revents) client[clients] = accept(listener[i], NULL, NULL), clients += client[clients] >= 0;
+  }
+  return arg;
+}
+
+static void bind_unix(int s, const char *name, bool abstract) {
+  struct sockaddr_un to = {.sun_family = AF_UNIX};
+  snprintf(to.sun_path + abstract, sizeof to.sun_path - abstract, "%s", name);
+  MUST(bind(s, (struct sockaddr *)&to, offsetof(struct sockaddr_un, sun_path) + abstract + strlen(name)));
+}
+
+static void server_setup(void) {
+  int one = 1;
+  struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  listener[TCP] = MUST(socket(AF_INET, SOCK_STREAM, 0));
+  MUST(setsockopt(listener[TCP], SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
+  MUST(setsockopt(listener[TCP], SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one));
+  MUST(setsockopt(listener[TCP], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+  MUST(bind(listener[TCP], (struct sockaddr *)&any, sizeof any));
+  listener[TCP6] = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+  if (listener[TCP6] >= 0) {
+    MUST(setsockopt(listener[TCP6], SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
+    MUST(setsockopt(listener[TCP6], IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one));
+    if (bind(listener[TCP6], (struct sockaddr *)&any6, sizeof any6)) close(listener[TCP6]), listener[TCP6] = -1;
+  }
+  has_tcp6 = listener[TCP6] >= 0;
+  listener[UNIX] = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+  bind_unix(listener[UNIX], path("socket"), false);
+  listener[ABSTRACT] = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+  bind_unix(listener[ABSTRACT], path("abstract"), true);
+  for (int i = 0; i < LISTENERS; i++)
+    if (listener[i] >= 0) MUST(listen(listener[i], 7 + i));
+  socklen_t size = sizeof any;
+  MUST(getsockname(listener[TCP], (struct sockaddr *)&any, &size));
+  int f = MUST(open(path("port"), O_RDWR | O_CREAT | O_TRUNC, 0600));
+  dprintf(f, "%d\n", ntohs(any.sin_port));
+  close(f);
+  pthread_t t;
+  pthread_create(&t, NULL, serve, NULL);
+}
+static int option(int s, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  getsockopt(s, level, name, &value, &size);
+  return value;
+}
+static const char *server_ok(void) {
+  part("SO_REUSEADDR", option(listener[TCP], SOL_SOCKET, SO_REUSEADDR) == 1 ? NULL : no("is off"));
+  part("SO_KEEPALIVE", option(listener[TCP], SOL_SOCKET, SO_KEEPALIVE) == 1 ? NULL : no("is off"));
+  part("TCP_NODELAY", option(listener[TCP], IPPROTO_TCP, TCP_NODELAY) == 1 ? NULL : no("is off"));
+  for (int i = 0; i < LISTENERS; i++)
+    part("listening", (i == TCP6 && !has_tcp6) || option(listener[i], SOL_SOCKET, SO_ACCEPTCONN) == 1 ? NULL : no("%d is not", i));
+  if (has_tcp6) {
+    part("IPV6_V6ONLY", option(listener[TCP6], IPPROTO_IPV6, IPV6_V6ONLY) == 1 ? NULL : no("is off"));
+    part("O_NONBLOCK", fcntl(listener[TCP6], F_GETFD) >= 0 && fcntl(listener[TCP6], F_GETFL) & O_NONBLOCK ? NULL : no("is off"));
+    part("close-on-exec", fcntl(listener[TCP6], F_GETFD) == FD_CLOEXEC ? NULL : no("is off"));
+  }
+  return parts();
+}
+static void all_listeners_closed(void) {
+  for (int i = 0; i < LISTENERS; i++) close(listener[i]), listener[i] = -1;
+}
+
+/* ---- sockets inside the process */
+
+static void inside_setup(void) {
+  MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, datagram));
+  MUST(send(datagram[0], "waiting", 7, 0));
+  struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  udp = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+  MUST(bind(udp, (struct sockaddr *)&any, sizeof any));
+  socklen_t size = sizeof any;
+  MUST(getsockname(udp, (struct sockaddr *)&any, &size));
+  MUST(sendto(udp, "to itself", 9, 0, (struct sockaddr *)&any, size));
+  fds_note();
+}
+static const char *inside_ok(void) {
+  char text[16] = "";
+  part("socketpair", recv(datagram[1], text, sizeof text, MSG_PEEK | MSG_DONTWAIT) != 7 ? no("%s", text) : NULL);
+  part("UDP", recv(udp, text, sizeof text, MSG_PEEK | MSG_DONTWAIT) != 9 ? no("%s", text) : NULL);
+  if (number) part("number", no("%d", number));
+  const char *why = fds_same();
+  if (why) part("table", why);
+  return parts();
+}
+static void number_changed(void) { number = 5; }
+
+static const struct scenario scenarios[] = {
+    {.name = "sockets inside", .flags = NO_RESTART | NO_SELF_CHECK /* a pause must not touch them */,
+     .setup = inside_setup, .check = inside_ok, .mutate = number_changed},
+    {.name = "server", .flags = NO_PAUSE | NO_RESTART, .setup = server_setup, .check = server_ok},
+    {.name = "listening sockets", .flags = NO_PAUSE, .setup = server_setup, .check = server_ok,
+     .mutate = all_listeners_closed},
+    {.name = "listening sockets, closed since", .flags = PAUSE_MAY_REFUSE, .setup = server_setup, .check = server_ok,
+     .mutate = all_listeners_closed},
+    {},
+};
+
+/* ---- the test program: a client */
+
+static struct target t;
+static struct run r;
+
+static int connect_tcp(void) {
+  char text[16];
+  slurp(path("port"), text, sizeof text);
+  struct sockaddr_in to = {
+      .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(atoi(text))};
+  int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (!connect(s, (struct sockaddr *)&to, sizeof to)) return s;
+  close(s);
+  return -1;
+}
+static int connect_unix(const char *name, bool abstract) {
+  struct sockaddr_un to = {.sun_family = AF_UNIX};
+  snprintf(to.sun_path + abstract, sizeof to.sun_path - abstract, "%s", name);
+  int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (!connect(s, (struct sockaddr *)&to, offsetof(struct sockaddr_un, sun_path) + abstract + strlen(name))) return s;
+  close(s);
+  return -1;
+}
+// What the server answers; -1: end of file, -2: nothing within 5 s, -3: an error
+static int answer_of(int s) {
+  char text[32] = "";
+  struct pollfd p = {s, POLLIN, 0};
+  if (s < 0) return -3;
+  if (poll(&p, 1, 5000) != 1) return -2;
+  ssize_t n = recv(s, text, sizeof text - 1, 0);
+  return n > 0 ? atoi(text) : n == 0 ? -1 : -3;
+}
+static int ask(int s, const char *what) {
+  if (s < 0 || send(s, what, strlen(what), MSG_NOSIGNAL) < 0) return -3;
+  return answer_of(s);
+}
+static void tap_is(int got, int want, const char *what) {
+  tap(got == want, what, "%d instead of %d; the last command: %s", got, want, why_not(&r));
+}
+static bool start_server(void) { return target_start(&t, &scenarios[1]); }
+static bool checkpointed(const char *name) {
+  if (target_checkpoint(&t, &r) == 0) return true;
+  tap(false, name, "%s", why_not(&r));
+  return false;
+}
+
+static void pause_keeps(void) {
+  if (!start_server()) return;
+  int tcp = connect_tcp(), un = connect_unix(path("socket"), false), late[3], got;
+  ask(tcp, "s1");
+  ask(un, "g");
+  if (checkpointed("a pause keeps connections")) {
+    for (int i = 0; i < 3; i++) {
+      bool right = ask(tcp, "s2") == 2 && ask(un, "g") == 2;
+      late[i] = connect_tcp();
+      right = right && ask(late[i], "s3") == 3;
+      const char *name = i ? "a pause keeps connections, once more" : "a pause keeps connections";
+      if (!right || target_pause(&t, &r))
+        tap(false, name, "%s", right ? why_not(&r) : "the server does not answer");
+      else if ((got = ask(tcp, "g")) != 1 || (got = ask(un, "g")) != 1)
+        tap(false, name, "the old connection reads %d instead of 1", got);
+      else
+        tap(true, name, " ");
+      got = answer_of(late[i]);
+      tap(got == -1 || got == -3, "a connection made since is closed", "%d", got);
+      close(late[i]);
+      int fresh = connect_tcp();
+      tap_is(ask(fresh, "g"), 1, "a new connection reads the old number");
+      close(fresh);
+      sleep_ms(100);
+    }
+    // What lies in the socket at the pause is there after it: "s7" is read later.
+    kill(t.pid, SIGSTOP);
+    send(tcp, "s7", 2, 0);
+    kill(t.pid, SIGCONT);
+    got = answer_of(tcp);
+    tap(got == 7, "what was sent is not lost", "%d", got);
+  }
+  close(tcp);
+  close(un);
+  target_end(&t);
+}
+
+static void closed_since(void) {
+  if (!start_server()) return;
+  int tcp = connect_tcp();
+  ask(tcp, "s1");
+  if (checkpointed("a connection closed since")) {
+    ask(tcp, "s2");
+    close(tcp);
+    sleep_ms(200);
+    int code = target_pause(&t, &r), fresh = connect_tcp(), got = ask(fresh, "g");
+    tap((code == 3 && got == 2) || (code == 0 && got == 1), "a connection closed since: refused, or all is old",
+        "exit %d, reads %d: %s", code, got, why_not(&r));
+    close(fresh);
+  }
+  target_end(&t);
+}
+
+// The descriptor of the connection in the target.
+static int find_connection(void) {
+  char name[64], to[64];
+  int found = -1;
+  for (int i = 3; i < 64; i++) {
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", t.pid, i);
+    ssize_t n = readlink(name, to, sizeof to - 1);
+    if (n > 0 && !strncmp(to, "socket:", 7)) found = i;
+  }
+  return found;
+}
+
+static int restart_with(const char *option_, const char *value) {
+  target_kill(&t);
+  const char *argv[] = {"cr_restart", "--detach", option_ ? option_ : t.image, option_ ? (value ? value : t.image) : NULL,
+                        option_ && value ? t.image : NULL, NULL};
+  int code = run(&r, argv);
+  if (code == 0) target_adopt(&t);
+  return code;
+}
+
+static void connected_restart(void) {
+  if (!start_server()) return;
+  int tcp = connect_tcp(), got;
+  ask(tcp, "s1");
+  int descriptor = find_connection();
+  char number_text[16], pair[32];
+  snprintf(number_text, sizeof number_text, "%d", descriptor);
+  if (!checkpointed("a connected socket")) {
+    target_end(&t);
+    return;
+  }
+  ask(tcp, "s2");
+  int code = restart_with(NULL, NULL);
+  tap(code == 3 && strstr(r.err, number_text), "a connected socket is refused by name", "descriptor %d, %s", descriptor,
+      why_not(&r));
+  tap(kill(t.pid, 0) != 0, "and no process is left", "process %d exists", t.pid);
+  close(tcp);
+
+  code = restart_with("--dead-sockets", NULL);
+  int fresh = code ? -1 : connect_tcp();
+  got = ask(fresh, "g");
+  tap(code == 0 && got == 1, "--dead-sockets: a new client reads the old number", "%d, %s", got, why_not(&r));
+  int un = connect_unix(path("socket"), false), abstract = connect_unix(path("abstract"), true);
+  tap(ask(un, "g") == 1, "a Unix socket listens again", "errno %d", errno);
+  tap(ask(abstract, "g") == 1, "an abstract Unix socket listens again", "errno %d", errno);
+  close(un);
+  close(abstract);
+  close(fresh);
+
+  int ends[2];
+  socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+  fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+  snprintf(pair, sizeof pair, "%d=%d", descriptor, ends[1]);
+  code = restart_with("--fd", pair);
+  close(ends[1]);
+  tap_is(code == 0 ? ask(ends[0], "g") : -4, 1, "--fd: a substituted socket reads the old number");
+  tap_is(code == 0 ? ask(ends[0], "s4") : -4, 4, "--fd: and goes on");
+  close(ends[0]);
+  target_end(&t);
+}
+
+static void port_taken(void) {
+  if (!start_server()) return;
+  if (checkpointed("port taken")) {
+    char text[16];
+    slurp(path("port"), text, sizeof text);
+    int port = atoi(text), s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
+    target_kill(&t);
+    setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    int bound = bind(s, (struct sockaddr *)&at, sizeof at) || listen(s, 1);
+    snprintf(text, sizeof text, "%d", port);
+    int code = restart_with(NULL, NULL);
+    tap(!bound && (code == 3 || code == 4) && strstr(r.err, text), "a port that is taken is refused by name", "%s",
+        why_not(&r));
+    tap(kill(t.pid, 0) != 0, "and no process is left either", "process %d exists", t.pid);
+    close(s);
+    code = restart_with(NULL, NULL);
+    int fresh = connect_tcp();
+    tap(code == 0 && ask(fresh, "g") == 0, "and bound again when it is free", "%s", why_not(&r));
+    close(fresh);
+  }
+  target_end(&t);
+}
+
+static const struct test tests[] = {{"pause keeps", pause_keeps},
+                                    {"closed since", closed_since},
+                                    {"connected restart", connected_restart},
+                                    {"port taken", port_taken},
+                                    {}};
+
+int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Requests and snapshots as the program sees them; the helper is helper_fake.cpp.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "agent_fake.h"
+#include "libcr.h"
+
+namespace {
+
+enum Behaviour : unsigned { succeeds = 1, refuses = 2, dies = 3, hangs = 4, counts = 5 };
+
+class Requests : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("REPRISE_HELPER", API_HELPER_FAKE, 1);
+    ASSERT_GE(cr_init(), 0);
+    fd_ = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(cr_initialize_checkpoint_args_t(&args_), 0);
+    args_.cr_scope = CR_SCOPE_PROC;
+    args_.cr_fd = fd_;
+  }
+  void TearDown() override { close(fd_); }
+  int request(unsigned behaviour) {
+    args_.cr_timeout = behaviour;
+    return cr_request_checkpoint(&args_, &handle_);
+  }
+  int fd_ = -1;
+  cr_checkpoint_args_t args_;
+  cr_checkpoint_handle_t handle_ = 0;
+};
+
+TEST_F(Requests, Succeed) {
+  ASSERT_EQ(request(succeeds), 0) << cr_last_error();
+  char* log = nullptr;
+  EXPECT_GT(cr_poll_checkpoint_msg(&handle_, nullptr, &log), 0) << cr_last_error();
+  EXPECT_STREQ(log, "it went well\n");
+  free(log);
+  EXPECT_EQ(cr_reap_checkpoint(&handle_), -1) << "reaped already";
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Requests, FailWithAReason) {
+  ASSERT_EQ(request(refuses), 0);
+  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
+  EXPECT_EQ(errno, CR_EREFUSED);
+  EXPECT_STREQ(cr_last_error(), "descriptor 7 is a teapot");
+}
+
+TEST_F(Requests, NoticeADeadHelper) {
+  ASSERT_EQ(request(dies), 0);
+  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
+  EXPECT_EQ(errno, CR_EHELPER);
+}
+
+TEST_F(Requests, AreWaitedForWithALimit) {
+  ASSERT_EQ(request(hangs), 0);
+  timeval limit{0, 50'000};
+  EXPECT_EQ(cr_wait_checkpoint(&handle_, &limit), 0);
+  EXPECT_EQ(limit.tv_sec + limit.tv_usec, 0);
+  EXPECT_EQ(cr_reap_checkpoint(&handle_), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  char text[8];
+  EXPECT_EQ(cr_log_checkpoint(&handle_, sizeof text, text), 0);
+
+  // A restart from the image that was being written: nobody will answer any more.
+  std::thread session([] { fake::serve(CR_PHASE_RESTARTED); });
+  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
+  EXPECT_EQ(errno, CR_ERESTARTED);
+  session.join();
+}
+
+TEST_F(Requests, LeaveNoTraceInTheProgram) {
+  static volatile sig_atomic_t children;
+  struct sigaction action {};
+  action.sa_handler = [](int) { children = children + 1; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGCHLD, &action, nullptr);
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);  // not close-on-exec, as in many programs
+  const int before = dup(0);
+  close(before);
+  ASSERT_EQ(request(counts), 0);
+  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), 3) << "image, block and /proc/PID/mem are all the helper gets";
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+  EXPECT_EQ(children, 0);
+  const int after = dup(0);
+  EXPECT_EQ(before, after) << "no descriptor is left open";
+  close(after);
+  close(pipe_fds[0]);
+  close(pipe_fds[1]);
+  signal(SIGCHLD, SIG_DFL);
+}
+
+TEST_F(Requests, CheckTheirArguments) {
+  cr_checkpoint_args_t bad = args_;
+  bad.cr_version = 99;
+  EXPECT_EQ(cr_request_checkpoint(&bad, &handle_), -1);
+  EXPECT_EQ(errno, EINVAL);
+  ASSERT_EQ(cr_initialize_checkpoint_args_t(&bad), 0);
+  bad.cr_fd = fd_;
+  EXPECT_EQ(cr_request_checkpoint(&bad, &handle_), -1) << "the scope has no default";
+  EXPECT_EQ(errno, EINVAL);
+  bad = args_;
+  bad.cr_fd = 12345;
+  EXPECT_EQ(cr_request_checkpoint(&bad, &handle_), -1);
+  EXPECT_EQ(errno, EBADF);
+  bad = args_;
+  bad.cr_target = 0x3FFFFFFF;
+  EXPECT_EQ(cr_request_checkpoint(&bad, &handle_), -1);
+  EXPECT_EQ(errno, ESRCH);
+  bad = args_;
+  bad.cr_flags |= CR_CHKPT_PROHIBIT_SELF;
+  EXPECT_EQ(cr_request_checkpoint(&bad, &handle_), -1);
+  EXPECT_EQ(errno, EDEADLK);
+  cr_checkpoint_handle_t none = 1;
+  EXPECT_EQ(cr_wait_checkpoint(&none, nullptr), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Requests, NeedAHelper) {
+  setenv("REPRISE_HELPER", "/nonexistent", 1);
+  EXPECT_EQ(request(succeeds), -1);
+  EXPECT_EQ(errno, CR_EHELPER);
+}
+
+TEST_F(Requests, OldFormsWait) {
+  char path[] = "/tmp/cr-legacy-XXXXXX";
+  close(mkstemp(path));
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  cr_request_file(path);
+  cr_request_fd(fd_);
+  cr_request();
+  unlink(path);
+}
+
+TEST_F(Requests, RestartAndPause) {
+  cr_restart_args_t restart;
+  cr_restart_handle_t restart_handle;
+  ASSERT_EQ(cr_initialize_restart_args_t(&restart), 0);
+  EXPECT_EQ(restart.cr_flags, static_cast<unsigned>(CR_RSTRT_RESTORE_PID));
+  restart.cr_fd = fd_;
+  ASSERT_EQ(cr_request_restart(&restart, &restart_handle), 0) << cr_last_error();
+  EXPECT_GT(cr_poll_restart(&restart_handle, nullptr), 1) << "the pid of the new process";
+
+  cr_pause_args_t pause;
+  cr_pause_handle_t pause_handle;
+  ASSERT_EQ(cr_initialize_pause_args_t(&pause), 0);
+  pause.cr_fd = fd_;
+  pause.cr_timeout = succeeds;
+  ASSERT_EQ(cr_request_pause(&pause, &pause_handle), 0) << cr_last_error();
+  EXPECT_GT(cr_poll_pause(&pause_handle, nullptr), 0);
+}
+
+TEST_F(Requests, Snapshots) {
+  cr_snapshot_t first = 0, second = 0;
+  ASSERT_EQ(cr_snapshot_take(0, 0, &first), 0) << cr_last_error();
+  ASSERT_EQ(cr_snapshot_take(0, 0, &second), 0);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(cr_snapshot_drop(second), 0);
+  EXPECT_EQ(cr_snapshot_drop(second), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(cr_snapshot_take(0, 0x8000, &second), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(cr_snapshot_drop(first), 0);
+}
+
+TEST_F(Requests, SnapshotsOfOthers) {
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  cr_snapshot_t first = 0, second = 0;
+  ASSERT_EQ(cr_snapshot_take(child, 0, &first), 0) << cr_last_error();
+  ASSERT_EQ(cr_snapshot_take(child, 0, &second), 0);
+  EXPECT_EQ(cr_snapshot_rollback(first), 0);
+  EXPECT_EQ(cr_snapshot_rollback(second), -1) << "taken later, gone";
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(cr_snapshot_drop(first), 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+int g_forwarded;
+int forwarding(void* arg) {
+  g_forwarded = cr_forward_checkpoint(CR_SCOPE_PROC, *static_cast<pid_t*>(arg));
+  return 0;
+}
+
+TEST_F(Requests, AreForwarded) {
+  pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const auto id = cr_register_callback(forwarding, &child, CR_THREAD_CONTEXT);
+  g_forwarded = -1;
+  EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
+  EXPECT_EQ(g_forwarded, 0);
+  cr_replace_callback(id, nullptr, nullptr, CR_THREAD_CONTEXT);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+}  // namespace

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/**
+ * A helper that does nothing but answer as the test wants: cr_timeout (or, for snapshots,
+ * the number of the order) says how.
+ */
+#include <signal.h>
+#include <unistd.h>
+
+#include "api/helper/service.h"
+#include "libcr.h"
+
+int main(int argc, char** argv) {
+  using namespace reprise::api;
+  if (argc != 2) return 2;
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  Service service(argv[1]);
+  Order order;
+  while (service.next(order)) {
+    if (order.command == Command::take || order.command == Command::rollback || order.command == Command::drop) {
+      service.answer(0, order.command == Command::take ? 0 : static_cast<std::int64_t>(order.snapshot));
+      continue;
+    }
+    switch (order.timeout_s) {
+      case 1:
+        service.log("it went well");
+        service.answer(0, 4242);
+        return 0;
+      case 2:
+        service.answer(CR_EREFUSED, 0, "descriptor 7 is a teapot");
+        return 0;
+      case 3: return 0;  // dies without a word
+      case 4: pause(); return 0;
+      case 5: {  // what it has inherited, and where from
+        int open = 0;
+        for (int fd = 3; fd < 256; ++fd) open += access(("/proc/self/fd/" + std::to_string(fd)).c_str(), F_OK) == 0;
+        service.log(service.text(0));
+        service.answer(0, open);
+        return 0;
+      }
+      default: service.answer(0, getpid()); return 0;
+    }
+  }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file An image of a real process, taken by ptrace: what debuggers are asked about. */
+#include <sys/types.h>
+
+#include <string>
+
+#include "image_sample.h"
+
+namespace reprise::test {
+
+/** A running program that is killed with the object. */
+class Child {
+ public:
+  /** Starts @p program and waits for its first line. */
+  explicit Child(const std::string& program);
+  ~Child();
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+/** Stop @p pid, write an image of it to @p path, let it run on. */
+void capture(pid_t pid, const std::string& path);
+
+}  // namespace reprise::test

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Small made-up images for the tests, and ways to damage them. */
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "image/format.h"
+#include "image/state.pb.h"
+#include "image/writer.h"
+
+namespace reprise::test {
+
+/** A directory that goes away with the object. */
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  std::string path(const std::string& name = "") const { return (dir_ / name).string(); }
+  /** Names of everything in it, hidden files too. */
+  std::vector<std::string> entries() const;
+
+ private:
+  std::filesystem::path dir_;
+};
+
+/** Everything that goes into an image. */
+struct Sample {
+  Process process;
+  std::vector<ThreadRegs> regs;
+  std::vector<cr_range> runs;
+  std::string blob;
+
+  /** What page @p addr holds; some are all zeros. */
+  static std::string page(std::uint64_t addr);
+  void write(ImageWriter& writer) const;
+  void write(const std::string& path) const;
+};
+
+/** Two threads, five mappings, eleven saved pages, some descriptors, shared content of 100,000 bytes. */
+Sample small_sample();
+
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, std::string_view content);
+
+/** Make the checksum of headers and notes of an altered image right again. */
+void reseal(std::string& image);
+image::Seal seal_of(const std::string& image);
+
+/** The text of the Error that @p action throws, "" when it does not. */
+std::string error_of(const std::function<void()>& action);
+
+}  // namespace reprise::test

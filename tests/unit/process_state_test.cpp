@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Timers and credentials: what /proc tells, and what is decided.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <signal.h>
+
+#include "process/credentials.h"
+#include "process/timer_list.h"
+
+namespace reprise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(TimerList, Parse) {
+  const auto timers = parse_timers(
+      "ID: 1\nsignal: 60/00007fff86e452a8\nnotify: signal/pid.2634\nClockID: 0\n"
+      "ID: 2\nsignal: 32/0000000000000007\nnotify: signal/tid.2640\nClockID: 1\n"
+      "ID: 5\nsignal: 14/0000000000000000\nnotify: none/pid.2634\nClockID: -20730\n");
+  ASSERT_EQ(timers.size(), 3U);
+  EXPECT_EQ(timers[0].id(), 1);
+  EXPECT_EQ(timers[0].signal(), 60);
+  EXPECT_EQ(timers[0].value(), 0x7fff86e452a8U);
+  EXPECT_EQ(timers[0].notify(), SIGEV_SIGNAL);
+  EXPECT_EQ(timers[0].tid(), 0);
+  EXPECT_EQ(timers[1].notify(), SIGEV_THREAD_ID);
+  EXPECT_EQ(timers[1].tid(), 2640);
+  EXPECT_EQ(timers[2].notify(), SIGEV_NONE);
+  EXPECT_EQ(timers[2].clock(), -20730);
+}
+
+TEST(TimerList, Plan) {
+  const char* const at_checkpoint =
+      "ID: 0\nsignal: 14/0\nnotify: signal/pid.10\nClockID: 0\nID: 1\nsignal: 32/7\nnotify: signal/tid.10\nClockID: 1\n"
+      "ID: 4\nsignal: 32/7\nnotify: signal/tid.11\nClockID: 1\n";
+  Timers image;
+  for (const auto& timer : parse_timers(at_checkpoint)) *image.add_posix() = timer;
+  const auto same = plan_timers(image, parse_timers(at_checkpoint), 10, 10);
+  EXPECT_THAT(same.remove, IsEmpty());
+  EXPECT_THAT(same.create, IsEmpty());
+  EXPECT_EQ(same.set.size(), 3U);
+
+  // 0 became another one, 4 went, 9 came.
+  const auto plan = plan_timers(image,
+                                parse_timers("ID: 0\nsignal: 15/0\nnotify: signal/pid.10\nClockID: 0\n"
+                                             "ID: 1\nsignal: 32/7\nnotify: signal/tid.10\nClockID: 1\n"
+                                             "ID: 9\nsignal: 32/7\nnotify: signal/tid.10\nClockID: 1\n"),
+                                10, 10);
+  EXPECT_THAT(plan.remove, ElementsAre(0, 9));
+  ASSERT_EQ(plan.create.size(), 2U);
+  EXPECT_EQ(plan.create[0]->id(), 0);
+  EXPECT_EQ(plan.create[1]->id(), 4);
+}
+
+Credentials user(std::uint32_t id) {
+  Credentials result;
+  result.uids.fill(id);
+  result.gids.fill(id);
+  result.groups = {id};
+  result.bounding = ~0ULL;
+  return result;
+}
+
+Credentials root() {
+  Credentials result = user(0);
+  result.permitted = result.effective = ~0ULL;
+  return result;
+}
+
+TEST(CredentialsText, Parse) {
+  const Credentials has = parse_credentials(
+      "Name:\tx\nUmask:\t0022\nUid:\t1000\t1001\t1002\t1003\nGid:\t5\t6\t7\t8\nGroups:\t27 4 \nNoNewPrivs:\t1\n"
+      "CapInh:\t0000000000000001\nCapPrm:\t0000000000000003\nCapEff:\t0000000000000002\nCapBnd:\t000001ffffffffff\n"
+      "CapAmb:\t0000000000000001\n");
+  EXPECT_THAT(has.uids, ElementsAre(1000, 1001, 1002, 1003));
+  EXPECT_THAT(has.gids, ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(has.groups, ElementsAre(4, 27));
+  EXPECT_EQ(has.permitted, 3U);
+  EXPECT_EQ(has.bounding, 0x1ffffffffffU);
+  EXPECT_TRUE(has.no_new_privs);
+}
+
+TEST(CredentialsWay, NeverWidened) {
+  EXPECT_EQ(why_not(user(1000), user(1000)), "");
+  EXPECT_EQ(why_not(root(), user(1000)), "");
+  EXPECT_THAT(why_not(user(1000), root()), HasSubstr("user ids 0/0/0, now 1000/1000/1000"));
+  EXPECT_THAT(why_not(user(1000), user(1001)), HasSubstr("user ids"));
+  Credentials groups = user(1000);
+  groups.groups = {4, 1000};
+  EXPECT_THAT(why_not(user(1000), groups), HasSubstr("groups"));
+  Credentials capable = user(1000);
+  capable.permitted = 1ULL << CAP_NET_RAW;
+  EXPECT_THAT(why_not(user(1000), capable), HasSubstr("capabilities"));
+  EXPECT_EQ(why_not(root(), capable), "");
+  EXPECT_EQ(why_not(capable, user(1000)), "");
+}
+
+TEST(CredentialsWay, RightsSetAsideForAWhileAreTakenUpAgain) {
+  Credentials aside = root();
+  aside.uids = {0, 1000, 0, 1000};
+  aside.effective = 0;
+  EXPECT_EQ(why_not(aside, root()), "");
+  EXPECT_EQ(why_not(aside, user(1000)), "");
+}
+
+TEST(CredentialsWay, WhatOnlyNarrows) {
+  Credentials narrow = user(1000);
+  narrow.bounding = 1;
+  narrow.no_new_privs = true;
+  EXPECT_EQ(narrower(user(1000), narrow), "");
+  EXPECT_THAT(narrower(narrow, user(1000)), HasSubstr("bounding"));
+  EXPECT_THAT(narrower(narrow, user(1000)), HasSubstr("no_new_privs"));
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What the restoring side relies upon is checked, one refusal per line.
+#include "image/validate.h"
+
+#include <gmock/gmock.h>
+
+#include "image_sample.h"
+
+namespace reprise::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Case {
+  const char* what;  // in the message
+  void (*change)(Process&);
+};
+
+class Validate : public testing::TestWithParam<Case> {};
+
+TEST(ValidateSample, IsGood) {
+  EXPECT_EQ(error_of([] { validate_process("IMAGE", small_sample().process, 100000); }), "");
+}
+
+TEST_P(Validate, Refuses) {
+  Process process = small_sample().process;
+  GetParam().change(process);
+  EXPECT_THAT(error_of([&] { validate_process("IMAGE", process, 100000); }),
+              AllOf(HasSubstr("IMAGE: "), HasSubstr(GetParam().what), HasSubstr("take a new checkpoint")));
+}
+
+constexpr std::uint64_t kFar = 0x7ffffffff000;
+
+Description* describe(Process& p, int index = 0) { return p.mutable_descriptions(index); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Identity, Validate,
+    testing::Values(Case{"no format", [](Process& p) { p.set_format(0); }},
+                    Case{"newer", [](Process& p) { p.set_format(2); }},
+                    Case{"identity", [](Process& p) { p.set_id("short"); }},
+                    Case{"parent", [](Process& p) { p.set_parent_id("short"); }},
+                    Case{"pid", [](Process& p) { p.set_pid(-4); }},
+                    Case{"name of the process", [](Process& p) { p.set_comm("sixteen or more chars"); }},
+                    Case{"executable", [](Process& p) { p.mutable_exe()->set_path(std::string("a\0b", 3)); }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Threads, Validate,
+    testing::Values(Case{"no thread", [](Process& p) { p.clear_threads(); }},
+                    Case{"leader", [](Process& p) { p.mutable_threads(0)->set_tid(4799); }},
+                    Case{"too many threads",
+                         [](Process& p) {
+                           for (int i = 0; i < 32768; ++i) p.add_threads()->set_tid(5000 + i);
+                         }},
+                    Case{"thread 4711 is impossible or there twice",
+                         [](Process& p) { p.mutable_threads(1)->set_tid(4711); }},
+                    Case{"thread 0", [](Process& p) { p.mutable_threads(1)->set_tid(0); }},
+                    Case{"thread 4712 has an impossible name",
+                         [](Process& p) { p.mutable_threads(1)->set_comm("sixteen or more chars"); }},
+                    Case{"rseq area 7ffffffff000", [](Process& p) { p.mutable_threads(1)->set_rseq_addr(kFar); }},
+                    Case{"robust list", [](Process& p) { p.mutable_threads(1)->set_robust_list(~0ULL); }},
+                    Case{"clear_child_tid", [](Process& p) { p.mutable_threads(1)->set_clear_child_tid(kFar); }},
+                    Case{"alternate stack", [](Process& p) { p.mutable_threads(1)->set_altstack_sp(kFar); }},
+                    Case{"alternate stack", [](Process& p) { p.mutable_threads(1)->set_altstack_size(~0ULL); }},
+                    Case{"alternate stack", [](Process& p) { p.mutable_threads(1)->set_altstack_flags(4); }},
+                    Case{"scheduling", [](Process& p) { p.mutable_threads(1)->set_sched_policy(99); }},
+                    Case{"scheduling", [](Process& p) { p.mutable_threads(1)->set_nice(-21); }},
+                    Case{"CPU set", [](Process& p) { p.mutable_threads(1)->set_cpu_affinity(std::string(9000, 'x')); }},
+                    Case{"parent-death", [](Process& p) { p.mutable_threads(1)->set_pdeath_signal(65); }},
+                    Case{"siginfo", [](Process& p) { p.mutable_threads(1)->add_pending()->set_siginfo("x"); }},
+                    Case{"impossible signal 0", [](Process& p) {
+                           p.mutable_threads(1)->add_pending()->set_siginfo(std::string(128, '\0'));
+                         }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Memory, Validate,
+    testing::Values(
+        Case{"heap ends before", [](Process& p) { p.mutable_layout()->set_brk(0x1000); }},
+        Case{"vdso", [](Process& p) { p.mutable_layout()->set_vdso(kFar); }},
+        Case{"auxiliary",
+             [](Process& p) {
+               for (int i = 0; i < 65; ++i) p.mutable_layout()->add_auxv(1);
+             }},
+        Case{"dumpable", [](Process& p) { p.mutable_layout()->set_dumpable(3); }},
+        Case{"no mapping", [](Process& p) { p.clear_mappings(); }},
+        Case{"mapping 10000001", [](Process& p) { p.mutable_mappings(0)->set_start(0x10000001); }},
+        Case{"impossible", [](Process& p) { p.mutable_mappings(0)->set_end(0x10000000); }},
+        Case{"impossible", [](Process& p) { p.mutable_mappings(4)->set_end(kFar + 4096); }},
+        Case{"overlaps", [](Process& p) { p.mutable_mappings(0)->set_end(0x20001000); }},
+        Case{"overlaps", [](Process& p) { p.mutable_mappings()->SwapElements(0, 1); }},
+        Case{"unknown flags", [](Process& p) { p.mutable_mappings(0)->set_flags(1ULL << 40); }},
+        Case{"arena", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_ARENA); }},
+        Case{"not private", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_PAGES | CR_VMA_SHARED); }},
+        Case{"offset", [](Process& p) { p.mutable_mappings(0)->set_offset(1); }},
+        Case{"offset", [](Process& p) { p.mutable_mappings(0)->set_offset(~0ULL << 12); }},
+        Case{"path", [](Process& p) { p.mutable_mappings(0)->mutable_file()->set_path(std::string(5000, 'a')); }},
+        Case{"shared object that is not there", [](Process& p) { p.mutable_mappings(0)->set_shared_object(2); }},
+        Case{"protection key", [](Process& p) { p.mutable_mappings(0)->set_pkey(16); }},
+        Case{"shared object 1 is of an unknown",
+             [](Process& p) { p.mutable_shared_objects(0)->set_kind(SharedObject::SHARED_UNKNOWN); }},
+        Case{"size", [](Process& p) { p.mutable_shared_objects(0)->set_size(~0ULL); }},
+        Case{"out of order",
+             [](Process& p) { *p.mutable_shared_objects(0)->add_extents() = p.shared_objects(0).extents(0); }},
+        Case{"out of order", [](Process& p) { p.mutable_shared_objects(0)->mutable_extents(0)->set_length(~0ULL); }},
+        Case{"not in the image",
+             [](Process& p) { p.mutable_shared_objects(0)->mutable_extents(0)->set_blob_offset(1); }},
+        Case{"not in the image",
+             [](Process& p) { p.mutable_shared_objects(0)->mutable_extents(0)->set_blob_offset(~0ULL); }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Descriptors, Validate,
+    testing::Values(
+        Case{"descriptor -1", [](Process& p) { p.mutable_descriptors(0)->set_fd(-1); }},
+        Case{"descriptor 1 is impossible or there twice", [](Process& p) { p.mutable_descriptors(0)->set_fd(1); }},
+        Case{"descriptor 7 refers", [](Process& p) { p.mutable_descriptors(2)->set_description(2); }},
+        Case{"descriptor 0 is of an unknown", [](Process& p) { describe(p)->set_kind(Description::UNKNOWN); }},
+        Case{"descriptor 0 is of an unknown",
+             [](Process& p) { describe(p)->set_kind(static_cast<Description::Kind>(99)); }},
+        Case{"descriptor 7 has an impossible path",
+             [](Process& p) { describe(p, 1)->mutable_file()->set_path(std::string("\0", 1)); }},
+        Case{"impossible signal", [](Process& p) { describe(p)->set_owner_signal(65); }},
+        Case{"lock", [](Process& p) { describe(p)->add_locks()->set_type(3); }},
+        Case{"descriptor 7 holds more", [](Process& p) { describe(p, 1)->mutable_pipe()->set_capacity(3); }},
+        Case{"count", [](Process& p) { describe(p)->mutable_eventfd()->set_count(~0ULL); }},
+        Case{"watches", [](Process& p) { describe(p)->mutable_epoll()->add_entries()->set_fd(-1); }},
+        Case{"time", [](Process& p) { describe(p)->mutable_timerfd()->set_value_ns(-1); }},
+        Case{"watch", [](Process& p) { describe(p)->mutable_inotify()->add_watches()->set_wd(0); }},
+        Case{"terminal", [](Process& p) { describe(p)->mutable_terminal()->set_rows(70000); }},
+        Case{"socket address", [](Process& p) { describe(p)->mutable_socket()->set_local(std::string(129, 'a')); }},
+        Case{"unknown kind", [](Process& p) { describe(p)->mutable_socket()->set_family(999); }},
+        Case{"shared object", [](Process& p) { describe(p)->set_kind(Description::MEMFD); }},
+        Case{"shared object", [](Process& p) { describe(p)->set_shared_object(2); }},
+        Case{"open file 2", [](Process& p) { p.add_descriptions(); }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Process, Validate,
+    testing::Values(
+        Case{"signal 9", [](Process& p) { p.mutable_sigactions(0)->set_signal(9); }},
+        Case{"signal 0", [](Process& p) { p.mutable_sigactions(0)->set_signal(0); }},
+        Case{"signal 15 is impossible or there twice", [](Process& p) { *p.add_sigactions() = p.sigactions(0); }},
+        Case{"handler", [](Process& p) { p.mutable_sigactions(0)->set_handler(kFar); }},
+        Case{"the process has a pending", [](Process& p) { p.add_pending(); }},
+        Case{"interval timer 3", [](Process& p) { p.mutable_timers()->add_itimers()->set_which(3); }},
+        Case{"POSIX timer -1", [](Process& p) { p.mutable_timers()->add_posix()->set_id(-1); }},
+        Case{"POSIX timer 0 has", [](Process& p) { p.mutable_timers()->add_posix()->set_notify(3); }},
+        Case{"thread 12",
+             [](Process& p) {
+               auto* t = p.mutable_timers()->add_posix();
+               t->set_notify(4);
+               t->set_tid(12);
+             }},
+        Case{"working directory", [](Process& p) { p.mutable_env()->mutable_cwd()->set_path(std::string(5000, 'a')); }},
+        Case{"umask", [](Process& p) { p.mutable_env()->set_umask(01000); }},
+        Case{"limit 16", [](Process& p) { p.mutable_env()->add_limits()->set_resource(16); }},
+        Case{"limit 0", [](Process& p) { p.mutable_env()->add_limits()->set_soft(1); }},
+        Case{"ids", [](Process& p) { p.mutable_env()->add_uids(0); }},
+        Case{"OOM", [](Process& p) { p.mutable_env()->set_oom_score_adj(1001); }}));
+
+}  // namespace
+}  // namespace reprise::test

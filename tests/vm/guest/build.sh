@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Builds the project with the guest's compiler, against the guest's libraries:
+#   build.sh ROOT PROJECT module RELEASE DIR     cr.ko, from the sources in DIR
+#   build.sh ROOT PROJECT user                   commands, library, headers
+# DIR is relative to PROJECT. Runs as root in namespaces of its own, so that the
+# mounts go with it. The root is read-only: a build must not change it.
+set -eu
+root=$1 project=$2 what=$3
+at=/run/vm-build
+mkdir -p $at
+mount --bind "$root" $at
+mount -o remount,bind,ro $at
+mount -t proc proc $at/proc
+mount --bind /dev $at/dev
+for d in tmp run var/tmp root; do mount -t tmpfs -o mode=1777 tmpfs $at/$d; done
+mount --bind "$project" $at/mnt/project
+export LC_ALL=C.UTF-8 HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin
+unset MAKEFLAGS MFLAGS CC CXX CFLAGS CXXFLAGS LDFLAGS DESTDIR || true
+jobs=$(nproc)
+
+case $what in
+module)
+	rel=$4 dir=/mnt/project/$5
+	chroot $at make -C "/lib/modules/$rel/build" "M=$dir" W=1 -j"$jobs" modules
+	# The tree that goes over the root's: the module, and an index with it.
+	tree=$dir.tree
+	if ! cmp -s "$project/$5/cr.ko" "$project/$5.tree/usr/lib/modules/$rel/updates/cr.ko"; then
+		mount -t tmpfs tmpfs "$at/usr/lib/modules/$rel/updates"
+		cp "$project/$5/cr.ko" "$at/usr/lib/modules/$rel/updates/"
+		rm -rf "$project/$5.tree" && mkdir "$project/$5.tree"
+		# -o puts it below lib/modules of that place.
+		chroot $at depmod -o "$tree" "$rel"
+		mkdir -p "$project/$5.tree/usr"
+		[ -d "$project/$5.tree/usr/lib" ] || mv "$project/$5.tree/lib" "$project/$5.tree/usr/lib"
+		mkdir -p "$project/$5.tree/usr/lib/modules/$rel/updates"
+		cp "$project/$5/cr.ko" "$project/$5.tree/usr/lib/modules/$rel/updates/cr.ko"
+	fi
+	;;
+user)
+	build=/mnt/project/build/vm/user
+	[ -e "$project/build/vm/user/build.ninja" ] ||
+		chroot $at cmake -S /mnt/project -B $build -G Ninja \
+			-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr
+	chroot $at cmake --build $build -j "$jobs"
+	rm -rf "$project/build/vm/user.tree"
+	chroot $at env DESTDIR=/mnt/project/build/vm/user.tree cmake --install $build
+	# The linker's cache, as if the tree were installed; where the host cannot
+	# overlay, the default folders are searched all the same.
+	over=/run/vm-overlay
+	mkdir -p $over
+	if mount -t tmpfs tmpfs $over && mkdir $over/up $over/work $over/all &&
+		mount -t overlay -o "lowerdir=$project/build/vm/user.tree:$root,upperdir=$over/up,workdir=$over/work" \
+			overlay $over/all 2>/dev/null; then
+		chroot $over/all ldconfig
+		mkdir -p "$project/build/vm/user.tree/etc"
+		cp $over/all/etc/ld.so.cache "$project/build/vm/user.tree/etc/"
+	fi
+	;;
+esac

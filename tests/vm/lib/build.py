@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds the project for the guests, in build/vm of the project."""
+
+import filecmp
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .base import BUILD, GUEST, PROJECT, Error, in_namespaces, locked, need_root, say, tail
+
+PARTS = ("all", "module", "user", "none")
+
+
+def copy_sources(target):
+    """Makes `target` hold Kbuild and kmod/ as they are now, and what make made there.
+
+    A file that did not change keeps its time, so that make has nothing to do;
+    one that did gets the present time, however old its source's is.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    sources = [PROJECT / "Kbuild"]
+    sources += [path for path in (PROJECT / "kmod").rglob("*") if path.is_file()]
+    wanted = {str(path.relative_to(PROJECT)) for path in sources}
+    listing = target / ".sources"
+    if listing.exists():
+        for old in set(json.loads(listing.read_text("utf-8"))) - wanted:
+            (target / old).unlink(missing_ok=True)
+    listing.write_text(json.dumps(sorted(wanted)), "utf-8")
+    for name in wanted:
+        copy = target / name
+        if copy.exists() and filecmp.cmp(PROJECT / name, copy, shallow=False):
+            continue
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(PROJECT / name, copy)
+
+
+def script(root, what, log, *arguments):
+    """Runs guest/build.sh; shows its output when it failed or warned."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("", "utf-8")
+    status = in_namespaces(["sh", GUEST / "build.sh", root.tree, PROJECT, what, *arguments], log)
+    text = log.read_text("utf-8", "replace")
+    if status:
+        raise Error(f"building failed; the whole output is in {log}:\n{tail(log, 60)}")
+    # Of Debian's headers, not of the project.
+    quiet = ("Skipping BTF generation", "the compiler differs from")
+    noise = any("warning:" in line for line in text.splitlines()
+                if not any(part in line for part in quiet))
+    if noise:
+        sys.stderr.write(text)
+
+
+def build_module(root, kernel):
+    if not (PROJECT / "Kbuild").exists():
+        say(f"no Kbuild in {PROJECT}: no cr.ko built")
+        shutil.rmtree(BUILD / f"{kernel}.tree", ignore_errors=True)
+        return
+    target = BUILD / kernel
+    release = root.release(kernel)
+    # Headers that changed under the same name would not make make rebuild.
+    stamp = target / ".built-with"
+    made_with = f"{root.path.name} {release}"
+    if target.exists() and (not stamp.exists() or stamp.read_text("ascii") != made_with):
+        shutil.rmtree(target)
+        shutil.rmtree(BUILD / f"{kernel}.tree", ignore_errors=True)
+    copy_sources(target)
+    stamp.write_text(made_with, "ascii")
+    script(root, "module", BUILD / f"{kernel}.log", release, f"build/vm/{kernel}")
+
+
+def build_user(root):
+    if not (PROJECT / "CMakeLists.txt").exists():
+        say(f"no CMakeLists.txt in {PROJECT}: no commands and library built")
+        shutil.rmtree(BUILD / "user.tree", ignore_errors=True)
+        return
+    stamp = BUILD / "user" / ".built-with"
+    if stamp.parent.exists() and (not stamp.exists() or
+                                  stamp.read_text("ascii") != root.path.name):
+        shutil.rmtree(stamp.parent)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(root.path.name, "ascii")
+    script(root, "user", BUILD / "user.log")
+
+
+def pack(kernel):
+    """One small squashfs with all that was built, laid over the guest's root."""
+    image = BUILD / f"{kernel}.squashfs"
+    trees = [tree for tree in (BUILD / "user.tree", BUILD / f"{kernel}.tree") if tree.is_dir()]
+    state = hashlib.sha256()
+    for tree in trees:
+        for path in sorted(tree.rglob("*")):
+            info = path.lstat()
+            link = os.readlink(path) if path.is_symlink() else ""
+            content = hashlib.sha256(path.read_bytes()).hexdigest() \
+                if path.is_file() and not link else ""
+            state.update(f"{path.relative_to(tree)} {info.st_mode} {link} {content}\n".encode())
+    stamp = BUILD / f"{kernel}.squashfs.made-from"
+    if image.exists() and stamp.exists() and stamp.read_text("ascii") == state.hexdigest():
+        return image
+    joined = BUILD / f"{kernel}.joined"
+    shutil.rmtree(joined, ignore_errors=True)
+    joined.mkdir(parents=True)
+    joined.chmod(0o755)
+    for tree in trees:
+        shutil.copytree(tree, joined, symlinks=True, dirs_exist_ok=True)
+    part = BUILD / f"{kernel}.squashfs.part"
+    part.unlink(missing_ok=True)
+    result = subprocess.run(
+        ["mksquashfs", str(joined), str(part), "-comp", "lz4", "-noappend", "-no-progress",
+         "-quiet", "-all-root"], check=False, capture_output=True, text=True)
+    if result.returncode:
+        raise Error(f"packing what was built failed:\n{result.stderr}")
+    shutil.rmtree(joined)
+    # Renamed, not overwritten: a running guest keeps the one it has.
+    part.rename(image)
+    stamp.write_text(state.hexdigest(), "ascii")
+    return image
+
+
+class Built:
+    """What a guest boots with."""
+
+    def __init__(self, root, kernel):
+        self.root = root
+        self.kernel = kernel
+        self.boot = root.boot(kernel)
+        self.extra = BUILD / f"{kernel}.squashfs"
+        tree = BUILD / f"{kernel}.tree/usr/lib/modules" / root.release(kernel)
+        self.module = (tree / "updates/cr.ko").exists()
+
+
+def build(root, kernel, parts="all"):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with locked(BUILD / ".lock", "building"):
+        if parts != "none":
+            need_root("building")
+        if parts in ("all", "module"):
+            build_module(root, kernel)
+        if parts in ("all", "user"):
+            build_user(root)
+        if parts != "none" or not (BUILD / f"{kernel}.squashfs").exists():
+            pack(kernel)
+        return Built(root, kernel)
+
+

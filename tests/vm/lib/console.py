@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a kernel must not say on its console."""
+
+import re
+from pathlib import Path
+
+COMPLAINT = re.compile(
+    r"WARNING: |BUG: |BUG at |\bOops\b|Kernel panic|general protection fault"
+    r"|soft lockup|hard LOCKUP|blocked for more than|self-detected stall|detected stalls"
+    r"|detected expedited stalls|KASAN|UBSAN|KCSAN:|kmemleak:.*leaks"
+    r"|unable to handle|invalid opcode|double fault|stack segment"
+    r"|sleeping function called|scheduling while atomic|suspicious RCU usage"
+    r"|(circular|recursive) locking|inconsistent lock state|bad unlock balance"
+    r"|refcount_t:|list_(add|del) corruption|detected (over|under)flow"
+    r"|Bad page (state|map)|bad (pmd|pud|pte) |nobody cared|page dumped because"
+    r"|leaked reference|vm-guest-error|cut here")
+# Said of a user program, not of the kernel.
+HARMLESS = re.compile(r"traps: ")
+BEFORE, AFTER = 3, 60
+
+
+class Console:
+    """The console's log file, read as it grows."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    def lines(self):
+        try:
+            text = self.path.read_bytes().decode("utf-8", "replace")
+        except FileNotFoundError:
+            return []
+        return [line.rstrip() for line in text.replace("\r", "").split("\n")]
+
+    def complaint(self):
+        """The first complaint with what stands around it, or an empty string."""
+        lines = self.lines()
+        for number, line in enumerate(lines):
+            if COMPLAINT.search(line) and not HARMLESS.search(line):
+                first = max(0, number - BEFORE)
+                shown = lines[first:number + AFTER]
+                if number + AFTER < len(lines):
+                    shown.append(f"… {len(lines) - number - AFTER} more lines")
+                return "\n".join(shown).rstrip()
+        return ""
+
+    def tail(self, count=20):
+        return "\n".join(self.lines()[-count:]).strip()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Starts one guest: QEMU's command line, the per-guest files, KVM or not."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .base import CACHE, PROJECT, Error, die_with_parent, locked
+
+# Warnings and worse come to the console; what a guest does not survive ends it at once.
+KERNEL_LINE = ("console=ttyS0 loglevel=5 oops=panic panic=-1 softlockup_panic=1 "
+               "hung_task_panic=1 sysctl.kernel.panic_on_rcu_stall=1 mitigations=off nokaslr "
+               "random.trust_cpu=on tsc=reliable no_timer_check")
+
+
+def cpio_entry(name, content, number, mode=0o100644):
+    raw = name.encode() + b"\0"
+    fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(raw), 0)
+    head = b"070701" + b"".join(b"%08x" % field for field in fields) + raw
+    body = head + b"\0" * (-len(head) % 4) + content
+    return body + b"\0" * (-len(body) % 4)
+
+
+def initramfs(base, target, files):
+    """Appends `files` (name -> bytes) to a ready initramfs: what one guest gets to know."""
+    with open(target, "wb") as out:
+        with open(base, "rb") as source:
+            shutil.copyfileobj(source, out)
+        out.write(b"\0" * (-out.tell() % 512))
+        for number, (name, content) in enumerate(sorted(files.items()), 1):
+            out.write(cpio_entry(name, content, number))
+        out.write(cpio_entry("TRAILER!!!", b"", 0))
+
+
+def quote(value):
+    return "'" + str(value).replace("'", "'\\''") + "'"
+
+
+def conf(mode, built, hostname, address="", swap=0, share=None, **more):
+    """The shell variables that guest/init and agent.c read."""
+    values = {"mode": mode, "hostname": hostname, "address": address,
+              "swap": swap or "", "share": "yes" if share else "",
+              "module": "yes" if built.module else "", **more}
+    return "".join(f"export {k}={quote(v)}\n" for k, v in values.items()).encode()
+
+
+def comma(path):
+    return str(path).replace(",", ",,")
+
+
+def machine(kvm):
+    if kvm:
+        return ["-machine", "q35,smm=off,sata=off,usb=off,hpet=off,accel=kvm", "-cpu", "host"]
+    # Byte-wise string instructions, which a kernel prefers where a CPU offers them, make
+    # clearing and copying pages some four times as slow when emulated.
+    return ["-machine", "q35,smm=off,sata=off,usb=off,hpet=off",
+            "-accel", "tcg,thread=multi", "-cpu", "max,la57=off,erms=off,fsrm=off"]
+
+
+def command(built, initrd, console, *, cpus, mem, kvm, share=None, swap_fd=None,
+            ports=(), net=None, terminal=None):
+    """QEMU's command line. `ports`: chardev back ends of virtio-serial ports 1, 2 …"""
+    line = [*built.root.qemu(), "-nodefaults", "-no-user-config", "-display", "none",
+            "-no-reboot", *machine(kvm), "-smp", str(cpus), "-m", str(mem),
+            "-rtc", "base=utc,clock=host",
+            "-kernel", str(built.boot / "vmlinux"), "-initrd", str(initrd),
+            "-append", KERNEL_LINE,
+            "-chardev", f"file,id=console,path={comma(console)}",
+            "-serial", "chardev:console",
+            # The first virtio device: the guest names the ports by that number.
+            "-device", "virtio-serial-pci,id=serial"]
+    drives = [(built.root.image, "read-only=on"), (built.extra, "read-only=on")]
+    if swap_fd is not None:
+        line += ["-add-fd", f"fd={swap_fd},set=1"]
+        drives.append(("/dev/fdset/1", "read-only=off"))
+    for number, (path, access) in enumerate(drives):
+        line += ["-blockdev", f"driver=file,node-name=d{number},filename={comma(path)},"
+                              f"{access},locking=off",
+                 "-device", f"virtio-blk-pci,drive=d{number}"]
+    for tag, path in (("project", PROJECT), ("share", share)):
+        if path:
+            line += ["-virtfs", f"local,id={tag},mount_tag={tag},path={comma(path)},"
+                                "security_model=passthrough,multidevs=remap"]
+    if terminal:
+        line += ["-chardev", f"{terminal},id=terminal",
+                 "-device", "virtconsole,chardev=terminal,nr=0"]
+    for number, back_end in enumerate(ports, 1):
+        line += ["-chardev", f"{back_end},id=p{number}",
+                 "-device", f"virtserialport,chardev=p{number},nr={number},name=vm{number}"]
+    if net:
+        line += ["-netdev", f"tap,id=net,ifname={net['tap']},script=no,downscript=no",
+                 "-device", f"virtio-net-pci,netdev=net,mac={net['mac']}"]
+    return line
+
+
+def swap_file(megabytes):
+    """An unlinked file in the cache: gone with QEMU, however it ends."""
+    if not megabytes:
+        return None
+    fd = os.open(CACHE, os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.ftruncate(fd, megabytes << 20)
+    return fd
+
+
+def boots_with_kvm(built):
+    """Boots a guest with KVM as far as its first program, which says so and stops."""
+    with tempfile.TemporaryDirectory(prefix="vm-kvm-") as folder:
+        console = Path(folder) / "console"
+        initrd = Path(folder) / "initrd"
+        # No drives: init stops at once with the message that is looked for.
+        initramfs(built.boot / "initramfs.cpio", initrd,
+                  {"vm/conf": b"probe=yes\n"})
+        line = [*built.root.qemu(), "-nodefaults", "-no-user-config", "-display", "none",
+                "-no-reboot", *machine(True), "-smp", "2", "-m", "256",
+                "-kernel", str(built.boot / "vmlinux"), "-initrd", str(initrd),
+                "-append", KERNEL_LINE, "-chardev", f"file,id=console,path={console}",
+                "-serial", "chardev:console"]
+        try:
+            subprocess.run(line, timeout=10, check=False, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           preexec_fn=die_with_parent)
+        except subprocess.TimeoutExpired:
+            return False
+        return console.exists() and b"vm-probe-ok" in console.read_bytes()
+
+
+def use_kvm(built):
+    """Whether KVM works here; found out once per boot of this machine."""
+    forced = os.environ.get("REPRISE_KVM")
+    if forced in ("0", "1"):
+        return forced == "1"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    answer = CACHE / f"kvm-{boot_id}"
+    with locked(CACHE / ".lock-kvm", "the KVM probe"):
+        if not answer.exists():
+            for old in CACHE.glob("kvm-*"):
+                old.unlink()
+            answer.write_text("yes" if boots_with_kvm(built) else "no", "ascii")
+        return answer.read_text("ascii") == "yes"
+
+
+def check_size(cpus, mem):
+    if cpus < 1 or cpus > 64:
+        raise Error(f"--cpus {cpus}: from 1 to 64")
+    if mem < 256:
+        raise Error(f"--mem {mem}: at least 256 (megabytes)")

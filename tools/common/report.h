@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file A report as words and as JSON. */
+#include <string>
+
+#include "base/error.h"
+#include "command.h"
+#include "request/options.h"
+
+namespace reprise::tool {
+
+/** "12,003" */
+std::string grouped(std::uint64_t number);
+/** "4.1 ms", "2.3 s", "3 min" */
+std::string duration(std::uint64_t ns);
+/** "47.2 MB" */
+std::string bytes(std::uint64_t number);
+/** "taken 3 s ago" */
+std::string age(const Report& report);
+
+/** One line of JSON. */
+std::string report_json(const std::string& command, const Report& report);
+std::string failure_json(const std::string& command, Failure kind, int code, const std::string& message);
+
+/**
+ * Print what happened: @p sentence, behind "command: process PID (name): ", or JSON; warnings; times if asked for.
+ * @param out where the sentence goes; JSON always goes to standard output
+ */
+void print(const Common& common, const Report& report, const std::string& sentence, std::FILE* out);
+
+}  // namespace reprise::tool

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// cr_checkpoint: save a running process.
+#include <cstdio>
+
+#include "command.h"
+#include "progress.h"
+#include "report.h"
+#include "request/requests.h"
+
+using namespace reprise;
+
+int main(int argc, char** argv) {
+  CLI::App app{"Save a running process to an image, from which cr_pause can roll it back and cr_restart make it anew.",
+               "cr_checkpoint"};
+  tool::Common common("cr_checkpoint");
+  tool::SignalOptions signal;
+  CheckpointOptions options;
+  app.add_option("PID", options.pid, "process to save")->required()->check(CLI::PositiveNumber);
+  app.add_option("IMAGE,-f,--file", options.image, "file to save it to; context.PID when left out");
+  app.add_flag("--clobber,!--no-clobber", options.clobber, "replace an existing image (default), or do not");
+  app.add_flag("--sync,!--no-sync", options.sync, "have the image on disk before it gets its name (default), or do not");
+  app.add_flag("--track,!--no-track", options.track,
+               "note from now on what the program changes, so that cr_pause is fast (default), or do not");
+  signal.add(app, "once it is saved");
+  common.add(app);
+
+  return tool::run(app, common, argc, argv, [&] {
+    options.signal = signal.signal();
+    options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
+    Report report;
+    {
+      ProgressBar bar("saving", !common.json && !common.quiet);
+      options.progress = bar.callback();
+      report = checkpoint(options);
+    }
+    tool::print(common, report,
+                "saved to " + report.image + ": " + tool::grouped(report.threads) + " threads, " +
+                    tool::grouped(report.pages) + " pages, " + tool::bytes(report.bytes) + " in " +
+                    tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
+                stdout);
+    return 0;
+  });
+}

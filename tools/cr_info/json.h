@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file The output for scripts. */
+#include <string>
+
+#include "details.h"
+
+namespace reprise {
+
+/**
+ * {"image": sizes, "verification": …, "process": the state as in state.proto}.
+ * Names and paths that are not UTF-8 have their odd bytes replaced; other
+ * bytes (siginfo_t, addresses of sockets …) are hexadecimal.
+ */
+std::string to_json(const Image& image, const Verification& verification);
+
+}  // namespace reprise

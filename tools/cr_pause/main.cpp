@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// cr_pause: roll a live process back to an image of it, in place.
+#include <cstdio>
+
+#include "command.h"
+#include "progress.h"
+#include "report.h"
+#include "request/requests.h"
+
+using namespace reprise;
+
+int main(int argc, char** argv) {
+  CLI::App app{"Roll a live process back, in place, to an image that was taken of it. It keeps its pid, its threads "
+               "and its open sockets.",
+               "cr_pause"};
+  tool::Common common("cr_pause");
+  tool::SignalOptions signal;
+  PauseOptions options;
+  std::vector<std::string> relocate;
+  app.add_option("PID", options.pid, "process to roll back")->required()->check(CLI::PositiveNumber);
+  app.add_option("IMAGE,-f,--file", options.image, "image to roll it back to; context.PID when left out");
+  app.add_flag("!--no-tracking", options.use_tracking, "take every page as changed");
+  tool::add_restore_options(app, options.restore, relocate);
+  signal.add(app, "once it is rolled back");
+  common.add(app);
+
+  return tool::run(app, common, argc, argv, [&] {
+    if (options.image.empty()) options.image = "context." + std::to_string(options.pid);
+    tool::apply_relocations(relocate, options.restore);
+    options.signal = signal.signal();
+    options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
+    Report report;
+    {
+      ProgressBar bar("checking", !common.json && !common.quiet);
+      options.progress = bar.callback();
+      report = pause(options);
+    }
+    tool::print(common, report,
+                "rolled back to " + report.image + " (" + tool::age(report) + "): " + tool::grouped(report.threads) +
+                    " threads, " + tool::grouped(report.pages_restored) + " of " + tool::grouped(report.pages) +
+                    " pages, stood still " + tool::duration(report.frozen_ns),
+                stdout);
+    return 0;
+  });
+}

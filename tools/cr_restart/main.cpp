@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// cr_restart: make a new process from an image.
+#include <cstdio>
+
+#include "command.h"
+#include "progress.h"
+#include "report.h"
+#include "request/requests.h"
+#include "substitutes.h"
+#include "supervise.h"
+
+using namespace reprise;
+
+int main(int argc, char** argv) {
+  CLI::App app{"Make a new process from an image, and wait for it.", "cr_restart"};
+  tool::Common common("cr_restart");
+  tool::SignalOptions signal;
+  RestartOptions options;
+  std::vector<std::string> relocate, substitutes;
+  bool detach = false;
+  app.add_option("IMAGE,-f,--file", options.image, "image to restart from")->required();
+  app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
+               "give it the process and thread ids it had (default), or new ones");
+  app.add_option("--fd", substitutes,
+                 "put what is open here as descriptor M, or the file or Unix socket PATH, in the place of its "
+                 "descriptor N; may be given again")
+      ->type_name("N=M|N=PATH")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--dead-sockets", options.restore.dead_sockets,
+               "give it dead connections in the place of those that cannot be made again");
+  app.add_flag("--detach", detach, "do not wait for it to end");
+  tool::add_restore_options(app, options.restore, relocate);
+  signal.add(app, "once it is restored");
+  common.add(app);
+
+  return tool::run(app, common, argc, argv, [&] {
+    tool::apply_relocations(relocate, options.restore);
+    options.signal = signal.signal();
+    options.timeout_ms = common.timeout_ms();
+    tool::Supervisor supervisor;
+    Report report;
+    {
+      const tool::Substitutes files(substitutes, options.restore);
+      ProgressBar bar("checking", !common.json && !common.quiet);
+      options.progress = bar.callback();
+      report = restart(options);
+    }
+    // To standard error: standard output is the program's.
+    tool::print(common, report,
+                "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::grouped(report.threads) +
+                    " threads, " + tool::grouped(report.pages) + " pages, in " + tool::duration(report.total_ns),
+                stderr);
+    return detach ? 0 : supervisor.wait(report.pid);
+  });
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "substitutes.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace reprise::tool {
+namespace {
+
+bool number(const std::string& text, int& value) {
+  const auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return err == std::errc{} && end == text.data() + text.size() && value >= 0;
+}
+
+UniqueFd connect_to(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return errno = ENAMETOOLONG, UniqueFd();
+  std::memcpy(address.sun_path, path.data(), path.size());
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM}) {
+    UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+    if (errno != EPROTOTYPE) return {};
+  }
+  return {};
+}
+
+UniqueFd open_for(const std::string& path) {
+  struct stat st {};
+  if (::stat(path.c_str(), &st) == 0 && S_ISSOCK(st.st_mode)) return connect_to(path);
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
+  if (!fd && (errno == EACCES || errno == EISDIR || errno == EROFS))
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  return fd;
+}
+
+}  // namespace
+
+Substitutes::Substitutes(const std::vector<std::string>& arguments, RestoreOptions& restore) {
+  for (const std::string& argument : arguments) {
+    const std::size_t at = argument.find('=');
+    int fd = -1, with = -1;
+    if (at == std::string::npos || !number(argument.substr(0, at), fd) || at + 1 == argument.size())
+      throw Error(Failure::usage, EINVAL, "--fd " + argument + ": give it as N=M or N=PATH");
+    const std::string what = argument.substr(at + 1);
+    if (number(what, with)) {
+      if (::fcntl(with, F_GETFD) < 0)
+        throw Error(Failure::usage, EBADF, "--fd " + argument + ": descriptor " + what + " is not open");
+    } else {
+      UniqueFd opened = open_for(what);
+      if (!opened) throw Error(Failure::refused, errno, "--fd " + argument + ": cannot open " + what + ": " + error_text(errno));
+      with = opened.get();
+      opened_.push_back(std::move(opened));
+    }
+    restore.substitute[fd] = with;
+  }
+}
+
+}  // namespace reprise::tool
