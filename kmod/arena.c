@@ -259,14 +259,13 @@ static int cr_op_enter(struct cr_session *s, struct cr_member *m, void *arg)
 	return 0;
 }
 
-/* Is the thread asleep in the last call of its batch? */
+/* Is the thread asleep in its call? */
 static bool cr_is_blocked(struct cr_member *m)
 {
 	struct task_struct *t = m->task;
 
-	/* acquire: with the registers that it left behind */
 	return READ_ONCE(t->__state) & TASK_INTERRUPTIBLE && !READ_ONCE(t->on_rq) &&
-	       !smp_load_acquire(&t->on_cpu) && task_pt_regs(t)->r14 == 1;
+	       !READ_ONCE(t->on_cpu);
 }
 
 /* CR_RUN_BLOCK: wait until it sleeps in the call (or has come back), interrupt it. */
@@ -296,6 +295,7 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 	if (!s->arena)
 		return -ENOTCONN;
 	if (a->flags & ~CR_RUN_BLOCK || !b.n || b.calls & 7 ||
+	    (a->flags & CR_RUN_BLOCK && b.n != 1) ||
 	    b.n > (CR_ARENA_DATA << PAGE_SHIFT) / sizeof(struct cr_call) ||
 	    b.calls > (CR_ARENA_DATA << PAGE_SHIFT) - b.n * sizeof(struct cr_call))
 		return -EINVAL;

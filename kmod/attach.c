@@ -9,7 +9,6 @@
 #include <linux/pid_namespace.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
-#include <linux/sched/task_stack.h>
 #include <linux/seccomp.h>
 
 /*
@@ -127,7 +126,7 @@ int cr_check_task(struct task_struct *t, struct cr_why *why)
 
 	if (t->flags & PF_KTHREAD)
 		cr_why(why, CR_WHY_KTHREAD, tid);
-	else if (test_tsk_thread_flag(t, TIF_ADDR32) || !user_64bit_mode(task_pt_regs(t)))
+	else if (test_tsk_thread_flag(t, TIF_ADDR32))
 		cr_why(why, CR_WHY_COMPAT, tid);
 #ifdef CONFIG_IO_URING
 	else if (t->io_uring)

@@ -183,7 +183,7 @@ static void cr_park(struct callback_head *cb)
 	struct cr_member *m = container_of(cb, struct cr_member, cb);
 	struct cr_session *s = m->s;
 	struct file *file = m->file;
-	bool stay, leave = false;
+	bool stay, held = false, leave = false;
 
 	spin_lock(&s->plock);
 	stay = !m->cancelled && !(current->flags & PF_EXITING);
@@ -216,9 +216,13 @@ static void cr_park(struct callback_head *cb)
 	if (stay) {
 		spin_lock(&s->plock);
 		m->state = CR_GONE;
+		held = s->holding && !leave;
 		spin_unlock(&s->plock);
 		wake_up_all(&s->coord);
 	}
+	/* killed: our registers lie on our stack, which goes with us. The ioctl ends soon. */
+	if (held)
+		wait_event(s->coord, !READ_ONCE(s->holding));
 out:
 	cr_member_put(m);
 	fput(file);	/* deferred to after our return: keeps this text loaded */
@@ -256,6 +260,22 @@ int cr_queue(struct cr_member *m)
 	fput(m->file);
 	cr_member_put(m);
 	return -ESRCH;
+}
+
+/* From here to cr_release_hold() the stack of a member that was seen parked stays. */
+void cr_hold(struct cr_session *s)
+{
+	spin_lock(&s->plock);
+	s->holding = true;
+	spin_unlock(&s->plock);
+}
+
+void cr_release_hold(struct cr_session *s)
+{
+	spin_lock(&s->plock);
+	s->holding = false;
+	spin_unlock(&s->plock);
+	wake_up_all(&s->coord);
 }
 
 /* Registers may be read and written once the thread has really left its CPU. */

@@ -99,8 +99,9 @@ struct cr_session {
 	struct delayed_work timeout;
 	bool abort;		/* tells long operations to stop, READ_ONCE */
 
-	/* Guards members' state, npending and the flags of struct cr_member. */
+	/* Guards members' state, npending, holding and the flags of struct cr_member. */
 	spinlock_t plock;
+	bool holding;		/* an ioctl looks at members' registers, on their stacks */
 	struct xarray members;	/* by tid in the initial namespace */
 	unsigned int npending;	/* queued and not yet parked; plock */
 	wait_queue_head_t coord;	/* the session waits here for its members */
@@ -155,6 +156,8 @@ int cr_run_workers(struct cr_session *s, unsigned int max, cr_op op, void *arg,
 int cr_wait_parked(struct cr_session *s, struct cr_member *m, unsigned long timeout);
 void cr_wait_off_cpu(struct cr_session *s, struct cr_member *m);
 void cr_reap(struct cr_session *s);
+void cr_hold(struct cr_session *s);
+void cr_release_hold(struct cr_session *s);
 
 /* threads.c */
 long cr_ioc_threads(struct cr_session *s, struct cr_array *a);
@@ -216,7 +219,6 @@ struct restart_block *cr_snap_restart(struct cr_snap *snap, struct task_struct *
 
 /* track.c */
 void cr_track_exit(void);
-/* in the target's context, everybody parked: begin tracking under id */
 int cr_track_begin(struct mm_struct *mm, const u8 *id);
 void cr_track_stop(struct mm_struct *mm);
 bool cr_track_is(struct mm_struct *mm, const u8 *id);

@@ -186,7 +186,9 @@ static long cr_dispatch_frozen(struct cr_session *s, unsigned int cmd, void *a)
 		return cr_ioc_thaw(s, a);
 	if (!mmget_not_zero(s->mm))
 		return -ESRCH;
+	cr_hold(s);
 	r = cr_dispatch_alive(s, cmd, a);
+	cr_release_hold(s);
 	mmput(s->mm);
 	return r;
 }

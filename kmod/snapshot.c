@@ -102,7 +102,6 @@ struct cr_snap_arg {
 	struct cr_snap *snap;	/* NULL: track only */
 	bool track;
 	u64 pages, pinned;
-	const u8 *id;
 	unsigned long bad;	/* address that could not be read */
 };
 
@@ -297,11 +296,6 @@ static int cr_op_snap(struct cr_session *s, struct cr_member *m, void *arg)
 	struct vm_area_struct *vma;
 	int r = 0, e;
 
-	if (sa->track) {
-		r = cr_track_begin(mm, sa->id);
-		if (r)
-			return r;
-	}
 	if (mmap_write_lock_killable(mm))
 		return -EINTR;
 	/* as fork does: fast GUP must not slip in between */
@@ -321,8 +315,6 @@ static int cr_op_snap(struct cr_session *s, struct cr_member *m, void *arg)
 		r = cr_snap_copy_pinned(mm, sa);
 	mmap_write_unlock(mm);
 	e = cr_flush_mm();
-	if (r || e)
-		cr_track_stop(mm);
 	return r ? r : e;
 }
 
@@ -348,7 +340,7 @@ static int cr_snap_threads(struct cr_session *s, struct cr_snap *snap)
 
 long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 {
-	struct cr_snap_arg sa = { .track = a->flags & CR_SNAP_TRACK, .id = a->id };
+	struct cr_snap_arg sa = { .track = a->flags & CR_SNAP_TRACK };
 	ktime_t t0 = ktime_get();
 	int r = 0;
 
@@ -364,9 +356,13 @@ long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 		sa.snap->taken = t0;
 		r = cr_snap_threads(s, sa.snap);
 	}
+	/* here and not in cr_op_snap(): a pending signal of the target would stop it */
+	if (!r && sa.track)
+		r = cr_track_begin(s->mm, a->id);
 	if (!r)
 		r = cr_run_on(s, cr_any(s), cr_op_snap, &sa);
 	if (r) {
+		cr_track_stop(s->mm);
 		if (sa.snap)
 			cr_snap_free(sa.snap);
 		if (sa.bad)

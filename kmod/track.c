@@ -103,8 +103,9 @@ void cr_track_stop(struct mm_struct *mm)
 }
 
 /*
- * Begin tracking; the caller clears the bits. Everybody is parked and the caller
- * runs in the target's context, so the mm is in use and nobody writes.
+ * Begin tracking; the caller clears the bits, or stops it again. Everybody is
+ * parked, so nobody writes; the caller has the mm's memory in use. EINTR when a
+ * signal is pending for the caller.
  */
 int cr_track_begin(struct mm_struct *mm, const u8 *id)
 {

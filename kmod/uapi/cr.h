@@ -352,7 +352,7 @@ struct cr_call {		/* lies in the arena's data, 64 bytes */
  * blocked, and is parked again. calls is the offset of the first in the data
  * area. A clone or clone3 with CLONE_THREAD makes a thread that is parked from
  * its first instruction on (CR_THREAD_BORN). A call to exit ends the thread: it
- * is gone on return. CR_RUN_BLOCK: the last call is expected to block; as soon
+ * is gone on return. CR_RUN_BLOCK: the one call is expected to block; as soon
  * as it does, it is interrupted, so that the thread is parked in it (its
  * registers must be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
  * EINTR: the target was killed. ETIMEDOUT: a call did not end in time.
