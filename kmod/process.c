@@ -3,6 +3,7 @@
  * What the process as a whole holds and no file of procfs tells.
  */
 #include "internal.h"
+#include <linux/cred.h>
 #include <linux/hrtimer.h>
 #include <linux/sched/cputime.h>
 #include <linux/slab.h>
@@ -96,7 +97,9 @@ static int cr_op_process(struct cr_session *s, struct cr_member *m, void *arg)
 		a->action[i].restorer = (u64)(unsigned long)sa->sa_restorer;
 		a->action[i].mask = sa->sa_mask.sig[0];
 	}
+	a->child_subreaper = current->signal->is_child_subreaper;
 	spin_unlock_irq(&hand->siglock);
+	a->securebits = current_cred()->securebits;
 	cr_fill_itimers(s->leader, a);
 	return 0;
 }

@@ -230,7 +230,9 @@ struct cr_process {
 	__u32 auxv_words;	/* number of valid words in auxv */
 	__u64 auxv[64];
 	struct cr_sigaction action[64];	/* [signal - 1] */
-	__u64 reserved[8];
+	__u32 child_subreaper;	/* 0 or 1 */
+	__u32 securebits;
+	__u64 reserved[7];
 };
 
 /* stable names for the kernel's vm_flags */

@@ -19,8 +19,10 @@
 #include "api/agent.h"
 #include "api/errors.h"
 #include "api/fork.h"
+#include "api/gate.h"
 #include "api/process_stat.h"
 #include "api/spawn.h"
+#include "api/threads.h"
 
 namespace reprise::api {
 namespace {
@@ -75,14 +77,6 @@ bool add_text(Block& block, const char* text) {
   std::memcpy(block.text + block.text_used, text, size);
   block.text_used += static_cast<std::uint32_t>(size);
   return true;
-}
-
-void name_of(int fd, char* path, std::size_t size) {
-  path[0] = '\0';
-  char link[64];
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  const ssize_t len = readlink(link, path, size - 1);
-  path[len > 0 && path[0] == '/' ? len : 0] = '\0';
 }
 
 long long now_ns() {
@@ -165,7 +159,10 @@ Channel* Channel::open(const Start& start) {
   if (start.path != nullptr)
     std::snprintf(channel->destination_, sizeof channel->destination_, "%s", start.path);
   else
-    name_of(start.image, channel->destination_, sizeof channel->destination_);
+    name_of_descriptor(start.image, channel->destination_, sizeof channel->destination_);
+  channel->saves_self_ = start.saves_self;
+  channel->parked_.forget();
+  if (start.kind == Kind::checkpoint) channel->parked_.park(start.image, start.saves_self);
   channel->block_.store(block);
   channel->used_.store(true);
   channel->send(start.order);
@@ -205,6 +202,13 @@ bool Channel::helper_gone() const {
   return pid != 0 && start_time_of(pid) != block->helper_start;
 }
 
+void Channel::wait_for_callbacks() const {
+  // The program shall go on when its callbacks are through; unless they wait for this very thread.
+  const ThreadState* state = self();
+  const bool needed = state != nullptr && (state->chain != nullptr || state->cs.load() > 0);
+  if ((saves_self_ || overtaken()) && !needed) gate_wait_open();
+}
+
 int Channel::wait(timeval* timeout) {
   Block* block = block_.load();
   const long long end =
@@ -219,6 +223,7 @@ int Channel::wait(timeval* timeout) {
   for (;;) {
     const std::uint32_t seen = block->reply_number.load();
     if (seen == number_ || gone_ || overtaken()) {
+      wait_for_callbacks();
       give_back();
       return 1;
     }
@@ -269,6 +274,9 @@ int Channel::copy_log(char* to, unsigned len) const {
 
 void Channel::close() {
   ChannelsLock lock;
+  // In a process that was restarted or rolled back it has nothing to do with the image any more.
+  if (overtaken()) parked_.forget();
+  parked_.give_back();
   Block* block = block_.exchange(nullptr);
   used_.store(false);
   if (block != nullptr) munmap(block, sizeof(Block));

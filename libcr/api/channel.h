@@ -10,6 +10,7 @@
 
 #include <atomic>
 
+#include "api/parked_fd.h"
 #include "api/protocol.h"
 #include "libcr.h"
 
@@ -28,6 +29,7 @@ class Channel {
     int image = -1;
     const char* path = nullptr;                     ///< of the image instead of a descriptor
     const cr_rstrt_relocate* relocate = nullptr;
+    bool saves_self = false;                        ///< this process is to be saved
   };
   /**
    * Start a helper and send it its first order. Does not allocate from the heap.
@@ -68,17 +70,20 @@ class Channel {
   static int start_helper(const Start& start, Block* block, int block_fd);
   bool helper_gone() const;
   bool overtaken() const;
+  void wait_for_callbacks() const;
 
   Channel* next_ = nullptr;
   std::atomic<bool> used_{false};
   std::atomic<Block*> block_{nullptr};
   Kind kind_ = Kind::checkpoint;
   pid_t target_ = 0;
+  bool saves_self_ = false;
   bool lasting_ = false;       // answers also after this process was rolled back
   unsigned generation_ = 0;
   bool gone_ = false;
   std::uint32_t number_ = 0;   // of the last order
   Word busy_{0};
+  ParkedFd parked_;
   char destination_[512] = "";
 
   static std::atomic<Channel*> first_;

@@ -140,6 +140,7 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
   start.order.timeout_s = args->cr_timeout;
   start.order.flags = args->cr_flags;
   start.target_mem = target.mem();
+  start.saves_self = target.includes_self();
   if (args->cr_fd == CR_DEST_CWD)
     start.path = "";
   else

@@ -72,6 +72,7 @@ int take(Target& target, unsigned flags, Snapshot* snapshot, std::int64_t& value
   if (started) {
     Channel::Start start{Channel::Kind::snapshot, order};
     start.target_mem = target.mem();
+    start.saves_self = target.self();
     channel = Channel::open(start);
     if (channel == nullptr) return errno;
   }

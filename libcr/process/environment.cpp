@@ -75,7 +75,7 @@ void refuse_credentials(const Credentials& from, const Environment& saved, const
 
 }  // namespace
 
-void collect_environment(Session& session, Process& process, LazyRemote* remote) {
+void collect_environment(Session& session, const cr_process& data, Process& process) {
   Environment& env = *process.mutable_env();
   const ProcDir proc(session.pid());
   collect_directory(proc, "cwd", *env.mutable_cwd());
@@ -93,14 +93,8 @@ void collect_environment(Session& session, Process& process, LazyRemote* remote)
     saved->set_soft(limit.rlim_cur);
     saved->set_hard(limit.rlim_max);
   }
-  if (!remote) return;
-  std::uint64_t at;
-  auto* subreaper = static_cast<int*>((*remote)->argument(sizeof(int), at));
-  (*remote)->add({SYS_prctl, {PR_GET_CHILD_SUBREAPER, at, 0, 0, 0}}, false);
-  const std::size_t bits = (*remote)->add({SYS_prctl, {PR_GET_SECUREBITS, 0, 0, 0, 0}}, false);
-  const auto results = (*remote)->run();
-  env.set_child_subreaper(*subreaper != 0);
-  if (results[bits] > 0) env.set_securebits(static_cast<std::uint32_t>(results[bits]));
+  env.set_child_subreaper(data.child_subreaper != 0);
+  env.set_securebits(data.securebits);
 }
 
 void check_environment(const Process& image, const RestoreOptions& options, RestoreMode mode) {
@@ -145,14 +139,13 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
   const std::string status = proc.read("status");
   if (std::strtoul(proc_field(status, "Umask:").c_str(), nullptr, 8) != env.umask())
     remote.must("its umask", 0, SYS_umask, env.umask());
-  if (env.child_subreaper()) {
-    const std::int64_t result = remote.call(0, SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    if (result < 0) report.warnings.push_back("it does not adopt orphans any more: " + error_text(result));
+  if ((session.process().child_subreaper != 0) != env.child_subreaper()) {
+    const std::int64_t result = remote.call(0, SYS_prctl, PR_SET_CHILD_SUBREAPER, env.child_subreaper(), 0, 0, 0);
+    if (result < 0) report.warnings.push_back("whether it adopts orphans stays as it is: " + error_text(result));
   }
-  if (restart)
-    for (const cr_thread& thread : session.threads())
-      if (thread.personality != image.personality())
-        remote.must("its personality", thread.tid, SYS_personality, image.personality());
+  for (const cr_thread& thread : session.threads())
+    if (thread.personality != image.personality())
+      remote.must("its personality", thread.tid, SYS_personality, image.personality());
   if (oom_score_adj(proc) != env.oom_score_adj()) {
     const std::string text = std::to_string(env.oom_score_adj());
     const UniqueFd file(::openat(proc.fd(), "oom_score_adj", O_WRONLY | O_CLOEXEC));

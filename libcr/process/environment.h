@@ -2,18 +2,14 @@
 #pragma once
 /** @file What surrounds a process: directories, umask, limits, credentials, name. */
 #include "request/options.h"
-#include "session/lazy_remote.h"
 #include "session/remote.h"
 #include "session/session.h"
 #include "image/state.pb.h"
 
 namespace reprise {
 
-/**
- * Save it. Target frozen. Two facts, child_subreaper and securebits, can only be asked for by a call of the target:
- * they are saved when @p remote is given.
- */
-void collect_environment(Session& session, Process& process, LazyRemote* remote = nullptr);
+/** Save it. Target frozen. */
+void collect_environment(Session& session, const cr_process& data, Process& process);
 
 /** Refusals that need no frozen target: credentials which the caller may not give, paths that are gone. */
 void check_environment(const Process& image, const RestoreOptions& options, RestoreMode mode);

@@ -76,6 +76,28 @@ void refuse_changing(const cr_vma& vma) {
                 where(vma) + " has been sealed (mseal) and is not as it was at the checkpoint: it cannot be put back");
 }
 
+/**
+ * Of anonymous mappings that are now in pieces: those whose parts would not grow together again. A part
+ * that was moved (mremap) numbers its pages by its old place and stays a mapping of its own, and a later
+ * mremap of the whole would fail. Such mappings are made anew as one.
+ */
+std::vector<bool> scattered(std::span<const cr_vma> now, const Process& image) {
+  std::vector<bool> result(static_cast<std::size_t>(image.mappings_size()));
+  std::size_t i = 0;
+  for (int j = 0; j < image.mappings_size(); ++j) {
+    const Mapping& mapping = image.mappings(j);
+    while (i < now.size() && now[i].end <= mapping.start()) ++i;
+    if (!(mapping.flags() & CR_VMA_PAGES) || mapping.has_file()) continue;
+    bool moved = false, whole = false;
+    for (std::size_t k = i; k < now.size() && now[k].start < mapping.end(); ++k) {
+      moved |= !(now[k].flags & CR_VMA_FILE) && now[k].offset != now[k].start;
+      whole |= now[k].start <= mapping.start() && now[k].end >= mapping.end();
+    }
+    result[static_cast<std::size_t>(j)] = moved && !whole;
+  }
+  return result;
+}
+
 template <class Step>
 void extend(std::vector<Step>& steps, const Step& step, bool same) {
   if (same && !steps.empty() && steps.back().end == step.start)
@@ -112,6 +134,8 @@ int protection(std::uint64_t flags) {
          (flags & CR_VMA_EXEC ? PROT_EXEC : 0);
 }
 
+bool own_pkey(const Mapping& mapping) { return mapping.pkey() && (mapping.flags() & kProtection) != CR_VMA_EXEC; }
+
 std::string mapping_name(const Mapping& mapping) {
   std::string text = "mapping " + hex(mapping.start()) + "-" + hex(mapping.end());
   const std::string& name = mapping.file().path().empty() ? mapping.name() : mapping.file().path();
@@ -139,6 +163,7 @@ bool MappingPlan::touches(std::uint64_t start, std::uint64_t size) const {
 MappingPlan plan_mappings(std::span<const cr_vma> now, const Process& image) {
   MappingPlan plan;
   plan_special(now, image, plan);
+  const std::vector<bool> anew = scattered(now, image);
   std::size_t i = 0;
   int j = 0;
   std::uint64_t at = 0;
@@ -161,12 +186,14 @@ MappingPlan plan_mappings(std::span<const cr_vma> now, const Process& image) {
     at = end;
     if (is && (vma->flags & CR_VMA_UFFD))
       throw Error(Failure::refused, EBUSY, where(*vma) + " is served by a userfaultfd: unregister it first");
-    if (is && be && same_backing(*vma, *mapping, start)) {
+    if (is && be && !anew[static_cast<std::size_t>(j)] && same_backing(*vma, *mapping, start)) {
       const std::uint64_t was = vma->flags, flags = mapping->flags();
-      const bool key = vma->pkey != mapping->pkey();
+      const bool executable_only = (flags & kProtection) == CR_VMA_EXEC;
+      const bool key = !executable_only && vma->pkey != mapping->pkey();
       if (((was ^ flags) & kProtection) || key) {
         refuse_changing(*vma);
-        extend(plan.protects, {start, end, j}, !plan.protects.empty() && plan.protects.back().mapping == j);
+        extend(plan.protects, {start, end, j, key},
+               !plan.protects.empty() && plan.protects.back().mapping == j && plan.protects.back().key == key);
       }
       if ((was ^ flags) & kLock) plan.locks.push_back({start, end, j});
       add_advice(plan.advices, start, end, was, flags);

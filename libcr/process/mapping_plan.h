@@ -24,6 +24,7 @@ struct MappingPlan {
   struct Protect {
     std::uint64_t start, end;
     int mapping;
+    bool key;  ///< its protection key differs, too
   };
   struct Advise {
     std::uint64_t start, end;
@@ -67,6 +68,8 @@ std::vector<cr_range> page_scope(const Process& image);
 
 /** PROT_* of CR_VMA_* */
 int protection(std::uint64_t flags);
+/** Was its protection key the program's own choice? The kernel gives execute-only memory one by itself. */
+bool own_pkey(const Mapping& mapping);
 /** Name of a mapping for messages: "mapping 7f0012340000 (/usr/lib/x.so)". */
 std::string mapping_name(const Mapping& mapping);
 

@@ -57,6 +57,24 @@ int map_flags(const Mapping& mapping) {
   return result;
 }
 
+/**
+ * Protection keys that mappings of the image have must be allocated: take all that are free, give
+ * back those that nobody wants. What the threads may do with them is in their registers.
+ */
+void allocate_pkeys(Remote& remote, const Process& image) {
+  std::uint32_t wanted = 0;
+  for (const Mapping& mapping : image.mappings())
+    if (own_pkey(mapping)) wanted |= 1U << (mapping.pkey() & 31);
+  if (!wanted) return;
+  std::vector<std::int64_t> surplus;
+  for (;;) {
+    const std::int64_t key = remote.call(0, SYS_pkey_alloc, 0, 0);
+    if (key < 0) break;
+    if (!(wanted & (1U << (key & 31)))) surplus.push_back(key);
+  }
+  for (const std::int64_t key : surplus) remote.call(0, SYS_pkey_free, static_cast<std::uint64_t>(key));
+}
+
 void move_special(Batch& batch, const MappingPlan& plan, std::uint64_t gap) {
   // By way of unused space: the old and the new places may overlap each other in any way.
   constexpr std::uint64_t how = MREMAP_MAYMOVE | MREMAP_FIXED;
@@ -78,6 +96,7 @@ void move_special(Batch& batch, const MappingPlan& plan, std::uint64_t gap) {
 void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image,
                          std::uint64_t gap, Report& report) {
   if (plan.empty()) return;
+  allocate_pkeys(remote, image);
   Batch batch(remote, report);
   for (const MappingPlan::Range& step : plan.removes)
     batch.must({SYS_munmap, {step.start, step.end - step.start}}, [start = step.start] { return "unmapping " + hex(start); });
@@ -96,7 +115,7 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
     batch.must({SYS_mmap, {step.start, step.end - step.start, static_cast<std::uint64_t>(protection(mapping.flags())),
                            static_cast<std::uint64_t>(map_flags(mapping)), fd, offset}},
                [&mapping] { return "mapping " + mapping_name(mapping).substr(8); });
-    if (mapping.pkey())
+    if (own_pkey(mapping))
       batch.must({SYS_pkey_mprotect, {step.start, step.end - step.start,
                                       static_cast<std::uint64_t>(protection(mapping.flags())), mapping.pkey()}},
                  [&mapping] { return mapping_name(mapping) + ", protection key"; });
@@ -105,8 +124,10 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
     const Mapping& mapping = image.mappings(step.mapping);
     const std::uint64_t prot = static_cast<std::uint64_t>(protection(mapping.flags()));
     const std::uint64_t size = step.end - step.start;
-    batch.must(mapping.pkey() ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}}
-                              : Remote::Call{SYS_mprotect, {step.start, size, prot}},
+    // A plain mprotect would leave a key that the mapping has got since.
+    batch.must(own_pkey(mapping) || step.key
+                   ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}}
+                   : Remote::Call{SYS_mprotect, {step.start, size, prot}},
                [&mapping] { return mapping_name(mapping) + ", protection"; });
   }
   // What follows changes nothing that the program could see in its memory: say so and go on.

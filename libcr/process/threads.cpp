@@ -66,7 +66,9 @@ void collect_threads(Session& session, std::span<const cr_thread> now, Process& 
     thread.set_clear_child_tid(from.clear_child_tid);
     thread.set_restart_left_ns(from.restart_left_ns);
     const auto call = static_cast<std::int64_t>(regs[i].regs.orig_rax);
-    thread.set_syscall(call < 0 ? -1 : call);
+    thread.set_syscall(from.restart_nr ? from.restart_nr : call < 0 ? -1 : call);
+    thread.set_pdeath_signal(from.pdeath_signal);
+    thread.set_timer_slack_ns(from.timer_slack_ns);
     collect_scheduling(thread);
   }
 }
@@ -103,7 +105,7 @@ void detach_rseq(Session& session, Remote& remote, const Process& image, const s
   }
 }
 
-void restore_threads(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report) {
+void restore_threads(Session& session, Remote& remote, const Process& image, Report& report) {
   const std::vector<cr_thread> now = session.threads();
   for (const Thread& thread : image.threads()) {
     const cr_thread* found = nullptr;
@@ -130,8 +132,9 @@ void restore_threads(Session& session, Remote& remote, const Process& image, Res
     if (found->rseq_addr != thread.rseq_addr() && thread.rseq_addr())
       add({SYS_rseq, {thread.rseq_addr(), thread.rseq_len(), 0, thread.rseq_sig()}});
     if (comm_of(*found) != thread.comm()) add({SYS_prctl, {PR_SET_NAME, remote.argument(thread.comm())}});
-    // A blank process was to die with its maker.
-    if (mode == RestoreMode::restart)
+    if (thread.timer_slack_ns() && found->timer_slack_ns != thread.timer_slack_ns())
+      add({SYS_prctl, {PR_SET_TIMERSLACK, thread.timer_slack_ns()}});
+    if (found->pdeath_signal != thread.pdeath_signal())
       add({SYS_prctl, {PR_SET_PDEATHSIG, static_cast<std::uint64_t>(thread.pdeath_signal())}});
     if (queued) {
       for (const std::int64_t ret : remote.run(thread.tid()))

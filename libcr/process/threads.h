@@ -43,7 +43,7 @@ void end_threads(Remote& remote, const ThreadPlan& plan);
 void detach_rseq(Session& session, Remote& remote, const Process& image, const std::vector<cr_range>& remade);
 
 /** Alternate stack, robust list, rseq, name, scheduling … where they differ. Memory is back by now. */
-void restore_threads(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report);
+void restore_threads(Session& session, Remote& remote, const Process& image, Report& report);
 
 /** For messages: "thread 1234 (name)". */
 std::string thread_name(const Thread& thread);

@@ -69,6 +69,19 @@ std::string boot_id() {
   return id;
 }
 
+/** The bytes behind AT_RANDOM; empty when they cannot be read. */
+std::string exec_random(Session& session) {
+  const std::string auxv = read_proc("/proc/" + std::to_string(session.pid()) + "/auxv");
+  for (std::size_t at = 0; at + 16 <= auxv.size(); at += 16) {
+    std::uint64_t entry[2];
+    std::memcpy(entry, auxv.data() + at, sizeof entry);
+    if (entry[0] != AT_RANDOM) continue;
+    std::string bytes(16, '\0');
+    if (::pread(session.mem(), bytes.data(), bytes.size(), static_cast<off_t>(entry[1])) == 16) return bytes;
+  }
+  return {};
+}
+
 std::string exe_path(pid_t pid) {
   char path[4096];
   const ssize_t len = ::readlink(("/proc/" + std::to_string(pid) + "/exe").c_str(), path, sizeof path);
@@ -120,6 +133,7 @@ void collect_identity(Session& session, Process& process) {
   process.set_sid(static_cast<std::int32_t>(stat.field[6]));
   process.set_comm(stat.comm);
   process.set_start_time_ticks(static_cast<std::uint64_t>(stat.field[22]));
+  process.set_exec_random(exec_random(session));
 
   const std::string cmdline = read_proc("/proc/" + std::to_string(pid) + "/cmdline");
   for (std::size_t at = 0; at < cmdline.size();) {
@@ -154,7 +168,9 @@ void check_same_process(Session& session, const Process& image, bool tracked) {
                     " (" + stat.comm + ") " + why + ": to bring the saved one back use cr_restart");
   };
   if (image.pid() != session.pid()) refuse("is another one");
-  if (!tracked && image.start_time_ticks() != static_cast<std::uint64_t>(stat.field[22]))
+  // A restarted process is the same for this purpose, though it was started later.
+  const bool same_run = !image.exec_random().empty() && image.exec_random() == exec_random(session);
+  if (!tracked && !same_run && image.start_time_ticks() != static_cast<std::uint64_t>(stat.field[22]))
     refuse("was started " + seconds_since_boot(static_cast<std::uint64_t>(stat.field[22])));
   const struct stat st = exe_stat(session);
   if (st.st_ino != image.exe().ino() || st.st_dev != image.exe().dev())

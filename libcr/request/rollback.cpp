@@ -89,7 +89,7 @@ void Rollback::carry_out(Plan& plan, Report& report) {
   restore_timers(session_, remote, image_, mode_, report);
   report.process_ns += watch.lap();
 
-  restore_threads(session_, remote, image_, mode_, report);
+  restore_threads(session_, remote, image_, report);
   for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
   restore_credentials(session_, remote, image_, mode_, report);
   restore_dumpable(session_, remote, image_, report);

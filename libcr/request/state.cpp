@@ -44,7 +44,7 @@ void collect_frozen(Session& session, State& state, Report& report) {
   collect_signals(session, data, threads, process);
   LazyRemote remote(session);
   collect_timers(session, data, remote, process);
-  collect_environment(session, process, remote.used() ? &remote : nullptr);
+  collect_environment(session, data, process);
   state.shared.collect(session, process);
   if (!threads.empty()) process.set_personality(threads.front().personality);
 

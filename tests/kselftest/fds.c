@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The table of descriptors, as the process itself can see it.
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,14 +28,17 @@ static void look(struct fd *all) {
     *f = (struct fd){.open = i != OWN && fcntl(i, F_GETFD) >= 0};
     if (!f->open) continue;
     f->fd_flags = fcntl(i, F_GETFD);
-    f->flags = fcntl(i, F_GETFL);
+    f->flags = fcntl(i, F_GETFL) & ~0100000;  // O_LARGEFILE: means nothing to a 64-bit program
     fstat(i, &st);
     f->mode = st.st_mode;
     bool named = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode);
     f->position = named && !S_ISCHR(st.st_mode) ? lseek(i, 0, SEEK_CUR) : 0;
     f->rdev = st.st_rdev;
     if (named) f->dev = st.st_dev;
-    if (named && st.st_nlink) f->ino = st.st_ino;  // a memfd is another one after a restart
+    struct statfs fs = {0};
+    fstatfs(i, &fs);
+    // A memfd is another one after a restart, and so is a process's own file in /proc.
+    if (named && st.st_nlink && fs.f_type != PROC_SUPER_MAGIC) f->ino = st.st_ino;
     f->first = i;
     for (int j = 0; j < i && f->first == i; j++)
       if (all[j].open && syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, i, j) == 0) f->first = j;

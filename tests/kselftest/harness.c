@@ -357,6 +357,10 @@ static void course(void) {
   }
   if (dry) {
     stage_ok("notices changed state", spoil());
+    if (!T.scenario->finish || !T.scenario->mutate) return;
+    const struct scenario *s = T.scenario;
+    target_end(&T);
+    if (target_start(&T, s)) stage_ok("ends right without a rollback", check_and_finish(true));
     return;
   }
   for (int i = 0; i < (flags & MANY_FREEZES ? 5 : 1); i++) {

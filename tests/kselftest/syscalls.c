@@ -312,7 +312,9 @@ static void prepare(struct call *c, int i) {
     c->a = MUST(eventfd(0, 0));
   } else if (c->make == do_accept) {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int one = 1;  // connections of the old process may linger on the port
     c->a = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    MUST(setsockopt(c->a, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
     MUST(bind(c->a, (struct sockaddr *)&any, sizeof any));
     MUST(listen(c->a, 4));
   } else if (c->make == do_open_fifo) {
@@ -359,6 +361,8 @@ static void start(struct call *list) {
 static const char *still_waiting(void) {
   for (struct call *c = calls; c->name; c++) {
     const char *why = NULL;
+    // A point in time that has passed since is not put off by a rollback.
+    if (c->absolute && times()->back_start && now_ns() > c->began + c->timeout * 1000000LL) continue;
     if (c->returned)
       why = no("has returned %ld", c->result);
     else if (!thread_exists(c->tid))
@@ -387,7 +391,7 @@ static const char *right_time(const struct call *c) {
   int64_t latest = t->back_start ? t->back_end : t->checkpoint_end;
   if (c->absolute) {
     from = c->began + whole;
-    to = (from > latest ? from : latest) + slack;
+    to = (from > latest ? from : latest) + slack + (t->back_start ? whole : 0);  // or as much later as is left
   } else if (c->whole && to < latest + whole + slack) {
     to = latest + whole + slack;
   }

@@ -54,7 +54,7 @@ TEST_F(CrInfo, ShowsEverything) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("4711 (sample)"), HasSubstr("--caf\\xe9"), HasSubstr("node\\xff"),
                                 HasSubstr("all of it is as it was written")));
   EXPECT_THAT(result.out, HasSubstr("    4712 worker          futex"));
-  EXPECT_THAT(result.out, HasSubstr("20000000-20008000          rw-p 00000000 00:00          0    16.4 kB  [heap]"));
+  EXPECT_THAT(result.out, HasSubstr("20000000-20008000          rw-p 00000000 00:00          0      16 kB  [heap]"));
   EXPECT_THAT(result.out, HasSubstr("    0 file      r            /tmp/log at 99 of 0"));
   EXPECT_THAT(result.out, HasSubstr("    1 file      r            the same as 0"));
   EXPECT_THAT(result.out, HasSubstr("11 bytes inside"));
@@ -153,7 +153,7 @@ TEST_F(CrInfo, Usage) {
   EXPECT_EQ(cr_info(dir_.path()).status, 2);
   const Result help = cr_info("--help");
   EXPECT_EQ(help.status, 0);
-  EXPECT_THAT(help.out, AllOf(HasSubstr("--json"), HasSubstr("Exit status"), HasSubstr("gdb PROGRAM IMAGE")));
+  EXPECT_THAT(help.out, AllOf(HasSubstr("--json"), HasSubstr("Exit codes"), HasSubstr("gdb PROGRAM IMAGE")));
 }
 
 }  // namespace

@@ -4,12 +4,33 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "api/request_flags.h"
 #include "base/error.h"
 #include "libcr.h"
 
 namespace reprise::api {
+namespace {
+
+constexpr int kTries = 200;
+constexpr auto kBetween = std::chrono::milliseconds(10);
+
+/** The callbacks of the request before may not all have returned yet. */
+template <class Action>
+auto patiently(Action&& action) {
+  for (int left = kTries;; --left) {
+    try {
+      return action();
+    } catch (const Error& error) {
+      if (error.code() != EBUSY || left == 0) throw;
+    }
+    std::this_thread::sleep_for(kBetween);
+  }
+}
+
+}  // namespace
 
 Snapshots::Entry& Snapshots::find(std::uint64_t number) {
   const auto at = entries_.find(number);
@@ -41,7 +62,7 @@ void Snapshots::take(const Order& order) {
   SnapshotOptions options;
   options.notify = (order.flags & CR_SNAPSHOT_CALLBACKS) != 0;
   options.request_flags = pack_request(0, CR_SCOPE_PROC);
-  entry.snapshot = std::make_unique<Snapshot>(Snapshot::take(*entry.session, options));
+  entry.snapshot = patiently([&] { return std::make_unique<Snapshot>(Snapshot::take(*entry.session, options)); });
   entries_.insert_or_assign(order.snapshot, std::move(entry));
   service_.answer(0, 0);
 }
@@ -50,7 +71,7 @@ void Snapshots::roll_back(const Order& order) {
   Entry& entry = find(order.snapshot);
   RestoreOptions options;
   options.rewind_files = (entry.flags & CR_SNAPSHOT_REWIND_FILES) != 0;
-  entry.snapshot->rollback(options);
+  patiently([&] { return entry.snapshot->rollback(options); });
   ++entry.rollbacks;
   // Whoever was rolled back knows nothing of what came later.
   entries_.erase(entries_.upper_bound(order.snapshot), entries_.end());

@@ -2,6 +2,7 @@
 // Requests and snapshots as the program sees them; the helper is helper_fake.cpp.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,34 @@ TEST_F(Requests, Succeed) {
   free(log);
   EXPECT_EQ(cr_reap_checkpoint(&handle_), -1) << "reaped already";
   EXPECT_EQ(errno, EINVAL);
+}
+
+// What is saved must not have the image open that it is saved in.
+TEST_F(Requests, ParkTheirDescriptor) {
+  char path[] = "/tmp/cr-parked-XXXXXX";
+  args_.cr_fd = mkstemp(path);
+  struct stat before, meanwhile, after;
+  fstat(args_.cr_fd, &before);
+  ASSERT_EQ(request(hangs), 0);
+  fstat(args_.cr_fd, &meanwhile);
+  EXPECT_TRUE(S_ISCHR(meanwhile.st_mode));
+  std::thread session([] { fake::serve(CR_PHASE_PAUSED); });
+  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
+  session.join();
+  close(args_.cr_fd);
+
+  args_.cr_fd = open(path, O_WRONLY);
+  ASSERT_EQ(request(succeeds), 0);
+  EXPECT_GT(cr_poll_checkpoint(&handle_, nullptr), 0);
+  fstat(args_.cr_fd, &after);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(fcntl(args_.cr_fd, F_GETFD), 0);
+
+  ASSERT_EQ(request(succeeds), 0);
+  close(args_.cr_fd);  // as some programs do at once
+  EXPECT_GT(cr_poll_checkpoint(&handle_, nullptr), 0);
+  EXPECT_EQ(fcntl(args_.cr_fd, F_GETFD), -1);
+  unlink(path);
 }
 
 TEST_F(Requests, FailWithAReason) {

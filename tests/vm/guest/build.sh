@@ -3,6 +3,7 @@
 # Builds the project with the guest's compiler, against the guest's libraries:
 #   build.sh ROOT PROJECT module RELEASE DIR     cr.ko, from the sources in DIR
 #   build.sh ROOT PROJECT user                   commands, library, headers
+#   build.sh ROOT PROJECT native COMMAND…        any command, in /mnt/project
 # DIR is relative to PROJECT. Runs as root in namespaces of its own, so that the
 # mounts go with it. The root is read-only: a build must not change it.
 set -eu
@@ -20,6 +21,10 @@ unset MAKEFLAGS MFLAGS CC CXX CFLAGS CXXFLAGS LDFLAGS DESTDIR || true
 jobs=$(nproc)
 
 case $what in
+native)
+	shift 3
+	exec chroot $at sh -c 'cd /mnt/project && exec "$@"' sh "$@"
+	;;
 module)
 	rel=$4 dir=/mnt/project/$5
 	chroot $at make -C "/lib/modules/$rel/build" "M=$dir" W=1 -j"$jobs" modules
@@ -43,18 +48,18 @@ user)
 		chroot $at cmake -S /mnt/project -B $build -G Ninja \
 			-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr
 	chroot $at cmake --build $build -j "$jobs"
-	rm -rf "$project/build/vm/user.tree"
-	chroot $at env DESTDIR=/mnt/project/build/vm/user.tree cmake --install $build
+	rm -rf "$project/build/vm/user.tree.part"
+	chroot $at env DESTDIR=/mnt/project/build/vm/user.tree.part cmake --install $build
 	# The linker's cache, as if the tree were installed; where the host cannot
 	# overlay, the default folders are searched all the same.
 	over=/run/vm-overlay
 	mkdir -p $over
 	if mount -t tmpfs tmpfs $over && mkdir $over/up $over/work $over/all &&
-		mount -t overlay -o "lowerdir=$project/build/vm/user.tree:$root,upperdir=$over/up,workdir=$over/work" \
+		mount -t overlay -o "lowerdir=$project/build/vm/user.tree.part:$root,upperdir=$over/up,workdir=$over/work" \
 			overlay $over/all 2>/dev/null; then
 		chroot $over/all ldconfig
-		mkdir -p "$project/build/vm/user.tree/etc"
-		cp $over/all/etc/ld.so.cache "$project/build/vm/user.tree/etc/"
+		mkdir -p "$project/build/vm/user.tree.part/etc"
+		cp $over/all/etc/ld.so.cache "$project/build/vm/user.tree.part/etc/"
 	fi
 	;;
 esac

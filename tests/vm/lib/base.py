@@ -48,7 +48,7 @@ def die_with_parent():
 
 
 def in_namespaces(arguments, log, progress=True):
-    """Runs a script in mount and pid namespaces of its own, its output to `log`.
+    """Runs a script in mount and pid namespaces of its own, its output to `log` (None: ours).
 
     However it ends, neither its mounts nor its processes stay behind. What it
     writes to descriptor 3 is shown at once. Returns the exit status.
@@ -61,7 +61,7 @@ def in_namespaces(arguments, log, progress=True):
 
     environment = {k: v for k, v in os.environ.items()
                    if not k.startswith(("LC_", "LANG", "MAKE", "DESTDIR"))}
-    with open(log, "ab") as output:
+    with contextlib.nullcontext() if log is None else open(log, "ab") as output:
         child = subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--",
              *map(str, arguments)],

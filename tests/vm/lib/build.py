@@ -84,6 +84,9 @@ def build_user(root):
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(root.path.name, "ascii")
     script(root, "user", BUILD / "user.log")
+    with locked(BUILD / ".lock-pack", "packing"):
+        shutil.rmtree(BUILD / "user.tree", ignore_errors=True)
+        (BUILD / "user.tree.part").rename(BUILD / "user.tree")
 
 
 def pack(kernel):
@@ -134,16 +137,17 @@ class Built:
 
 
 def build(root, kernel, parts="all"):
+    """Whoever needs the module only does not wait for somebody's user part."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    with locked(BUILD / ".lock", "building"):
-        if parts != "none":
-            need_root("building")
+    if parts != "none":
+        need_root("building")
+    if parts in ("all", "user"):
+        with locked(BUILD / ".lock-user", "building the user part"):
+            build_user(root)
+    with locked(BUILD / f".lock-{kernel}", f"building the module for {kernel}"):
         if parts in ("all", "module"):
             build_module(root, kernel)
-        if parts in ("all", "user"):
-            build_user(root)
-        if parts != "none" or not (BUILD / f"{kernel}.squashfs").exists():
-            pack(kernel)
+        with locked(BUILD / ".lock-pack", "packing"):
+            if parts != "none" or not (BUILD / f"{kernel}.squashfs").exists():
+                pack(kernel)
         return Built(root, kernel)
-
-

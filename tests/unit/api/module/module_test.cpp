@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The library with the real module: run as root in a node (tests/vm), skipped without one. Each
+// scenario is a process of its own that writes down what it sees, for pipes to it would be in its image.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "libcr.h"
+
+namespace {
+
+std::string g_notes;  // path of the file with what a scenario has seen
+
+void note(const std::string& line) {
+  const int fd = open(g_notes.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  const std::string text = line + "\n";
+  if (write(fd, text.data(), text.size()) < 0) _exit(9);
+  close(fd);
+}
+
+std::string notes() {
+  std::ifstream file(g_notes);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class Module : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (access("/dev/cr", F_OK) != 0) GTEST_SKIP() << "the module is not loaded";
+    char pattern[] = "/tmp/cr-module-XXXXXX";
+    dir_ = mkdtemp(pattern);
+    g_notes = dir_ + "/notes";
+    image_ = dir_ + "/image";
+  }
+  void TearDown() override {
+    if (!dir_.empty() && !HasFailure()) std::system(("rm -r " + dir_).c_str());
+  }
+
+  /** Run @p scenario in a process without streams of ours. */
+  void start(const std::function<void()>& scenario) {
+    child_ = fork();
+    if (child_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
+    for (int fd = 3; fd < 1024; ++fd) close(fd);
+    scenario();
+    _exit(0);
+  }
+  /** Wait until the scenario has written @p line. */
+  bool noted(const std::string& line, int seconds = 60) {
+    for (int i = 0; i < seconds * 20; ++i) {
+      if (("\n" + notes()).find("\n" + line + "\n") != std::string::npos) return true;
+      usleep(50'000);
+    }
+    return false;
+  }
+  /** @return its exit status as of waitpid */
+  int finish() {
+    int status = -1;
+    waitpid(child_, &status, 0);
+    return status;
+  }
+  int command(const std::string& line) {
+    const int status = std::system((line + " >" + dir_ + "/output 2>&1").c_str());
+    if (status != 0) {
+      std::ifstream file(dir_ + "/output");
+      std::stringstream text;
+      text << file.rdbuf();
+      ADD_FAILURE() << line << ": " << text.str();
+    }
+    return status;
+  }
+  std::string pid() const { return std::to_string(child_); }
+
+  std::string dir_, image_;
+  pid_t child_ = -1;
+};
+
+int g_value;
+int noting(void* arg) {
+  const std::string name = static_cast<const char*>(arg);
+  const int result = cr_checkpoint(CR_CHECKPOINT_READY);
+  note(name + " " + std::to_string(result) + " value " + std::to_string(g_value));
+  return 0;
+}
+char g_thread[] = "thread", g_signal[] = "signal";
+
+[[noreturn]] void count_for_ever() {
+  note("up");
+  for (;;) {
+    ++g_value;
+    usleep(1000);
+  }
+}
+
+TEST_F(Module, CallbacksHearOfCheckpointAndPause) {
+  start([] {
+    cr_init();
+    cr_register_callback(noting, g_thread, CR_THREAD_CONTEXT);
+    cr_register_callback(noting, g_signal, CR_SIGNAL_CONTEXT);
+    count_for_ever();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint " + pid() + " " + image_), 0);
+  for (int i = 0; i < 3; ++i) {
+    usleep(100'000);
+    ASSERT_EQ(command("cr_pause " + pid() + " " + image_), 0);
+  }
+  usleep(200'000);
+  kill(child_, SIGKILL);
+  finish();
+  int continued = 0, paused = 0;
+  std::istringstream lines(notes());
+  for (std::string line; std::getline(lines, line);) {
+    continued += line.find(" 0 value") != std::string::npos;
+    paused += line.find(" 2 value") != std::string::npos;
+  }
+  EXPECT_EQ(continued, 2) << notes();
+  EXPECT_EQ(paused, 6) << notes();
+}
+
+TEST_F(Module, CallbacksHearOfRestart) {
+  start([] {
+    cr_init();
+    cr_register_callback(noting, g_thread, CR_THREAD_CONTEXT);
+    cr_register_callback(noting, g_signal, CR_SIGNAL_CONTEXT);
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    const int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
+    execlp("cr_restart", "cr_restart", image_.c_str(), nullptr);
+    _exit(127);
+  }
+  EXPECT_TRUE(noted("thread 1 value 0")) << notes();
+  EXPECT_TRUE(noted("signal 1 value 0")) << notes();
+  // A second checkpoint, of the restarted process.
+  EXPECT_EQ(command("cr_checkpoint " + pid() + " " + image_ + ".2"), 0);
+  EXPECT_TRUE(noted("thread 0 value 0"));
+  kill(child_, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+}
+
+int refusing(void*) {
+  cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE_CODE(77));
+  return 0;
+}
+
+int request(const std::string& image, pid_t target, cr_checkpoint_handle_t* handle) {
+  cr_checkpoint_args_t args;
+  cr_initialize_checkpoint_args_t(&args);
+  args.cr_scope = CR_SCOPE_PROC;
+  args.cr_target = target;
+  args.cr_fd = open(image.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int rc = cr_request_checkpoint(&args, handle);
+  return rc < 0 ? rc : args.cr_fd;
+}
+
+TEST_F(Module, RefusalsReachTheRequester) {
+  start([] {
+    cr_init();
+    cr_register_callback(refusing, nullptr, CR_THREAD_CONTEXT);
+    count_for_ever();
+  });
+  ASSERT_TRUE(noted("up"));
+  cr_checkpoint_handle_t handle;
+  const int fd = request(image_, child_, &handle);
+  ASSERT_GE(fd, 0) << cr_last_error();
+  EXPECT_EQ(cr_poll_checkpoint(&handle, nullptr), CR_POLL_CHKPT_ERR_POST);
+  EXPECT_EQ(errno, 77) << cr_last_error();
+  close(fd);
+  kill(child_, SIGKILL);
+  finish();
+}
+
+// A program that saves itself, goes on, and rolls itself back once.
+TEST_F(Module, ProgramsSaveAndRollBackThemselves) {
+  const std::string image = image_;
+  start([image] {
+    cr_init();
+    cr_register_callback(noting, g_thread, CR_THREAD_CONTEXT);
+    cr_checkpoint_handle_t handle;
+    g_value = 1;
+    const int fd = request(image, 0, &handle);
+    if (fd < 0) note(std::string("request: ") + cr_last_error());
+    int rc;
+    while ((rc = cr_poll_checkpoint(&handle, nullptr)) == CR_POLL_CHKPT_ERR_PRE && errno == EINTR) {}
+    const int err = errno;
+    close(fd);
+    if (rc == CR_POLL_CHKPT_ERR_POST && err == CR_ERESTARTED) {
+      note("back with " + std::to_string(g_value));
+      _exit(g_value == 1 ? 5 : 6);
+    }
+    note(rc > 0 ? "saved" : std::string("failed: ") + cr_last_error());
+    g_value = 2;
+    cr_pause_args_t args;
+    cr_pause_handle_t pause_handle;
+    cr_initialize_pause_args_t(&args);
+    args.cr_fd = open(image.c_str(), O_RDONLY | O_CLOEXEC);
+    cr_request_pause(&args, &pause_handle);
+    while (cr_poll_pause(&pause_handle, nullptr) == CR_POLL_PAUSE_ERR_PRE && errno == EINTR) {}
+    note(std::string("not rolled back: ") + cr_last_error());
+    _exit(7);
+  });
+  EXPECT_EQ(finish(), 5 << 8) << notes();
+  EXPECT_NE(notes().find("thread 2 value 1"), std::string::npos) << notes();
+
+  // And once more, by a restart requested from here.
+  unlink(g_notes.c_str());
+  cr_restart_args_t args;
+  cr_restart_handle_t handle;
+  cr_initialize_restart_args_t(&args);
+  args.cr_fd = open(image_.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(cr_request_restart(&args, &handle), 0) << cr_last_error();
+  EXPECT_EQ(cr_poll_restart(&handle, nullptr), child_) << cr_last_error();
+  close(args.cr_fd);
+  EXPECT_TRUE(noted("back with 1")) << notes();
+  EXPECT_NE(notes().find("thread 1 value 1"), std::string::npos) << notes();
+}
+
+void snapshot_loop(unsigned flags) {
+  constexpr int kRounds = 20;
+  cr_init();
+  cr_register_callback(noting, g_thread, CR_THREAD_CONTEXT);
+  std::vector<int> data(100'000, 7);
+  cr_snapshot_t snapshot;
+  volatile bool stop = false;
+  std::thread other([&] {
+    while (!stop) usleep(100);
+  });
+  const int times = cr_snapshot_take(0, flags, &snapshot);
+  if (times < 0) {
+    note(std::string("take: ") + cr_last_error());
+    _exit(3);
+  }
+  for (int value : data)
+    if (value != 7) _exit(4);
+  if (times == kRounds) {
+    if (cr_snapshot_drop(snapshot) != 0) _exit(5);
+    stop = true;
+    other.join();
+    note("done");
+    return;
+  }
+  for (int& value : data) value = times;
+  cr_snapshot_rollback(snapshot);
+  note(std::string("rollback: ") + cr_last_error());
+  _exit(6);
+}
+
+TEST_F(Module, SnapshotsOfOneself) {
+  start([] { snapshot_loop(0); });
+  EXPECT_EQ(finish(), 0) << notes();
+  EXPECT_EQ(notes(), "done\n");
+}
+
+TEST_F(Module, SnapshotsOfOneselfWithCallbacks) {
+  start([] { snapshot_loop(CR_SNAPSHOT_CALLBACKS); });
+  EXPECT_EQ(finish(), 0) << notes();
+  std::size_t paused = 0;
+  for (std::size_t at = 0; (at = notes().find("thread 2", at)) != std::string::npos; ++at) ++paused;
+  EXPECT_EQ(paused, 20U) << notes();
+}
+
+TEST_F(Module, SnapshotsWithinSnapshots) {
+  start([] {
+    cr_snapshot_t outer, inner;
+    g_value = 1;
+    const int first = cr_snapshot_take(0, 0, &outer);
+    if (first == 2) _exit(g_value == 1 ? 0 : 3);
+    g_value = 10 + first;
+    const int second = cr_snapshot_take(0, 0, &inner);
+    if (second < 0 || g_value != 10 + first) _exit(4);
+    g_value = 99;
+    if (second < 2) cr_snapshot_rollback(inner);
+    cr_snapshot_rollback(outer);
+    note(cr_last_error());
+    _exit(5);
+  });
+  EXPECT_EQ(finish(), 0) << notes();
+}
+
+TEST_F(Module, SnapshotsOfOthers) {
+  static volatile int* shared_nothing = new int(0);
+  start([] {
+    note("up");
+    for (;;) {
+      *shared_nothing = *shared_nothing + 1;
+      note("count " + std::to_string(*shared_nothing));
+      usleep(20'000);
+    }
+  });
+  ASSERT_TRUE(noted("up"));
+  cr_snapshot_t snapshot;
+  ASSERT_EQ(cr_snapshot_take(child_, 0, &snapshot), 0) << cr_last_error();
+  ASSERT_TRUE(noted("count 40"));
+  for (int i = 0; i < 5; ++i) {
+    unlink(g_notes.c_str());
+    EXPECT_EQ(cr_snapshot_rollback(snapshot), 0) << cr_last_error();
+    ASSERT_TRUE(noted("count 40"));
+  }
+  kill(child_, SIGKILL);
+  finish();
+  EXPECT_EQ(cr_snapshot_rollback(snapshot), -1);
+  EXPECT_EQ(errno, ESRCH) << cr_last_error();
+  EXPECT_EQ(cr_snapshot_drop(snapshot), 0);
+}
+
+TEST_F(Module, CriticalSectionsDelay) {
+  start([] {
+    const auto id = cr_init();
+    cr_enter_cs(id);
+    note("up");
+    while (cr_status() == CR_STATE_IDLE) usleep(1000);
+    note("pending");
+    usleep(300'000);
+    g_value = 1;
+    cr_register_callback(noting, g_thread, CR_THREAD_CONTEXT);
+    cr_leave_cs(id);
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint " + pid() + " " + image_), 0);
+  EXPECT_EQ(notes(), "up\npending\nthread 0 value 1\n");
+  kill(child_, SIGKILL);
+  finish();
+}
+
+TEST_F(Module, ImagesAreRead) {
+  static const char marker[] = "a text that is easily found";
+  static char* text = strdup(marker);
+  start([] { count_for_ever(); });
+  ASSERT_TRUE(noted("up"));
+  cr_checkpoint_handle_t handle;
+  const int fd = request(image_, child_, &handle);
+  ASSERT_GE(fd, 0) << cr_last_error();
+  ASSERT_GT(cr_poll_checkpoint(&handle, nullptr), 0) << cr_last_error();
+  EXPECT_GT(lseek(fd, 0, SEEK_END), 0) << "the descriptor is of the finished image";
+  close(fd);
+  kill(child_, SIGKILL);
+  finish();
+
+  cr_image_t* image = nullptr;
+  ASSERT_EQ(cr_image_open(image_.c_str(), &image), 0) << cr_last_error();
+  EXPECT_EQ(cr_image_pid(image), child_);
+  EXPECT_GE(cr_image_threads(image), 1);
+  EXPECT_EQ(cr_image_tid(image, 0), child_);
+  EXPECT_GT(cr_image_runs(image), 0);
+  char found[sizeof marker] = "";
+  EXPECT_EQ(cr_image_read(image, reinterpret_cast<std::uint64_t>(text), found, sizeof found),
+            static_cast<ssize_t>(sizeof found));
+  EXPECT_STREQ(found, marker);
+  EXPECT_EQ(cr_image_read(image, 0x1000, found, 1), -1);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(cr_image_verify(image), 0) << cr_last_error();
+  std::unique_ptr<char, void (*)(void*)> json(cr_image_json(image), free);
+  ASSERT_NE(json, nullptr);
+  EXPECT_NE(strstr(json.get(), "\"pid\""), nullptr);
+  cr_image_close(image);
+}
+
+int forwarding(void* arg) {
+  const int rc = cr_forward_checkpoint(CR_SCOPE_PROC, *static_cast<pid_t*>(arg));
+  note("forward " + std::to_string(rc));
+  return 0;
+}
+
+TEST_F(Module, ForwardedProcessesAreSaved) {
+  const std::string image = image_;
+  start([image] {
+    cr_init();
+    static pid_t other = fork();
+    if (other == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) pause();
+    }
+    cr_register_callback(forwarding, &other, CR_THREAD_CONTEXT);
+    cr_checkpoint_handle_t handle;
+    const int fd = request(image, 0, &handle);
+    const int rc = cr_poll_checkpoint(&handle, nullptr);
+    note(rc > 0 ? "saved" : cr_last_error());
+    close(fd);
+    cr_image_t* second = nullptr;
+    const int opened = cr_image_open((image + "." + std::to_string(other)).c_str(), &second);
+    note(opened == 0 && cr_image_pid(second) == other ? "both" : cr_last_error());
+  });
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(notes(), "forward 0\nsaved\nboth\n");
+}
+
+}  // namespace
