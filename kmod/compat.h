@@ -157,6 +157,16 @@ static inline int cr_receive_fd(struct file *file, unsigned int flags)
 #endif
 }
 
+/* Who gets SIGIO for a file; NULL: nobody was ever named. */
+static inline struct fown_struct *cr_file_owner(struct file *file)
+{
+#ifdef CR_HAVE_FILE_F_OWNER_PTR
+	return READ_ONCE(file->f_owner);
+#else
+	return &file->f_owner;
+#endif
+}
+
 /* absolute end of a poll that was parked in its restart block */
 static inline ktime_t cr_poll_end(struct restart_block *rb)
 {

@@ -22,6 +22,20 @@ static u64 cr_serial(struct file *file)
 	return siphash(id, sizeof(id), &cr_serial_key) | 1;
 }
 
+static void cr_fill_owner(struct file *file, struct cr_fd *c)
+{
+	struct fown_struct *owner = cr_file_owner(file);
+
+	if (!owner)
+		return;
+	read_lock_irq(&owner->lock);
+	c->owner_pid = pid_vnr(owner->pid);
+	if (owner->pid_type == PIDTYPE_PGID)
+		c->owner_pid = -c->owner_pid;
+	c->owner_signal = owner->signum;
+	read_unlock_irq(&owner->lock);
+}
+
 struct cr_fd_list {
 	struct cr_session *s;
 	struct cr_fd *fds;
@@ -59,6 +73,7 @@ static int cr_op_fds(struct cr_session *s, struct cr_member *m, void *arg)
 		c->mode = file_inode(f)->i_mode;
 		c->refs = file_count(f);
 		c->serial = cr_serial(f);
+		cr_fill_owner(f, c);
 	}
 	spin_unlock(&files->file_lock);
 	return 0;

@@ -288,7 +288,8 @@ struct cr_fd {
 	__u32 refs_here;	/* of these: descriptors of this process */
 	__u32 mode;		/* S_IF* and permissions of the inode */
 	__u64 serial;		/* unchanged for as long as the description lives, never 0 */
-	__u64 reserved;
+	__s32 owner_pid;	/* F_SETOWN, in the target's pid namespace; < 0: a process group */
+	__u32 owner_signal;	/* F_SETSIG */
 };
 /* CR_IOC_FDS [frozen]: struct cr_array of struct cr_fd, by number */
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "api/agent.h"
 #include "api/agent_device.h"
@@ -16,6 +17,14 @@ namespace {
 constexpr int kLastSignal = 64;
 
 bool open_descriptor(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+/** The scope as it was written: that of arguments not filled in is none of the enumeration's. */
+int scope_of(const cr_checkpoint_args_t& args) {
+  int scope;
+  static_assert(sizeof scope == sizeof args.cr_scope);
+  std::memcpy(&scope, &args.cr_scope, sizeof scope);
+  return scope;
+}
 
 bool valid_signal(int signal) { return signal >= -kLastSignal && signal <= kLastSignal; }
 
@@ -95,8 +104,9 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args)
   if (version != CR_CHECKPOINT_ARGS_VERSION) return fail(EINVAL);
   *args = {};
   args->cr_version = version;
-  args->cr_scope = static_cast<cr_scope_t>(CR_SCOPE_TREE + 1);  // must be set
-  args->cr_fd = -1;                                             // likewise
+  const int unset = -1;
+  std::memcpy(&args->cr_scope, &unset, sizeof unset);  // must be set
+  args->cr_fd = -1;                                    // likewise
   return 0;
 }
 
@@ -121,7 +131,7 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
   clear_error();
   if (args->cr_version != CR_CHECKPOINT_ARGS_VERSION)
     return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
-  if (!valid_scope(args->cr_scope)) return fail(EINVAL, "cr_scope is none of CR_SCOPE_*");
+  if (!valid_scope(scope_of(*args))) return fail(EINVAL, "cr_scope is none of CR_SCOPE_*");
   if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
   if (args->cr_fd != CR_DEST_CWD && !open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
   Target target;

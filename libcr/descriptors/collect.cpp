@@ -59,16 +59,9 @@ void Collector::one(const cr_fd& fd, std::uint32_t index) {
   if (!shown.empty() && shown.front() == '/') fill_file(*description.mutable_file(), shown, status);
   // A descriptor opened with O_PATH is a name only: there is no state behind it.
   if (fd.f_flags & O_PATH) return;
-  if (fd.f_flags & O_ASYNC) owner(fd, description);
+  description.set_owner_pid(fd.owner_pid);
+  description.set_owner_signal(static_cast<std::int32_t>(fd.owner_signal));
   if (const auto collect = kind_ops(what.kind).collect) collect(*this, fd, description);
-}
-
-void Collector::owner(const cr_fd& fd, Description& description) {
-  const UniqueFd ours = source.get(fd.fd);
-  f_owner_ex owner = {};
-  if (::fcntl(ours.get(), F_GETOWN_EX, &owner) == 0)
-    description.set_owner_pid(owner.type == F_OWNER_PGRP ? -owner.pid : owner.pid);
-  if (const int signal = ::fcntl(ours.get(), F_GETSIG); signal > 0) description.set_owner_signal(signal);
 }
 
 void Collector::locks() {

@@ -69,7 +69,6 @@ class Collector {
  private:
   void one(const cr_fd& fd, std::uint32_t index);
   void locks();
-  void owner(const cr_fd& fd, Description& description);
 
   ProcDir fd_dir_, fdinfo_;
   Refusals refusals_;

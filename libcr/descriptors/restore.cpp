@@ -242,25 +242,27 @@ void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& pl
     if ((way != Way::keep && way != Way::make) || (description.flags() & O_PATH)) continue;
     const auto number = static_cast<std::uint64_t>(numbers_of(restorer.image, index).front());
     std::int64_t position = 0;
+    int owner_was = 0, signal_was = 0;
     std::uint32_t flags = static_cast<std::uint32_t>(open_flags(description));
     if (way == Way::keep) {
       const cr_fd& now = *live.at(description.serial());
       position = static_cast<std::int64_t>(now.pos);
       flags = now.f_flags;
+      owner_was = now.owner_pid;
+      signal_was = static_cast<int>(now.owner_signal);
     }
     if (kind_ops(description.kind()).seekable && position != description.offset())
       changes.add(index, "its position cannot be set",
                   {SYS_lseek, {number, static_cast<std::uint64_t>(description.offset()), SEEK_SET}});
-    if ((flags ^ description.flags()) & kStatus) {
-      if ((description.flags() & O_ASYNC) && description.owner_pid() != 0) {
-        const int owner = description.owner_pid() == restorer.image.pid() ? restorer.source.pid() : description.owner_pid();
-        changes.add(index, "its owner cannot be set",
-                    {SYS_fcntl, {number, F_SETOWN, static_cast<std::uint64_t>(static_cast<std::int64_t>(owner))}});
-        changes.add(index, "its signal cannot be set",
-                    {SYS_fcntl, {number, F_SETSIG, static_cast<std::uint64_t>(description.owner_signal())}});
-      }
+    const int owner = description.owner_pid() == restorer.image.pid() ? restorer.source.pid() : description.owner_pid();
+    if (owner != owner_was)
+      changes.add(index, "its owner cannot be set",
+                  {SYS_fcntl, {number, F_SETOWN, static_cast<std::uint64_t>(static_cast<std::int64_t>(owner))}});
+    if (description.owner_signal() != signal_was)
+      changes.add(index, "its signal cannot be set",
+                  {SYS_fcntl, {number, F_SETSIG, static_cast<std::uint64_t>(description.owner_signal())}});
+    if ((flags ^ description.flags()) & kStatus)
       changes.add(index, "its flags cannot be set", {SYS_fcntl, {number, F_SETFL, description.flags() & kStatus}});
-    }
   }
   for (const auto& flag : plan.cloexec) {
     const auto descriptor = std::find_if(restorer.image.descriptors().begin(), restorer.image.descriptors().end(),

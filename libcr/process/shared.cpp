@@ -281,6 +281,31 @@ void SharedContents::read(std::uint64_t offset, void* buf, std::size_t len) cons
   std::memcpy(buf, data_ + offset, len);
 }
 
+void check_seals(Session& session, const Process& image) {
+  bool any = false;
+  for (const SharedObject& object : image.shared_objects()) any |= object.kind() == SharedObject::MEMFD;
+  if (!any) return;
+  for (const cr_fd& live : session.fds()) {
+    if (live.same_as != live.fd || !S_ISREG(live.mode)) continue;
+    for (const SharedObject& object : image.shared_objects()) {
+      if (object.kind() != SharedObject::MEMFD || object.file().ino() != live.ino) continue;
+      const UniqueFd fd = session.get_fd(live.fd);
+      struct stat st {};
+      const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+      if (seals < 0 || ::fstat(fd.get(), &st) != 0 || st.st_ino != object.file().ino()) continue;
+      const auto size = static_cast<std::uint64_t>(st.st_size);
+      const char* why = nullptr;
+      if (static_cast<std::uint32_t>(seals) & ~object.seals()) why = "has been sealed since the checkpoint";
+      if ((seals & F_SEAL_SHRINK) && size > object.size()) why = "has grown since the checkpoint and is sealed against shrinking";
+      if ((seals & F_SEAL_GROW) && size < object.size()) why = "has shrunk since the checkpoint and is sealed against growing";
+      if (why)
+        throw Error(Failure::refused, EPERM,
+                    "descriptor " + std::to_string(live.fd) + " (" + object.file().path() + ") " + why +
+                        ": it cannot be brought back in place, restart the image instead");
+    }
+  }
+}
+
 void restore_shared(Session& session, const Process& image, const BlobReader& read) {
   for (int i = 0; i < image.shared_objects_size(); ++i) restore_object(session, image, i, read);
 }

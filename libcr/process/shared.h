@@ -37,6 +37,12 @@ class SharedContents {
 /** Gives content by its offset in the blob section, verified. */
 using BlobReader = std::function<void(std::uint64_t offset, void* buf, std::size_t len)>;
 
+/**
+ * Refuse a pause that would have to undo what a seal forbids (F_ADD_SEALS), or the seal itself. Target frozen, not
+ * committed.
+ */
+void check_seals(Session& session, const Process& image);
+
 /** Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place. */
 void restore_shared(Session& session, const Process& image, const BlobReader& read);
 

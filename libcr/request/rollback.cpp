@@ -8,6 +8,7 @@
 #include "process/environment.h"
 #include "process/layout.h"
 #include "process/registers.h"
+#include "process/shared.h"
 #include "process/signals.h"
 #include "process/threads.h"
 #include "process/timers.h"
@@ -48,6 +49,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.mappings = std::move(mappings);
   plan.descriptors = check_descriptors_live(session_, image_, options_, mode_);
   check_environment_live(session_, image_, options_, mode_);
+  if (mode_ == RestoreMode::pause) check_seals(session_, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
 

@@ -44,6 +44,10 @@ UniqueFd open_mem(pid_t pid) {
   UniqueFd fd(::open((dir + "/mem").c_str(), O_RDWR | O_CLOEXEC));
   if (fd) return fd;
   const int err = errno;
+  if (err == ESRCH && ::access(dir.c_str(), F_OK) == 0)
+    throw Error(Failure::refused, err,
+                "process " + std::to_string(pid) +
+                    " has no memory: it is a kernel thread, or it (or its first thread) has ended");
   if (err == ENOENT || err == ESRCH) throw Error(Failure::permanent, ESRCH, "no process " + std::to_string(pid));
   if (err == EACCES || err == EPERM) {
     struct stat st{};

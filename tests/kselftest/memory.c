@@ -258,8 +258,10 @@ static void private_file_setup(void) {
   fill(area + 8 * PAGE, 8 * PAGE, 1);
   maps_note();
 }
+static bool unlinked;
 static const char *private_file_ok(void) {
-  part("mappings", maps_same());
+  // A restart cannot open what has no name any more: it makes memory of the same content.
+  if (!unlinked || !times()->restarted) part("mappings", maps_same());
   part("changed pages", filled(area + 8 * PAGE, 8 * PAGE, 1));
   const char *why = NULL;
   for (int i = 0; i < 64; i++)
@@ -275,9 +277,13 @@ static void private_file_change(void) {
 }
 
 // An unlinked file: a pause keeps it; a restart cannot find it again.
+static const char *unlinked_ok(void) {  // which file it is cannot show any more after a restart
+  return times()->restarted ? filled(area + 8 * PAGE, 8 * PAGE, 1) : private_file_ok();
+}
 static void unlinked_setup(void) {
   private_file_setup();
   unlink(path("private"));
+  unlinked = true;
   maps_note();
 }
 
@@ -312,11 +318,11 @@ static void shared_change(void) {
   close(filefd);
 }
 
-static int memfd;
-static void memfd_setup(void) {
+static int memfd, memfd_seals;
+static void memfd_make(void) {
   memfd = MUST((int)syscall(SYS_memfd_create, "kselftest", 2 /* MFD_ALLOW_SEALING */));
   MUST(ftruncate(memfd, 40 * PAGE));
-  MUST(fcntl(memfd, 1033 /* F_ADD_SEALS */, 2 /* F_SEAL_SHRINK */));
+  MUST(fcntl(memfd, 1033 /* F_ADD_SEALS */, memfd_seals));
   area = mmap(NULL, 32 * PAGE, RW, MAP_SHARED, memfd, 0);
   second = mmap(NULL, 32 * PAGE, RW, MAP_PRIVATE, memfd, 0);
   fill(area, 8 * PAGE, 1);
@@ -324,6 +330,15 @@ static void memfd_setup(void) {
   MUST(pwrite(memfd, "at the end", 10, 39 * PAGE));
   MUST(lseek(memfd, 1234, SEEK_SET));
   maps_note();
+}
+static void memfd_setup(void) {
+  memfd_seals = 1;  // F_SEAL_SEAL
+  memfd_make();
+}
+// It grows later, which cannot be undone in place.
+static void memfd_sealed_setup(void) {
+  memfd_seals = 2;  // F_SEAL_SHRINK
+  memfd_make();
 }
 static const char *memfd_ok(void) {
   part("mappings", maps_same());
@@ -337,7 +352,7 @@ static const char *memfd_ok(void) {
   part("beyond the mapping", strcmp(text, "at the end") ? no("\"%s\"", text) : NULL);
   part("size", fstat(memfd, &st) || st.st_size != 40 * PAGE ? no("%ld", (long)st.st_size) : NULL);
   int seals = fcntl(memfd, 1034 /* F_GET_SEALS */);
-  if (seals != 2) part("seals", no("%#x instead of 2", seals));
+  if (seals != memfd_seals) part("seals", no("%#x instead of %d", seals, memfd_seals));
   return parts();
 }
 static void memfd_change(void) {
@@ -680,10 +695,12 @@ static const struct scenario scenarios[] = {
     {.name = "stacks and guard pages", .setup = stack_setup, .check = stack_ok, .mutate = stack_change},
     {.name = "protections", .setup = protections_setup, .check = protections_ok, .mutate = protections_change},
     {.name = "private file mapping", .setup = private_file_setup, .check = private_file_ok, .mutate = private_file_change},
-    {.name = "mapping of an unlinked file", .flags = RESTART_MAY_REFUSE, .setup = unlinked_setup, .check = private_file_ok,
+    {.name = "mapping of an unlinked file", .flags = RESTART_MAY_REFUSE, .setup = unlinked_setup, .check = unlinked_ok,
      .mutate = private_file_change},
     {.name = "shared mappings", .setup = shared_setup, .check = shared_ok, .mutate = shared_change},
     {.name = "memfd", .setup = memfd_setup, .check = memfd_ok, .mutate = memfd_change},
+    {.name = "memfd sealed against shrinking", .flags = PAUSE_MAY_REFUSE, .setup = memfd_sealed_setup, .check = memfd_ok,
+     .mutate = memfd_change},
     {.name = "/dev/zero", .setup = dev_zero_setup, .check = dev_zero_ok, .mutate = dev_zero_change},
     {.name = "mremap", .setup = mremap_setup, .check = mremap_ok, .mutate = mremap_change},
     {.name = "mremap to each other's place", .setup = mremap_setup, .check = mremap_ok, .mutate = swap_change},

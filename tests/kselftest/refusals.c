@@ -154,7 +154,13 @@ static bool good_image(void) {
   return false;
 }
 
+static void put(const char *file, const char *text) {
+  int fd = open(file, O_WRONLY);
+  if (fd < 0 || write(fd, text, strlen(text)) < 0) note("cannot write %s", file);
+  close(fd);
+}
 static void specials_refused(void) {
+  put("/proc/sys/vm/nr_hugepages", "4");
   for (size_t i = 0; i < ARRAY_SIZE(specials); i++) {
     if (!target_start(&t, find(specials[i].name))) continue;
     if (target_op(&t, OP_CHECK)) {
@@ -168,6 +174,7 @@ static void specials_refused(void) {
     }
     target_end(&t);
   }
+  put("/proc/sys/vm/nr_hugepages", "0");
 }
 
 static void arguments(void) {

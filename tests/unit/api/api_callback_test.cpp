@@ -16,8 +16,23 @@
 
 namespace {
 
-// What the callbacks did; they run one after the other.
-std::string g_trace;
+/** What the callbacks did; usable in signal handlers. */
+class Trace {
+ public:
+  void operator+=(char c) {
+    cr_spinlock_lock(&lock_);
+    if (used_ + 1 < sizeof text_) text_[used_++] = c;
+    cr_spinlock_unlock(&lock_);
+  }
+  void clear() { used_ = 0; }
+  std::string text() const { return std::string(text_, used_); }
+
+ private:
+  cr_spinlock_t lock_ = CR_SPINLOCK_INITIALIZER;
+  char text_[64] = "";
+  std::size_t used_ = 0;
+};
+Trace g_trace;
 std::atomic<int> g_result;
 std::atomic<pid_t> g_tid;
 
@@ -70,7 +85,7 @@ TEST_F(Callbacks, NestInReverseOrder) {
   add(traced, &a);
   add(traced, &b);
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
-  EXPECT_EQ(g_trace, "baAB");
+  EXPECT_EQ(g_trace.text(), "baAB");
   EXPECT_EQ(g_result, CR_CONTINUED);
 }
 
@@ -89,7 +104,7 @@ TEST_F(Callbacks, AreReadyWhenTheyReturn) {
   add(silent, &b);
   add(traced, &c);
   fake::serve(CR_PHASE_CONTINUE);
-  EXPECT_EQ(g_trace, "cbaAC");
+  EXPECT_EQ(g_trace.text(), "cbaAC");
 }
 
 TEST_F(Callbacks, ServeWithoutAny) { EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0); }
@@ -100,7 +115,7 @@ TEST_F(Callbacks, RefuseForNow) {
   add(refusing, &flags);
   add(traced, &b);
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), CR_ETEMPFAIL);
-  EXPECT_EQ(g_trace, "brRB") << "what follows a refusal is not called";
+  EXPECT_EQ(g_trace.text(), "brRB") << "what follows a refusal is not called";
   EXPECT_EQ(g_result, -CR_ETEMPFAIL);
 }
 
@@ -156,14 +171,14 @@ TEST_F(Callbacks, SignalContextRunsInItsThreadAfterAllThreadContexts) {
   add(traced, &a);
   EXPECT_EQ(fake::serve(CR_PHASE_RESTARTED), 0);
   // After the outcome the two contexts go on at the same time.
-  EXPECT_EQ(g_trace.substr(0, 3), "ast");
+  EXPECT_EQ(g_trace.text().substr(0, 3), "ast");
   EXPECT_EQ(g_tid, worker_tid);
   EXPECT_EQ(g_result, CR_RESTARTED);
   stop = true;
   worker.join();
   g_trace.clear();
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0) << "the callbacks of a thread that has ended are gone";
-  EXPECT_EQ(g_trace, "aA");
+  EXPECT_EQ(g_trace.text(), "aA");
 }
 
 TEST_F(Callbacks, SignalContextRefuses) {
@@ -184,14 +199,14 @@ TEST_F(Callbacks, ReplaceThemselves) {
   add(replacing, nullptr);
   fake::serve(CR_PHASE_CONTINUE);
   fake::serve(CR_PHASE_CONTINUE);
-  EXPECT_EQ(g_trace, "xc");
+  EXPECT_EQ(g_trace.text(), "xc");
 }
 
 TEST_F(Callbacks, AreReplaced) {
   const auto id = add(traced, &a);
   EXPECT_EQ(cr_replace_callback(id, silent, &b, CR_THREAD_CONTEXT), 0);
   fake::serve(CR_PHASE_CONTINUE);
-  EXPECT_EQ(g_trace, "b");
+  EXPECT_EQ(g_trace.text(), "b");
   EXPECT_EQ(cr_replace_callback(id, silent, &b, CR_SIGNAL_CONTEXT), -1);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(cr_replace_callback(id + 1000, silent, &b, CR_THREAD_CONTEXT), -1);
