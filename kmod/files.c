@@ -17,7 +17,16 @@ static siphash_key_t cr_serial_key __read_mostly;
 static u64 cr_serial(struct file *file)
 {
 	struct inode *inode = file_inode(file);
-	u64 id[3] = { (unsigned long)file, (unsigned long)inode, inode->i_ino };
+	/*
+	 * The memory of a closed file is used again: what else is hashed keeps
+	 * another description from passing for the old one. One that is alike in
+	 * all of it may: what differs then (offset, flags, state) is put back.
+	 */
+	u64 id[6] = {
+		(unsigned long)file, (unsigned long)inode, inode->i_ino,
+		(unsigned long)file->f_op, (unsigned long)file->private_data,
+		(__force u32)(file->f_mode & (FMODE_READ | FMODE_WRITE | FMODE_PATH)),
+	};
 
 	return siphash(id, sizeof(id), &cr_serial_key) | 1;
 }

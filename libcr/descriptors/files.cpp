@@ -2,7 +2,9 @@
 //
 // Regular files, directories and devices without state: opened again by path.
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,7 +43,10 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
       ((S_ISCHR(now.st_mode) || S_ISBLK(now.st_mode)) && now.st_rdev != file.rdev()))
     restorer.fail(index, named + "something else has that name now", ESTALE);
   const bool plain = S_ISREG(now.st_mode) || S_ISDIR(now.st_mode);
-  const bool same = now.st_ino == file.ino() && now.st_dev == file.dev();
+  struct statfs system = {};
+  // The numbers of procfs are made up anew for every process.
+  const bool by_name = ::fstatfs(name.get(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
+  const bool same = by_name || (now.st_ino == file.ino() && now.st_dev == file.dev());
   if (plain && !same) {
     if (!restart) restorer.fail(index, "another file has that name now", ESTALE);
     // A copy of the file, on this node or another, is what a restart is often meant to use.

@@ -47,6 +47,16 @@ std::string lock_text(const Lock& lock) {
 
 using Inode = std::pair<std::uint64_t, std::uint64_t>;
 
+/** Does the target itself lock this file? What it holds now is given up before the saved locks are taken. */
+bool locked_by_target(const Restorer& restorer, std::uint64_t inode) {
+  const ProcDir fdinfo(restorer.source.pid(), "fdinfo");
+  for (const cr_fd& live : restorer.live) {
+    if (live.ino != inode) continue;
+    const auto text = fdinfo.try_read(std::to_string(live.fd));
+    if (text && !parse_locks(*text).empty()) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -65,7 +75,7 @@ void check_locks(Restorer& restorer, Refusals& refusals) {
       } else {
         code = take(made->second.get(), lock);
       }
-      if (code != 0)
+      if (code != 0 && !(code == EAGAIN && locked_by_target(restorer, restorer.description(index).file().ino())))
         refusals.add(description_text(restorer.image, index) + ": " + lock_text(lock) + " cannot be had again: " +
                      (code == EAGAIN ? "somebody else has it (does the old process still run?)" : error_text(code)));
     }

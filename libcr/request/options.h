@@ -24,7 +24,7 @@ struct RestoreOptions {
   std::vector<std::pair<std::string, std::string>> relocate;
   /** Restart: descriptor number of the image -> descriptor of ours that takes its place (borrowed). */
   std::map<int, int> substitute;
-  bool dead_sockets = false;  ///< restart: give sockets that cannot be remade back as dead ones
+  bool dead_sockets = false;  ///< give sockets and pipes that cannot be remade back as dead ones
   bool rewind_files = false;  ///< cut files that have grown since back to their old size
   bool restore_pid = true;    ///< restart: with the image's pid and tids
 

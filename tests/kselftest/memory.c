@@ -261,7 +261,7 @@ static void private_file_setup(void) {
 static bool unlinked;
 static const char *private_file_ok(void) {
   // A restart cannot open what has no name any more: it makes memory of the same content.
-  if (!unlinked || !times()->restarted) part("mappings", maps_same());
+  if (!unlinked) part("mappings", maps_same());
   part("changed pages", filled(area + 8 * PAGE, 8 * PAGE, 1));
   const char *why = NULL;
   for (int i = 0; i < 64; i++)

@@ -68,6 +68,8 @@ void add_restore_options(CLI::App& app, RestoreOptions& restore, std::vector<std
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--rewind-files", restore.rewind_files,
                "cut files that the program has grown since the checkpoint back to their old size");
+  app.add_flag("--dead-sockets", restore.dead_sockets,
+               "give sockets and pipes that cannot be brought back as dead ones, as if their peers had gone");
 }
 
 void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions& restore) {

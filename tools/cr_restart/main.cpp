@@ -27,8 +27,6 @@ int main(int argc, char** argv) {
       ->type_name("N=M|N=PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--dead-sockets", options.restore.dead_sockets,
-               "give it dead connections in the place of those that cannot be made again");
   app.add_flag("--detach", detach, "do not wait for it to end");
   tool::add_restore_options(app, options.restore, relocate);
   signal.add(app, "once it is restored");

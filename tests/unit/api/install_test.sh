@@ -4,6 +4,9 @@
 # find_package, and Fortran where there is a compiler. $1: build directory, $2: sources
 set -eu
 build=$1 source=$2
+for tool in cmake pkg-config cc c++ readelf; do
+  command -v $tool >/dev/null || { echo "no $tool here"; exit 77; }
+done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 DESTDIR=$work cmake --install "$build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
