@@ -239,6 +239,7 @@ static int cr_op_enter(struct cr_session *s, struct cr_member *m, void *arg)
 
 	if (!m->have_raw)
 		cr_take_raw(m);
+	cr_sync_rseq();
 	spin_lock_irq(&cr_own_sighand()->siglock);
 	clear_restore_sigmask();
 	sigfillset(&current->blocked);

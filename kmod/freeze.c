@@ -213,6 +213,8 @@ static void cr_park(struct callback_head *cb)
 	}
 	if (leave && m->have_raw)
 		cr_put_raw(m);
+	if (leave)
+		cr_sync_rseq();
 	if (stay) {
 		spin_lock(&s->plock);
 		m->state = CR_GONE;

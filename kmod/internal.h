@@ -160,6 +160,7 @@ void cr_hold(struct cr_session *s);
 void cr_release_hold(struct cr_session *s);
 
 /* threads.c */
+void cr_sync_rseq(void);
 long cr_ioc_threads(struct cr_session *s, struct cr_array *a);
 long cr_ioc_get_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_regs(struct cr_session *s, struct cr_regs *a);

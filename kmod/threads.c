@@ -7,6 +7,7 @@
 #include <linux/elf.h>
 #include <linux/ktime.h>
 #include <linux/regset.h>
+#include <linux/rseq.h>
 #include <linux/slab.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
@@ -80,6 +81,26 @@ static bool cr_has_restart(struct cr_member *m)
 	struct pt_regs *regs = cr_member_regs(m);
 
 	return (long)regs->ax == -ERESTART_RESTARTBLOCK && (long)regs->orig_ax >= 0;
+}
+
+/*
+ * Newer kernels write a thread's CPU numbers to its rseq area only when they have
+ * changed, and end a program that has tampered with them. After a rollback of the
+ * memory they are those of the checkpoint: write what the kernel believes to be
+ * there. In the thread's own context, before it goes to user mode.
+ */
+void cr_sync_rseq(void)
+{
+#ifdef CR_HAVE_RSEQ_IDS
+	struct rseq __user *rseq = current->rseq.usrptr;
+	struct rseq_ids ids = current->rseq.ids;
+
+	if (!rseq)
+		return;
+	if (put_user(ids.cpu_id, &rseq->cpu_id_start) || put_user(ids.cpu_id, &rseq->cpu_id) ||
+	    put_user(ids.node_id, &rseq->node_id) || put_user(ids.mm_cid, &rseq->mm_cid))
+		pr_debug("rseq area of %d is gone\n", current->pid);
+#endif
 }
 
 static u64 cr_restart_left(struct cr_member *m)

@@ -2,6 +2,7 @@
 #include "image/writer.h"
 
 #include <elf.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -79,6 +80,11 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
   page_written_.assign(pages, 0);
   blob_hashes_.assign(blocks, 0);
   block_hashed_.assign(blocks, 0);
+  // Going beyond it would not only fail but raise SIGXFSZ, which ends most programs.
+  rlimit limit;
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && file_size_ > limit.rlim_cur)
+    fail("cannot make the file " + std::to_string(file_size_) + " bytes long", EFBIG);
+  touched_ = true;
   if (::ftruncate(fd_.get(), 0) || ::ftruncate(fd_.get(), static_cast<off_t>(file_size_)))
     fail("cannot make the file " + std::to_string(file_size_) + " bytes long", errno);
   put(0, head_.data(), head_.size());

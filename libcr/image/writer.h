@@ -89,6 +89,7 @@ class ImageWriter {
   UniqueFd out_;                        // spooling: where it goes in the end
   std::string final_name_, temp_name_;  // inside dir_; temp_name_ empty: unnamed file
   bool in_place_ = false;               // fd_ is the caller's own file
+  bool touched_ = false;                // something was written
   bool finished_ = false;
   std::vector<cr_page_run> runs_;
   std::string head_;  // bytes [0, pages offset)

@@ -98,7 +98,7 @@ ImageWriter::~ImageWriter() {
   if (finished_) return;
   if (!temp_name_.empty()) ::unlinkat(dir_.get(), temp_name_.c_str(), 0);
   // Nothing that could be taken for an image stays in the caller's file.
-  if (in_place_ && fd_ && file_size_ && ::ftruncate(fd_.get(), 0) != 0) return;
+  if (in_place_ && touched_ && ::ftruncate(fd_.get(), 0) != 0) return;
 }
 
 void ImageWriter::publish() {

@@ -78,8 +78,8 @@ void print_mappings(const Image& image) {
     fmt::print("{:<26} {}{}{}{} {:08x} {:02x}:{:02x} {:>10} {:>10}  {}\n",
                fmt::format("{:08x}-{:08x}", mapping.start(), mapping.end()), flags & CR_VMA_READ ? 'r' : '-',
                flags & CR_VMA_WRITE ? 'w' : '-', flags & CR_VMA_EXEC ? 'x' : '-', flags & CR_VMA_SHARED ? 's' : 'p',
-               mapping.offset(), major(mapping.file().dev()), minor(mapping.file().dev()), mapping.file().ino(),
-               saved ? tool::bytes(saved) : "-", what);
+               mapping.has_file() ? mapping.offset() : 0, major(mapping.file().dev()), minor(mapping.file().dev()),
+               mapping.file().ino(), saved ? tool::bytes(saved) : "-", what);
   }
 }
 

@@ -25,7 +25,8 @@ bool read_entry(pid_t pid, Entry& entry) {
   if (name_end == std::string::npos) return false;
   char state = 0;
   entry.pid = pid;
-  const int got = std::sscanf(line.c_str() + name_end + 1, " %c %d %d %d", &state, &entry.ppid, &entry.pgid, &entry.sid);
+  const int got =
+      std::sscanf(line.c_str() + name_end + 1, " %c %d %d %d", &state, &entry.ppid, &entry.pgid, &entry.sid);
   return got == 4 && state != 'Z' && state != 'X';
 }
 

@@ -68,7 +68,8 @@ class Callbacks : public testing::Test {
     ASSERT_GE(cr_init(), 0);
   }
   void TearDown() override {
-    for (cr_callback_id_t id : ids_) cr_replace_callback(id, nullptr, nullptr, id & (CR_THREAD_CONTEXT | CR_SIGNAL_CONTEXT));
+    for (cr_callback_id_t id : ids_)
+      cr_replace_callback(id, nullptr, nullptr, id & (CR_THREAD_CONTEXT | CR_SIGNAL_CONTEXT));
   }
   cr_callback_id_t add(cr_callback_t func, void* arg, int context = CR_THREAD_CONTEXT) {
     const cr_callback_id_t id = cr_register_callback(func, arg, context);
