@@ -15,22 +15,15 @@
  * The kernel made its ptrace and LSM checks when it opened /proc/PID/mem, and
  * left the mm there. We never follow this pointer: we only look for a task whose
  * mm it is, which also fails when the target has exited or exec'd since.
+ * environ and auxv have an mm there, too, but with weaker checks at their open.
  */
-static struct mm_struct *cr_mem_fd_mm(struct file *file)
-{
-	if (file_inode(file)->i_sb->s_magic != PROC_SUPER_MAGIC)
-		return NULL;
-	if (!(file->f_mode & FMODE_CAN_READ) || !(file->f_mode & FMODE_CAN_WRITE))
-		return NULL;
-	return file->private_data;
-}
-
-/* environ and auxv have an mm there, too, but with weaker checks at their open. */
 static bool cr_is_mem_file(struct file *file)
 {
 	struct dentry *d = file->f_path.dentry;
 	bool ok;
 
+	if (file_inode(file)->i_sb->s_magic != PROC_SUPER_MAGIC)
+		return false;
 	spin_lock(&d->d_lock);
 	ok = d->d_name.len == 3 && !memcmp(d->d_name.name, "mem", 3);
 	spin_unlock(&d->d_lock);
@@ -80,7 +73,14 @@ long cr_ioc_attach(struct cr_session *s, struct cr_attach *a)
 	cr_why(&a->why, CR_WHY_NOT_MEM_FD, a->mem_fd);
 	if (!cr_is_mem_file(file))
 		goto out;
-	mm = cr_mem_fd_mm(file);
+	if ((file->f_mode & (FMODE_CAN_READ | FMODE_CAN_WRITE)) !=
+	    (FMODE_CAN_READ | FMODE_CAN_WRITE))
+		goto out;
+
+	/* none: it had exited already when it was opened */
+	r = -ESRCH;
+	cr_why(&a->why, CR_WHY_GONE, 0);
+	mm = file->private_data;
 	if (!mm)
 		goto out;
 

@@ -77,9 +77,10 @@ void refuse_changing(const cr_vma& vma) {
 }
 
 /**
- * Of anonymous mappings that are now in pieces: those whose parts would not grow together again. A part
- * that was moved (mremap) numbers its pages by its old place and stays a mapping of its own, and a later
- * mremap of the whole would fail. Such mappings are made anew as one.
+ * Of anonymous mappings that are now in pieces: those whose parts might not grow together again. A part
+ * that was moved (mremap) numbers its pages by its old place, and parts with a history of their own keep it,
+ * so that they stay mappings of their own, and a later mremap of the whole would fail. Such mappings are made
+ * anew as one.
  */
 std::vector<bool> scattered(std::span<const cr_vma> now, const Process& image) {
   std::vector<bool> result(static_cast<std::size_t>(image.mappings_size()));
@@ -89,11 +90,13 @@ std::vector<bool> scattered(std::span<const cr_vma> now, const Process& image) {
     while (i < now.size() && now[i].end <= mapping.start()) ++i;
     if (!(mapping.flags() & CR_VMA_PAGES) || mapping.has_file()) continue;
     bool moved = false, whole = false;
+    int pieces = 0;
     for (std::size_t k = i; k < now.size() && now[k].start < mapping.end(); ++k) {
       moved |= !(now[k].flags & CR_VMA_FILE) && now[k].offset != now[k].start;
+      ++pieces;
       whole |= now[k].start <= mapping.start() && now[k].end >= mapping.end();
     }
-    result[static_cast<std::size_t>(j)] = moved && !whole;
+    result[static_cast<std::size_t>(j)] = (moved || pieces > 1) && !whole;
   }
   return result;
 }

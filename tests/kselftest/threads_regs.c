@@ -138,6 +138,34 @@ static const char *look_at_attributes(void *arg) {
 static const char *attributes_ok(void) { return worker_do(&w, look_at_attributes, NULL); }
 static void attributes_change(void) { worker_do(&w, set_attributes, (void *)1); }
 
+/* ---- the C library's own rseq area: the kernel knows what it wrote there last */
+
+static const char *one_cpu(void) {
+  return sysconf(_SC_NPROCESSORS_ONLN) < 2 ? "needs two CPUs" : NULL;
+}
+static const char *go_to(void *arg) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET((intptr_t)arg, &cpus);
+  MUST(sched_setaffinity(0, sizeof cpus, &cpus));
+  sched_yield();
+  return NULL;
+}
+static const char *where(void *arg) {
+  unsigned cpu = ~0U, area = ~0U;
+  (void)arg;
+  syscall(SYS_getcpu, &cpu, NULL, NULL);
+  if (&__rseq_offset) area = ((struct area *)((char *)__builtin_thread_pointer() + __rseq_offset))->cpu_id;
+  if (cpu != 0) return no("is on CPU %u", cpu);
+  return (int)area >= 0 && area != cpu ? no("is on CPU %u, rseq says %u", cpu, area) : NULL;
+}
+static void rseq_setup(void) {
+  worker_start(&w);
+  worker_do(&w, go_to, (void *)0);
+}
+static const char *rseq_ok(void) { return worker_do(&w, where, NULL); }
+static void rseq_change(void) { worker_do(&w, go_to, (void *)1); }
+
 /* ---- threads born since are ended */
 
 static int count_before;
@@ -354,6 +382,7 @@ static const char *handler_finish(void) {
 static const struct scenario scenarios[] = {
     {.name = "registers", .setup = registers_setup, .check = registers_ok, .mutate = registers_change, .flags = MANY_FREEZES},
     {.name = "attributes", .setup = attributes_setup, .check = attributes_ok, .mutate = attributes_change},
+    {.name = "rseq of the C library", .setup = rseq_setup, .check = rseq_ok, .mutate = rseq_change, .skip = one_cpu},
     {.name = "threads born since", .setup = born_setup, .check = born_ok, .mutate = born_change},
     {.name = "threads ended since", .setup = crew_setup, .check = crew_ok, .mutate = some_end},
     {.name = "threads ended and born", .setup = crew_setup, .check = crew_ok, .mutate = some_end_some_born},
