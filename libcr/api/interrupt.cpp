@@ -206,16 +206,25 @@ void wait_until_all(Stage wanted) {
   }
 }
 
+int install() {
+  struct sigaction action {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  return sigaction(CR_SIGNUM, &action, nullptr) == 0 ? 0 : errno;
+}
+
+/** Nobody has needed the signal so far, neither we nor the program. */
+bool untouched() {
+  struct sigaction now {};
+  return sigaction(CR_SIGNUM, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
+}
+
 }  // namespace
 
 int interrupt_prepare() {
-  if (!installed()) {
-    struct sigaction action {};
-    action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    if (sigaction(CR_SIGNUM, &action, nullptr) != 0) return errno;
-  }
+  if (!installed())
+    if (const int err = install(); err != 0) return err;
   sigset_t own;
   sigemptyset(&own);
   sigaddset(&own, CR_SIGNUM);
@@ -235,6 +244,8 @@ int interrupt_threads() {
   bool any = strangers_too;
   for (ThreadState* state = first_thread(); state != nullptr; state = state->next) any |= concerned(*state);
   if (!any) return 0;
+  // Threads without callbacks of their own are held by it, too.
+  if (untouched() && install() != 0) return EBUSY;
   if (!installed()) return EBUSY;  // the program has taken the signal for itself
   if (strangers_too)
     if (const int err = find_strangers(); err != 0) return err;

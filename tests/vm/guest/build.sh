@@ -14,6 +14,7 @@ mount --bind "$root" $at
 mount -o remount,bind,ro $at
 mount -t proc proc $at/proc
 mount --bind /dev $at/dev
+mount --bind /dev/pts $at/dev/pts
 for d in tmp run var/tmp root; do mount -t tmpfs -o mode=1777 tmpfs $at/$d; done
 mount --bind "$project" $at/mnt/project
 export LC_ALL=C.UTF-8 HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin
