@@ -303,6 +303,7 @@ int main(int argc, char **argv) {
     if (!why && !target_alive(&t)) why = target_op(&t, OP_CHECK);
   }
   if (!why) why = target_op(&t, OP_CHECK);
+  if (why && !target_alive(&t)) note("the target has ended with wait status %#x", t.status);
   tap(!why, "a busy process survives checkpoints, pauses and restarts at random moments", "cycle %d of %d, seed %u: %s",
       cycle, cycles, seed, why);
   note("%d checkpoints of %.3f s, %d pauses of %.3f s, %d restarts", checkpoints,
