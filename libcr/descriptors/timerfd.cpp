@@ -37,6 +37,9 @@ void collect_timerfd(Collector& collector, const cr_fd& fd, Description& descrip
     return;
   }
   *description.mutable_timerfd() = *info;
+  // It may have expired once more between the two looks: it is armed all the same.
+  if (info->value_ns() == 0 && (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0))
+    description.mutable_timerfd()->set_value_ns(left.it_value.tv_sec * 1'000'000'000LL + left.it_value.tv_nsec);
 }
 
 void make_timerfd(Restorer& restorer, std::uint32_t index) {
