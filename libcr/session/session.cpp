@@ -39,15 +39,20 @@ cr_info module_info(int dev) {
   return info;
 }
 
+/** A process that is there, but has nothing to save. Returns when there is none. */
+void refuse_without_memory(pid_t pid) {
+  if (::access(("/proc/" + std::to_string(pid)).c_str(), F_OK) != 0) return;
+  throw Error(Failure::refused, ESRCH,
+              "process " + std::to_string(pid) +
+                  " has no memory: it is a kernel thread, or it (or its first thread) has ended");
+}
+
 UniqueFd open_mem(pid_t pid) {
   const std::string dir = "/proc/" + std::to_string(pid);
   UniqueFd fd(::open((dir + "/mem").c_str(), O_RDWR | O_CLOEXEC));
   if (fd) return fd;
   const int err = errno;
-  if (err == ESRCH && ::access(dir.c_str(), F_OK) == 0)
-    throw Error(Failure::refused, err,
-                "process " + std::to_string(pid) +
-                    " has no memory: it is a kernel thread, or it (or its first thread) has ended");
+  if (err == ESRCH) refuse_without_memory(pid);
   if (err == ENOENT || err == ESRCH) throw Error(Failure::permanent, ESRCH, "no process " + std::to_string(pid));
   if (err == EACCES || err == EPERM) {
     struct stat st{};
@@ -91,7 +96,11 @@ Session Session::attach(pid_t pid) {
   Session session(std::move(dev), std::move(mem), pid, info);
   cr_attach request{};
   request.mem_fd = session.mem_.get();
-  if (int err = session.call(CR_IOC_ATTACH, &request)) session.fail("attach", err, &request.why);
+  if (int err = session.call(CR_IOC_ATTACH, &request)) {
+    // Older kernels open the memory of a process that has none.
+    if (err == -ESRCH && request.why.reason == CR_WHY_GONE && request.why.arg == 0) refuse_without_memory(pid);
+    session.fail("attach", err, &request.why);
+  }
   if (request.pid != pid)
     throw Error(Failure::usage, EINVAL,
                 std::to_string(pid) + " is a thread of process " + std::to_string(request.pid) +

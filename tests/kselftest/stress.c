@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -208,11 +210,45 @@ static void ring(int signal_) {
   rung_b++;
 }
 
+/* ---- what a fault was about; written without libc, whose fs may not be there */
+
+static int fault_file;
+static char *put_number(char *at, const char *name, uint64_t value) {
+  while (*name) *at++ = *name++;
+  for (int shift = 60; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[value >> shift & 15];
+  return at;
+}
+static long raw_call(long nr, uint64_t a, uint64_t b, uint64_t c) {
+  long result;
+  __asm__ volatile("syscall" : "=a"(result) : "a"(nr), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+  return result;
+}
+__attribute__((optimize("no-stack-protector"))) static void fault(int signal_, siginfo_t *info, void *context) {
+  const greg_t *regs_ = ((ucontext_t *)context)->uc_mcontext.gregs;
+  char text[400], *at = text;
+  at = put_number(at, "signal ", (uint64_t)signal_);
+  at = put_number(at, " code ", (uint64_t)info->si_code);
+  at = put_number(at, " address ", (uint64_t)info->si_addr);
+  at = put_number(at, " rip ", (uint64_t)regs_[REG_RIP]);
+  at = put_number(at, " rsp ", (uint64_t)regs_[REG_RSP]);
+  at = put_number(at, " rax ", (uint64_t)regs_[REG_RAX]);
+  at = put_number(at, " tid ", (uint64_t)raw_call(SYS_gettid, 0, 0, 0));
+  at = put_number(at, " setup ", (uint64_t)fault);
+  *at++ = '\n';
+  raw_call(SYS_write, (uint64_t)fault_file, (uint64_t)text, (uint64_t)(at - text));
+  raw_call(SYS_exit_group, 101, 0, 0);
+}
+
 static void setup(void) {
   static void *(*const jobs[])(void *) = {memory_job, mapping_job, register_job, pipe_job,
                                           file_job,   thread_job,  maker_job,    user_job};
   MUST(pipe(there));
   MUST(pipe(back));
+  fault_file = MUST(open(path("fault"), O_WRONLY | O_CREAT | O_APPEND, 0600));
+  struct sigaction on_fault = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO};
+  sigaction(SIGSEGV, &on_fault, NULL);
+  sigaction(SIGBUS, &on_fault, NULL);
+  sigaction(SIGILL, &on_fault, NULL);
   file = MUST(open(path("numbers"), O_RDWR | O_CREAT, 0600));
   for (uint32_t i = 0; i < 20000; i += 4) MUST(write(file, &i, 4));
   lseek(file, 0, SEEK_SET);
@@ -303,6 +339,9 @@ int main(int argc, char **argv) {
     if (!why && !target_alive(&t)) why = target_op(&t, OP_CHECK);
   }
   if (!why) why = target_op(&t, OP_CHECK);
+  char said[512];
+  slurp(path("fault"), said, sizeof said);
+  if (said[0]) note("%s", said);
   if (why && !target_alive(&t)) note("the target has ended with wait status %#x", t.status);
   tap(!why, "a busy process survives checkpoints, pauses and restarts at random moments", "cycle %d of %d, seed %u: %s",
       cycle, cycles, seed, why);
