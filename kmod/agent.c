@@ -13,10 +13,11 @@
 struct cr_agent_state {
 	struct list_head node;
 	struct mm_struct *mm;	/* of the process it serves; a name only, never followed */
+	struct cr_session *by;	/* whose NOTIFY this is until its outcome; a name only */
 	u32 phase;		/* told by NOTIFY, not yet taken by WAIT */
 	u32 flags;
-	pid_t requester;
-	bool told;		/* callbacks are running */
+	struct pid *requester;	/* of the last NOTIFY or OUTCOME; a reference */
+	bool told;		/* callbacks are running, or the outcome was not taken yet */
 	bool ready;		/* READY was called with: */
 	int status;
 	u32 outcome;		/* for READY to return */
@@ -77,7 +78,42 @@ void cr_agent_release(struct cr_session *s)
 	spin_lock(&cr_agent_lock);
 	list_del(&ag->node);
 	spin_unlock(&cr_agent_lock);
+	put_pid(ag->requester);
 	kfree(ag);
+}
+
+/* Returns what the caller must put_pid() when it has dropped the lock. */
+static struct pid *cr_agent_requester(struct cr_agent_state *ag, struct pid *by)
+{
+	struct pid *old = ag->requester;
+
+	lockdep_assert_held(&cr_agent_lock);
+	ag->requester = by;
+	return old;
+}
+
+/* The request by @s has come to nothing: tell the agent, if it has heard of it. */
+static void cr_agent_abort(struct cr_agent_state *ag, struct cr_session *s)
+{
+	lockdep_assert_held(&cr_agent_lock);
+	if (!ag || ag->by != s)
+		return;
+	ag->by = NULL;
+	if (ag->phase != CR_PHASE_NONE)
+		ag->phase = CR_PHASE_NONE;	/* it has not */
+	else
+		ag->outcome = CR_PHASE_ABORTED;
+	wake_up_all(&ag->wait);
+}
+
+/* The session ends, or its owner is gone. */
+void cr_agent_forget(struct cr_session *s)
+{
+	if (!s->mm)
+		return;
+	spin_lock(&cr_agent_lock);
+	cr_agent_abort(cr_agent_find(s->mm), s);
+	spin_unlock(&cr_agent_lock);
 }
 
 static bool cr_agent_told(struct cr_agent_state *ag, struct cr_agent *a)
@@ -89,7 +125,7 @@ static bool cr_agent_told(struct cr_agent_state *ag, struct cr_agent *a)
 	if (told) {
 		a->phase = ag->phase;
 		a->request_flags = ag->flags;
-		a->requester = ag->requester;
+		a->requester = pid_vnr(ag->requester);
 		ag->phase = CR_PHASE_NONE;
 		ag->told = true;
 		ag->ready = false;
@@ -108,6 +144,11 @@ long cr_ioc_agent_wait(struct cr_session *s, struct cr_agent *a)
 		return PTR_ERR(ag);
 	if (a->flags)
 		return -EINVAL;
+	/* whoever waits here runs no callbacks: a rollback may have taken it out of them */
+	spin_lock(&cr_agent_lock);
+	ag->told = false;
+	ag->ready = false;
+	spin_unlock(&cr_agent_lock);
 	return wait_event_interruptible(ag->wait, cr_agent_told(ag, a));
 }
 
@@ -119,6 +160,8 @@ static bool cr_agent_outcome(struct cr_agent_state *ag, struct cr_agent *a)
 	have = ag->outcome != CR_PHASE_NONE;
 	if (have) {
 		a->phase = ag->outcome;
+		a->request_flags = ag->flags;
+		a->requester = pid_vnr(ag->requester);
 		ag->outcome = CR_PHASE_NONE;
 		ag->told = false;
 		ag->ready = false;
@@ -152,57 +195,58 @@ long cr_ioc_agent_ready(struct cr_session *s, struct cr_agent *a)
 static int cr_notify_poll(struct cr_session *s, struct cr_notify *a)
 {
 	struct cr_agent_state *ag;
+	struct pid *pid = NULL;
 	int r = -EAGAIN;
 
 	spin_lock(&cr_agent_lock);
 	ag = cr_agent_find(s->mm);
 	if (!ag) {
-		r = -ESRCH;
+		r = -ENOENT;
+	} else if (ag->by != s) {
+		/* an earlier request must be over: its callbacks are still running */
+		if (!ag->by && !ag->told && ag->phase == CR_PHASE_NONE) {
+			ag->by = s;
+			ag->phase = a->phase;
+			ag->flags = a->flags;
+			pid = cr_agent_requester(ag, get_task_pid(current, PIDTYPE_TGID));
+			wake_up_all(&ag->wait);
+		}
 	} else if (ag->ready && ag->told) {
 		a->status = ag->status;
 		r = ag->status ? -ECANCELED : 0;
 	}
 	spin_unlock(&cr_agent_lock);
+	put_pid(pid);
 	return r;
 }
 
 long cr_ioc_notify(struct cr_session *s, struct cr_notify *a)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(a->timeout_ms ? a->timeout_ms : 60000);
-	struct cr_agent_state *ag;
-	int r = 0;
+	int r;
 
 	if (!s->leader)
 		return -ENOTCONN;
 	if (a->phase != CR_PHASE_CHECKPOINT && a->phase != CR_PHASE_PAUSE)
 		return -EINVAL;
-	spin_lock(&cr_agent_lock);
-	ag = cr_agent_find(s->mm);
-	if (!ag) {
-		r = -ENOENT;
-	} else if (ag->told || ag->phase != CR_PHASE_NONE) {
-		r = -EBUSY;
-	} else {
-		ag->phase = a->phase;
-		ag->flags = a->flags;
-		ag->requester = task_tgid_vnr(current);
-		wake_up_all(&ag->wait);
-	}
-	spin_unlock(&cr_agent_lock);
-	if (r)
-		return r;
+	a->status = 0;
 	while ((r = cr_notify_poll(s, a)) == -EAGAIN) {
+		r = -ETIMEDOUT;
 		if (time_after(jiffies, end))
-			return -ETIMEDOUT;
+			break;
+		r = -EINTR;
 		if (schedule_timeout_killable(1) && fatal_signal_pending(current))
-			return -EINTR;
+			break;
 	}
+	if (r)
+		cr_agent_forget(s);
 	return r;
 }
 
 long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a)
 {
 	struct cr_agent_state *ag;
+	struct pid *pid = NULL;
 	int r = 0;
 
 	if (!s->leader)
@@ -213,12 +257,20 @@ long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a)
 	ag = cr_agent_find(s->mm);
 	if (!ag) {
 		r = -ENOENT;
+	} else if (a->phase == CR_PHASE_ABORTED) {
+		cr_agent_abort(ag, s);
+	} else if (ag->by && ag->by != s) {
+		r = -EBUSY;	/* another session's request is under way */
 	} else {
+		ag->by = NULL;
+		ag->flags = a->flags;
 		ag->outcome = a->phase;
 		ag->phase = CR_PHASE_NONE;	/* not taken, and no longer wanted */
 		ag->told = true;
+		pid = cr_agent_requester(ag, get_task_pid(current, PIDTYPE_TGID));
 		wake_up_all(&ag->wait);
 	}
 	spin_unlock(&cr_agent_lock);
+	put_pid(pid);
 	return r;
 }

@@ -238,6 +238,7 @@ long cr_ioc_notify(struct cr_session *s, struct cr_notify *a);
 long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a);
 struct cr_agent_state *cr_agent_get(struct cr_session *s);
 void cr_agent_release(struct cr_session *s);
+void cr_agent_forget(struct cr_session *s);
 
 /* copy an array to the caller as struct cr_array says; see cr.h */
 long cr_put_array(struct cr_array *a, const void *elems, u64 count, size_t size);

@@ -14,6 +14,9 @@
 /* Largest ioctl argument that lies on the stack; struct cr_process does not. */
 #define CR_STACK_ARG 160
 
+/* Of our own: the kernel's general queues have changed their names over time. */
+static struct workqueue_struct *cr_wq;
+
 long cr_put_array(struct cr_array *a, const void *elems, u64 count, size_t size)
 {
 	u64 room = a->count;
@@ -30,7 +33,7 @@ long cr_put_array(struct cr_array *a, const void *elems, u64 count, size_t size)
 void cr_session_touch(struct cr_session *s)
 {
 	if (s->frozen)
-		mod_delayed_work(system_wq, &s->timeout, msecs_to_jiffies(s->thaw_after_ms));
+		mod_delayed_work(cr_wq, &s->timeout, msecs_to_jiffies(s->thaw_after_ms));
 }
 
 static void cr_timeout(struct work_struct *work)
@@ -85,6 +88,7 @@ static int cr_flush(struct file *file, fl_owner_t id)
 				s->owner_pid, task_tgid_nr(s->leader));
 		cr_thaw(s, s->committed);
 	}
+	cr_agent_forget(s);
 	mutex_unlock(&s->lock);
 	return 0;
 }
@@ -98,6 +102,7 @@ static int cr_release(struct inode *inode, struct file *file)
 	if (s->frozen)		/* the owner passed it on, and the last holder closed it */
 		cr_thaw(s, s->committed);
 	cr_snap_drop(s);
+	cr_agent_forget(s);
 	mutex_unlock(&s->lock);
 	cancel_delayed_work_sync(&s->timeout);
 	cr_agent_release(s);
@@ -289,12 +294,21 @@ static int __init cr_init(void)
 {
 	int r;
 
+	cr_wq = alloc_workqueue("cr", WQ_UNBOUND, 0);
+	if (!cr_wq)
+		return -ENOMEM;
 	r = cr_arena_init();
 	if (r)
-		return r;
+		goto no_arena;
 	r = misc_register(&cr_device);
 	if (r)
-		cr_arena_exit();
+		goto no_device;
+	return 0;
+
+no_device:
+	cr_arena_exit();
+no_arena:
+	destroy_workqueue(cr_wq);
 	return r;
 }
 
@@ -303,6 +317,7 @@ static void __exit cr_exit(void)
 	misc_deregister(&cr_device);
 	cr_track_exit();
 	cr_arena_exit();
+	destroy_workqueue(cr_wq);
 }
 
 module_init(cr_init);

@@ -473,16 +473,19 @@ struct cr_agent {
 	__u32 flags;
 	__s32 status;
 	__u32 phase;		/* out: enum cr_phase */
-	__u32 request_flags;	/* out: as given to CR_IOC_NOTIFY */
+	__u32 request_flags;	/* out: as given to CR_IOC_NOTIFY or CR_IOC_OUTCOME */
 	__s32 requester;	/* out: pid */
 	__u32 reserved;
 };
 
 /*
- * CR_IOC_NOTIFY: tell the target's agent (not frozen) and wait until it is ready.
+ * CR_IOC_NOTIFY: tell the target's agent (not frozen) and wait until it is ready;
+ * while it still runs the callbacks of an earlier request, that is waited for, too.
  * ENOENT: the process has no agent (nothing to wait for). ETIMEDOUT. ECANCELED:
- * the callbacks refused; status says how.
+ * the callbacks refused; status says how. After an error, and when the session
+ * ends without an outcome, an agent that has been told hears ABORTED.
  * CR_IOC_OUTCOME [frozen or not]: what the agent's AGENT_READY shall return.
+ * EBUSY: another session has notified the agent.
  */
 struct cr_notify {
 	__u32 phase;		/* CHECKPOINT or PAUSE; outcome: CONTINUE, PAUSED, … */

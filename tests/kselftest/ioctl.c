@@ -392,6 +392,86 @@ static void test_refusals(void) {
   tap(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "a session that leaves a half-restored target kills it");
 }
 
+/* ---- agents */
+
+static struct agents {
+  volatile unsigned phase, outcome;
+  volatile int rounds, status, hold;
+  volatile long requester;
+} *ag;
+
+static void agent(void) {  // a process that uses libcr, as the module sees it
+  int fd = open(CR_DEVICE, O_RDWR | O_CLOEXEC);
+  for (;;) {
+    struct cr_agent a = {0};
+    if (ioctl(fd, CR_IOC_AGENT_WAIT, &a)) _exit(1);
+    ag->phase = a.phase;
+    while (ag->hold) usleep(1000);
+    a = (struct cr_agent){.status = ag->status};
+    if (ioctl(fd, CR_IOC_AGENT_READY, &a)) _exit(2);
+    ag->outcome = a.phase;
+    ag->requester = a.requester;
+    ag->rounds++;
+  }
+}
+
+static int notify(unsigned timeout_ms) {
+  struct cr_notify n = {.phase = CR_PHASE_CHECKPOINT, .timeout_ms = timeout_ms};
+  return io(CR_IOC_NOTIFY, &n) ? -errno : n.status;
+}
+static int heard(int rounds, unsigned outcome) {
+  for (int i = 0; i < 2000 && ag->rounds < rounds; i++) usleep(1000);
+  return ag->rounds == rounds && ag->outcome == outcome;
+}
+
+static void test_agent(void) {
+  ag = mmap(NULL, sizeof *ag, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pid = fork();
+  if (!pid) agent();
+  usleep(100000);
+  tap(attach(pid) == pid, "attach to a process with an agent");
+  struct cr_notify done = {.phase = CR_PHASE_CONTINUE};
+  tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(1, CR_PHASE_CONTINUE), "it is told, is ready, hears the outcome");
+  tap(ag->requester == getpid(), "and who asked");
+  ag->status = EAGAIN;
+  tap(notify(5000) == -ECANCELED && heard(2, CR_PHASE_ABORTED), "it refuses: ECANCELED, and it hears ABORTED");
+  ag->status = 0, ag->hold = 1;
+  tap(notify(200) == -ETIMEDOUT, "it is not ready in time: ETIMEDOUT");
+  tap(notify(200) == -ETIMEDOUT, "nor is it before its callbacks have run");
+  ag->hold = 0;
+  tap(heard(3, CR_PHASE_ABORTED), "then it hears ABORTED");
+  tap(!notify(5000) && ag->rounds == 3, "it is told once more");
+  int old = dev;
+  tap(attach(pid) == pid && notify(200) == -ETIMEDOUT, "but not by another session meanwhile");
+  done.phase = CR_PHASE_CONTINUE;
+  tap(io(CR_IOC_OUTCOME, &done) < 0 && errno == EBUSY, "which cannot set the outcome either: EBUSY");
+  close(dev);
+  tap(ag->rounds == 3, "nor end the request by going away");
+  dev = old;
+  close(dev);
+  tap(heard(4, CR_PHASE_ABORTED), "a session that goes away without an outcome: ABORTED");
+  pid_t other = fork();
+  if (!other) {
+    attach(pid);
+    ag->hold = 1;
+    notify(60000);
+    _exit(0);
+  }
+  for (int i = 0; i < 2000 && ag->hold == 0; i++) usleep(1000);
+  usleep(100000);
+  kill(other, SIGKILL);
+  waitpid(other, NULL, 0);
+  ag->hold = 0;
+  tap(heard(5, CR_PHASE_ABORTED), "a requester that is killed while it waits: ABORTED");
+  attach(pid);
+  done.phase = CR_PHASE_PAUSED;
+  tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(6, CR_PHASE_PAUSED), "and the next request is heard");
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  tap(notify(1000) == -ENOENT, "without an agent: ENOENT");
+  close(dev);
+}
+
 int main(void) {
   sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pid = fork();
@@ -401,6 +481,7 @@ int main(void) {
   test_run();
   test_pages();
   test_refusals();
+  test_agent();
   printf("1..%d\n", number);
   return !!failed;
 }
