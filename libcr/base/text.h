@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/codes.h"
+
 namespace reprise {
 
 /** @return @p value as maps files show addresses, without 0x */
@@ -15,7 +17,11 @@ inline std::string hex(std::uint64_t value) {
   return text;
 }
 
-/** @return "strerror(err)"; @p err may be negative */
-inline std::string error_text(long err) { return std::strerror(static_cast<int>(err < 0 ? -err : err)); }
+/** @return errno or CR_E... in words; @p err may be negative */
+inline std::string error_text(long err) {
+  const int code = static_cast<int>(err < 0 ? -err : err);
+  const char* const text = code_text(code);
+  return text ? text : std::strerror(code);
+}
 
 }  // namespace reprise

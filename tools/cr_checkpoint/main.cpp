@@ -2,7 +2,9 @@
 // cr_checkpoint: save a running process.
 #include <cstdio>
 
+#include "api/request_flags.h"
 #include "command.h"
+#include "include/libcr.h"
 #include "progress.h"
 #include "report.h"
 #include "request/requests.h"
@@ -26,6 +28,7 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     options.signal = signal.signal();
+    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
     Report report;
     {

@@ -2,7 +2,9 @@
 // cr_pause: roll a live process back to an image of it, in place.
 #include <cstdio>
 
+#include "api/request_flags.h"
 #include "command.h"
+#include "include/libcr.h"
 #include "progress.h"
 #include "report.h"
 #include "request/requests.h"
@@ -28,6 +30,7 @@ int main(int argc, char** argv) {
     if (options.image.empty()) options.image = "context." + std::to_string(options.pid);
     tool::apply_relocations(relocate, options.restore);
     options.signal = signal.signal();
+    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
     Report report;
     {

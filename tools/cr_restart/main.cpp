@@ -2,7 +2,9 @@
 // cr_restart: make a new process from an image.
 #include <cstdio>
 
+#include "api/request_flags.h"
 #include "command.h"
+#include "include/libcr.h"
 #include "progress.h"
 #include "report.h"
 #include "request/requests.h"
@@ -35,6 +37,7 @@ int main(int argc, char** argv) {
   return tool::run(app, common, argc, argv, [&] {
     tool::apply_relocations(relocate, options.restore);
     options.signal = signal.signal();
+    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = common.timeout_ms();
     tool::Supervisor supervisor;
     Report report;
