@@ -77,10 +77,11 @@ void refuse_changing(const cr_vma& vma) {
 }
 
 /**
- * Of anonymous mappings that are now in pieces: those whose parts might not grow together again. A part
- * that was moved (mremap) numbers its pages by its old place, and parts with a history of their own keep it,
- * so that they stay mappings of their own, and a later mremap of the whole would fail. Such mappings are made
- * anew as one.
+ * Anonymous mappings of which a part is there, but the parts might not grow together again, so that a later mremap
+ * of the whole would fail: they are made anew as one. A part that was moved (mremap) numbers its pages by its old
+ * place, and parts with a history of their own keep it. What is mapped beside a part joins it if it is alike in what
+ * nobody sees: a mapping that cannot be written is accounted for (VM_ACCOUNT) if it ever could be, and a new one is not.
+ * And it must not join what lies before it instead.
  */
 std::vector<bool> scattered(std::span<const cr_vma> now, const Process& image) {
   std::vector<bool> result(static_cast<std::size_t>(image.mappings_size()));
@@ -96,7 +97,10 @@ std::vector<bool> scattered(std::span<const cr_vma> now, const Process& image) {
       ++pieces;
       whole |= now[k].start <= mapping.start() && now[k].end >= mapping.end();
     }
-    result[static_cast<std::size_t>(j)] = (moved || pieces > 1) && !whole;
+    const bool unlike = pieces == 1 && !(mapping.flags() & CR_VMA_WRITE);
+    const bool astray = pieces == 1 && now[i].start > mapping.start() && j > 0 &&
+                        image.mappings(j - 1).end() == mapping.start();
+    result[static_cast<std::size_t>(j)] = (moved || pieces > 1 || unlike || astray) && !whole;
   }
   return result;
 }

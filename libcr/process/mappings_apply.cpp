@@ -101,6 +101,18 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
   for (const MappingPlan::Range& step : plan.removes)
     batch.must({SYS_munmap, {step.start, step.end - step.start}}, [start = step.start] { return "unmapping " + hex(start); });
   move_special(batch, plan, gap);
+  // Before new parts are mapped beside them: Linux 6.1 joins a mapping that is made with its neighbour, but not
+  // one whose protection changes with a neighbour that was never touched.
+  for (const MappingPlan::Protect& step : plan.protects) {
+    const Mapping& mapping = image.mappings(step.mapping);
+    const std::uint64_t prot = static_cast<std::uint64_t>(protection(mapping.flags()));
+    const std::uint64_t size = step.end - step.start;
+    // A plain mprotect would leave a key that the mapping has got since.
+    batch.must(own_pkey(mapping) || step.key
+                   ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}}
+                   : Remote::Call{SYS_mprotect, {step.start, size, prot}},
+               [&mapping] { return mapping_name(mapping) + ", protection"; });
+  }
   batch.run();
 
   for (const MappingPlan::Map& step : plan.maps) {
@@ -119,16 +131,6 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
       batch.must({SYS_pkey_mprotect, {step.start, step.end - step.start,
                                       static_cast<std::uint64_t>(protection(mapping.flags())), mapping.pkey()}},
                  [&mapping] { return mapping_name(mapping) + ", protection key"; });
-  }
-  for (const MappingPlan::Protect& step : plan.protects) {
-    const Mapping& mapping = image.mappings(step.mapping);
-    const std::uint64_t prot = static_cast<std::uint64_t>(protection(mapping.flags()));
-    const std::uint64_t size = step.end - step.start;
-    // A plain mprotect would leave a key that the mapping has got since.
-    batch.must(own_pkey(mapping) || step.key
-                   ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}}
-                   : Remote::Call{SYS_mprotect, {step.start, size, prot}},
-               [&mapping] { return mapping_name(mapping) + ", protection"; });
   }
   // What follows changes nothing that the program could see in its memory: say so and go on.
   for (const MappingPlan::Advise& step : plan.advices)

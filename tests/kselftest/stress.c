@@ -53,6 +53,20 @@ static void *memory_job(void *arg) {
 
 /* ---- mappings that come, change and go */
 
+static int fault_file;
+static void show_maps(const char *what, const char *from, size_t bytes) {  // those around it
+  char line[300];
+  dprintf(fault_file, "%s of %p-%p: errno %d\n", what, (const void *)from, (const void *)(from + bytes), errno);
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (maps && fgets(line, sizeof line, maps)) {
+    unsigned long start, end;
+    if (sscanf(line, "%lx-%lx", &start, &end) == 2 && end >= (unsigned long)from - PAGE &&
+        start <= (unsigned long)from + bytes + PAGE)
+      dprintf(fault_file, "%s", line);
+  }
+  if (maps) fclose(maps);
+}
+
 static void *mapping_job(void *arg) {
   uint64_t x = 1234567891234567ULL;
   for (;; turns[1]++) {
@@ -67,7 +81,13 @@ static void *mapping_job(void *arg) {
     if (at[bytes - 1] != 0x5a || at[0] != 0x5a) report("mappings", "content differs");
     mprotect(at, bytes, PROT_READ | PROT_WRITE);
     char *to = mremap(at, bytes, bytes * 2, MREMAP_MAYMOVE);
-    if (to == MAP_FAILED || to[bytes - 1] != 0x5a || to[bytes] != 0) report("mappings", "differs after mremap");
+    if (to == MAP_FAILED) {
+      show_maps("mremap", at, bytes);
+      report("mappings", "mremap failed");
+      munmap(at, bytes);
+      continue;
+    }
+    if (to[bytes - 1] != 0x5a || to[bytes] != 0) report("mappings", "differs after mremap");
     madvise(to, PAGE, MADV_DONTNEED);
     if (to[0] || (bytes > PAGE && to[PAGE] != 0x5a)) report("mappings", "differs after MADV_DONTNEED");
     munmap(to, bytes * 2);
@@ -212,7 +232,6 @@ static void ring(int signal_) {
 
 /* ---- what a fault was about; written without libc, whose fs may not be there */
 
-static int fault_file;
 static char *put_number(char *at, const char *name, uint64_t value) {
   while (*name) *at++ = *name++;
   for (int shift = 60; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[value >> shift & 15];
