@@ -85,6 +85,12 @@ std::vector<cr_page_run> Image::runs_in(const cr_range& range) const {
   return out;
 }
 
+std::uint64_t Image::page_count() const {
+  std::uint64_t bytes = 0;
+  for (const cr_page_run& run : runs_) bytes += run.len;
+  return bytes / image::kPage;
+}
+
 bool Image::has_page(std::uint64_t addr) const {
   const auto run = first_after(addr);
   return run != runs_.end() && run->addr <= addr;

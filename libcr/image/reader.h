@@ -55,6 +55,8 @@ class Image {
   /** The parts of the saved pages that lie in @p range. */
   std::vector<cr_page_run> runs_in(const cr_range& range) const;
   bool has_page(std::uint64_t addr) const;
+  /** Pages in runs(). */
+  std::uint64_t page_count() const;
 
   /**
    * Compare the saved pages that lie in @p ranges with their checksums: costs

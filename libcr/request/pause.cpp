@@ -54,7 +54,7 @@ Report pause(const PauseOptions& options) {
       verify_shared(image);
     };
   rollback.run(report);
-  report.pages = image.page_bytes() / 4096;
+  report.pages = image.page_count();
   report.bytes = image.file_size();
   if (const int err = options.signal ? send_signal(options.pid, options.signal) : 0)
     report.warnings.push_back("the signal could not be sent: " + error_text(err));

@@ -85,7 +85,7 @@ Report restart(const RestartOptions& options) {
     report.warnings.push_back("the signal could not be sent: " + error_text(err));
   report.frozen_ns = session.thaw();
   child.release();
-  report.pages = image.page_bytes() / 4096;
+  report.pages = image.page_count();
   report.bytes = image.file_size();
   report.total_ns = Stopwatch::now() - begin;
   return report;

@@ -1,13 +1,36 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "request/write_image.h"
 
+#include <algorithm>
+
+#include <sys/auxv.h>
+
 #include "process/memory.h"
 
 namespace reprise {
+namespace {
+
+/** Where the process has the vdso: debuggers unwind through it. One without has an empty range. */
+cr_range vdso_of(const Process& process) {
+  for (const Mapping& mapping : process.mappings())
+    if (mapping.flags() & CR_VMA_SPECIAL && mapping.name() == "[vdso]")
+      return {mapping.start(), mapping.end() - mapping.start()};
+  return {};
+}
+
+}  // namespace
 
 void write_image(Session& session, ImageWriter& writer, const State& state, const Progress& progress, Report& report) {
   const std::vector<cr_range> runs = session.snapshot_runs();
-  writer.begin(state.process, state.regs, runs);
+  // The kernel shows the same vdso to every process, to us, too.
+  const cr_range vdso = vdso_of(state.process);
+  const auto* content = reinterpret_cast<const void*>(::getauxval(AT_SYSINFO_EHDR));
+  std::vector<cr_range> all = runs;
+  if (vdso.len && content)
+    all.insert(std::upper_bound(all.begin(), all.end(), vdso, [](const auto& a, const auto& b) { return a.addr < b.addr; }),
+               vdso);
+  writer.begin(state.process, state.regs, all);
+  if (vdso.len && content) writer.write_pages(vdso.addr, content, vdso.len);
   if (state.shared.size()) writer.write_blob(0, state.shared.data(), state.shared.size());
   write_pages(session, writer, runs, progress);
   writer.finish();
