@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "process/mappings.h"
@@ -18,8 +19,10 @@ bool needs_write(const Mapping& mapping) {
   return (mapping.flags() & CR_VMA_SHARED) && (mapping.flags() & CR_VMA_MAYWRITE);
 }
 
-bool is_memory(const SharedObject& object) {
-  return object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS;
+/** Nobody can find it by name: what is gone is made anew from the image. */
+bool is_nameless(const SharedObject& object) {
+  return object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS ||
+         object.file().deleted();
 }
 
 const SharedObject* object_of(const Mapping& mapping, const Process& image) {
@@ -30,10 +33,27 @@ const SharedObject* object_of(const Mapping& mapping, const Process& image) {
   throw Error(Failure::refused, err, mapping_name(mapping) + ": " + why);
 }
 
-UniqueFd open_path(const Mapping& mapping, const std::string& path) {
+/** Without a descriptor, and with errno, when there is no such file. */
+UniqueFd open_if_there(const Mapping& mapping, const std::string& path) {
   UniqueFd fd(::open(path.c_str(), (needs_write(mapping) ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
+  if (!fd && errno != ENOENT) refuse(mapping, "cannot open " + path + ": " + error_text(errno), errno);
+  return fd;
+}
+
+UniqueFd open_path(const Mapping& mapping, const std::string& path) {
+  UniqueFd fd = open_if_there(mapping, path);
   if (!fd) refuse(mapping, "cannot open " + path + ": " + error_text(errno), errno);
   return fd;
+}
+
+/** All of its content is in the image. */
+bool is_whole(const SharedObject& object) {
+  std::uint64_t at = 0;
+  for (const auto& extent : object.extents()) {
+    if (extent.offset() > at) return false;
+    at = std::max(at, extent.offset() + extent.length());
+  }
+  return at >= object.size();
 }
 
 /**
@@ -53,6 +73,26 @@ MappingFiles::Key MappingFiles::key_of(const Mapping& mapping) {
   return {0, (needs_write(mapping) ? "w:" : "r:") + mapping.file().path()};
 }
 
+MappingFiles::~MappingFiles() {
+  for (const std::string& path : made_) ::unlink(path.c_str());
+}
+
+UniqueFd MappingFiles::make_file(const Mapping& mapping, const SharedObject* object, const std::string& path) {
+  if (!object || !is_whole(*object))
+    refuse(mapping, "cannot open " + path + ": " + error_text(ENOENT) + ": bring it back or use --relocate", ENOENT);
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mapping.file().mode() & 07777));
+  if (!fd) refuse(mapping, path + " is gone and cannot be made again: " + error_text(errno), errno);
+  made_.push_back(path);
+  if (::ftruncate(fd.get(), static_cast<off_t>(object->size())) != 0)
+    refuse(mapping, path + " is gone and cannot be made again: " + error_text(errno), errno);
+  return fd;
+}
+
+void MappingFiles::keep(Report& report) {
+  for (const std::string& path : made_) report.warnings.push_back("file " + path + " was gone: made again from the image");
+  made_.clear();
+}
+
 MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOptions& options) {
   MappingFiles files;
   for (const Mapping& mapping : image.mappings()) {
@@ -61,16 +101,17 @@ MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOption
     if (files.files_.count(key)) continue;
     const SharedObject* object = object_of(mapping, image);
     Entry entry;
-    if (!object || !is_memory(*object)) {
+    if (!object || !is_nameless(*object)) {
       const File& file = mapping.file();
-      if (file.deleted())
-        refuse(mapping, "its file was deleted before the checkpoint, so that no new process can map it", ENOENT);
       const std::string path = options.relocated(file.path());
-      entry.fd = open_path(mapping, path);
+      entry.fd = open_if_there(mapping, path);
+      if (!entry.fd) entry.fd = files.make_file(mapping, object, path);
       struct stat st {};
       if (::fstat(entry.fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
       if ((st.st_mode & S_IFMT) != (file.mode() & S_IFMT)) refuse(mapping, path + " is another kind of file now");
       // A file written through a shared mapping gets its content back; all others must be as they were.
+      if (object && static_cast<std::uint64_t>(st.st_size) < object->size() && !is_whole(*object))
+        refuse(mapping, path + " is shorter than it was, and the image does not hold all of it", ESTALE);
       if (S_ISREG(st.st_mode) && !object && !same_content(file, st))
         refuse(mapping, path + " has been changed since the checkpoint (upgraded?): restore it or use --relocate", ESTALE);
     }
@@ -92,10 +133,10 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
     const File& file = mapping.file();
     Entry entry;
     const SharedObject* object = object_of(mapping, image);
-    const bool memory = object && is_memory(*object);
+    const bool nameless = object && is_nameless(*object);
     // A file that has lost its name, from another mapping of it that was opened in the way that is needed.
     for (const cr_vma& vma : now) {
-      if (!memory && !file.deleted()) break;
+      if (!nameless && !file.deleted()) break;
       if (!(vma.flags & CR_VMA_FILE) || vma.ino != file.ino()) continue;
       if (gnu_dev_makedev(vma.dev_major, vma.dev_minor) != file.dev()) continue;
       if (needs_write(mapping) && (vma.flags & (CR_VMA_SHARED | CR_VMA_MAYWRITE)) != (CR_VMA_SHARED | CR_VMA_MAYWRITE))
@@ -103,7 +144,7 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
       entry.fd = session.get_vma_file(vma.start);
       break;
     }
-    if (!entry.fd && memory) {
+    if (!entry.fd && nameless) {
       // Or a descriptor of it; else its memory is gone, and is made anew.
       if (!have_fds) fds = session.fds(), have_fds = true;
       for (const cr_fd& fd : fds) {
@@ -116,7 +157,6 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
         break;
       }
     } else if (!entry.fd) {
-      if (file.deleted()) refuse(mapping, "it was unmapped since, and its file has been deleted", ENOENT);
       entry.fd = open_path(mapping, "/proc/" + std::to_string(session.pid()) + "/root" + file.path());
       struct stat st {};
       if (::fstat(entry.fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
@@ -150,8 +190,9 @@ int MappingFiles::target_fd(Session& session, Remote& remote, const Mapping& map
       if (other != files_.end() && other->second.fd)
         return entry.target_fd = session.put_fd(other->second.fd.get(), true);
     }
-    if (object.kind() == SharedObject::MEMFD) {
-      const std::string name = object.file().path().substr(object.file().path().find(':') + 1);
+    if (object.kind() != SharedObject::SHARED_ANONYMOUS) {
+      const std::string& path = object.file().path();
+      const std::string name = path.substr(path.find_last_of(object.kind() == SharedObject::MEMFD ? ':' : '/') + 1);
       // Its seals are put on when its content is back.
       entry.fd.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
       if (!entry.fd || ::ftruncate(entry.fd.get(), static_cast<off_t>(object.size())) != 0)

@@ -27,9 +27,15 @@ void collect_mappings(Session& session, std::span<const cr_vma> vmas, Process& p
  */
 class MappingFiles {
  public:
+  MappingFiles() = default;
+  MappingFiles(MappingFiles&&) = default;
+  MappingFiles& operator=(MappingFiles&&) = default;
+  ~MappingFiles();
+
   /**
-   * Restart: open every file of the image by its path. Throws Error (refused) naming
-   * one that is gone or was changed since. Touches nothing.
+   * Restart: open every file of the image by its path. A file that is gone is made again if the image holds all
+   * of it, and deleted again with this object unless keep() is called. Throws Error (refused) naming a file that
+   * is gone or was changed since.
    */
   static MappingFiles for_restart(const Process& image, const RestoreOptions& options);
 
@@ -39,6 +45,9 @@ class MappingFiles {
    */
   static MappingFiles for_pause(Session& session, std::span<const cr_vma> now, const MappingPlan& plan,
                                 const Process& image);
+
+  /** The restart goes on: files that were made stay, and are reported. */
+  void keep(Report& report);
 
   /** Carry the plan out. Target frozen and committed. @p gap begins an unused range of gap_size() bytes. */
   void apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image, std::uint64_t gap,
@@ -55,7 +64,9 @@ class MappingFiles {
   using Key = std::pair<std::uint32_t, std::string>;  // shared object, or 0 and path (with "w:" or "r:")
   static Key key_of(const Mapping& mapping);
   int target_fd(Session& session, Remote& remote, const Mapping& mapping, const Process& image, std::uint64_t gap);
+  UniqueFd make_file(const Mapping& mapping, const SharedObject* object, const std::string& path);
   std::map<Key, Entry> files_;
+  std::vector<std::string> made_;
 };
 
 }  // namespace reprise

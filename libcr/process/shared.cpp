@@ -30,21 +30,32 @@ struct Range {
               "shared memory or file " + object.file().path() + ": " + what + ": " + error_text(err));
 }
 
-/** The target's own open file for object number @p index. */
-UniqueFd open_object(Session& session, const Process& process, int index) {
+/** The program could write it through a mapping. */
+bool is_written(const Mapping& mapping) {
+  return mapping.flags() & CR_VMA_SHARED && mapping.flags() & CR_VMA_MAYWRITE;
+}
+
+/** The target's own open file for object number @p index, which lies under @p path if it has a name. */
+UniqueFd open_object(Session& session, const Process& process, int index, const std::string& path) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
   const Mapping* shown = nullptr;
   for (const Mapping& mapping : process.mappings()) {
     if (mapping.shared_object() != number) continue;
     // Rather one through which can be written.
-    if (!shown || (mapping.flags() & CR_VMA_SHARED && mapping.flags() & CR_VMA_MAYWRITE)) shown = &mapping;
+    if (!shown || is_written(mapping)) shown = &mapping;
   }
   const SharedObject& object = process.shared_objects(index);
-  if (shown && object.kind() == SharedObject::FILE && !object.file().deleted()) {
-    const std::string path = "/proc/" + std::to_string(session.pid()) + "/root" + object.file().path();
-    if (UniqueFd fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)}) return fd;
+  if (shown) {
+    UniqueFd mapped = session.get_vma_file(shown->start());
+    if (object.kind() != SharedObject::FILE || object.file().deleted()) return mapped;
+    // By its name if it still is that file: on stacked file systems the mapping's own is that of a lower layer.
+    const std::string full = "/proc/" + std::to_string(session.pid()) + "/root" + path;
+    UniqueFd named(::open(full.c_str(), O_RDWR | O_CLOEXEC));
+    struct stat by_name {}, by_mapping {};
+    const bool same = named && ::fstat(named.get(), &by_name) == 0 && ::fstat(mapped.get(), &by_mapping) == 0 &&
+                      by_name.st_ino == by_mapping.st_ino;
+    return same ? std::move(named) : std::move(mapped);
   }
-  if (shown) return session.get_vma_file(shown->start());
   for (const Descriptor& descriptor : process.descriptors())
     if (process.descriptions(static_cast<int>(descriptor.description())).shared_object() == number)
       return session.get_fd(descriptor.fd());
@@ -106,13 +117,14 @@ void add_touched(pid_t pid, const Mapping& mapping, std::vector<Range>& out) {
   }
 }
 
-/** Which parts of a file the process could write through its mappings. */
-std::vector<Range> written_ranges(Session& session, const Process& process, int index, std::uint64_t size) {
+/** Which parts of a file must be saved: what the process could write through its mappings, and all that it can read
+ *  of a file that has no name any more. */
+std::vector<Range> file_ranges(Session& session, const Process& process, int index, std::uint64_t size) {
   std::vector<Range> ranges;
   std::uint64_t total = 0;
+  const bool deleted = process.shared_objects(index).file().deleted();
   const auto is_shown = [&](const Mapping& mapping) {
-    return mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && mapping.flags() & CR_VMA_SHARED &&
-           mapping.flags() & CR_VMA_MAYWRITE;
+    return mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && (deleted || is_written(mapping));
   };
   for (const Mapping& mapping : process.mappings())
     if (is_shown(mapping)) ranges.push_back({mapping.offset(), mapping.offset() + (mapping.end() - mapping.start())});
@@ -122,7 +134,7 @@ std::vector<Range> written_ranges(Session& session, const Process& process, int 
   };
   clip();
   for (const Range& range : ranges) total += range.end - range.start;
-  if (total <= kWholeFile) return ranges;
+  if (deleted || total <= kWholeFile) return ranges;
   ranges.clear();
   for (const Mapping& mapping : process.mappings())
     if (is_shown(mapping)) add_touched(session.pid(), mapping, ranges);
@@ -193,10 +205,23 @@ void punch_since(const SharedObject& object, int fd) {
   }
 }
 
-void restore_object(Session& session, const Process& image, int index, const BlobReader& read) {
+/** The file that the image's process had mapped, and it could not write it: it is as it was. */
+bool is_untouched(const Process& image, int index, int fd) {
   const SharedObject& object = image.shared_objects(index);
-  UniqueFd fd = open_object(session, image, index);
+  if (object.kind() != SharedObject::FILE) return false;
+  for (const Mapping& mapping : image.mappings())
+    if (mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && is_written(mapping)) return false;
+  struct stat st {};
+  if (::fstat(fd, &st) != 0) fail(object, "looking at it", errno);
+  return st.st_dev == object.file().dev() && st.st_ino == object.file().ino();
+}
+
+void restore_object(Session& session, const Process& image, const RestoreOptions& options, int index,
+                    const BlobReader& read) {
+  const SharedObject& object = image.shared_objects(index);
+  UniqueFd fd = open_object(session, image, index, options.relocated(object.file().path()));
   if (!fd) fail(object, "it is not there any more", ENOENT);
+  if (is_untouched(image, index, fd.get())) return;
   if (UniqueFd own = reopen(fd, O_RDWR)) fd = std::move(own);
   if (object.kind() != SharedObject::FILE) {
     struct stat st {};
@@ -243,14 +268,14 @@ void SharedContents::collect(Session& session, Process& process) {
   std::uint64_t total = 0;
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     SharedObject& object = *process.mutable_shared_objects(i);
-    UniqueFd fd = open_object(session, process, i);
+    UniqueFd fd = open_object(session, process, i, object.file().path());
     if (!fd) fail(object, "cannot be opened", ENOENT);
     if (object.kind() == SharedObject::MEMFD)
       if (const int seals = ::fcntl(fd.get(), F_GET_SEALS); seals > 0) object.set_seals(static_cast<std::uint32_t>(seals));
     if (UniqueFd own = reopen(fd, O_RDONLY)) fd = std::move(own);
     std::vector<Range> ranges;
     if (object.kind() == SharedObject::FILE)
-      ranges = written_ranges(session, process, i, object.size());
+      ranges = file_ranges(session, process, i, object.size());
     else
       ranges = data_ranges(fd.get(), object.size());
     for (const Range& range : ranges) {
@@ -306,8 +331,8 @@ void check_seals(Session& session, const Process& image) {
   }
 }
 
-void restore_shared(Session& session, const Process& image, const BlobReader& read) {
-  for (int i = 0; i < image.shared_objects_size(); ++i) restore_object(session, image, i, read);
+void restore_shared(Session& session, const Process& image, const RestoreOptions& options, const BlobReader& read) {
+  for (int i = 0; i < image.shared_objects_size(); ++i) restore_object(session, image, options, i, read);
 }
 
 }  // namespace reprise

@@ -83,7 +83,8 @@ void Rollback::carry_out(Plan& plan, Report& report) {
   restore_descriptors(session_, remote, image_, options_, mode_, report, std::move(plan.descriptors));
   report.descriptors_ns += watch.lap();
 
-  restore_shared(session_, image_, blob);
+  restore_shared(session_, image_, options_, blob);
+  plan.files.keep(report);
   report.shared_ns += watch.lap();
 
   restore_environment(session_, remote, image_, options_, mode_, report);

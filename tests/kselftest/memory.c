@@ -290,15 +290,35 @@ static void private_file_change(void) {
   memset(map(PAGE * 8), 3, PAGE * 8);
 }
 
-// An unlinked file: a pause keeps it; a restart cannot find it again.
-static const char *unlinked_ok(void) {  // which file it is cannot show any more after a restart
-  return times()->restarted ? filled(area + 8 * PAGE, 8 * PAGE, 1) : private_file_ok();
-}
+// An unlinked file: a pause keeps it while it is mapped; else it is made of what the image holds.
 static void unlinked_setup(void) {
   private_file_setup();
   unlink(path("private"));
   unlinked = true;
   maps_note();
+}
+static void unlinked_unmap(void) {
+  MUST(munmap(second, 16 * PAGE));
+  MUST(mmap(area, 64 * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+}
+
+/* ---- a mapping of which a part was replaced is one again: mremap takes no two */
+
+static void halves_setup(void) {
+  area = map(32 * PAGE);
+  fill(area, 32 * PAGE, 1);
+  MUST(mprotect(area, 32 * PAGE, PROT_READ));
+}
+static const char *halves_ok(void) { return filled(area, 32 * PAGE, 1); }
+static void halves_change(void) {
+  MUST(mprotect(area, 32 * PAGE, RW));
+  MUST(mmap(area + 16 * PAGE, 16 * PAGE, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+}
+static const char *halves_grow(void) {
+  MUST(mprotect(area, 32 * PAGE, RW));
+  char *to = mremap(area, 32 * PAGE, 64 * PAGE, MREMAP_MAYMOVE);
+  if (to == MAP_FAILED) return no("mremap: errno %d", errno);
+  return filled(to, 32 * PAGE, 1);
 }
 
 /* ---- shared memory */
@@ -330,6 +350,47 @@ static void shared_change(void) {
   fill(second, 32 * PAGE, 9);
   munmap(second + 30 * PAGE, 2 * PAGE);
   close(filefd);
+}
+
+// As a JVM's statistics, whose file is deleted when it ends.
+static void vanishing_setup(void) {
+  make_file("vanishing", 16 * PAGE, 1);
+  second = mmap(NULL, 16 * PAGE, RW, MAP_SHARED, filefd, 0);
+  close(filefd);
+  fill(second, 8 * PAGE, 2);
+}
+static const char *vanishing_ok(void) {
+  part("written pages", filled(second, 8 * PAGE, 2));
+  part("other pages", second[9 * PAGE] != 10 ? no("%d instead of 10", second[9 * PAGE]) : NULL);
+  static char page[PAGE];
+  int fd = open(path("vanishing"), O_RDONLY);
+  ssize_t n = pread(fd, page, PAGE, 3 * PAGE);
+  close(fd);
+  part("the file", n != PAGE || memcmp(page, second + 3 * PAGE, PAGE) ? no("does not show the mapping's content") : NULL);
+  return parts();
+}
+static void vanishing_change(void) {
+  fill(second, 16 * PAGE, 9);
+}
+static void vanish(void) { unlink(path("vanishing")); }
+
+// A file that was replaced under its name: the mapping shows the old one, the new one is left alone.
+static const char *replaced_ok(void) {
+  char text[4];
+  int fd = MUST(open(path("vanishing"), O_RDONLY));
+  ssize_t n = read(fd, text, sizeof text);
+  struct stat st;
+  MUST(fstat(fd, &st));
+  close(fd);
+  if (st.st_size != 16 * PAGE && (n != 3 || memcmp(text, "new", 3))) return no("the new file was changed");
+  return filled(second, 8 * PAGE, 2);
+}
+static void replaced_change(void) {
+  fill(second, 16 * PAGE, 9);
+  MUST(unlink(path("vanishing")));
+  int fd = MUST(open(path("vanishing"), O_RDWR | O_CREAT, 0600));
+  MUST(write(fd, "new", 3));
+  close(fd);
 }
 
 static int memfd, memfd_seals;
@@ -709,9 +770,16 @@ static const struct scenario scenarios[] = {
     {.name = "stacks and guard pages", .setup = stack_setup, .check = stack_ok, .mutate = stack_change},
     {.name = "protections", .skip = peeking, .setup = protections_setup, .check = protections_ok, .mutate = protections_change},
     {.name = "private file mapping", .setup = private_file_setup, .check = private_file_ok, .mutate = private_file_change},
-    {.name = "mapping of an unlinked file", .flags = RESTART_MAY_REFUSE, .setup = unlinked_setup, .check = unlinked_ok,
-     .mutate = private_file_change},
+    {.name = "mapping of an unlinked file", .setup = unlinked_setup, .check = private_file_ok, .mutate = private_file_change},
+    {.name = "mapping of an unlinked file, unmapped since", .setup = unlinked_setup, .check = private_file_ok,
+     .mutate = unlinked_unmap},
+    {.name = "halves of a mapping", .flags = FINISH_LAST, .setup = halves_setup, .check = halves_ok, .mutate = halves_change,
+     .finish = halves_grow},
     {.name = "shared mappings", .setup = shared_setup, .check = shared_ok, .mutate = shared_change},
+    {.name = "shared mapping of a file that vanishes", .setup = vanishing_setup, .check = vanishing_ok,
+     .mutate = vanishing_change, .before_restart = vanish},
+    {.name = "shared mapping of a file that is replaced", .flags = NO_RESTART, .setup = vanishing_setup,
+     .check = replaced_ok, .mutate = replaced_change},
     {.name = "memfd", .setup = memfd_setup, .check = memfd_ok, .mutate = memfd_change},
     {.name = "memfd sealed against shrinking", .flags = PAUSE_MAY_REFUSE, .setup = memfd_sealed_setup, .check = memfd_ok,
      .mutate = memfd_change},
