@@ -21,7 +21,10 @@
 #include <uapi/linux/rseq.h>
 
 #ifndef CR_HAVE_PUD_DEVMAP
-#define pud_devmap(pud) 0
+static inline int pud_devmap(pud_t pud)
+{
+	return 0;
+}
 #endif
 
 /* Drop [addr, addr + len) of one mapping; mmap lock held. */

@@ -286,9 +286,10 @@ void cr_wait_off_cpu(struct cr_session *s, struct cr_member *m)
 	struct task_struct *t = m->task;
 	unsigned int spins = 0;
 
-	/* acquire: with the registers that it left behind */
-	while (READ_ONCE(m->state) == CR_PARKED &&
-	       (smp_load_acquire(&t->on_cpu) || READ_ONCE(t->on_rq))) {
+	while (READ_ONCE(m->state) == CR_PARKED) {
+		/* acquire: with the registers that it left behind */
+		if (!smp_load_acquire(&t->on_cpu) && !READ_ONCE(t->on_rq))
+			break;
 		if (++spins > 1000)
 			schedule_timeout_uninterruptible(1);
 		else

@@ -102,11 +102,11 @@ static void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c)
 long cr_ioc_vmas(struct cr_session *s, struct cr_array *a)
 {
 	struct mm_struct *mm = s->mm;
-	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;
 	struct cr_vma *list;
 	u64 n = 0, room;
 	long r;
+	VMA_ITERATOR(vmi, mm, 0);
 
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;

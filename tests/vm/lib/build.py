@@ -5,9 +5,11 @@ import filecmp
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from .base import BUILD, GUEST, PROJECT, Error, in_namespaces, locked, need_root, say, tail
@@ -38,11 +40,30 @@ def copy_sources(target):
         shutil.copyfile(PROJECT / name, copy)
 
 
+def show_progress(what, log, done):
+    """Says that something is built when it takes more than a moment, and how far it is."""
+    if done.wait(3):
+        return
+    names = {"user": "commands, library and tests", "module": f"module ({log.stem})"}
+    say(f"building: {names.get(what, what)}")
+    while not done.wait(20):
+        steps = re.findall(r"^\[(\d+/\d+)\]", log.read_text("utf-8", "replace"), re.M)
+        if steps:
+            say(f"  {steps[-1]}")
+
+
 def script(root, what, log, *arguments):
     """Runs guest/build.sh; shows its output when it failed or warned."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("", "utf-8")
-    status = in_namespaces(["sh", GUEST / "build.sh", root.tree, PROJECT, what, *arguments], log)
+    done = threading.Event()
+    watcher = threading.Thread(target=show_progress, args=(what, log, done), daemon=True)
+    watcher.start()
+    try:
+        status = in_namespaces(["sh", GUEST / "build.sh", root.tree, PROJECT, what, *arguments], log)
+    finally:
+        done.set()
+        watcher.join()
     text = log.read_text("utf-8", "replace")
     if status:
         raise Error(f"building failed; the whole output is in {log}:\n{tail(log, 60)}")
