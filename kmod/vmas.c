@@ -105,9 +105,10 @@ long cr_ioc_vmas(struct cr_session *s, struct cr_array *a)
 	struct vm_area_struct *vma;
 	struct cr_vma *list;
 	u64 n = 0, room;
+	struct vma_iterator vmi;
 	long r;
-	VMA_ITERATOR(vmi, mm, 0);
 
+	vma_iter_init(&vmi, mm, 0);
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
 	room = min_t(u64, a->count, mm->map_count);
