@@ -7,7 +7,7 @@ folder=$1
 shift
 bad=0
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 
 expect() { # WHAT WANTED GOT
 	[ "$2" = "$3" ] && return
