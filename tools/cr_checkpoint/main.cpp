@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
       report = checkpoint(options);
     }
     tool::print(common, report,
-                "saved to " + report.image + ": " + tool::grouped(report.threads) + " threads, " +
-                    tool::grouped(report.pages) + " pages, " + tool::bytes(report.bytes) + " in " +
+                "saved to " + report.image + ": " + tool::counted(report.threads, "thread") + ", " +
+                    tool::counted(report.pages, "page") + ", " + tool::bytes(report.bytes) + " in " +
                     tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
                 stdout);
     return 0;

@@ -42,9 +42,9 @@ int main(int argc, char** argv) {
       report = pause(options);
     }
     tool::print(common, report,
-                "rolled back to " + report.image + " (" + tool::age(report) + "): " + tool::grouped(report.threads) +
-                    " threads, " + tool::grouped(report.pages_restored) + " of " + tool::grouped(report.pages) +
-                    " pages, stood still " + tool::duration(report.frozen_ns),
+                "rolled back to " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
+                    ", " + tool::grouped(report.pages_restored) + " of " + tool::counted(report.pages, "page") +
+                    ", stood still " + tool::duration(report.frozen_ns),
                 stdout);
     return 0;
   });

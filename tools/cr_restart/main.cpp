@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
     }
     // To standard error: standard output is the program's.
     tool::print(common, report,
-                "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::grouped(report.threads) +
-                    " threads, " + tool::grouped(report.pages) + " pages, in " + tool::duration(report.total_ns),
+                "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
+                    ", " + tool::counted(report.pages, "page") + ", in " + tool::duration(report.total_ns),
                 stderr);
     return detach ? 0 : supervisor.wait(report.pid);
   });
