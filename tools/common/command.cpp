@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "report.h"
@@ -20,26 +22,54 @@ int fail(const Common& common, Failure kind, int code, const std::string& messag
   return static_cast<int>(kind);
 }
 
+/** CLI11's own, but for what it tells of flags: the value that each stands for, as in `--no-sync{false}`. */
+class Help : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    if (is_positional) return option->get_name(true);
+    std::string names;
+    const auto add = [&](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+    for (const std::string& name : option->get_snames()) add("-" + name);
+    for (const std::string& name : option->get_lnames()) add("--" + name);
+    const std::string value = option->get_type_name();
+    if (value.empty()) return names;
+    // What may be given to a flag must follow it at once.
+    return names + (option->get_items_expected_max() == 0 ? "[=" + value + "]" : " " + value);
+  }
+  std::string make_option_opts(const CLI::Option*) const override { return ""; }
+};
+
 }  // namespace
 
-void Common::add(CLI::App& app) {
-  app.set_version_flag("--version", std::string("reprise " REPRISE_VERSION));
+void set_up(CLI::App& app) {
+  app.formatter(std::make_shared<Help>());
+  app.set_help_flag("-h,--help", "print this and exit");
+  app.set_version_flag("--version", std::string("reprise " REPRISE_VERSION), "print the version and exit");
+}
+
+void Common::add(CLI::App& app, const std::string& timeout_text) {
+  set_up(app);
   app.add_flag("--json", json, "tell what happened, or what failed, as one line of JSON on standard output");
-  app.add_flag("-q,--quiet", quiet, "print nothing but errors");
+  app.add_flag("-q,--quiet", quiet, "print nothing but warnings and errors");
   app.add_flag("-v,--verbose", verbose, "print how long each step took");
-  app.add_option("--timeout", timeout_s, "give up when its threads have not stopped after this many seconds")
-      ->check(CLI::Range(0.001, 4e6))
-      ->type_name("S");
-  app.footer("Exit codes: 0 done, 2 wrong usage, 3 refused (nothing has changed), 4 try again, 5 failed.");
+  app.add_option("--timeout", timeout_s, timeout_text)
+      ->check(CLI::Range(0.001, 4e6).description(""))
+      ->type_name("SECONDS");
+  app.footer("Exit status: 0 done, 2 wrong usage, 3 refused (nothing has changed), 4 try again, 5 failed.");
 }
 
 void SignalOptions::add(CLI::App& app, const std::string& when) {
-  auto* group = app.add_option_group("signal", "Afterwards, before the program runs on");
-  group->add_flag("--stop", stop_, "stop it (SIGSTOP) " + when);
-  group->add_flag("--term", term_, "ask it to end (SIGTERM) " + when);
-  group->add_flag("--kill{KILL}", kill_, "end it (SIGKILL) " + when + "; --kill=SIG: send this signal");
-  group->add_flag("--cont", cont_, "let it go on if it was stopped (SIGCONT) " + when);
-  group->require_option(0, 1);
+  const std::vector<CLI::Option*> options = {
+      app.add_flag("--stop", stop_, "stop it (SIGSTOP) " + when),
+      app.add_flag("--term", term_, "ask it to end (SIGTERM) " + when),
+      app.add_flag("--kill{KILL}", kill_, "end it (SIGKILL) " + when + ", or send it SIG, a name or a number")
+          ->type_name("SIG"),
+      app.add_flag("--cont", cont_, "let it go on if it was stopped (SIGCONT) " + when),
+  };
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    options[i]->group("Afterwards, before the program runs on (at most one)");
+    for (std::size_t j = 0; j < i; ++j) options[i]->excludes(options[j]);
+  }
 }
 
 int SignalOptions::signal() const {
@@ -54,31 +84,21 @@ int signal_number(const std::string& text) {
     const int number = std::atoi(text.c_str());
     if (text.size() < 4 && number > 0 && number <= SIGRTMAX) return number;
   } else {
-    const std::string name = text.rfind("SIG", 0) == 0 ? text.substr(3) : text;
+    std::string name = text.rfind("SIG", 0) == 0 ? text.substr(3) : text;
+    // The C library tells one name of each; shells and kill -l also use these.
+    for (const auto& [other, known] : {std::pair{"IOT", "ABRT"}, {"IO", "POLL"}, {"CLD", "CHLD"}})
+      if (name == other) name = known;
     for (int number = 1; number < NSIG; ++number)
       if (const char* known = ::sigabbrev_np(number); known && name == known) return number;
   }
   throw Error(Failure::usage, EINVAL, "there is no signal " + text);
 }
 
-void add_restore_options(CLI::App& app, RestoreOptions& restore, std::vector<std::string>& relocate) {
-  app.add_option("--relocate", relocate, "look for files whose path begins with OLD under NEW; may be given again")
-      ->type_name("OLD=NEW")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+void add_restore_options(CLI::App& app, RestoreOptions& restore) {
   app.add_flag("--rewind-files", restore.rewind_files,
                "cut files that the program has grown since the checkpoint back to their old size");
   app.add_flag("--dead-sockets", restore.dead_sockets,
                "give sockets and pipes that cannot be brought back as dead ones, as if their peers had gone");
-}
-
-void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions& restore) {
-  for (const std::string& pair : relocate) {
-    const std::size_t at = pair.find('=');
-    if (at == 0 || at == std::string::npos)
-      throw Error(Failure::usage, EINVAL, "--relocate " + pair + ": give it as OLD=NEW");
-    restore.relocate.emplace_back(pair.substr(0, at), pair.substr(at + 1));
-  }
 }
 
 int run(CLI::App& app, const Common& common, int argc, char** argv, const std::function<int()>& body) {

@@ -11,15 +11,23 @@
 
 namespace reprise::tool {
 
-/** Options of every command. */
+/** How help looks, and --help and --version themselves. */
+void set_up(CLI::App& app);
+
+/** What --timeout is for where there is a program with callbacks. */
+inline constexpr char kTargetTimeout[] =
+    "give up when its threads have not stopped (default: 5) or its own callbacks have not returned (default: 60) "
+    "after so many seconds";
+
+/** Options of every command that does something to a process. */
 struct Common {
   std::string name;  ///< of the command
   bool json = false, quiet = false, verbose = false;
   double timeout_s = 0;
 
   explicit Common(std::string command) : name(std::move(command)) {}
-  /** Declare them, with the texts that all commands share. */
-  void add(CLI::App& app);
+  /** Declare them, with the texts that all commands share; @p timeout_text says what --timeout is for. */
+  void add(CLI::App& app, const std::string& timeout_text);
   unsigned timeout_ms() const { return static_cast<unsigned>(timeout_s * 1000); }
 };
 
@@ -35,10 +43,8 @@ class SignalOptions {
   std::string kill_;
 };
 
-/** --relocate OLD=NEW, --rewind-files, --dead-sockets … */
-void add_restore_options(CLI::App& app, RestoreOptions& restore, std::vector<std::string>& relocate);
-/** Put what was given with --relocate into @p restore; throws Error (usage). */
-void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions& restore);
+/** --rewind-files, --dead-sockets */
+void add_restore_options(CLI::App& app, RestoreOptions& restore);
 
 /** Number of a signal by number or name, with or without SIG. Throws Error (usage). */
 int signal_number(const std::string& text);

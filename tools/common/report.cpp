@@ -72,6 +72,10 @@ std::string grouped(std::uint64_t value) {
   return text;
 }
 
+std::string counted(std::uint64_t value, const std::string& what) {
+  return grouped(value) + " " + what + (value == 1 ? "" : "s");
+}
+
 std::string duration(std::uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns < 1000000) return number(value / 1e3, "µs");

@@ -11,6 +11,8 @@ namespace reprise::tool {
 
 /** "12,003" */
 std::string grouped(std::uint64_t number);
+/** "1 thread", "12,003 threads" */
+std::string counted(std::uint64_t number, const std::string& what);
 /** "4.1 ms", "2.3 s", "3 min" */
 std::string duration(std::uint64_t ns);
 /** "47.2 MB" */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_checkpoint: save a running process.
 #include <cstdio>
+#include <limits>
 
 #include "api/request_flags.h"
 #include "command.h"
@@ -17,14 +18,18 @@ int main(int argc, char** argv) {
   tool::Common common("cr_checkpoint");
   tool::SignalOptions signal;
   CheckpointOptions options;
-  app.add_option("PID", options.pid, "process to save")->required()->check(CLI::PositiveNumber);
-  app.add_option("IMAGE,-f,--file", options.image, "file to save it to; context.PID when left out");
+  app.add_option("PID", options.pid, "process to save")
+      ->required()
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
+      ->type_name("");
+  app.add_option("IMAGE,-f,--file", options.image, "file to save it to (default: context.PID in this directory)")
+      ->type_name("IMAGE");
   app.add_flag("--clobber,!--no-clobber", options.clobber, "replace an existing image (default), or do not");
   app.add_flag("--sync,!--no-sync", options.sync, "have the image on disk before it gets its name (default), or do not");
   app.add_flag("--track,!--no-track", options.track,
-               "note from now on what the program changes, so that cr_pause is fast (default), or do not");
+               "note from now on which pages the program changes, so that cr_pause is fast (default), or do not");
   signal.add(app, "once it is saved");
-  common.add(app);
+  common.add(app, tool::kTargetTimeout);
 
   return tool::run(app, common, argc, argv, [&] {
     options.signal = signal.signal();
@@ -37,8 +42,8 @@ int main(int argc, char** argv) {
       report = checkpoint(options);
     }
     tool::print(common, report,
-                "saved to " + report.image + ": " + tool::grouped(report.threads) + " threads, " +
-                    tool::grouped(report.pages) + " pages, " + tool::bytes(report.bytes) + " in " +
+                "saved to " + report.image + ": " + tool::counted(report.threads, "thread") + ", " +
+                    tool::counted(report.pages, "page") + ", " + tool::bytes(report.bytes) + " in " +
                     tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
                 stdout);
     return 0;

@@ -37,16 +37,16 @@ int main(int argc, char** argv) {
       "mapping; the rest of it comes from its file, or was never touched.",
       "cr_info"};
   app.footer(
-      "Exit codes: 0 the image is whole, 2 wrong usage, 3 it may not be read, 5 it is damaged or not an image.\n"
+      "Exit status: 0 the image is whole, 2 wrong usage, 3 it may not be read, 5 it is damaged or not an image.\n"
       "An image is an ELF core file, too: gdb PROGRAM IMAGE shows the stacks.");
   tool::Common common("cr_info");
   std::string path;
   bool check = true;
   Sections sections;
-  app.set_version_flag("--version", std::string("reprise " REPRISE_VERSION));
+  tool::set_up(app);
   app.add_option("IMAGE", path, "file written by cr_checkpoint")->required()->type_name("");
-  app.add_flag("--json", common.json, "for scripts: everything, as one JSON object");
-  app.add_flag("--verify,!--no-verify", check, "compare all content with its checksums (the default), or only open it");
+  app.add_flag("--json", common.json, "tell everything, or what failed, as JSON on standard output");
+  app.add_flag("--verify,!--no-verify", check, "compare all content with its checksums (default), or do not");
   app.add_flag("--summary", sections.summary, "show the summary");
   app.add_flag("--process", sections.process, "show directory, user, limits, signals and timers");
   app.add_flag("--threads", sections.threads, "show the threads and the system calls they are in");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_pause: roll a live process back to an image of it, in place.
 #include <cstdio>
+#include <limits>
 
 #include "api/request_flags.h"
 #include "command.h"
@@ -18,17 +19,19 @@ int main(int argc, char** argv) {
   tool::Common common("cr_pause");
   tool::SignalOptions signal;
   PauseOptions options;
-  std::vector<std::string> relocate;
-  app.add_option("PID", options.pid, "process to roll back")->required()->check(CLI::PositiveNumber);
-  app.add_option("IMAGE,-f,--file", options.image, "image to roll it back to; context.PID when left out");
-  app.add_flag("!--no-tracking", options.use_tracking, "take every page as changed");
-  tool::add_restore_options(app, options.restore, relocate);
+  app.add_option("PID", options.pid, "process to roll back")
+      ->required()
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
+      ->type_name("");
+  app.add_option("IMAGE,-f,--file", options.image, "image to roll it back to (default: context.PID in this directory)")
+      ->type_name("IMAGE");
+  app.add_flag("!--no-tracking", options.use_tracking, "put every page back, not only those that are known to have changed");
+  tool::add_restore_options(app, options.restore);
   signal.add(app, "once it is rolled back");
-  common.add(app);
+  common.add(app, tool::kTargetTimeout);
 
   return tool::run(app, common, argc, argv, [&] {
     if (options.image.empty()) options.image = "context." + std::to_string(options.pid);
-    tool::apply_relocations(relocate, options.restore);
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
@@ -39,9 +42,9 @@ int main(int argc, char** argv) {
       report = pause(options);
     }
     tool::print(common, report,
-                "rolled back to " + report.image + " (" + tool::age(report) + "): " + tool::grouped(report.threads) +
-                    " threads, " + tool::grouped(report.pages_restored) + " of " + tool::grouped(report.pages) +
-                    " pages, stood still " + tool::duration(report.frozen_ns),
+                "rolled back to " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
+                    ", " + tool::grouped(report.pages_restored) + " of " + tool::counted(report.pages, "page") +
+                    ", stood still " + tool::duration(report.frozen_ns),
                 stdout);
     return 0;
   });

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_restart: make a new process from an image.
+#include <cerrno>
 #include <cstdio>
 
 #include "api/request_flags.h"
+#include "base/error.h"
 #include "command.h"
 #include "include/libcr.h"
 #include "progress.h"
@@ -13,6 +15,20 @@
 
 using namespace reprise;
 
+namespace {
+
+/** Put what was given with --relocate into @p restore; throws Error (usage). */
+void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions& restore) {
+  for (const std::string& pair : relocate) {
+    const std::size_t at = pair.find('=');
+    if (at == 0 || at == std::string::npos)
+      throw Error(Failure::usage, EINVAL, "--relocate " + pair + ": give it as OLD=NEW");
+    restore.relocate.emplace_back(pair.substr(0, at), pair.substr(at + 1));
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app{"Make a new process from an image, and wait for it.", "cr_restart"};
   tool::Common common("cr_restart");
@@ -20,7 +36,7 @@ int main(int argc, char** argv) {
   RestartOptions options;
   std::vector<std::string> relocate, substitutes;
   bool detach = false;
-  app.add_option("IMAGE,-f,--file", options.image, "image to restart from")->required();
+  app.add_option("IMAGE,-f,--file", options.image, "image to make it from")->required()->type_name("IMAGE");
   app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
                "give it the process and thread ids it had (default), or new ones");
   app.add_option("--fd", substitutes,
@@ -29,13 +45,17 @@ int main(int argc, char** argv) {
       ->type_name("N=M|N=PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--detach", detach, "do not wait for it to end");
-  tool::add_restore_options(app, options.restore, relocate);
+  app.add_flag("--detach", detach, "return when it runs, rather than wait until it ends");
+  app.add_option("--relocate", relocate, "look for files whose path begins with OLD under NEW instead; may be given again")
+      ->type_name("OLD=NEW")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  tool::add_restore_options(app, options.restore);
   signal.add(app, "once it is restored");
-  common.add(app);
+  common.add(app, "give up when the new process cannot be stopped within so many seconds (default: 5)");
 
   return tool::run(app, common, argc, argv, [&] {
-    tool::apply_relocations(relocate, options.restore);
+    apply_relocations(relocate, options.restore);
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = common.timeout_ms();
@@ -49,8 +69,8 @@ int main(int argc, char** argv) {
     }
     // To standard error: standard output is the program's.
     tool::print(common, report,
-                "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::grouped(report.threads) +
-                    " threads, " + tool::grouped(report.pages) + " pages, in " + tool::duration(report.total_ns),
+                "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
+                    ", " + tool::counted(report.pages, "page") + ", in " + tool::duration(report.total_ns),
                 stderr);
     return detach ? 0 : supervisor.wait(report.pid);
   });

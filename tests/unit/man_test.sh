@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# The man pages: each command's tells of the options that its --help prints, and of no
+# other; and all are free of mistakes as far as mandoc or groff, where they are, can tell.
+# $1: docs/man, then the commands.
+set -u
+folder=$1
+shift
+bad=0
+
+complain() { # WHAT
+	[ -z "$1" ] && return
+	echo "$1"
+	bad=1
+}
+
+for command; do
+	page=$folder/${command##*/}.1
+	helped=$("$command" --help | grep -E '^ +-' | grep -oE '(^|[ ,])--?[a-z-]+' | tr -d ' ,' | sort -u)
+	# ".It Fl q , -quiet" and ".It Fl -kill Ns Op = Ns Ar SIG"
+	written=$(sed -n 's/^\.It Fl //p' "$page" | sed 's/ Ns .*//; s/ Ar .*//; s/ , /\n/g' | sed 's/^/-/' | sort -u)
+	[ "$(wc -l <<<"$helped")" -gt 4 ] || complain "${command##*/} --help lists no options: $helped"
+	complain "$(diff --label "${command##*/} --help" --label "$page" -u0 <(echo "$helped") <(echo "$written"))"
+done
+
+for page in "$folder"/*.[1-8]; do
+	if command -v mandoc >/dev/null; then
+		complain "$(mandoc -Tlint -W warning "$page" 2>&1)"
+	elif command -v groff >/dev/null; then
+		complain "$(groff -mdoc -ww -z "$page" 2>&1)"
+	fi
+done
+[ $bad = 0 ] && echo 'the man pages tell what the commands know'
+exit $bad
