@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "process/threads.h"
+#include "process/xstate.h"
 
 namespace reprise {
 namespace {
@@ -104,6 +105,7 @@ void set_registers(Session& session, const Thread& thread, const user_regs_struc
 
 void restore_registers(Session& session, Remote& remote, const Process& image, const std::vector<ThreadRegs>& regs,
                        bool in_session, Report& report) {
+  const XstateLayout here = xstate_layout_here();
   for (int i = 0; i < image.threads_size(); ++i) {
     const Thread& thread = image.threads(i);
     const ThreadRegs& saved = regs[static_cast<std::size_t>(i)];
@@ -120,7 +122,8 @@ void restore_registers(Session& session, Remote& remote, const Process& image, c
     }
     if (!set) set_registers(session, thread, general);
     if (!saved.xstate.empty())
-      session.set_regset(thread.tid(), NT_X86_XSTATE, saved.xstate);
+      session.set_regset(thread.tid(), NT_X86_XSTATE,
+                         fitted_xstate(saved.xstate, xstate_layout_of(image.host(), saved.xstate), here, false, ""));
     else if (!saved.fpregs.empty())
       session.set_regset(thread.tid(), NT_PRFPREG, saved.fpregs);
     session.set_sigmask(thread.tid(), thread.blocked());

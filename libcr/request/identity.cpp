@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "process/maps.h"
+#include "process/xstate.h"
 
 namespace reprise {
 namespace {
@@ -156,6 +157,7 @@ void collect_host(Session& session, Process& process) {
   host.set_monotonic_ns(clock_ns(CLOCK_MONOTONIC));
   host.set_boottime_ns(clock_ns(CLOCK_BOOTTIME));
   host.set_realtime_ns(clock_ns(CLOCK_REALTIME));
+  collect_xstate_layout(host);
   process.set_taken_unix_ns(host.realtime_ns());
 }
 

@@ -12,6 +12,7 @@
 #include "process/signals.h"
 #include "process/threads.h"
 #include "process/timers.h"
+#include "process/xstate.h"
 #include "request/identity.h"
 #include "request/stopwatch.h"
 
@@ -52,6 +53,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   if (mode_ == RestoreMode::pause) check_seals(session_, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
+  check_xstate(image_, regs_, plan.threads.missing, mode_, report);
 
   Stopwatch watch;
   if (verify) {
