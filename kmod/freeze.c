@@ -125,6 +125,20 @@ static void cr_hide_eintr(struct pt_regs *regs)
 	case __NR_io_getevents:
 	case __NR_io_pgetevents:
 	case __NR_rt_sigtimedwait:
+	/* on sockets with a timeout (SO_RCVTIMEO, SO_SNDTIMEO) */
+	case __NR_read:
+	case __NR_readv:
+	case __NR_recvfrom:
+	case __NR_recvmsg:
+	case __NR_recvmmsg:
+	case __NR_write:
+	case __NR_writev:
+	case __NR_sendto:
+	case __NR_sendmsg:
+	case __NR_sendmmsg:
+	case __NR_accept:
+	case __NR_accept4:
+	case __NR_connect:
 		regs->ax = -ERESTARTNOINTR;
 	}
 }

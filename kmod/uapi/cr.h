@@ -95,7 +95,7 @@ struct cr_info {
  * mem_fd is an O_RDWR descriptor of /proc/PID/mem: the kernel has made its
  * ptrace and LSM checks at that open. An exec of the target voids the session.
  * EPERM (NOT_MEM_FD), EDEADLK (SELF), ESRCH (GONE), EISCONN (already bound),
- * EOPNOTSUPP (KTHREAD, INIT, COMPAT, SHARED_MM …).
+ * EOPNOTSUPP (KTHREAD, INIT, COMPAT, TRACED …).
  */
 struct cr_attach {
 	__s32 mem_fd;
@@ -107,8 +107,8 @@ struct cr_attach {
 
 /*
  * CR_IOC_FREEZE: park every thread of the target. Idempotent when frozen.
- * Fails with ETIMEDOUT (STUCK, STOPPED, TRACED) and everything running on as
- * before, EBUSY (BUSY), EOPNOTSUPP (IO_URING, SECCOMP, COMPAT, SHARED_MM …).
+ * Fails with ETIMEDOUT (STUCK, STOPPED) and everything running on as before,
+ * EBUSY (BUSY), EOPNOTSUPP (IO_URING, SECCOMP, COMPAT, SHARED_MM, TRACED …).
  */
 struct cr_freeze {
 	__u32 timeout_ms;	/* to park all threads; 0: 5000 */

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -267,6 +268,7 @@ static struct call long_timeout[] = {
     {"pselect", SYS_pselect6, do_pselect, write_byte, 1, LONG},
     {"epoll_wait", SYS_epoll_wait, do_epoll_wait, write_byte, 1, LONG},
     {"sigtimedwait", SYS_rt_sigtimedwait, do_sigtimedwait, send_signal, 5, LONG},
+    {"accept, SO_RCVTIMEO", SYS_accept, do_accept, connect_to, 0, LONG},
     {"nanosleep, interrupted", SYS_nanosleep, do_nanosleep, send_signal, -EINTR, LONG, .b = SIGUSR1},
     {}};
 static struct call short_timeout[] = {
@@ -283,6 +285,8 @@ static struct call short_timeout[] = {
     {}};
 static struct call on_sockets[] = {
     {"recv(socketpair)", SYS_recvfrom, do_recv, write_byte, 1, FOREVER},
+    {"recv, SO_RCVTIMEO", SYS_recvfrom, do_recv, write_byte, 1, LONG},
+    {"read, SO_RCVTIMEO", SYS_read, do_read, write_byte, 1, LONG},
     {"poll(socketpair)", SYS_poll, do_poll, write_byte, 1, LONG},
     {}};
 static struct call on_locks[] = {
@@ -328,6 +332,10 @@ static void prepare(struct call *c, int i) {
     use_pipe(c);
     c->b = keep;
   }
+  // Only with a timeout does a socket say EINTR and mean it.
+  struct timeval limit = {c->timeout / 1000, 0};
+  if ((c->make == do_accept || calls == on_sockets) && c->timeout > 0)
+    MUST(setsockopt(c->a, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
   if (c->make == do_write) {
     MUST(fcntl(c->b, F_SETPIPE_SZ, 8192));
     MUST(write(c->b, block, 8192));
