@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include <fcntl.h>
@@ -306,28 +307,47 @@ void SharedContents::read(std::uint64_t offset, void* buf, std::size_t len) cons
   std::memcpy(buf, data_ + offset, len);
 }
 
-void check_seals(Session& session, const Process& image) {
-  bool any = false;
-  for (const SharedObject& object : image.shared_objects()) any |= object.kind() == SharedObject::MEMFD;
-  if (!any) return;
+namespace {
+
+/** What of @p object, open as @p fd, cannot be undone; nullptr: nothing. Another file: nothing, either. */
+const char* sealed_why(const SharedObject& object, int fd) {
+  struct stat st {};
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || ::fstat(fd, &st) != 0 || st.st_ino != object.file().ino()) return nullptr;
+  const auto size = static_cast<std::uint64_t>(st.st_size);
+  if ((seals & F_SEAL_SHRINK) && size > object.size()) return "has grown since the checkpoint and is sealed against shrinking";
+  if ((seals & F_SEAL_GROW) && size < object.size()) return "has shrunk since the checkpoint and is sealed against growing";
+  if (static_cast<std::uint32_t>(seals) & ~object.seals()) return "has been sealed since the checkpoint";
+  return nullptr;
+}
+
+[[noreturn]] void refuse_sealed(const std::string& what, const SharedObject& object, const char* why) {
+  throw Error(Failure::refused, EPERM,
+              what + " (" + object.file().path() + ") " + why +
+                  ": it cannot be brought back in place, restart the image instead");
+}
+
+}  // namespace
+
+void check_seals(Session& session, std::span<const cr_vma> now, const Process& image) {
+  std::map<std::uint64_t, const SharedObject*> memfds;  // by inode
+  for (const SharedObject& object : image.shared_objects())
+    if (object.kind() == SharedObject::MEMFD) memfds.emplace(object.file().ino(), &object);
+  if (memfds.empty()) return;
   for (const cr_fd& live : session.fds()) {
     if (live.same_as != live.fd || !S_ISREG(live.mode)) continue;
-    for (const SharedObject& object : image.shared_objects()) {
-      if (object.kind() != SharedObject::MEMFD || object.file().ino() != live.ino) continue;
-      const UniqueFd fd = session.get_fd(live.fd);
-      struct stat st {};
-      const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-      if (seals < 0 || ::fstat(fd.get(), &st) != 0 || st.st_ino != object.file().ino()) continue;
-      const auto size = static_cast<std::uint64_t>(st.st_size);
-      const char* why = nullptr;
-      if (static_cast<std::uint32_t>(seals) & ~object.seals()) why = "has been sealed since the checkpoint";
-      if ((seals & F_SEAL_SHRINK) && size > object.size()) why = "has grown since the checkpoint and is sealed against shrinking";
-      if ((seals & F_SEAL_GROW) && size < object.size()) why = "has shrunk since the checkpoint and is sealed against growing";
-      if (why)
-        throw Error(Failure::refused, EPERM,
-                    "descriptor " + std::to_string(live.fd) + " (" + object.file().path() + ") " + why +
-                        ": it cannot be brought back in place, restart the image instead");
-    }
+    const auto object = memfds.find(live.ino);
+    if (object == memfds.end()) continue;
+    if (const char* why = sealed_why(*object->second, session.get_fd(live.fd).get()))
+      refuse_sealed("descriptor " + std::to_string(live.fd), *object->second, why);
+  }
+  // Or only mapped by now.
+  for (const cr_vma& vma : now) {
+    const auto object = vma.flags & CR_VMA_SHMEM ? memfds.find(vma.ino) : memfds.end();
+    if (object == memfds.end()) continue;
+    if (const char* why = sealed_why(*object->second, session.get_vma_file(vma.start).get()))
+      refuse_sealed("mapping " + hex(vma.start) + "-" + hex(vma.end), *object->second, why);
+    memfds.erase(object);
   }
 }
 

@@ -3,6 +3,7 @@
 /** @file Content of memory that is not the process's alone: shared mappings and memfds. */
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "image/state.pb.h"
@@ -38,10 +39,10 @@ class SharedContents {
 using BlobReader = std::function<void(std::uint64_t offset, void* buf, std::size_t len)>;
 
 /**
- * Refuse a pause that would have to undo what a seal forbids (F_ADD_SEALS), or the seal itself. Target frozen, not
- * committed.
+ * Refuse a pause that would have to undo what a seal forbids (F_ADD_SEALS), or the seal itself. Target frozen, with the
+ * mappings @p now, not committed.
  */
-void check_seals(Session& session, const Process& image);
+void check_seals(Session& session, std::span<const cr_vma> now, const Process& image);
 
 /** Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place. */
 void restore_shared(Session& session, const Process& image, const RestoreOptions& options, const BlobReader& read);

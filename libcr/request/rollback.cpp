@@ -50,7 +50,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.mappings = std::move(mappings);
   plan.descriptors = check_descriptors_live(session_, image_, options_, mode_);
   check_environment_live(session_, image_, options_, mode_);
-  if (mode_ == RestoreMode::pause) check_seals(session_, image_);
+  if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
   check_xstate(image_, regs_, plan.threads.missing, mode_, report);

@@ -438,6 +438,10 @@ static void memfd_change(void) {
   MUST(lseek(memfd, 0, SEEK_SET));
   MUST(mprotect(area, PAGE, PROT_READ));
 }
+static void memfd_change_close(void) {
+  memfd_change();
+  close(memfd);
+}
 
 static void dev_zero_setup(void) {
   int fd = MUST(open("/dev/zero", O_RDWR));
@@ -783,6 +787,8 @@ static const struct scenario scenarios[] = {
     {.name = "memfd", .setup = memfd_setup, .check = memfd_ok, .mutate = memfd_change},
     {.name = "memfd sealed against shrinking", .flags = PAUSE_MAY_REFUSE, .setup = memfd_sealed_setup, .check = memfd_ok,
      .mutate = memfd_change},
+    {.name = "memfd sealed against shrinking, closed since", .flags = PAUSE_MAY_REFUSE, .setup = memfd_sealed_setup,
+     .check = memfd_ok, .mutate = memfd_change_close},
     {.name = "/dev/zero", .setup = dev_zero_setup, .check = dev_zero_ok, .mutate = dev_zero_change},
     {.name = "mremap", .setup = mremap_setup, .check = mremap_ok, .mutate = mremap_change},
     {.name = "mremap to each other's place", .setup = mremap_setup, .check = mremap_ok, .mutate = swap_change},
