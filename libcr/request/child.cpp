@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <linux/sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -87,6 +88,8 @@ void BlankChild::prepare(Remote& remote, const Process& image) {
     remote.must("a session of its own", 0, SYS_setsid);
   else if (image.pgid() == image.pid())
     remote.must("a process group of its own", 0, SYS_setpgid, 0, 0);
+  // Whether the program had registered only newer kernels tell, and one that had must not be refused its barriers.
+  remote.call(0, SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 
 }  // namespace reprise

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
+#include <future>
 
 #include "base/text.h"
 #include "request/agent.h"
+#include "request/alive.h"
 #include "request/identity.h"
 #include "request/image_source.h"
 #include "request/requests.h"
@@ -11,6 +13,18 @@
 #include "request/stopwatch.h"
 
 namespace reprise {
+namespace {
+
+// What may take longer to verify than the module waits for a word of ours.
+constexpr std::uint64_t kLong = 1ULL << 30;
+
+std::uint64_t bytes_of(const std::vector<cr_range>& ranges) {
+  std::uint64_t bytes = 0;
+  for (const cr_range& range : ranges) bytes += range.len;
+  return bytes;
+}
+
+}  // namespace
 
 Report pause(const PauseOptions& options) {
   Report report;
@@ -50,8 +64,13 @@ Report pause(const PauseOptions& options) {
   rollback.dirty = std::move(dirty);
   if (tracked)
     rollback.verify = [&](const std::vector<cr_range>& ranges) {
-      image.verify(ranges);
-      verify_shared(image);
+      const auto check = [&] {
+        image.verify(ranges);
+        verify_shared(image);
+      };
+      if (bytes_of(ranges) < kLong) return check();
+      std::future<void> work = std::async(std::launch::async, check);
+      wait_alive(session, work);
     };
   rollback.run(report);
   report.pages = image.page_count();

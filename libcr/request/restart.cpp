@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
-#include <exception>
-#include <thread>
+#include <future>
 
 #include "base/text.h"
 #include "request/agent.h"
+#include "request/alive.h"
 #include "request/child.h"
 #include "request/identity.h"
 #include "request/image_source.h"
@@ -20,24 +20,11 @@ namespace {
 class Verification {
  public:
   Verification(const Image& image, const Progress& progress)
-      : thread_([this, &image, &progress] {
-          try {
-            image.verify_all(0, progress);
-          } catch (...) {
-            failure_ = std::current_exception();
-          }
-        }) {}
-  ~Verification() {
-    if (thread_.joinable()) thread_.join();
-  }
-  void finish() {
-    thread_.join();
-    if (failure_) std::rethrow_exception(failure_);
-  }
+      : done_(std::async(std::launch::async, [&image, &progress] { image.verify_all(0, progress); })) {}
+  void finish(Session& session) { wait_alive(session, done_); }
 
  private:
-  std::exception_ptr failure_;
-  std::thread thread_;
+  std::future<void> done_;  // its destructor waits, too
 };
 
 /** Ids that the new process will not have. */
@@ -78,7 +65,7 @@ Report restart(const RestartOptions& options) {
   rollback.files = std::move(files);
   rollback.run(report);
   watch.lap();
-  verification.finish();
+  verification.finish(session);
   report.verify_ns += watch.lap();
   if (process.has_agent()) session.outcome(CR_PHASE_RESTARTED, options.request_flags);
   if (const int err = options.signal ? send_signal(pid, options.signal) : 0)
