@@ -51,8 +51,8 @@ int main(int argc, char **argv)
 	pages = number(argv[1], 1, 1 << 20) << 20 >> 12;
 	threads = number(argv[2], 1, 1024);
 	repeats = number(argv[3], 1, 1000);
-	from = fill_pages(pages);
-	to = fill_pages(pages);
+	from = touch_pages(pages);
+	to = touch_pages(pages);
 	pthread_barrier_init(&begin, NULL, threads);
 	pthread_barrier_init(&end, NULL, threads);
 	for (n = 1; n < threads; n++)

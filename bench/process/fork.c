@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 	}
 	pages = number(argv[1], 1, 1 << 20) << 20 >> 12;
 	repeats = number(argv[2], 1, 1000);
-	words = fill_pages(pages);
+	words = touch_pages(pages);
 	touch = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (touch == MAP_FAILED || pipe(done)) {
 		perror("fork");

@@ -62,18 +62,34 @@ static inline size_t mark_pages(uint64_t *words, size_t pages, unsigned int perc
 	return n;
 }
 
-static inline uint64_t *fill_pages(size_t pages)
+static inline uint64_t *get_pages(size_t pages)
 {
-	uint64_t *words = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	size_t i;
+	void *words = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (words == MAP_FAILED) {
 		fprintf(stderr, "no memory for %zu pages: %s\n", pages, strerror(errno));
 		exit(1);
 	}
+	return words;
+}
+
+/* With every word of its own. */
+static inline uint64_t *fill_pages(size_t pages)
+{
+	uint64_t *words = get_pages(pages);
+	size_t i;
+
 	for (i = 0; i < pages * PAGE_WORDS; i++)
 		words[i] = word_at(i);
+	return words;
+}
+
+/* Just present: for what does not depend on the content. */
+static inline uint64_t *touch_pages(size_t pages)
+{
+	uint64_t *words = get_pages(pages);
+
+	mark_pages(words, pages, 100);
 	return words;
 }
 

@@ -5,7 +5,9 @@ import csv
 import os
 import platform
 
-COLUMNS = ("kernel", "cpus", "accel", "size_mb", "threads", "dirty_pct", "what", "metric", "value", "unit", "repeat")
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+COLUMNS = ("kernel", "cpus", "accel", "thp", "size_mb", "threads", "dirty_pct", "what", "metric", "value", "unit",
+           "repeat")
 
 
 def accel():
@@ -17,6 +19,12 @@ def accel():
     return "kvm" if " hypervisor" in info else "none"
 
 
+def huge_pages():
+    """Whether memory is mapped by huge pages without being asked: always, madvise or never."""
+    with open(HUGE_PAGES, encoding="ascii") as text:
+        return text.read().partition("[")[2].partition("]")[0]
+
+
 class Table:
     """Rows go to the file as they come, so that a run that ends early is not lost."""
 
@@ -24,7 +32,7 @@ class Table:
         self.file = open(path, "w", encoding="ascii", newline="")
         self.writer = csv.writer(self.file, lineterminator="\n")
         self.writer.writerow(COLUMNS)
-        self.machine = (platform.release(), os.cpu_count(), accel())
+        self.machine = (platform.release(), os.cpu_count(), accel(), huge_pages())
         self.size = self.threads = self.dirty = self.repeat = ""
 
     def add(self, what, metric, value, unit, dirty=None):

@@ -54,7 +54,8 @@ def goals(values):
     size, threads = place(values)
     machine = values.machine
     text = (f"## Goals, at {size} MB and {threads} threads\n\n"
-            f"Kernel {machine['kernel']}, {machine['cpus']} CPUs, accelerator {machine['accel']}; medians of "
+            f"Kernel {machine['kernel']}, {machine['cpus']} CPUs, accelerator {machine['accel']}, "
+            f"transparent huge pages {machine['thp']}; medians of "
             f"{values.repeats}, in brackets the least and the greatest ratio of a single round.\n\n"
             "| goal | ratio asked for | reached | met | first | second |\n| --- | ---: | ---: | --- | --- | --- |\n")
     return text + "".join("| " + " | ".join(row) + " |\n" for row in goal_rows(values, size, threads))

@@ -21,7 +21,7 @@ class Values:
                 self.units[key] = row["unit"]
         if machine is None:
             raise SystemExit(f"{path}: there are no values in it")
-        self.machine = {name: machine[name] for name in ("kernel", "cpus", "accel")}
+        self.machine = {name: machine[name] for name in ("kernel", "cpus", "accel", "thp")}
         self.repeats = int(machine["repeat"])
 
     def keys(self):
