@@ -62,9 +62,10 @@ static inline size_t mark_pages(uint64_t *words, size_t pages, unsigned int perc
 	return n;
 }
 
-static inline uint64_t *get_pages(size_t pages)
+static inline uint64_t *get_pages(size_t pages, int flags)
 {
-	void *words = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *words = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
 	if (words == MAP_FAILED) {
 		fprintf(stderr, "no memory for %zu pages: %s\n", pages, strerror(errno));
@@ -76,7 +77,7 @@ static inline uint64_t *get_pages(size_t pages)
 /* With every word of its own. */
 static inline uint64_t *fill_pages(size_t pages)
 {
-	uint64_t *words = get_pages(pages);
+	uint64_t *words = get_pages(pages, 0);
 	size_t i;
 
 	for (i = 0; i < pages * PAGE_WORDS; i++)
@@ -87,10 +88,7 @@ static inline uint64_t *fill_pages(size_t pages)
 /* Just present: for what does not depend on the content. */
 static inline uint64_t *touch_pages(size_t pages)
 {
-	uint64_t *words = get_pages(pages);
-
-	mark_pages(words, pages, 100);
-	return words;
+	return get_pages(pages, MAP_POPULATE);
 }
 
 /* A positive number, or the end. */

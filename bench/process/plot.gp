@@ -19,10 +19,9 @@ set multiplot layout (words(sizes)+2)/2,2 title sprintf("Medians, %d threads, ms
 set grid lc rgb "#dddddd"
 set logscale xy
 set ylabel "ms"
-set key bottom right samplen 1.5 font ",10"
+set key below maxrows 3 samplen 1.5 font ",10"
 set xlabel "% of pages changed"
 set xrange [0.8:125]
-set yrange [0.1:*]
 do for [word in sizes] {
 	size = int(word)
 	criu = NaN
@@ -30,17 +29,18 @@ do for [word in sizes] {
 	criu = STATS_mean
 	set title sprintf("rolling back %d MB", size)
 	plot criu title "CRIU: kill and restore" lw 2 dt 2 lc rgb "#cc3311", \
-	     file using 3:(changed("pause, not tracked", "operation")) title "pause, not tracked" with points pt 6 lc rgb "#0077bb", \
+	     file using 3:(changed("pause untracked", "operation")) title "pause, not tracked" with points pt 6 lc rgb "#0077bb", \
 	     file using 3:(changed("pause", "command")) title "pause, the whole command" with linespoints pt 4 lc rgb "#33bbee", \
 	     file using 3:(changed("pause", "operation")) title "pause" with linespoints pt 7 lc rgb "#0077bb", \
-	     file using 3:(changed("rollback, first", "operation")) title "snapshot in memory, first rollback" with linespoints pt 5 lc rgb "#009988", \
-	     file using 3:(changed("rollback, later", "operation")) title "the same, later ones" with linespoints pt 9 lc rgb "#117733", \
+	     file using 3:(changed("first rollback", "operation")) title "snapshot in memory, first rollback" with linespoints pt 5 lc rgb "#009988", \
+	     file using 3:(changed("later rollback", "operation")) title "the same, later ones" with linespoints pt 9 lc rgb "#117733", \
 	     file using 3:(changed("fork", "operation")) title "end the child, fork again" with linespoints pt 2 lc rgb "#aa4499", \
 	     file using 3:(changed("memcpy", "operation")) title "memcpy" with linespoints pt 1 lc rgb "#555555"
 }
 set title "saving"
 set xlabel "MB"
 set xrange [50:1300]
+set xtics 16,4
 plot file using 1:(sized("criu dump", "command")) title "CRIU: dump" with linespoints pt 6 lc rgb "#cc3311", \
      file using 1:(sized("checkpoint", "command")) title "checkpoint" with linespoints pt 6 lc rgb "#0077bb", \
      file using 1:(sized("criu dump", "frozen")) title "CRIU: threads stand still" with linespoints pt 7 dt 2 lc rgb "#cc3311", \

@@ -16,14 +16,12 @@ def lines(argv):
 
 def memcpy(program, table, size_mb, dirty):
     """By one thread, and by one for each CPU, which is how many put pages back in a rollback."""
-    cpus = os.cpu_count()
-    for what, threads in (("memcpy", 1), ("memcpy, all CPUs", cpus)):
-        for percent, took in lines([program, str(size_mb), str(threads), "1", *map(str, dirty)]):
-            table.add(what, "operation", took, "ns", dirty=percent)
+    for threads, percent, took in lines([program, str(size_mb), str(os.cpu_count()), *map(str, dirty)]):
+        table.add("memcpy" if threads == 1 else "memcpy by all CPUs", "operation", took, "ns", dirty=percent)
 
 
 def fork(program, table, size_mb, dirty):
-    for percent, forked, touched, ended in lines([program, str(size_mb), "1", *map(str, dirty)]):
+    for percent, forked, touched, ended in lines([program, str(size_mb), *map(str, dirty)]):
         table.add("fork", "fork", forked, "ns", dirty=percent)
         table.add("fork", "change pages", touched, "ns", dirty=percent)
         table.add("fork", "end", ended, "ns", dirty=percent)

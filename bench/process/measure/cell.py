@@ -38,7 +38,7 @@ class Cell:
             self.target.must_be_unchanged(f"a pause with {percent} % changed")
         self.table.dirty = 100
         self.target.change(100)
-        self.reprise.pause(self.target.pid, "pause, not tracked", "--no-tracking")
+        self.reprise.pause(self.target.pid, "pause untracked", "--no-tracking")
         self.target.must_be_unchanged("a pause without tracking")
         self.table.dirty = ""
 
@@ -51,10 +51,10 @@ class Cell:
             before = available()
             self.table.add("snapshot", "change pages", self.target.change(percent), "ns")
             self.table.add("snapshot", "copies", before - available(), "bytes")
-            holder.rollback("rollback, first")
+            holder.rollback("first rollback")
             self.target.must_be_unchanged(f"a rollback with {percent} % changed")
-            self.table.add("rollback, later", "change pages", self.target.change(percent), "ns")
-            holder.rollback("rollback, later")
+            self.table.add("later rollback", "change pages", self.target.change(percent), "ns")
+            holder.rollback("later rollback")
             self.target.must_be_unchanged(f"a second rollback with {percent} % changed")
             holder.drop()
         holder.close()

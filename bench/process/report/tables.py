@@ -17,17 +17,17 @@ ONCE = (
 BY_DIRTY = (
     ("pause", "pause", "operation", ms),
     ("pause, command", "pause", "command", ms),
-    ("not tracked", "pause, not tracked", "operation", ms),
-    ("first rollback", "rollback, first", "operation", ms),
-    ("later rollback", "rollback, later", "operation", ms),
+    ("not tracked", "pause untracked", "operation", ms),
+    ("first rollback", "first rollback", "operation", ms),
+    ("later rollback", "later rollback", "operation", ms),
     ("memcpy", "memcpy", "operation", ms),
-    ("memcpy, all CPUs", "memcpy, all CPUs", "operation", ms),
+    ("memcpy by all CPUs", "memcpy by all CPUs", "operation", ms),
     ("fork: end and fork again", "fork", "operation", ms),
 )
 CHANGING = (
     ("tracked", "pause", "change pages", ms),
     ("with a snapshot", "snapshot", "change pages", ms),
-    ("after a rollback", "rollback, later", "change pages", ms),
+    ("after a rollback", "later rollback", "change pages", ms),
     ("in a forked child", "fork", "change pages", ms),
 )
 MEMORY = (
@@ -61,8 +61,8 @@ def by_dirty(values, columns):
 def steps(values):
     """Where a pause spends its time."""
     size, threads = place(values)
-    kinds = [(what, dirty) for what in ("pause", "rollback, first", "rollback, later") for dirty in values.dirty()]
-    names = sorted({key[4] for key in values.keys() if key[3] in ("pause", "rollback, first") and
+    kinds = [(what, dirty) for what in ("pause", "first rollback", "later rollback") for dirty in values.dirty()]
+    names = sorted({key[4] for key in values.keys() if key[3] in ("pause", "first rollback") and
                     (key[4].startswith("step ") or key[4] in ("frozen", "operation", "command"))},
                    key=lambda metric: (not metric.startswith("step"), metric))
     rows = [[metric.removeprefix("step "), *[ms(values.median(size, threads, dirty, what, metric))
