@@ -2,8 +2,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "descriptors/classify.h"
 #include "descriptors/descriptors.h"
@@ -65,15 +63,10 @@ void Collector::one(const cr_fd& fd, std::uint32_t index) {
 }
 
 void Collector::locks() {
-  // One look at all locks of the system spares one at every file.
-  const ProcDir proc("/proc");
-  const auto all = proc.try_read("locks");
-  if (!all || all->empty()) return;
-  const std::vector<std::uint64_t> inodes = locked_inodes(*all);
-  if (inodes.empty()) return;
+  // Not /proc/locks: reading that waits for an RCU grace period, some ten milliseconds.
   for (const auto& [index, number] : number_) {
     Description& description = *image.mutable_descriptions(static_cast<int>(index));
-    if (!std::binary_search(inodes.begin(), inodes.end(), description.file().ino())) continue;
+    if (!description.has_file()) continue;
     bool lease = false;
     for (const Lock& lock : parse_locks(fdinfo(number), &lease)) *description.add_locks() = lock;
     if (lease) refuse(number, "holds a lease on " + description.file().path());

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -147,18 +146,6 @@ std::vector<Lock> parse_locks(const std::string& text, bool* lease) {
     all.push_back(std::move(lock));
   });
   return all;
-}
-
-std::vector<std::uint64_t> locked_inodes(const std::string& proc_locks) {
-  std::vector<std::uint64_t> inodes;
-  for_each_line(proc_locks, [&](const std::string& line) {
-    std::uint64_t ino = 0;
-    if (line.find("->") != std::string::npos) return;  // waits, does not hold
-    if (std::sscanf(line.c_str(), "%*d: %*s %*s %*s %*d %*x:%*x:%" SCNu64, &ino) == 1) inodes.push_back(ino);
-  });
-  std::sort(inodes.begin(), inodes.end());
-  inodes.erase(std::unique(inodes.begin(), inodes.end()), inodes.end());
-  return inodes;
 }
 
 }  // namespace reprise

@@ -32,7 +32,4 @@ std::vector<InotifyInfo> parse_inotify(const std::string& text);
 /** Locks that this description, or the process through it, holds. @p lease is set when one of them is a lease. */
 std::vector<Lock> parse_locks(const std::string& text, bool* lease = nullptr);
 
-/** Inode numbers that occur in /proc/locks: only those files' fdinfo need be read. Sorted. */
-std::vector<std::uint64_t> locked_inodes(const std::string& proc_locks);
-
 }  // namespace reprise

@@ -83,26 +83,26 @@ void check_locks(Restorer& restorer, Refusals& refusals) {
 }
 
 void restore_locks(Restorer& restorer, Remote& remote) {
-  // Only files that had or have locks are worth a look.
-  std::vector<std::uint64_t> inodes;
-  if (const auto all = ProcDir("/proc").try_read("locks")) inodes = locked_inodes(*all);
+  // Not /proc/locks: reading that waits for an RCU grace period, some ten milliseconds.
+  const ProcDir fdinfo(restorer.source.pid(), "fdinfo");
   std::map<Inode, std::vector<std::uint32_t>> files;
+  std::map<std::uint32_t, std::vector<Lock>> held;
   for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
     const Description& description = restorer.description(index);
     if (restorer.way(index) != Way::keep && restorer.way(index) != Way::make) continue;
-    struct ::stat now;
-    const bool listed = std::binary_search(inodes.begin(), inodes.end(), description.file().ino());
-    if ((description.locks_size() == 0 && !listed) || !restorer.stat(index, now)) continue;
-    files[{now.st_dev, now.st_ino}].push_back(index);
+    if (!description.has_file()) continue;
+    std::vector<Lock> now = parse_locks(fdinfo.read(std::to_string(numbers_of(restorer.image, index).front())));
+    struct ::stat status;
+    if ((description.locks_size() == 0 && now.empty()) || !restorer.stat(index, status)) continue;
+    files[{status.st_dev, status.st_ino}].push_back(index);
+    held[index] = std::move(now);
   }
-  const ProcDir fdinfo(restorer.source.pid(), "fdinfo");
   for (const auto& [inode, members] : files) {
     bool posix_differs = false;
     std::vector<std::uint32_t> changed;
     for (const std::uint32_t index : members) {
       const auto& saved = restorer.description(index).locks();
-      const int number = numbers_of(restorer.image, index).front();
-      const std::vector<Lock> wanted(saved.begin(), saved.end()), now = parse_locks(fdinfo.read(std::to_string(number)));
+      const std::vector<Lock> wanted(saved.begin(), saved.end()), &now = held[index];
       if (same_locks(wanted, now)) continue;
       changed.push_back(index);
       posix_differs |= std::any_of(wanted.begin(), wanted.end(), is_posix) || std::any_of(now.begin(), now.end(), is_posix);

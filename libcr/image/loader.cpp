@@ -109,20 +109,27 @@ void Loader::read_tail() {
   const Seal& seal = out_.seal;
   head_.resize(seal.pages_offset);
   read_exactly(fd_, name_, 0, head_.data(), head_.size());
-  std::string tail(seal.file_size - seal.blob_offset - seal.blob_size, '\0');
-  read_exactly(fd_, name_, seal.blob_offset + seal.blob_size, tail.data(), tail.size());
+  // Where the table of the pages, which is long, comes to lie such that it can be used in place.
+  const std::uint64_t size = seal.file_size - seal.blob_offset - seal.blob_size;
+  const std::uint64_t pages = seal.pages_size / kPage, padding = (8 - seal.blob_size % 8) % 8;
+  const std::string header = note_header(kNoteName, kNoteHashes, pages * 8);
+  const std::uint64_t shift = (8 - (padding + header.size()) % 8) % 8;
+  out_.tail = std::make_unique_for_overwrite<std::uint64_t[]>((shift + size + 7) / 8);
+  char* const start = reinterpret_cast<char*>(out_.tail.get()) + shift;
+  read_exactly(fd_, name_, seal.blob_offset + seal.blob_size, start, size);
+  const std::string_view tail(start, size);
   need(seal_hash(head_, tail) == seal.hash, "is damaged: its headers do not match their checksum");
 
-  std::uint64_t at = (8 - seal.blob_size % 8) % 8;
-  const auto table = [&](std::uint32_t type, std::uint64_t count, std::vector<std::uint64_t>& hashes) {
-    const std::string header = note_header(kNoteName, type, count * 8);
-    need(tail.compare(at, header.size(), header) == 0, "has malformed checksums");
-    hashes.resize(count);
-    if (count) std::memcpy(hashes.data(), tail.data() + at + header.size(), count * 8);
-    at += header.size() + count * 8;
-  };
-  table(kNoteHashes, seal.pages_size / kPage, out_.hashes);
-  table(kNoteBlobHashes, blocks_of(seal.blob_size), out_.blob_hashes);
+  std::uint64_t at = padding;
+  need(tail.substr(at, header.size()) == header, "has malformed checksums");
+  at += header.size();
+  out_.hashes = {reinterpret_cast<const std::uint64_t*>(start + at), pages};
+  at += pages * 8;
+  const std::uint64_t blocks = blocks_of(seal.blob_size);
+  const std::string blob_header = note_header(kNoteName, kNoteBlobHashes, blocks * 8);
+  need(tail.substr(at, blob_header.size()) == blob_header, "has malformed checksums");
+  out_.blob_hashes.resize(blocks);
+  if (blocks) std::memcpy(out_.blob_hashes.data(), start + at + blob_header.size(), blocks * 8);
 }
 
 void Loader::add_load(const GElf_Phdr& segment, std::uint64_t& offset, std::uint64_t& address) {

@@ -2,6 +2,8 @@
 #pragma once
 /** @file Taking an image's headers and notes apart. Everything in them may be hostile. */
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,9 @@ struct Loaded {
   Process process;
   std::vector<ThreadRegs> threads;  ///< in the order of process.threads()
   std::vector<cr_page_run> runs;
-  std::vector<std::uint64_t> hashes, blob_hashes;
+  std::unique_ptr<std::uint64_t[]> tail;  ///< the checksums as they were read, which are not copied
+  std::span<const std::uint64_t> hashes;  ///< in there
+  std::vector<std::uint64_t> blob_hashes;
 };
 
 /** Read and check all that is not pages or shared content. @throws Error naming what is wrong */

@@ -62,10 +62,18 @@ bool within_limits(CodedInputStream& in, const Descriptor* type, std::uint64_t& 
 
 bool parse_state(std::string_view bytes, Process& out) {
   if (bytes.size() > kMaxState) return false;
-  CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
-  std::uint64_t budget = kMaxStateItems;
-  if (!within_limits(in, Process::descriptor(), budget, kMaxDepth)) return false;
-  return out.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  const auto data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  const int size = static_cast<int>(bytes.size());
+  // Nothing takes less than a byte, so that most states need not be walked. That spares
+  // making the descriptors, which takes longer than all else of opening an image.
+  if (bytes.size() > kMaxStateItems) {
+    CodedInputStream walk(data, size);
+    std::uint64_t budget = kMaxStateItems;
+    if (!within_limits(walk, Process::descriptor(), budget, kMaxDepth)) return false;
+  }
+  CodedInputStream in(data, size);
+  in.SetRecursionLimit(kMaxDepth);
+  return out.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
 }
 
 }  // namespace reprise::image

@@ -40,7 +40,8 @@ Image Image::open(UniqueFd fd, const std::string& name) {
   image.process_ = std::make_unique<Process>(std::move(loaded.process));
   image.threads_ = std::move(loaded.threads);
   image.sort_runs(loaded.runs);
-  image.hashes_ = std::move(loaded.hashes);
+  image.tail_ = std::move(loaded.tail);
+  image.hashes_ = loaded.hashes;
   image.blob_hashes_ = std::move(loaded.blob_hashes);
   for (std::size_t i = 0; i < image.threads_.size(); ++i) image.by_tid_[image.threads_[i].tid] = i;
   return image;

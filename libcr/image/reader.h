@@ -101,7 +101,9 @@ class Image {
   std::map<pid_t, std::size_t> by_tid_;
   std::vector<cr_page_run> runs_;
   std::vector<cr_page_run> debug_runs_;  // of mappings that the kernel makes itself
-  std::vector<std::uint64_t> hashes_, blob_hashes_;
+  std::unique_ptr<std::uint64_t[]> tail_;
+  std::span<const std::uint64_t> hashes_;  // in tail_
+  std::vector<std::uint64_t> blob_hashes_;
 };
 
 }  // namespace reprise

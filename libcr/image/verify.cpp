@@ -18,7 +18,7 @@ namespace reprise {
 using namespace image;
 
 namespace {
-constexpr std::uint64_t kChunk = 1 << 20;         // bytes read at once
+constexpr std::uint64_t kChunk = 128 << 10;       // bytes read at once: they stay in the cache
 constexpr std::uint64_t kPerThread = 4ULL << 20;  // less is not worth a thread
 }  // namespace
 

@@ -92,6 +92,7 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
 
 void ImageWriter::put(std::uint64_t offset, const void* buf, std::size_t len) {
   const char* data = static_cast<const char*>(buf);
+  const std::lock_guard lock(writing_);
   while (len > 0) {
     const ssize_t done = ::pwrite(fd_.get(), data, std::min<std::size_t>(len, kPutLimit), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -97,6 +98,8 @@ class ImageWriter {
   std::vector<std::uint8_t> page_written_, block_hashed_;
   std::uint64_t pages_offset_ = 0, blob_offset_ = 0, blob_size_ = 0, file_size_ = 0;
   std::atomic<std::uint64_t> stored_{0};
+  // The kernel lets one at a time write to a file and has the others spin: here they sleep.
+  std::mutex writing_;
 };
 
 }  // namespace reprise

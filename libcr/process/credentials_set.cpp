@@ -129,9 +129,9 @@ void restore_credentials(Session& session, Remote& remote, const Process& image,
     const Credentials to = saved_credentials(saved, known_capabilities());
     const std::uint32_t securebits = mode == RestoreMode::restart ? saved.securebits() : 0;
     bool told = false;
+    const ProcDir tasks(session.pid(), "task");
     for (const cr_thread& thread : session.threads()) {
-      const Credentials from =
-          parse_credentials(ProcDir(session.pid()).read("task/" + std::to_string(thread.tid) + "/status"));
+      const Credentials from = parse_credentials(tasks.read(std::to_string(thread.tid) + "/status"));
       if (from == to && !securebits) continue;
       if (const std::string lost = narrower(from, to); !lost.empty() && !std::exchange(told, true))
         report.warnings.push_back(lost);

@@ -16,7 +16,7 @@
 namespace reprise {
 namespace {
 
-constexpr std::uint64_t kChunk = 1 << 20;         // bytes read and written at once
+constexpr std::uint64_t kChunk = 64 << 10;        // bytes read and written at once: they stay in the cache
 constexpr std::uint64_t kPerThread = 8ULL << 20;  // less is not worth a thread
 constexpr unsigned kMaxThreads = 4;               // beyond, the disk is what counts
 

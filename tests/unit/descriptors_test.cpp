@@ -103,10 +103,6 @@ TEST(FdInfo, Locks) {
   EXPECT_TRUE(locks[2].ofd());
   EXPECT_EQ(locks[2].length(), 0U);
   EXPECT_TRUE(lease);
-  EXPECT_THAT(
-      locked_inodes("1: POSIX  ADVISORY  WRITE 10 08:01:7 0 EOF\n1: -> POSIX  ADVISORY  WRITE 11 08:01:9 0 EOF\n"
-                    "2: FLOCK  ADVISORY  WRITE 12 00:13:3 0 EOF\n"),
-      ElementsAre(3, 7));
 }
 
 TEST(Classify, ByLinkAndMode) {

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The table of what was measured: one value a row."""
+
+import csv
+import os
+import platform
+
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+COLUMNS = ("kernel", "cpus", "accel", "thp", "size_mb", "threads", "dirty_pct", "what", "metric", "value", "unit",
+           "repeat")
+
+
+def accel():
+    """How the guest's instructions are carried out."""
+    with open("/proc/cpuinfo", encoding="ascii") as text:
+        info = text.read()
+    if "QEMU TCG" in info:
+        return "tcg"
+    return "kvm" if " hypervisor" in info else "none"
+
+
+def huge_pages():
+    """Whether memory is mapped by huge pages without being asked: always, madvise or never."""
+    with open(HUGE_PAGES, encoding="ascii") as text:
+        return text.read().partition("[")[2].partition("]")[0]
+
+
+class Table:
+    """Rows go to the file as they come, so that a run that ends early is not lost."""
+
+    def __init__(self, path):
+        self.file = open(path, "w", encoding="ascii", newline="")
+        self.writer = csv.writer(self.file, lineterminator="\n")
+        self.writer.writerow(COLUMNS)
+        self.machine = (platform.release(), os.cpu_count(), accel(), huge_pages())
+        self.size = self.threads = self.dirty = self.repeat = ""
+
+    def add(self, what, metric, value, unit, dirty=None):
+        """dirty: percentage, where it is not the present one."""
+        self.writer.writerow((*self.machine, self.size, self.threads, self.dirty if dirty is None else dirty, what,
+                              metric, value, unit, self.repeat))
+
+    def add_all(self, what, rows):
+        for metric, value, unit in rows:
+            self.add(what, metric, value, unit)
+
+    def flush(self):
+        self.file.flush()
+
+    def close(self):
+        self.file.close()

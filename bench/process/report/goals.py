@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The goals, and what was reached of them."""
+
+from .text import ms, three
+
+# Where they are looked at, if it was measured.
+SIZE, THREADS = 256, 16
+
+# what is asked; the two things compared (dirty %, what, metric); the ratio first / second that is asked for.
+# "at least": the first, a rival's, must be so many times the second; "at most": the first, ours, so many times.
+GOALS = (
+    ("pause, 1 % changed: the operation", "at least", 100,
+     ("", "criu restore", "kill and restore"), (1, "pause", "operation")),
+    ("pause, 1 % changed: the whole command", "at least", 20,
+     ("", "criu restore", "kill and restore"), (1, "pause", "command")),
+    ("pause, 100 % changed: the operation", "at least", 10,
+     ("", "criu restore", "kill and restore"), (100, "pause", "operation")),
+    ("rollback to a snapshot in memory, 100 % changed, the first, against memcpy", "at most", 2,
+     (100, "first rollback", "operation"), (100, "memcpy", "operation")),
+    ("rollback to a snapshot in memory, 100 % changed, those that follow, against memcpy", "at most", 2,
+     (100, "later rollback", "operation"), (100, "memcpy", "operation")),
+    ("checkpoint: how long threads stand still", "at least", 20,
+     ("", "criu dump", "frozen"), ("", "checkpoint", "frozen")),
+    ("checkpoint: the whole command", "at least", 1,
+     ("", "criu dump", "command"), ("", "checkpoint", "command")),
+    ("restart: the whole command", "at least", 1,
+     ("", "criu restore", "command"), ("", "restart", "command")),
+)
+
+
+def name(key):
+    dirty, what, metric = key
+    return f"{what}, {metric}" + ("" if dirty == "" else f", {dirty} %")
+
+
+def goal_rows(values, size, threads):
+    for text, sense, asked, first, second in GOALS:
+        keys = [(size, threads, *key) for key in (first, second)]
+        if not all(values.has(*key) for key in keys):
+            continue
+        ratio, least, most = values.ratio(*keys)
+        met = ratio >= asked if sense == "at least" else ratio <= asked
+        yield [text, f"{sense} {asked}", f"**{three(ratio)}** ({three(least)} to {three(most)})",
+               "yes" if met else "**no**", f"{name(first)}: {ms(values.median(*keys[0]))} ms",
+               f"{name(second)}: {ms(values.median(*keys[1]))} ms"]
+
+
+def place(values):
+    """(size, threads) that the goals are for, or the nearest that there is."""
+    return (SIZE, THREADS) if (SIZE, THREADS) in values.cells() else values.cells()[-1]
+
+
+def goals(values):
+    size, threads = place(values)
+    machine = values.machine
+    text = (f"## Goals, at {size} MB and {threads} threads\n\n"
+            f"Kernel {machine['kernel']}, {machine['cpus']} CPUs, accelerator {machine['accel']}, "
+            f"transparent huge pages {machine['thp']}; medians of "
+            f"{values.repeats}, in brackets the least and the greatest ratio of a single round.\n\n"
+            "| goal | ratio asked for | reached | met | first | second |\n| --- | ---: | ---: | --- | --- | --- |\n")
+    return text + "".join("| " + " | ".join(row) + " |\n" for row in goal_rows(values, size, threads))

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Numbers as people read them."""
+
+
+def three(value):
+    """With three digits that count, or all before the point."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def ms(ns):
+    return three(ns / 1e6)
+
+
+def mb(count):
+    return three(count / (1 << 20))
+
+
+def table(head, rows):
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
