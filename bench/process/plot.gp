@@ -4,7 +4,7 @@
 set datafile separator ","
 set datafile missing NaN	# so that lines go on past the rows that are left out
 file = folder."/process-medians.csv"
-set terminal svg size 1150,860 font "sans,13" background "white"
+set terminal svg size 1150,480*((words(sizes)+2)/2) font "sans,13" background "white"
 set output folder."/process.svg"
 
 # columns: size_mb threads dirty_pct what metric median least most unit
@@ -19,7 +19,7 @@ set multiplot layout (words(sizes)+2)/2,2 title sprintf("Medians, %d threads, ms
 set grid lc rgb "#dddddd"
 set logscale xy
 set ylabel "ms"
-set key below maxrows 3 samplen 1.5 font ",10"
+set key bmargin horizontal maxcols 3 width -4 samplen 1.5 font ",9"
 set xlabel "% of pages changed"
 set xrange [0.8:125]
 do for [word in sizes] {
