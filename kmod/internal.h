@@ -207,12 +207,19 @@ struct cr_walk {
 
 int cr_walk_range(struct cr_walk *w, unsigned long start, unsigned long end);
 bool cr_page_is_clean(pte_t pte);
+static inline bool cr_pmd_is_clean(pmd_t pmd)
+{
+	return !pmd_soft_dirty(pmd) && !pmd_write(pmd);
+}
+
+
 int cr_flush_mm(void);
 
 /* snapshot.c */
 long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a);
 long cr_ioc_snap_runs(struct cr_session *s, struct cr_array *a);
 void cr_snap_drop(struct cr_session *s);
+int cr_track_again(struct cr_session *s, const u8 *id, const struct cr_range *only, u64 nonly);
 ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos);
 struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
 unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end);

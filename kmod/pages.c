@@ -108,7 +108,8 @@ bool cr_page_is_clean(pte_t pte)
 
 	if (!pte_present(pte))
 		return !pte_none(pte) && !pte_swp_soft_dirty(pte);
-	if (pte_soft_dirty(pte) || pte_special(pte))
+	/* writable: a write would not be noticed */
+	if (pte_soft_dirty(pte) || pte_write(pte) || pte_special(pte))
 		return false;
 	page = pte_page(pte);
 	/* lazily freed pages may vanish any time; DMA writes are seen by nobody */

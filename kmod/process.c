@@ -80,15 +80,14 @@ static void cr_fill_itimers(struct task_struct *leader, struct cr_process *a)
 	}
 }
 
-/* In the target's context, where its signal handling cannot go away. */
-static int cr_op_process(struct cr_session *s, struct cr_member *m, void *arg)
+/* A thread that is held (cr_hold()) cannot exit: its signal handling cannot go away. */
+static void cr_fill_signals(struct task_struct *t, struct cr_process *a)
 {
-	struct sighand_struct *hand = cr_own_sighand();
-	struct cr_process *a = arg;
+	struct sighand_struct *hand = rcu_dereference_protected(t->sighand, true);
 	int i;
 
 	spin_lock_irq(&hand->siglock);
-	a->shared_pending = current->signal->shared_pending.signal.sig[0];
+	a->shared_pending = t->signal->shared_pending.signal.sig[0];
 	for (i = 0; i < 64; i++) {
 		struct sigaction *sa = &hand->action[i].sa;
 
@@ -97,18 +96,24 @@ static int cr_op_process(struct cr_session *s, struct cr_member *m, void *arg)
 		a->action[i].restorer = (u64)(unsigned long)sa->sa_restorer;
 		a->action[i].mask = sa->sa_mask.sig[0];
 	}
-	a->child_subreaper = current->signal->is_child_subreaper;
+	a->child_subreaper = t->signal->is_child_subreaper;
 	spin_unlock_irq(&hand->siglock);
-	a->securebits = current_cred()->securebits;
-	cr_fill_itimers(s->leader, a);
-	return 0;
+	rcu_read_lock();
+	a->securebits = __task_cred(t)->securebits;
+	rcu_read_unlock();
 }
 
 long cr_ioc_process(struct cr_session *s, struct cr_process *a)
 {
+	struct cr_member *m = cr_any(s);
+
 	memset(a, 0, sizeof(*a));
+	if (!m)
+		return -ESRCH;
 	cr_fill_mm(s->leader, s->mm, a);
-	return cr_run_on(s, cr_any(s), cr_op_process, a);
+	cr_fill_signals(m->task, a);
+	cr_fill_itimers(s->leader, a);
+	return 0;
 }
 
 #define CR_SIGINFO_SIZE 128

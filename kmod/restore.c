@@ -149,7 +149,7 @@ static int cr_sort_huge(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsig
 
 	if (!PageAnon(head))	/* the huge zero page reads as untouched */
 		return 0;
-	clean = j->dirty_only && !young && !pmd_soft_dirty(*pmd) &&
+	clean = j->dirty_only && !young && cr_pmd_is_clean(*pmd) &&
 		!folio_maybe_dma_pinned(folio) && folio_test_swapbacked(folio);
 	for (; addr < end; addr += PAGE_SIZE) {
 		k = (addr - so->base) >> PAGE_SHIFT;
@@ -473,7 +473,6 @@ static int cr_restore_job(struct cr_session *s, struct cr_restore *a, struct cr_
 
 long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 {
-	struct cr_snapshot track = { .flags = CR_SNAP_TRACK };
 	ktime_t t0 = ktime_get();
 	struct cr_job j = { };
 	long r;
@@ -511,10 +510,9 @@ long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 	if (j.source || j.snap)
 		r = cr_restore_job(s, a, &j);
 	up_read(&s->snap_sem);
-	if (!r && a->flags & CR_RESTORE_TRACK) {
-		memcpy(track.id, a->id, CR_ID_SIZE);
-		r = cr_ioc_snapshot(s, &track);
-	}
+	/* what the bits say of pages out of the scope goes on being true */
+	if (!r && a->flags & CR_RESTORE_TRACK)
+		r = cr_track_again(s, a->id, j.dirty_only ? j.scope : NULL, j.nscope);
 	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
 out_file:
 	if (j.source)

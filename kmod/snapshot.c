@@ -103,6 +103,9 @@ struct cr_snap_arg {
 	bool track;
 	u64 pages, pinned;
 	unsigned long bad;	/* address that could not be read */
+	/* track: what was changed since, sorted; NULL: unknown */
+	const struct cr_range *only;
+	u64 nonly, next;	/* all before next end below the mapping */
 };
 
 static void cr_snap_add(struct cr_snap_arg *sa, unsigned long addr, struct page *page)
@@ -284,6 +287,28 @@ static int cr_snap_vma(struct cr_walk *w)
 	return r;
 }
 
+/* What of a mapping was changed since the bits were cleared: all else is as it was. */
+static int cr_snap_changed(struct cr_walk *w)
+{
+	struct vm_area_struct *vma = w->vma;
+	struct cr_snap_arg *sa = w->arg;
+	u64 addr, end;
+	int r = 0;
+
+	while (sa->next < sa->nonly && !r) {
+		addr = max_t(u64, sa->only[sa->next].addr, vma->vm_start);
+		end = sa->only[sa->next].addr + sa->only[sa->next].len;
+		if (addr >= vma->vm_end)
+			break;
+		if (addr < end)
+			r = cr_walk_range(w, addr, min_t(u64, end, vma->vm_end));
+		if (end > vma->vm_end)
+			break;
+		sa->next++;
+	}
+	return r;
+}
+
 static int cr_op_snap(struct cr_session *s, struct cr_member *m, void *arg)
 {
 	struct cr_snap_arg *sa = arg;
@@ -304,9 +329,13 @@ static int cr_op_snap(struct cr_session *s, struct cr_member *m, void *arg)
 		if (!cr_vma_has_pages(vma))
 			continue;
 		w.vma = vma;
-		if (sa->track && vma->vm_flags & VM_SOFTDIRTY)
-			cr_vm_flags_clear(vma, VM_SOFTDIRTY);
-		r = cr_snap_vma(&w);
+		if (sa->only && !(vma->vm_flags & VM_SOFTDIRTY)) {
+			r = cr_snap_changed(&w);
+		} else {
+			if (sa->track && vma->vm_flags & VM_SOFTDIRTY)
+				cr_vm_flags_clear(vma, VM_SOFTDIRTY);
+			r = cr_snap_vma(&w);
+		}
 		if (r)
 			break;
 	}
@@ -316,6 +345,22 @@ static int cr_op_snap(struct cr_session *s, struct cr_member *m, void *arg)
 	mmap_write_unlock(mm);
 	e = cr_flush_mm();
 	return r ? r : e;
+}
+
+/*
+ * Track from here on under id. only: a mapping that is not new has changed in
+ * these ranges at most, since the bits were cleared last; NULL: anywhere.
+ */
+int cr_track_again(struct cr_session *s, const u8 *id, const struct cr_range *only, u64 nonly)
+{
+	struct cr_snap_arg sa = { .track = true, .only = only, .nonly = nonly };
+	int r = cr_track_begin(s->mm, id);
+
+	if (!r)
+		r = cr_run_on(s, cr_any(s), cr_op_snap, &sa);
+	if (r)
+		cr_track_stop(s->mm);
+	return r;
 }
 
 static int cr_snap_threads(struct cr_session *s, struct cr_snap *snap)

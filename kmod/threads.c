@@ -123,6 +123,9 @@ static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_
 
 	c->tid = task_pid_vnr(t);
 	c->flags = (t == s->leader ? CR_THREAD_LEADER : 0) | (m->born ? CR_THREAD_BORN : 0);
+	if (rcu_access_pointer(t->real_cred) == rcu_access_pointer(s->leader->real_cred) &&
+	    rcu_access_pointer(t->cred) == rcu_access_pointer(s->leader->cred))
+		c->flags |= CR_THREAD_CREDS;
 	if (m->have_raw)
 		mask = m->raw.restore_sigmask ? &m->raw.saved_sigmask : &m->raw.blocked;
 	else
@@ -285,8 +288,13 @@ long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a)
 		return -ESRCH;
 	if (a->reserved)
 		return -EINVAL;
-	if (!m->have_raw)
+	if (!m->have_raw) {
+		/* it is parked, so its mask stands still: do not wake it for nothing */
+		if (m->task->blocked.sig[0] == (a->mask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP))) &&
+		    !test_tsk_restore_sigmask(m->task))
+			return 0;
 		return cr_run_on(s, m, cr_op_sigmask, &a->mask);
+	}
 	m->raw.blocked.sig[0] = a->mask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP));
 	m->raw.restore_sigmask = false;
 	return 0;

@@ -142,7 +142,8 @@ void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 			set_pte_at(mm, addr, ptep, pte_swp_clear_soft_dirty(pte));
 		return;
 	}
-	if (!pte_soft_dirty(pte))
+	/* mprotect() makes clean pages writable while VM_SOFTDIRTY is set */
+	if (!pte_soft_dirty(pte) && !pte_write(pte))
 		return;
 	pte = ptep_get_and_clear(mm, addr, ptep);
 	set_pte_at(mm, addr, ptep, pte_clear_soft_dirty(pte_wrprotect(pte)));
@@ -152,7 +153,7 @@ void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp)
 {
 	pmd_t pmd = *pmdp;
 
-	if (!pmd_soft_dirty(pmd))
+	if (!pmd_soft_dirty(pmd) && !pmd_write(pmd))
 		return;
 	pmd = pmdp_huge_get_and_clear(mm, addr & PMD_MASK, pmdp);
 	set_pmd_at(mm, addr & PMD_MASK, pmdp, pmd_clear_soft_dirty(pmd_wrprotect(pmd)));
@@ -214,7 +215,7 @@ static int cr_dirty_huge(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsi
 {
 	struct folio *folio = page_folio(pmd_page(*pmd));
 
-	if (!pmd_soft_dirty(*pmd) && folio_test_anon(folio) && folio_test_swapbacked(folio) &&
+	if (cr_pmd_is_clean(*pmd) && folio_test_anon(folio) && folio_test_swapbacked(folio) &&
 	    !folio_maybe_dma_pinned(folio))
 		cr_dirty_clean(w->arg, addr, end);
 	return 0;

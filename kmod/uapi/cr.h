@@ -141,6 +141,7 @@ struct cr_thaw {
 
 #define CR_THREAD_LEADER	1	/* tid == tgid */
 #define CR_THREAD_BORN		2	/* made by CR_IOC_RUN (clone) in this freeze */
+#define CR_THREAD_CREDS		4	/* has the leader's very credentials */
 
 struct cr_thread {
 	__s32 tid;		/* in the caller's pid namespace */
@@ -425,7 +426,9 @@ struct cr_page_run {
  * and all other anonymous pages are dropped, so that they read as untouched.
  * CR_RESTORE_DIRTY: leave pages alone that tracking under `id` knows to be
  * unchanged (ESTALE when it does not, nothing has changed then).
- * CR_RESTORE_TRACK: track from here on under `id`.
+ * CR_RESTORE_TRACK: track from here on under `id`. With CR_RESTORE_DIRTY the
+ * scope may be what CR_IOC_DIRTY told: what lies outside stays as it is, and what
+ * tracking knows of it.
  */
 #define CR_RESTORE_DIRTY	1
 #define CR_RESTORE_TRACK	2

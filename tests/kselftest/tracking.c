@@ -221,6 +221,24 @@ static void anything(void) {
   area[300 * PAGE + 78] ^= 1;
 }
 
+// One step between any two pauses: mprotect makes clean pages writable in a mapping that is new in part.
+static void step_by_step(void) {
+  int fd = MUST(open(path("step"), O_RDWR | O_CREAT | O_APPEND, 0600));  // what is no part of the memory
+  off_t step = lseek(fd, 0, SEEK_END);
+  MUST(write(fd, "x", 1));
+  close(fd);
+  if (step == 0) {
+    for (int i = 0; i < 512; i++) area[i * PAGE] ^= 1;
+  } else if (step == 1) {
+    MUST(mmap(area + 256 * PAGE, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+    madvise(area + 256 * PAGE, 64 * PAGE, MADV_NOHUGEPAGE);
+    memset(area + 256 * PAGE, 1, 10 * PAGE);
+    protected_and_back();
+  } else {
+    area[PAGE] ^= 1;
+  }
+}
+
 #define WAY(text, function) {.name = text, .flags = NO_RESTART, .setup = setup, .check = check, .mutate = function}
 static const struct scenario scenarios[] = {
     {.name = "write", .setup = setup, .check = check, .mutate = by_write},
@@ -252,6 +270,7 @@ static const struct scenario scenarios[] = {
     WAY("swapped out", swapped_out),
     {.name = "a child that lives", .flags = NO_PAUSE | NO_RESTART, .setup = setup, .check = check,
      .mutate = fork_that_lives},
+    {.name = "step by step", .flags = NO_PAUSE | NO_RESTART, .setup = setup, .check = check, .mutate = step_by_step},
     {.name = "anything", .flags = NO_PAUSE | NO_RESTART, .setup = setup, .check = check, .mutate = anything},
     {},
 };
@@ -275,6 +294,19 @@ static void repeatedly(void) {
     if (!why) why = target_op(&t, OP_CHECK);
   }
   tap(!why, "25 pauses, anything between them", "round %d: %s", round, why);
+  target_end(&t);
+}
+
+static void clean_but_writable(void) {
+  if (!target_start(&t, find("step by step"))) return;
+  const char *why = target_checkpoint(&t, &r) ? why_not(&r) : NULL;
+  int step = 0;
+  for (; !why && step < 4; step++) {
+    why = target_op(&t, OP_MUTATE);
+    if (!why && target_pause(&t, &r)) why = why_not(&r);
+    if (!why) why = target_op(&t, OP_CHECK);
+  }
+  tap(!why, "clean pages that have become writable", "step %d: %s", step, why);
   target_end(&t);
 }
 
@@ -341,6 +373,7 @@ static void cleared_from_outside(void) {
 }
 
 static const struct test tests[] = {{"repeatedly", repeatedly},
+                                    {"clean but writable", clean_but_writable},
                                     {"a child lives", child_lives},
                                     {"two images", two_images},
                                     {"cleared from outside", cleared_from_outside},
