@@ -40,12 +40,6 @@ UniqueFd open_if_there(const Mapping& mapping, const std::string& path) {
   return fd;
 }
 
-UniqueFd open_path(const Mapping& mapping, const std::string& path) {
-  UniqueFd fd = open_if_there(mapping, path);
-  if (!fd) refuse(mapping, "cannot open " + path + ": " + error_text(errno), errno);
-  return fd;
-}
-
 /** All of its content is in the image. */
 bool is_whole(const SharedObject& object) {
   std::uint64_t at = 0;
@@ -63,6 +57,31 @@ bool is_whole(const SharedObject& object) {
 bool same_content(const File& file, const struct stat& st) {
   return file.size() == static_cast<std::uint64_t>(st.st_size) &&
          file.mtime_ns() == st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
+}
+
+/**
+ * The file of a mapping that a pause makes anew: by its path if it is the one of the checkpoint, or the one that the
+ * process has mapped there, for a restart may have given it another inode; else what is mapped there, if its content
+ * is the same (a restart with --relocate).
+ */
+UniqueFd find_file(Session& session, std::span<const cr_vma> now, std::uint64_t start, const Mapping& mapping,
+                   const SharedObject* object) {
+  const File& file = mapping.file();
+  const auto there = std::find_if(now.begin(), now.end(), [&](const cr_vma& vma) {
+    return vma.start <= start && start < vma.end && (vma.flags & CR_VMA_FILE);
+  });
+  struct stat st {};
+  UniqueFd fd = open_if_there(mapping, "/proc/" + std::to_string(session.pid()) + "/root" + file.path());
+  if (fd) {
+    if (::fstat(fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
+    const bool known = st.st_ino == file.ino() || (there != now.end() && st.st_ino == there->ino);
+    if (!S_ISREG(st.st_mode) || (known && (object || same_content(file, st)))) return fd;
+  }
+  if (there != now.end() && !object) {
+    fd = session.get_vma_file(there->start);
+    if (::fstat(fd.get(), &st) == 0 && same_content(file, st)) return fd;
+  }
+  refuse(mapping, "it was unmapped since, and its file has been changed", ESTALE);
 }
 
 }  // namespace
@@ -157,11 +176,7 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
         break;
       }
     } else if (!entry.fd) {
-      entry.fd = open_path(mapping, "/proc/" + std::to_string(session.pid()) + "/root" + file.path());
-      struct stat st {};
-      if (::fstat(entry.fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
-      if (S_ISREG(st.st_mode) && (st.st_ino != file.ino() || (!object && !same_content(file, st))))
-        refuse(mapping, "it was unmapped since, and its file has been changed", ESTALE);
+      entry.fd = find_file(session, now, step.start, mapping, object);
     }
     files.files_.emplace(key, std::move(entry));
   }
