@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -130,8 +131,11 @@ void restore_credentials(Session& session, Remote& remote, const Process& image,
     const std::uint32_t securebits = mode == RestoreMode::restart ? saved.securebits() : 0;
     bool told = false;
     const ProcDir tasks(session.pid(), "task");
+    std::optional<Credentials> first;  // the leader's, which comes first
     for (const cr_thread& thread : session.threads()) {
-      const Credentials from = parse_credentials(tasks.read(std::to_string(thread.tid) + "/status"));
+      const bool shared = first && thread.flags & CR_THREAD_CREDS;
+      const Credentials from = shared ? *first : parse_credentials(tasks.read(std::to_string(thread.tid) + "/status"));
+      if (thread.flags & CR_THREAD_LEADER) first = from;
       if (from == to && !securebits) continue;
       if (const std::string lost = narrower(from, to); !lost.empty() && !std::exchange(told, true))
         report.warnings.push_back(lost);

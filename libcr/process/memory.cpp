@@ -100,14 +100,41 @@ std::vector<cr_range> merged(std::vector<cr_range> ranges) {
   return ranges;
 }
 
+namespace {
+
+/** The parts of @p ranges that lie in @p scope; both sorted. */
+std::vector<cr_range> common(std::span<const cr_range> scope, std::span<const cr_range> ranges) {
+  std::vector<cr_range> out;
+  for (std::size_t i = 0, j = 0; i < scope.size() && j < ranges.size();) {
+    const std::uint64_t scope_end = scope[i].addr + scope[i].len, range_end = ranges[j].addr + ranges[j].len;
+    const std::uint64_t start = std::max(scope[i].addr, ranges[j].addr), end = std::min(scope_end, range_end);
+    if (start < end) out.push_back({start, end - start});
+    scope_end < range_end ? ++i : ++j;
+  }
+  return out;
+}
+
+}  // namespace
+
 void restore_pages(Session& session, const Process& image, const PageSource& source, Report& report) {
-  const std::vector<cr_range> scope = page_scope(image);
+  // More pieces than these cost more than looking at everything.
+  constexpr std::size_t kMaxPieces = 1 << 16;
+  std::vector<cr_range> scope = page_scope(image);
+  std::vector<cr_page_run> runs;
+  const bool partly = source.tracked && source.changed.size() <= kMaxPieces;
+  if (partly) scope = common(scope, source.changed);
   cr_restore request{};
   request.source_fd = -1;
   if (source.file) {
+    if (partly)
+      for (const cr_range& range : scope) {
+        const std::vector<cr_page_run> part = source.file->runs_in(range);
+        runs.insert(runs.end(), part.begin(), part.end());
+      }
+    const std::vector<cr_page_run>& chosen = partly ? runs : source.file->runs();
     request.source_fd = source.file->fd();
-    request.runs = reinterpret_cast<std::uintptr_t>(source.file->runs().data());
-    request.nruns = source.file->runs().size();
+    request.runs = reinterpret_cast<std::uintptr_t>(chosen.data());
+    request.nruns = chosen.size();
   }
   request.scope = reinterpret_cast<std::uintptr_t>(scope.data());
   request.nscope = scope.size();

@@ -25,6 +25,7 @@ std::vector<cr_range> merged(std::vector<cr_range> ranges);
 /** What to put back, and what is known of the target's pages. */
 struct PageSource {
   const Image* file = nullptr;  ///< null: the session's own snapshot
+  std::vector<cr_range> changed;  ///< tracked: all that may differ from the image, new mappings included; sorted
   std::array<std::uint8_t, CR_ID_SIZE> id{};
   bool tracked = false;         ///< leave alone what the module knows to be unchanged
 };

@@ -56,11 +56,10 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   check_xstate(image_, regs_, plan.threads.missing, mode_, report);
 
   Stopwatch watch;
-  if (verify) {
-    std::vector<cr_range> ranges = plan.mappings.remade(image_);
-    ranges.insert(ranges.end(), dirty.begin(), dirty.end());
-    verify(merged(std::move(ranges)));
-  }
+  std::vector<cr_range> changed = plan.mappings.remade(image_);
+  changed.insert(changed.end(), dirty.begin(), dirty.end());
+  pages.changed = merged(std::move(changed));
+  if (verify) verify(pages.changed);
   report.verify_ns += watch.lap();
   // Last, as it is the one thing that would have to be undone.
   make_threads(session_, *plan.remote, image_, plan.threads, options_);
