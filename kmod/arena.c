@@ -283,6 +283,22 @@ static int cr_block(struct cr_session *s, struct cr_member *m, unsigned long end
 	return 0;
 }
 
+/* Only for waiting: the caller may have changed the calls meanwhile. */
+static bool cr_makes_threads(struct cr_session *s, struct cr_batch *b)
+{
+	u64 i, at;
+
+	for (i = 0; i < b->n; i++) {
+		struct cr_call *call;
+
+		at = b->calls + i * sizeof(*call);
+		call = page_address(s->arena_pages[at >> PAGE_SHIFT]) + offset_in_page(at);
+		if (READ_ONCE(call->nr) == __NR_clone || READ_ONCE(call->nr) == __NR_clone3)
+			return true;
+	}
+	return false;
+}
+
 long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 {
 	unsigned long timeout = msecs_to_jiffies(a->timeout_ms ? a->timeout_ms : 10000);
@@ -317,6 +333,8 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 		cr_queue(m);
 		cr_wait_parked(s, m, HZ);
 	}
+	if (!r && cr_makes_threads(s, &b))
+		r = cr_wait_born(s, timeout);
 	if (r)
 		return r;
 	cr_wait_off_cpu(s, m);

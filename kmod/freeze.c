@@ -458,6 +458,42 @@ static int cr_add_new(struct cr_session *s, struct cr_why *why)
 	return r ? r : added;
 }
 
+static bool cr_all_parked(struct cr_session *s)
+{
+	struct cr_member *m;
+	struct task_struct *t;
+	bool all = true;
+
+	rcu_read_lock();
+	for_each_thread(s->leader, t) {
+		if (t->flags & PF_EXITING)
+			continue;
+		m = xa_load(&s->members, t->pid);
+		all = m && m->task == t && READ_ONCE(m->state) == CR_PARKED;
+		if (!all)
+			break;
+	}
+	rcu_read_unlock();
+	return all;
+}
+
+/* Threads were made: wait until they have come, too. */
+int cr_wait_born(struct cr_session *s, unsigned long timeout)
+{
+	unsigned long end = jiffies + timeout;
+	long r;
+
+	/* in slices: a thread that is killed on its way wakes nobody */
+	do {
+		r = wait_event_killable_timeout(s->coord, cr_all_parked(s), 1);
+		if (r < 0 || fatal_signal_pending(s->leader))
+			return -EINTR;
+		if (r)
+			return 0;
+	} while (time_before(jiffies, end));
+	return -ETIMEDOUT;
+}
+
 /* Name the thread that does not come, and the reason as far as one can see it. */
 static void cr_blame(struct cr_session *s, struct cr_why *why)
 {

@@ -154,6 +154,7 @@ int cr_run_on(struct cr_session *s, struct cr_member *m, cr_op op, void *arg);
 int cr_run_workers(struct cr_session *s, unsigned int max, cr_op op, void *arg,
 		   unsigned int *workers);
 int cr_wait_parked(struct cr_session *s, struct cr_member *m, unsigned long timeout);
+int cr_wait_born(struct cr_session *s, unsigned long timeout);
 void cr_wait_off_cpu(struct cr_session *s, struct cr_member *m);
 void cr_reap(struct cr_session *s);
 void cr_hold(struct cr_session *s);

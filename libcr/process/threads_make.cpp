@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -54,15 +56,44 @@ bool same_pid_namespace(pid_t pid) {
   return a > 0 && b > 0 && std::strcmp(ours, theirs) == 0;
 }
 
-/** The target's own clone3 with set_tid. @return tid or -errno */
-std::int64_t clone_with_tid(Remote& remote, pid_t tid) {
+/** Queue the target's own clone3 with set_tid. @return its place among the results */
+std::size_t queue_clone(Remote& remote, pid_t tid) {
   CloneArgs args{};
   args.flags = kFlags;
   if (tid) {
     args.set_tid = remote.argument_of(tid);
     args.set_tid_size = 1;
   }
-  return remote.call(0, SYS_clone3, remote.argument_of(args), sizeof args);
+  return remote.add({SYS_clone3, {remote.argument_of(args), sizeof args}}, true);
+}
+
+/** @return tid or -errno */
+std::int64_t clone_with_tid(Remote& remote, pid_t tid) {
+  const std::size_t index = queue_clone(remote, tid);
+  return remote.run()[index];
+}
+
+/**
+ * Make as many of @p missing as can be made with their tids, from the first on, many in one round.
+ * @return how many; @p error is -errno of the one that failed
+ */
+std::size_t clone_all(Remote& remote, const Process& image, std::span<const int> missing, std::int64_t& error) {
+  constexpr std::size_t kRoom = sizeof(CloneArgs) + 32;
+  error = 0;
+  for (std::size_t made = 0; made < missing.size();) {
+    std::vector<std::size_t> queued;
+    while (made + queued.size() < missing.size() && (queued.empty() || remote.room(1, kRoom)))
+      queued.push_back(queue_clone(remote, image.threads(missing[made + queued.size()]).tid()));
+    const std::vector<std::int64_t> results = remote.run();
+    for (const std::size_t index : queued) {
+      if (results[index] < 0) {
+        error = results[index];
+        return made;
+      }
+      ++made;
+    }
+  }
+  return missing.size();
 }
 
 bool set_last_pid(int fd, pid_t last) {
@@ -99,25 +130,22 @@ void make_threads(Session& session, Remote& remote, Process& image, const Thread
                   const RestoreOptions& options) {
   if (plan.missing.empty()) return;
   try {
-    bool by_counter = false;
-    for (const int index : plan.missing) {
-      Thread& thread = *image.mutable_threads(index);
-      if (!options.restore_pid) {
+    if (!options.restore_pid) {
+      for (const int index : plan.missing) {
         const std::int64_t got = clone_with_tid(remote, 0);
         if (got < 0)
           throw Error(Failure::temporary, static_cast<int>(-got), "a thread cannot be made: " + error_text(got));
-        thread.set_tid(static_cast<pid_t>(got));
-        continue;
+        image.mutable_threads(index)->set_tid(static_cast<pid_t>(got));
       }
-      if (!by_counter) {
-        const std::int64_t got = clone_with_tid(remote, thread.tid());
-        if (got == thread.tid()) continue;
-        if (got == -EEXIST) refuse_taken(thread);
-        if (got != -EPERM)
-          throw Error(Failure::temporary, static_cast<int>(-got),
-                      thread_name(thread) + " cannot be made again: " + error_text(got));
-        by_counter = true;
-      }
+      return;
+    }
+    std::int64_t error = 0;
+    for (std::size_t made = clone_all(remote, image, plan.missing, error); made < plan.missing.size(); ++made) {
+      const Thread& thread = image.threads(plan.missing[made]);
+      if (error == -EEXIST) refuse_taken(thread);
+      if (error != -EPERM)
+        throw Error(Failure::temporary, static_cast<int>(-error),
+                    thread_name(thread) + " cannot be made again: " + error_text(error));
       clone_by_counter(session, remote, thread);
     }
   } catch (...) {
