@@ -19,7 +19,8 @@ using namespace image;
 
 namespace {
 constexpr std::uint64_t kChunk = 128 << 10;       // bytes read at once: they stay in the cache
-constexpr std::uint64_t kPerThread = 4ULL << 20;  // less is not worth a thread
+constexpr std::uint64_t kPerThread = 4ULL << 20;  // less is not worth a thread,
+constexpr std::uint64_t kPiecesPerThread = 256;   // nor are fewer reads
 }  // namespace
 
 Image::Piece Image::pages(const cr_page_run& run) const {
@@ -49,7 +50,8 @@ void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, co
   std::uint64_t total = 0, done = 0;
   for (const auto& piece : pieces) total += piece.len;
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  threads = static_cast<unsigned>(std::clamp<std::uint64_t>(total / kPerThread, 1, threads));
+  threads = static_cast<unsigned>(
+      std::clamp<std::uint64_t>(total / kPerThread + pieces.size() / kPiecesPerThread, 1, threads));
 
   std::mutex mutex;
   std::size_t next = 0;    // piece

@@ -43,7 +43,7 @@ struct Report {
   std::uint64_t frozen_ns = 0;   ///< how long they stood still, all in all
   std::uint64_t agent_ns = 0;    ///< waiting for the program's own callbacks
   std::uint64_t open_ns = 0;     ///< opening and checking the image's state
-  std::uint64_t collect_ns = 0;
+  std::uint64_t collect_ns = 0;  ///< looking at what there is
   std::uint64_t snapshot_ns = 0;
   std::uint64_t verify_ns = 0;   ///< checking the content of pages
   std::uint64_t mappings_ns = 0;

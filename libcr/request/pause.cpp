@@ -15,14 +15,8 @@
 namespace reprise {
 namespace {
 
-// What may take longer to verify than the module waits for a word of ours.
+// An image of which verifying a part may take longer than the module waits for a word of ours.
 constexpr std::uint64_t kLong = 1ULL << 30;
-
-std::uint64_t bytes_of(const std::vector<cr_range>& ranges) {
-  std::uint64_t bytes = 0;
-  for (const cr_range& range : ranges) bytes += range.len;
-  return bytes;
-}
 
 }  // namespace
 
@@ -68,7 +62,7 @@ Report pause(const PauseOptions& options) {
         image.verify(ranges);
         verify_shared(image);
       };
-      if (bytes_of(ranges) < kLong) return check();
+      if (image.file_size() < kLong) return check();
       std::future<void> work = std::async(std::launch::async, check);
       wait_alive(session, work);
     };

@@ -36,6 +36,7 @@ void check_image(const Process& image, const RestoreOptions& options, RestoreMod
 }
 
 std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
+  Stopwatch watch;
   const std::vector<cr_vma> vmas = session_.vmas();
   MappingPlan mappings = plan_mappings(vmas, image_);
   const std::uint64_t arena = session_.arena_size();
@@ -55,7 +56,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.threads = plan_threads(session_.threads(), image_);
   check_xstate(image_, regs_, plan.threads.missing, mode_, report);
 
-  Stopwatch watch;
+  report.collect_ns += watch.lap();
   std::vector<cr_range> changed = plan.mappings.remade(image_);
   changed.insert(changed.end(), dirty.begin(), dirty.end());
   pages.changed = merged(std::move(changed));
