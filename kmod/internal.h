@@ -232,6 +232,7 @@ int cr_track_begin(struct mm_struct *mm, const u8 *id);
 void cr_track_stop(struct mm_struct *mm);
 bool cr_track_is(struct mm_struct *mm, const u8 *id);
 bool cr_track_any(struct mm_struct *mm, u8 *id);
+int cr_split_huge(struct vm_area_struct *vma);
 void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
 void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp);
 long cr_ioc_dirty(struct cr_session *s, struct cr_dirty *a);

@@ -100,7 +100,7 @@ void cr_snap_drop(struct cr_session *s)
 
 struct cr_snap_arg {
 	struct cr_snap *snap;	/* NULL: track only */
-	bool track;
+	bool track, split;
 	u64 pages, pinned;
 	unsigned long bad;	/* address that could not be read */
 	/* track: what was changed since, sorted; NULL: unknown */
@@ -323,6 +323,16 @@ static int cr_op_snap(struct cr_session *s, struct cr_member *m, void *arg)
 
 	if (mmap_write_lock_killable(mm))
 		return -EINTR;
+	if (sa->split) {
+		for_each_vma(vmi, vma) {
+			r = cr_vma_has_pages(vma) ? cr_split_huge(vma) : 0;
+			if (r) {
+				mmap_write_unlock(mm);
+				return r;
+			}
+		}
+		vma_iter_init(&vmi, mm, 0);
+	}
 	/* as fork does: fast GUP must not slip in between */
 	raw_write_seqcount_begin(&mm->write_protect_seq);
 	for_each_vma(vmi, vma) {
@@ -385,11 +395,14 @@ static int cr_snap_threads(struct cr_session *s, struct cr_snap *snap)
 
 long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 {
-	struct cr_snap_arg sa = { .track = a->flags & CR_SNAP_TRACK };
+	struct cr_snap_arg sa = {
+		.track = a->flags & CR_SNAP_TRACK, .split = a->flags & CR_SNAP_SPLIT,
+	};
 	ktime_t t0 = ktime_get();
 	int r = 0;
 
-	if (a->reserved || a->flags & ~(CR_SNAP_PAGES | CR_SNAP_TRACK) || !a->flags)
+	if (a->reserved || a->flags & ~(CR_SNAP_PAGES | CR_SNAP_TRACK | CR_SNAP_SPLIT) ||
+	    !a->flags || (sa.split && !sa.track))
 		return -EINVAL;
 	if (a->flags & CR_SNAP_PAGES) {
 		cr_snap_drop(s);

@@ -159,6 +159,43 @@ void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp)
 	set_pmd_at(mm, addr & PMD_MASK, pmdp, pmd_clear_soft_dirty(pmd_wrprotect(pmd)));
 }
 
+/* ---------------------------------------------------------------- splitting */
+
+static int cr_split_pass(struct cr_walk *w, pte_t *pte, unsigned long addr, unsigned long end)
+{
+	return 0;
+}
+
+static int cr_split_found(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsigned long end)
+{
+	*(unsigned long *)w->arg = addr;
+	return 1;
+}
+
+/*
+ * Map the huge pages of a mapping by single ones; mmap lock held. One that cannot
+ * be split stays, and what is told of it is as coarse as before.
+ */
+int cr_split_huge(struct vm_area_struct *vma)
+{
+	unsigned long addr, found;
+	struct cr_walk w = {
+		.mm = vma->vm_mm, .vma = vma, .arg = &found,
+		.ptes = cr_split_pass, .huge = cr_split_found,
+	};
+	struct page *page;
+	int r;
+
+	for (addr = vma->vm_start; addr < vma->vm_end; addr = (found + PMD_SIZE) & PMD_MASK) {
+		r = cr_walk_range(&w, addr, vma->vm_end);
+		if (r <= 0)
+			return r;
+		if (cr_gup(vma->vm_mm, found, 1, FOLL_SPLIT_PMD | FOLL_FORCE, &page, NULL) == 1)
+			put_page(page);
+	}
+	return 0;
+}
+
 /* ------------------------------------------------------------------- asking */
 
 struct cr_dirty_scan {

@@ -378,6 +378,9 @@ struct cr_run {
 
 #define CR_SNAP_PAGES	1	/* keep the pages, copy-on-write: read(2), CR_IOC_RESTORE */
 #define CR_SNAP_TRACK	2	/* note from now on what is written, under this id */
+#define CR_SNAP_SPLIT	4	/* with TRACK: map huge pages by single ones first, so that what is
+				 * written is known by the page and not by 2 MB
+				 */
 /*
  * CR_IOC_SNAPSHOT [frozen]: of every mapping with CR_VMA_PAGES. A session has at
  * most one; a new one replaces it. Tracking belongs to the process, not to the

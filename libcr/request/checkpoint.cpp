@@ -36,8 +36,8 @@ Report checkpoint(const CheckpointOptions& options) {
   report.freeze_ns = session.freeze(options.timeout_ms, hold ? kHoldMs : 0).ns;
   collect_frozen(session, state, report);
   watch.lap();
-  const cr_snapshot snapshot =
-      session.snapshot(CR_SNAP_PAGES | (options.track ? CR_SNAP_TRACK : 0), state.id);
+  const unsigned tracking = options.track ? CR_SNAP_TRACK | (options.split_huge ? CR_SNAP_SPLIT : 0) : 0;
+  const cr_snapshot snapshot = session.snapshot(CR_SNAP_PAGES | tracking, state.id);
   report.snapshot_ns = watch.lap();
   report.pages = snapshot.pages;
   report.kernel_bytes = snapshot.overhead;

@@ -84,6 +84,7 @@ struct CheckpointOptions {
   unsigned agent_timeout_ms = 0;  ///< for the program's own callbacks; 0: 60 s
   unsigned request_flags = 0;   ///< given to the program's callbacks
   bool track = true;            ///< note what changes from now on, so that a pause is fast
+  bool split_huge = false;      ///< note it by the page where memory is mapped by huge pages, too, which it then is not
   Progress progress;
 };
 

@@ -310,6 +310,25 @@ static void clean_but_writable(void) {
   target_end(&t);
 }
 
+// One byte of a huge page that was split for it: not all 2 MB are put back.
+static void by_the_page(void) {
+  if (!target_start(&t, find("huge page written"))) return;
+  char pid[16];
+  snprintf(pid, sizeof pid, "%d", t.pid);
+  const char *why = runl(&r, "cr_checkpoint", "--split-huge", pid, t.image, NULL) ? why_not(&r) : NULL;
+  long restored = -1;
+  for (int i = 0; i < 3 && !why; i++) {
+    why = target_op(&t, OP_MUTATE);
+    if (!why && runl(&r, "cr_pause", "--json", pid, t.image, NULL)) why = why_not(&r);
+    const char *at = why ? NULL : strstr(r.out, "\"pages_restored\":");
+    if (at) restored = atol(at + strlen("\"pages_restored\":"));
+    if (!why && (restored < 1 || restored > 128)) why = no("%ld pages were put back", restored);
+    if (!why) why = target_op(&t, OP_CHECK);
+  }
+  tap(!why, "--split-huge: changes are known by the page", "%s", why);
+  target_end(&t);
+}
+
 // The child of a fork shares pages with its parent: neither a rollback nor the
 // writes of the parent may show in it.
 static void child_lives(void) {
@@ -374,6 +393,7 @@ static void cleared_from_outside(void) {
 
 static const struct test tests[] = {{"repeatedly", repeatedly},
                                     {"clean but writable", clean_but_writable},
+                                    {"by the page", by_the_page},
                                     {"a child lives", child_lives},
                                     {"two images", two_images},
                                     {"cleared from outside", cleared_from_outside},

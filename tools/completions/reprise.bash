@@ -6,7 +6,7 @@ _reprise_options() { # COMMAND
 	local common='--json --help --version'
 	local request="$common --file --quiet --verbose --timeout --stop --term --kill --cont"
 	case $1 in
-	cr_checkpoint) echo "$request --clobber --no-clobber --sync --no-sync --track --no-track" ;;
+	cr_checkpoint) echo "$request --clobber --no-clobber --sync --no-sync --track --no-track --split-huge" ;;
 	cr_pause) echo "$request --no-tracking --rewind-files --dead-sockets" ;;
 	cr_restart)
 		echo "$request --restore-pid --no-restore-pid --fd --detach --relocate --rewind-files --dead-sockets"

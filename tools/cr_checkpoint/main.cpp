@@ -28,6 +28,9 @@ int main(int argc, char** argv) {
   app.add_flag("--sync,!--no-sync", options.sync, "have the image on disk before it gets its name (default), or do not");
   app.add_flag("--track,!--no-track", options.track,
                "note from now on which pages the program changes, so that cr_pause is fast (default), or do not");
+  app.add_flag("--split-huge", options.split_huge,
+               "note changes by the page where memory is mapped by huge pages, too, by mapping it by small ones: after "
+               "small changes cr_pause is much faster, the program may be a little slower");
   signal.add(app, "once it is saved");
   common.add(app, tool::kTargetTimeout);
 

@@ -17,7 +17,7 @@ class Cell:
         self.options, self.table, self.size_mb = options, table, size_mb
         table.size, table.threads, table.dirty, table.repeat = size_mb, threads, "", 0
         self.target = Target(self.program("target"), folder, size_mb, threads)
-        self.reprise = Reprise(folder, table)
+        self.reprise = Reprise(folder, table, options.split_huge)
         self.criu = Criu(folder, table)
         self.seconds = {}
 

@@ -23,7 +23,8 @@ def times(report):
 class Reprise:
     """One target and the image of it."""
 
-    def __init__(self, folder, table):
+    def __init__(self, folder, table, split_huge):
+        self.options = ["--split-huge"] if split_huge else []
         self.image = os.path.join(folder, "reprise.img")
         self.log = os.path.join(folder, "reprise.log")
         self.table = table
@@ -39,7 +40,7 @@ class Reprise:
         return report
 
     def checkpoint(self, pid):
-        report = self.run("checkpoint", "cr_checkpoint", str(pid), self.image)
+        report = self.run("checkpoint", "cr_checkpoint", *self.options, str(pid), self.image)
         self.table.add("checkpoint", "stored", stored(self.image), "bytes")
         self.table.add("checkpoint", "kernel memory", report["kernel_bytes"], "bytes")
 

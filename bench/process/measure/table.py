@@ -28,11 +28,12 @@ def huge_pages():
 class Table:
     """Rows go to the file as they come, so that a run that ends early is not lost."""
 
-    def __init__(self, path):
+    def __init__(self, path, split_huge):
         self.file = open(path, "w", encoding="ascii", newline="")
         self.writer = csv.writer(self.file, lineterminator="\n")
         self.writer.writerow(COLUMNS)
-        self.machine = (platform.release(), os.cpu_count(), accel(), huge_pages())
+        self.machine = (platform.release(), os.cpu_count(), accel(),
+                        huge_pages() + (", split by checkpoints" if split_huge else ""))
         self.size = self.threads = self.dirty = self.repeat = ""
 
     def add(self, what, metric, value, unit, dirty=None):
