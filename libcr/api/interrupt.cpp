@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "api/chain.h"
 #include "api/hooks.h"
@@ -33,6 +34,7 @@ constinit std::atomic<unsigned> g_stranger_count{0};
 unsigned g_stranger_capacity = 0;
 
 constexpr timespec kLook{0, 200'000'000};  // how often to look for threads that have died
+constexpr int kPatienceMs = 20;            // for threads that block our signal for a moment
 
 pid_t own_tid() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
@@ -127,6 +129,19 @@ bool blocks_signal(pid_t tid) {
   return line != nullptr && (strtoull(line + 8, nullptr, 16) >> (CR_SIGNUM - 1) & 1) != 0;
 }
 
+/**
+ * The same, but for longer than the C library blocks everything while it makes a thread.
+ * @param patience  milliseconds that one request may wait in all; counted down
+ */
+bool keeps_blocking(pid_t tid, int& patience) {
+  while (blocks_signal(tid)) {
+    if (patience-- <= 0) return true;
+    const timespec moment{0, 1000000};
+    nanosleep(&moment, nullptr);
+  }
+  return false;
+}
+
 bool known(pid_t tid) {
   for (ThreadState* state = first_thread(); state != nullptr; state = state->next)
     if (state->used.load() && state->tid.load() == tid) return true;
@@ -148,7 +163,7 @@ bool room_for_stranger() {
 }
 
 /** Fill in g_strangers. No thread has been interrupted yet. */
-int find_strangers() {
+int find_strangers(int& patience) {
   g_stranger_count.store(0);
   const int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (dir < 0) return errno;
@@ -159,7 +174,7 @@ int find_strangers() {
       const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
       at += entry->d_reclen;
       const pid_t tid = static_cast<pid_t>(atoi(entry->d_name));
-      if (tid <= 0 || known(tid) || blocks_signal(tid)) continue;
+      if (tid <= 0 || known(tid) || keeps_blocking(tid, patience)) continue;
       if (!room_for_stranger()) {
         close(dir);
         return ENOMEM;
@@ -233,11 +248,12 @@ int interrupt_prepare() {
 
 int interrupt_threads() {
   const pid_t me = own_tid();
-  const auto concerned = [me](const ThreadState& state) {
+  int patience = kPatienceMs;
+  const auto concerned = [me, &patience](const ThreadState& state) {
     const pid_t tid = state.tid.load();
     if (!state.used.load() || tid == me) return false;
     // Who has callbacks is waited for, even if it blocks the signal for a while.
-    return state.callbacks.any() || (hooks_want(&state) && !blocks_signal(tid));
+    return state.callbacks.any() || (hooks_want(&state) && !keeps_blocking(tid, patience));
   };
   g_stranger_count.store(0);
   const bool strangers_too = hooks_want(nullptr);
@@ -248,7 +264,7 @@ int interrupt_threads() {
   if (untouched() && install() != 0) return EBUSY;
   if (!installed()) return EBUSY;  // the program has taken the signal for itself
   if (strangers_too)
-    if (const int err = find_strangers(); err != 0) return err;
+    if (const int err = find_strangers(patience); err != 0) return err;
 
   for (ThreadState* state = first_thread(); state != nullptr; state = state->next)
     if (concerned(*state)) interrupt(state->stage, state->tid.load());
