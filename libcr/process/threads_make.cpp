@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "process/clone_args.h"
 #include "process/maps.h"
 #include "process/threads.h"
 
@@ -20,11 +21,6 @@ constexpr std::uint64_t kFlags =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 constexpr int kTries = 100;
 constexpr char kLastPid[] = "/proc/sys/kernel/ns_last_pid";
-
-/** As the kernel's struct clone_args up to set_tid_size. */
-struct CloneArgs {
-  std::uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size;
-};
 
 std::string occupant(pid_t tid) {
   try {
@@ -139,9 +135,14 @@ void make_threads(Session& session, Remote& remote, Process& image, const Thread
       }
       return;
     }
+    const std::span<const int> missing(plan.missing);
     std::int64_t error = 0;
-    for (std::size_t made = clone_all(remote, image, plan.missing, error); made < plan.missing.size(); ++made) {
-      const Thread& thread = image.threads(plan.missing[made]);
+    IdSoonFree soon_free;
+    std::size_t made = clone_all(remote, image, missing, error);
+    while (error == -EEXIST && soon_free(image.threads(missing[made]).tid()))
+      made += clone_all(remote, image, missing.subspan(made), error);
+    for (; made < missing.size(); ++made) {
+      const Thread& thread = image.threads(missing[made]);
       if (error == -EEXIST) refuse_taken(thread);
       if (error != -EPERM)
         throw Error(Failure::temporary, static_cast<int>(-error),

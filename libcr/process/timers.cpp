@@ -184,7 +184,18 @@ void collect_timers(Session& session, LazyRemote& remote, Process& process) {
 }
 
 void check_timers_live(Session& session, LazyRemote& remote, const Process& image, RestoreMode mode) {
-  if (mode == RestoreMode::restart || image.timers().posix_size() == 0 || restores_ids()) return;
+  if (image.timers().posix_size() == 0 || restores_ids()) return;
+  const auto refuse_far = [](const Timers::Posix& timer, int next) {
+    if (timer.id() - next <= kMostSkipped) return;
+    throw Error(Failure::refused, ERANGE,
+                "timer " + std::to_string(timer.id()) + " is the last of too many: before Linux 6.15 its identifier can "
+                    "only be had by counting up to it");
+  };
+  if (mode == RestoreMode::restart) {  // a new process counts from 0
+    int next = 0;
+    for (const Timers::Posix& timer : image.timers().posix()) refuse_far(timer, next), next = timer.id() + 1;
+    return;
+  }
   const auto plan = plan_timers(image.timers(), list_timers(session.pid()), image.pid(), session.pid());
   if (plan.create.empty()) return;
   // Identifiers only grow: see which one comes next. That takes one, which nobody will miss.
@@ -196,12 +207,14 @@ void check_timers_live(Session& session, LazyRemote& remote, const Process& imag
   const std::int64_t result = create(*remote, probe, event, next);
   if (result < 0) fail(probe, "cannot be made", result);
   remove(*remote, next);
-  for (const Timers::Posix* timer : plan.create)
+  for (const Timers::Posix* timer : plan.create) {
+    refuse_far(*timer, next);
     if (timer->id() <= next)
       throw Error(Failure::refused, EEXIST,
                   "timer " + std::to_string(timer->id()) +
                       " was deleted since the checkpoint, and this kernel cannot give its identifier again (Linux 6.15 "
                       "can): restart the image instead");
+  }
 }
 
 void restore_timers(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report) {

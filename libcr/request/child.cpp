@@ -15,14 +15,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "process/clone_args.h"
 
 namespace reprise {
 namespace {
-
-/** As the kernel's struct clone_args up to set_tid_size. */
-struct CloneArgs {
-  std::uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size;
-};
 
 /** Nothing of the C library here: it does not know of this process. Never returns. */
 [[noreturn]] void wait_blank(pid_t parent) {
@@ -55,7 +51,11 @@ std::string owner_of(pid_t pid) {
 }  // namespace
 
 BlankChild::BlankChild(const Process& image, const RestoreOptions& options) {
-  const pid_t got = clone_child(options.restore_pid ? image.pid() : 0);
+  IdSoonFree soon_free;
+  pid_t got;
+  do {
+    got = clone_child(options.restore_pid ? image.pid() : 0);
+  } while (got == -EEXIST && soon_free(image.pid()));
   if (got > 0) {
     pid_ = got;
     return;

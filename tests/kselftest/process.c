@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/membarrier.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -456,7 +457,15 @@ static void as_user_change(void) {
   umask(077);
 }
 
+// The registration cannot be taken back, so that there is nothing to spoil.
+static void membarrier_setup(void) { MUST(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)); }
+static const char *membarrier_ok(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) ? no("errno %d", errno) : NULL;
+}
+
 static const struct scenario scenarios[] = {
+    {.name = "membarrier", .flags = NO_SELF_CHECK, .setup = membarrier_setup, .check = membarrier_ok,
+     .mutate = dummy_change},
     {.name = "signal dispositions", .setup = dispositions_setup, .check = dispositions_ok, .mutate = dispositions_change,
      .finish = dispositions_finish},
     {.name = "pending signals", .setup = pending_setup, .check = pending_ok, .mutate = pending_change,
