@@ -75,7 +75,8 @@ void write_pages(const Session& session, ImageWriter& writer, std::span<const cr
       dealer.stop(std::current_exception());
     }
   };
-  const unsigned limit = std::min(kMaxThreads, std::max(1U, std::thread::hardware_concurrency()));
+  // The program goes on meanwhile: half of the CPUs are its.
+  const unsigned limit = std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxThreads);
   const auto threads = static_cast<unsigned>(std::clamp<std::uint64_t>(total / kPerThread, 1, limit));
   std::vector<std::thread> helpers;
   for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
