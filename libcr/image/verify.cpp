@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -21,6 +22,7 @@ namespace {
 constexpr std::uint64_t kChunk = 128 << 10;       // bytes read at once: they stay in the cache
 constexpr std::uint64_t kPerThread = 4ULL << 20;  // less is not worth a thread,
 constexpr std::uint64_t kPiecesPerThread = 256;   // nor are fewer reads
+constexpr std::size_t kBatch = 16;                // that a thread takes at a time
 }  // namespace
 
 Image::Piece Image::pages(const cr_page_run& run) const {
@@ -58,27 +60,35 @@ void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, co
   std::uint64_t from = 0;  // in it
   std::uint64_t failed_at = UINT64_MAX;
   std::exception_ptr failure;
+  // Several at a time: scattered pages are small work, and threads that meet at a lock are not.
+  const auto take = [&](std::array<Piece, kBatch>& chunks) {
+    const std::lock_guard lock(mutex);
+    std::size_t n = 0;
+    for (; n < chunks.size() && next < pieces.size() && !failure; ++n) {
+      chunks[n] = part(pieces[next], from);
+      from += chunks[n].len;
+      if (from == pieces[next].len) ++next, from = 0;
+    }
+    return n;
+  };
   const auto work = [&] {
     std::vector<char> buffer;
-    for (;;) {
-      Piece chunk;
-      {
-        const std::lock_guard lock(mutex);
-        if (failure || next == pieces.size()) return;
-        chunk = part(pieces[next], from);
-        from += chunk.len;
-        if (from == pieces[next].len) ++next, from = 0;
-      }
-      try {
-        buffer.resize(std::max<std::size_t>(buffer.size(), chunk.len));
-        read_exactly(fd_.get(), name_, chunk.offset, buffer.data(), chunk.len);
-        check(chunk, buffer.data());
-        const std::lock_guard lock(mutex);
-        done += chunk.len;
-        if (progress) progress(done, total);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (chunk.offset < failed_at) failure = std::current_exception(), failed_at = chunk.offset;
+    std::array<Piece, kBatch> chunks;
+    while (const std::size_t n = take(chunks)) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const Piece& chunk = chunks[i];
+        try {
+          buffer.resize(std::max<std::size_t>(buffer.size(), chunk.len));
+          read_exactly(fd_.get(), name_, chunk.offset, buffer.data(), chunk.len);
+          check(chunk, buffer.data());
+          if (!progress) continue;
+          const std::lock_guard lock(mutex);
+          done += chunk.len;
+          progress(done, total);
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          if (chunk.offset < failed_at) failure = std::current_exception(), failed_at = chunk.offset;
+        }
       }
     }
   };
