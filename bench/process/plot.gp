@@ -20,7 +20,8 @@ set grid lc rgb "#dddddd"
 set logscale xy
 set ylabel "ms"
 set key bmargin horizontal maxcols 3 width -4 samplen 1.5 font ",9"
-set xlabel "% of pages changed"
+set xlabel "% of pages changed" offset 0,0.4
+set bmargin 8.5
 set xrange [0.8:125]
 do for [word in sizes] {
 	size = int(word)
