@@ -19,10 +19,13 @@ bool needs_write(const Mapping& mapping) {
   return (mapping.flags() & CR_VMA_SHARED) && (mapping.flags() & CR_VMA_MAYWRITE);
 }
 
+/** Others find it by its key, and may have attached it. */
+bool is_sysv(const File& file) { return file.deleted() && file.path().starts_with("/SYSV"); }
+
 /** Nobody can find it by name: what is gone is made anew from the image. */
 bool is_nameless(const SharedObject& object) {
   return object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS ||
-         object.file().deleted();
+         (object.file().deleted() && !is_sysv(object.file()));
 }
 
 const SharedObject* object_of(const Mapping& mapping, const Process& image) {
@@ -122,6 +125,8 @@ MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOption
     Entry entry;
     if (!object || !is_nameless(*object)) {
       const File& file = mapping.file();
+      if (is_sysv(file))
+        refuse(mapping, "System V shared memory cannot be attached again: detach it (shmdt) before the checkpoint", ENOENT);
       const std::string path = options.relocated(file.path());
       entry.fd = open_if_there(mapping, path);
       if (!entry.fd) entry.fd = files.make_file(mapping, object, path);

@@ -66,7 +66,7 @@ class Files {
     if ((vma.flags & CR_VMA_SHMEM) && file.deleted() && file.path().rfind("/SYSV", 0) != 0) {
       // Nobody can find it by name: it goes with the process, whether shared or not.
       kind = file.path().rfind("/memfd:", 0) == 0 ? SharedObject::MEMFD : SharedObject::SHARED_ANONYMOUS;
-    } else if (written || file.deleted()) {
+    } else if (written || (file.deleted() && !file.path().starts_with("/SYSV"))) {
       kind = SharedObject::FILE;
     } else {
       return 0;

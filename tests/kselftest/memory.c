@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -256,6 +257,13 @@ static void protections_change(void) {
 
 static int filefd;
 
+// Some bytes, as a single one may be right by chance.
+static const char *is_file_page(const char *at, int value) {
+  for (int i = 0; i < 64; i++)
+    if (at[i] != (char)value) return no("%d instead of %d", at[i], value);
+  return NULL;
+}
+
 static void make_file(const char *name, size_t bytes, int number_) {
   filefd = MUST(open(path(name), O_RDWR | O_CREAT | O_TRUNC, 0600));
   static char page[PAGE];
@@ -281,7 +289,7 @@ static const char *private_file_ok(void) {
   for (int i = 0; i < 64; i++)
     if ((i < 8 || i >= 16) && area[i * PAGE + 5] != (char)(1 + i)) why = no("page %d is not the file's", i);
   part("the file's pages", why);
-  part("second mapping", msync(second, 16 * PAGE, MS_ASYNC) || second[0] != 17 ? no("not the file's") : NULL);
+  part("second mapping", msync(second, 16 * PAGE, MS_ASYNC) ? no("not all mapped") : is_file_page(second, 17));
   return parts();
 }
 static void private_file_change(void) {
@@ -339,7 +347,7 @@ static const char *shared_ok(void) {
   part("anonymous", filled(area, 16 * PAGE, 1));
   part("untouched anonymous", zero(area + 16 * PAGE, 16 * PAGE));
   part("file mapping", filled(second, 16 * PAGE, 2));
-  part("the file's other pages", second[20 * PAGE] != 21 ? no("%d instead of 21", second[20 * PAGE]) : NULL);
+  part("the file's other pages", is_file_page(second + 20 * PAGE, 21));
   static char page[PAGE];
   ssize_t n = pread(filefd, page, PAGE, 4 * PAGE);
   part("the file itself", n != PAGE || memcmp(page, second + 4 * PAGE, PAGE) || memcmp(page, third, PAGE)
@@ -354,6 +362,17 @@ static void shared_change(void) {
   close(filefd);
 }
 
+// System V: others may have attached it, so that a restart cannot make it anew.
+static void sysv_setup(void) {
+  int id = MUST(shmget(IPC_PRIVATE, 16 * PAGE, IPC_CREAT | 0600));
+  area = shmat(id, NULL, 0);
+  if (area == (void *)-1) die("shmat: errno %d", errno);
+  MUST(shmctl(id, IPC_RMID, NULL));  // goes with the last that has it
+  fill(area, 16 * PAGE, 1);
+}
+static const char *sysv_ok(void) { return filled(area, 16 * PAGE, 1); }
+static void sysv_change(void) { fill(area, 16 * PAGE, 2); }
+
 // As a JVM's statistics, whose file is deleted when it ends.
 static void vanishing_setup(void) {
   make_file("vanishing", 16 * PAGE, 1);
@@ -363,7 +382,7 @@ static void vanishing_setup(void) {
 }
 static const char *vanishing_ok(void) {
   part("written pages", filled(second, 8 * PAGE, 2));
-  part("other pages", second[9 * PAGE] != 10 ? no("%d instead of 10", second[9 * PAGE]) : NULL);
+  part("other pages", is_file_page(second + 9 * PAGE, 10));
   static char page[PAGE];
   int fd = open(path("vanishing"), O_RDONLY);
   ssize_t n = pread(fd, page, PAGE, 3 * PAGE);
@@ -787,6 +806,8 @@ static const struct scenario scenarios[] = {
      .mutate = vanishing_change, .before_restart = vanish},
     {.name = "shared mapping of a file that is replaced", .flags = NO_RESTART, .setup = vanishing_setup,
      .check = replaced_ok, .mutate = replaced_change},
+    {.name = "System V shared memory", .flags = RESTART_MAY_REFUSE, .setup = sysv_setup, .check = sysv_ok,
+     .mutate = sysv_change},
     {.name = "memfd", .setup = memfd_setup, .check = memfd_ok, .mutate = memfd_change},
     {.name = "memfd sealed against shrinking", .flags = PAUSE_MAY_REFUSE, .setup = memfd_sealed_setup, .check = memfd_ok,
      .mutate = memfd_change},
