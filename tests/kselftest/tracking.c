@@ -284,30 +284,22 @@ static const struct scenario *find(const char *name) {
   return s;
 }
 
-static void repeatedly(void) {
-  if (!target_start(&t, find("anything"))) return;
+// Pauses with a change before each but every idle-th (0: all).
+static void change_and_pause(const char *scenario, int rounds, int idle, const char *what) {
+  if (!target_start(&t, find(scenario))) return;
   const char *why = target_checkpoint(&t, &r) ? why_not(&r) : NULL;
   int round = 0;
-  for (; !why && round < 25; round++) {
-    if (round % 5 != 4) why = target_op(&t, OP_MUTATE);  // now and then nothing has changed
+  for (; !why && round < rounds; round++) {
+    if (!idle || round % idle != idle - 1) why = target_op(&t, OP_MUTATE);
     if (!why && target_pause(&t, &r)) why = why_not(&r);
     if (!why) why = target_op(&t, OP_CHECK);
   }
-  tap(!why, "25 pauses, anything between them", "round %d: %s", round, why);
+  tap(!why, what, "round %d: %s", round, why);
   target_end(&t);
 }
-
+static void repeatedly(void) { change_and_pause("anything", 25, 5, "25 pauses, anything between them"); }
 static void clean_but_writable(void) {
-  if (!target_start(&t, find("step by step"))) return;
-  const char *why = target_checkpoint(&t, &r) ? why_not(&r) : NULL;
-  int step = 0;
-  for (; !why && step < 4; step++) {
-    why = target_op(&t, OP_MUTATE);
-    if (!why && target_pause(&t, &r)) why = why_not(&r);
-    if (!why) why = target_op(&t, OP_CHECK);
-  }
-  tap(!why, "clean pages that have become writable", "step %d: %s", step, why);
-  target_end(&t);
+  change_and_pause("step by step", 4, 0, "clean pages that have become writable");
 }
 
 // One byte of a huge page that was split for it: not all 2 MB are put back.
