@@ -105,7 +105,7 @@ void set_registers(Session& session, const Thread& thread, const user_regs_struc
 
 void restore_registers(Session& session, Remote& remote, const Process& image, const std::vector<ThreadRegs>& regs,
                        bool in_session, Report& report) {
-  const XstateLayout here = xstate_layout_here();
+  const XstateLayout& here = xstate_layout_here();
   for (int i = 0; i < image.threads_size(); ++i) {
     const Thread& thread = image.threads(i);
     const ThreadRegs& saved = regs[static_cast<std::size_t>(i)];

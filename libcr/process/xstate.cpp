@@ -47,9 +47,7 @@ const char* feature_name(unsigned feature) {
   throw Error(Failure::refused, ENOEXEC, who + " has " + feature_name(feature) + " registers in use, " + why);
 }
 
-}  // namespace
-
-XstateLayout xstate_layout_here() {
+XstateLayout ask_cpu() {
   XstateLayout layout;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return layout;  // no XSAVE: no such registers
@@ -62,6 +60,13 @@ XstateLayout xstate_layout_here() {
     if (!(layout.features >> feature & 1) || !__get_cpuid_count(0xd, feature, &a, &b, &c, &d) || !a) continue;
     layout.sets.push_back({feature, b, a});
   }
+  return layout;
+}
+
+}  // namespace
+
+const XstateLayout& xstate_layout_here() {
+  static const XstateLayout layout = ask_cpu();  // cpuid is slow in virtual machines
   return layout;
 }
 
@@ -110,7 +115,7 @@ std::string fitted_xstate(const std::string& xstate, const XstateLayout& then, c
 
 void check_xstate(const Process& image, const std::vector<ThreadRegs>& regs, const std::vector<int>& made,
                   RestoreMode mode, Report& report) {
-  const XstateLayout here = xstate_layout_here();
+  const XstateLayout& here = xstate_layout_here();
   for (int i = 0; i < image.threads_size(); ++i) {
     const std::string& xstate = regs[static_cast<std::size_t>(i)].xstate;
     if (xstate.empty()) continue;

@@ -24,7 +24,7 @@ struct XstateLayout {
 };
 
 /** Of this machine, as its CPU tells. */
-XstateLayout xstate_layout_here();
+const XstateLayout& xstate_layout_here();
 /** Note the sets of this machine in an image. */
 void collect_xstate_layout(Host& host);
 /** Of the machine that an image was taken on; @p xstate is one of its register sets. */
