@@ -208,11 +208,11 @@ struct cr_walk {
 
 int cr_walk_range(struct cr_walk *w, unsigned long start, unsigned long end);
 bool cr_page_is_clean(pte_t pte);
+
 static inline bool cr_pmd_is_clean(pmd_t pmd)
 {
 	return !pmd_soft_dirty(pmd) && !pmd_write(pmd);
 }
-
 
 int cr_flush_mm(void);
 

@@ -15,13 +15,6 @@
 namespace reprise {
 namespace {
 
-bool needs_write(const Mapping& mapping) {
-  return (mapping.flags() & CR_VMA_SHARED) && (mapping.flags() & CR_VMA_MAYWRITE);
-}
-
-/** Others find it by its key, and may have attached it. */
-bool is_sysv(const File& file) { return file.deleted() && file.path().starts_with("/SYSV"); }
-
 /** Nobody can find it by name: what is gone is made anew from the image. */
 bool is_nameless(const SharedObject& object) {
   return object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS ||
@@ -38,7 +31,7 @@ const SharedObject* object_of(const Mapping& mapping, const Process& image) {
 
 /** Without a descriptor, and with errno, when there is no such file. */
 UniqueFd open_if_there(const Mapping& mapping, const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), (needs_write(mapping) ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
+  UniqueFd fd(::open(path.c_str(), (is_written(mapping.flags()) ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
   if (!fd && errno != ENOENT) refuse(mapping, "cannot open " + path + ": " + error_text(errno), errno);
   return fd;
 }
@@ -91,8 +84,8 @@ UniqueFd find_file(Session& session, std::span<const cr_vma> now, std::uint64_t 
 
 MappingFiles::Key MappingFiles::key_of(const Mapping& mapping) {
   // A path names a file only together with how it was opened.
-  if (mapping.shared_object()) return {mapping.shared_object(), needs_write(mapping) ? "w:" : "r:"};
-  return {0, (needs_write(mapping) ? "w:" : "r:") + mapping.file().path()};
+  if (mapping.shared_object()) return {mapping.shared_object(), is_written(mapping.flags()) ? "w:" : "r:"};
+  return {0, (is_written(mapping.flags()) ? "w:" : "r:") + mapping.file().path()};
 }
 
 MappingFiles::~MappingFiles() {
@@ -163,8 +156,7 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
       if (!nameless && !file.deleted()) break;
       if (!(vma.flags & CR_VMA_FILE) || vma.ino != file.ino()) continue;
       if (gnu_dev_makedev(vma.dev_major, vma.dev_minor) != file.dev()) continue;
-      if (needs_write(mapping) && (vma.flags & (CR_VMA_SHARED | CR_VMA_MAYWRITE)) != (CR_VMA_SHARED | CR_VMA_MAYWRITE))
-        continue;
+      if (is_written(mapping.flags()) && !is_written(vma.flags)) continue;
       entry.fd = session.get_vma_file(vma.start);
       break;
     }
@@ -173,7 +165,7 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
       if (!have_fds) fds = session.fds(), have_fds = true;
       for (const cr_fd& fd : fds) {
         if (fd.ino != file.ino() || !S_ISREG(fd.mode)) continue;
-        if (needs_write(mapping) && (fd.f_flags & O_ACCMODE) != O_RDWR) continue;
+        if (is_written(mapping.flags()) && (fd.f_flags & O_ACCMODE) != O_RDWR) continue;
         UniqueFd candidate = session.get_fd(fd.fd);
         struct stat st {};
         if (::fstat(candidate.get(), &st) != 0 || st.st_dev != file.dev()) continue;

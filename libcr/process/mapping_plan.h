@@ -73,4 +73,10 @@ bool own_pkey(const Mapping& mapping);
 /** Name of a mapping for messages: "mapping 7f0012340000 (/usr/lib/x.so)". */
 std::string mapping_name(const Mapping& mapping);
 
+/** What is shown can be written through a mapping with these CR_VMA_* @p flags. */
+inline bool is_written(std::uint64_t flags) { return (flags & CR_VMA_SHARED) && (flags & CR_VMA_MAYWRITE); }
+
+/** System V shared memory: others find it by its key, and may have attached it. */
+inline bool is_sysv(const File& file) { return file.deleted() && file.path().starts_with("/SYSV"); }
+
 }  // namespace reprise

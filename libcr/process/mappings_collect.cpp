@@ -61,12 +61,12 @@ class Files {
   /** 1 + index of the object that @p vma shows, 0 when its content is not this process's to save. */
   std::uint32_t object(const cr_vma& vma, const File& file) {
     SharedObject::Kind kind;
-    const bool written = (vma.flags & CR_VMA_SHARED) && (vma.flags & CR_VMA_MAYWRITE);
+    const bool written = is_written(vma.flags);
     if (!S_ISREG(file.mode())) return 0;
-    if ((vma.flags & CR_VMA_SHMEM) && file.deleted() && file.path().rfind("/SYSV", 0) != 0) {
+    if ((vma.flags & CR_VMA_SHMEM) && file.deleted() && !is_sysv(file)) {
       // Nobody can find it by name: it goes with the process, whether shared or not.
       kind = file.path().rfind("/memfd:", 0) == 0 ? SharedObject::MEMFD : SharedObject::SHARED_ANONYMOUS;
-    } else if (written || (file.deleted() && !file.path().starts_with("/SYSV"))) {
+    } else if (written || (file.deleted() && !is_sysv(file))) {
       kind = SharedObject::FILE;
     } else {
       return 0;

@@ -31,11 +31,6 @@ struct Range {
               "shared memory or file " + object.file().path() + ": " + what + ": " + error_text(err));
 }
 
-/** The program could write it through a mapping. */
-bool is_written(const Mapping& mapping) {
-  return mapping.flags() & CR_VMA_SHARED && mapping.flags() & CR_VMA_MAYWRITE;
-}
-
 /** The target's own open file for object number @p index, which lies under @p path if it has a name. */
 UniqueFd open_object(Session& session, const Process& process, int index, const std::string& path) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
@@ -43,7 +38,7 @@ UniqueFd open_object(Session& session, const Process& process, int index, const 
   for (const Mapping& mapping : process.mappings()) {
     if (mapping.shared_object() != number) continue;
     // Rather one through which can be written.
-    if (!shown || is_written(mapping)) shown = &mapping;
+    if (!shown || is_written(mapping.flags())) shown = &mapping;
   }
   const SharedObject& object = process.shared_objects(index);
   if (shown) {
@@ -125,7 +120,7 @@ std::vector<Range> file_ranges(Session& session, const Process& process, int ind
   std::uint64_t total = 0;
   const bool deleted = process.shared_objects(index).file().deleted();
   const auto is_shown = [&](const Mapping& mapping) {
-    return mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && (deleted || is_written(mapping));
+    return mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && (deleted || is_written(mapping.flags()));
   };
   for (const Mapping& mapping : process.mappings())
     if (is_shown(mapping)) ranges.push_back({mapping.offset(), mapping.offset() + (mapping.end() - mapping.start())});
@@ -211,7 +206,7 @@ bool is_untouched(const Process& image, int index, int fd) {
   const SharedObject& object = image.shared_objects(index);
   if (object.kind() != SharedObject::FILE) return false;
   for (const Mapping& mapping : image.mappings())
-    if (mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && is_written(mapping)) return false;
+    if (mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && is_written(mapping.flags())) return false;
   struct stat st {};
   if (::fstat(fd, &st) != 0) fail(object, "looking at it", errno);
   return st.st_dev == object.file().dev() && st.st_ino == object.file().ino();
