@@ -42,6 +42,12 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
                                            RestoreMode mode);
 
+/**
+ * Bytes waiting in those of the image's pipes to other processes that the target has still open: a rollback
+ * leaves them there. Target frozen.
+ */
+std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image);
+
 /** Bring the target's descriptors back. Target frozen and committed, mappings and pages in place. */
 void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
                          RestoreMode mode, Report& report, PreparedDescriptors prepared = {});

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "descriptors/kinds.h"
+#include "session/session.h"
 
 namespace reprise {
 namespace {
@@ -22,10 +23,15 @@ bool is_pipe(const Description& description) {
   return description.kind() == Description::PIPE || description.kind() == Description::FIFO;
 }
 
+std::uint64_t queued_bytes(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
 /** Everything in a pipe, without taking it out. */
 std::string peek(int fd, unsigned capacity) {
-  int bytes = 0;
-  if (::ioctl(fd, FIONREAD, &bytes) != 0 || bytes <= 0) return {};
+  const std::uint64_t bytes = queued_bytes(fd);
+  if (bytes == 0) return {};
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno(errno, "pipe");
   const UniqueFd out(ends[0]), in(ends[1]);
@@ -33,9 +39,9 @@ std::string peek(int fd, unsigned capacity) {
   if (::fcntl(in.get(), F_SETPIPE_SZ, capacity) < 0) fail_errno(errno, "cannot make a pipe of the same size");
   std::string content;
   // O_NONBLOCK of the target's own end must not be touched: SPLICE_F_NONBLOCK says it for this call.
-  const ssize_t copied = ::tee(fd, in.get(), static_cast<std::size_t>(bytes), SPLICE_F_NONBLOCK);
-  if (copied != bytes) fail_errno(copied < 0 ? errno : EIO, "cannot read the content of a pipe");
-  content.resize(static_cast<std::size_t>(bytes));
+  const ssize_t copied = ::tee(fd, in.get(), bytes, SPLICE_F_NONBLOCK);
+  if (copied != static_cast<ssize_t>(bytes)) fail_errno(copied < 0 ? errno : EIO, "cannot read the content of a pipe");
+  content.resize(bytes);
   std::size_t got = 0;
   while (got < content.size()) {
     const ssize_t n = ::read(out.get(), content.data() + got, content.size() - got);
@@ -93,6 +99,18 @@ const std::string& content_of(const Process& image, const Group& group) {
 
 }  // namespace
 
+std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image) {
+  std::map<int, std::uint64_t> result;
+  SessionSource source(session);
+  for (const cr_fd& fd : session.fds())
+    for (const Descriptor& one : image.descriptors()) {
+      const Description& description = image.descriptions(static_cast<int>(one.description()));
+      if (one.fd() != fd.fd || !description.pipe().outside() || description.pipe().ino() != fd.ino) continue;
+      if (const UniqueFd end = source.get(fd.fd)) result[fd.fd] = queued_bytes(end.get());
+    }
+  return result;
+}
+
 void collect_pipe(Collector& collector, const cr_fd& fd, Description& description) {
   (void)collector;
   description.mutable_pipe()->set_ino(fd.ino);
@@ -119,6 +137,7 @@ void finish_pipes(Collector& collector, const std::map<std::uint32_t, int>& numb
       Pipe& pipe = *description.mutable_pipe();
       pipe.set_capacity(capacity > 0 ? static_cast<std::uint32_t>(capacity) : 0);
       pipe.set_outside(outside);
+      pipe.set_queued(queued_bytes(fd));
       if (outside || !reader || !reads(description) || !first) continue;
       first = false;
       pipe.set_content(peek(reader.get(), pipe.capacity()));

@@ -68,6 +68,8 @@ struct Report {
   std::uint64_t bytes = 0;           ///< size of the image file
   std::uint64_t kernel_bytes = 0;    ///< kernel memory used beside the pages
   std::uint32_t workers = 0;
+  /** Descriptor -> bytes in the pipe to another process behind it; a rollback leaves them there. */
+  std::map<int, std::uint64_t> pipes;
   bool tracked = false;              ///< only what had changed was looked at
 
   /** What somebody should know though nothing failed: "file /var/x grew by 12 bytes since: kept" */

@@ -3,6 +3,7 @@
 #include <future>
 
 #include "base/text.h"
+#include "descriptors/descriptors.h"
 #include "request/agent.h"
 #include "request/alive.h"
 #include "request/identity.h"
@@ -52,6 +53,7 @@ Report pause(const PauseOptions& options) {
     report.freeze_ns += session.freeze(options.timeout_ms).ns;
   }
 
+  report.pipes = queued_in_pipes(session, image.process());
   Process process = image.process();
   Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::pause);
   rollback.pages.tracked = tracked;

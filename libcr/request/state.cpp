@@ -53,6 +53,10 @@ void collect_frozen(Session& session, State& state, Report& report) {
   report.threads = threads.size();
   report.mappings = static_cast<std::uint64_t>(process.mappings_size());
   report.descriptors = static_cast<std::uint64_t>(process.descriptors_size());
+  for (const Descriptor& one : process.descriptors()) {
+    const Description& description = process.descriptions(static_cast<int>(one.description()));
+    if (description.has_pipe() && description.pipe().outside()) report.pipes[one.fd()] = description.pipe().queued();
+  }
   report.collect_ns = watch.lap();
 }
 

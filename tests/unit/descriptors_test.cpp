@@ -499,6 +499,7 @@ TEST_F(Self, PipeWithContent) {
   save({out.get(), in.get()});
   EXPECT_EQ(saved(0).pipe().content(), "abc");
   EXPECT_EQ(saved(0).pipe().capacity(), 8192U);
+  EXPECT_EQ(saved(0).pipe().queued(), 3U);
   EXPECT_FALSE(saved(0).pipe().outside());
   // Saving left the content where it was.
   char text[8] = {};

@@ -107,6 +107,10 @@ std::string report_json(const std::string& command, const Report& report) {
   for (const Field& field : kCounts) json[field.name] = report.*field.value;
   json["workers"] = report.workers;
   json["tracked"] = report.tracked;
+  if (!report.pipes.empty()) {
+    auto& pipes = json["pipes"] = nlohmann::ordered_json::object();
+    for (const auto& [fd, queued] : report.pipes) pipes[std::to_string(fd)] = queued;
+  }
   auto& times = json["ns"] = nlohmann::ordered_json::object();
   for (const Field& field : kPhases) times[field.name] = report.*field.value;
   json["warnings"] = report.warnings;

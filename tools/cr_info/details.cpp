@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "details.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "names.h"
@@ -12,8 +14,9 @@ namespace {
 std::string path_of(const File& file) { return printable(file.path()) + (file.deleted() ? " (deleted)" : ""); }
 
 std::string describe_pipe(const Pipe& pipe) {
+  const std::uint64_t inside = std::max<std::uint64_t>(pipe.queued(), pipe.content().size());
   return fmt::format("pipe:[{}]{}{}", pipe.ino(),
-                     pipe.content().empty() ? "" : fmt::format(", {} bytes inside", pipe.content().size()),
+                     inside == 0 ? "" : fmt::format(", {} bytes inside", inside),
                      pipe.outside() ? ", other end in another process" : "");
 }
 
