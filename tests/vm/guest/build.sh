@@ -4,18 +4,37 @@
 #   build.sh ROOT PROJECT module RELEASE DIR     cr.ko, from the sources in DIR
 #   build.sh ROOT PROJECT user                   commands, library, headers
 #   build.sh ROOT PROJECT native COMMAND…        any command, in /mnt/project
+#   build.sh ROOT PROJECT head STATE SHARE COMMAND…  the same, with what was built installed, and the
+#                                                folders STATE/root, STATE/tmp, STATE/run and SHARE
 # DIR is relative to PROJECT. Runs as root in namespaces of its own, so that the
 # mounts go with it. The root is read-only: a build must not change it.
 set -eu
 root=$1 project=$2 what=$3
 at=/run/vm-build
 mkdir -p $at
-mount --bind "$root" $at
-mount -o remount,bind,ro $at
+over=/run/vm-overlay
+# The root with what was built, the tree $1, installed over it: at $2.
+overlay() {
+	mkdir -p $over "$2"
+	mount -t tmpfs tmpfs $over && mkdir $over/up $over/work &&
+		mount -t overlay -o "lowerdir=$1:$root,upperdir=$over/up,workdir=$over/work" overlay "$2"
+}
+if [ "$what" = head ]; then
+	overlay "$project/build/vm/user.tree" $at
+else
+	mount --bind "$root" $at
+	mount -o remount,bind,ro $at
+fi
 mount -t proc proc $at/proc
 mount --bind /dev $at/dev
 mount --bind /dev/pts $at/dev/pts
-for d in tmp run var/tmp root; do mount -t tmpfs -o mode=1777 tmpfs $at/$d; done
+for d in tmp run var/tmp root; do
+	if [ "$what" = head ] && [ -d "$4/$d" ]; then
+		mount --bind "$4/$d" $at/$d
+	else
+		mount -t tmpfs -o mode=1777 tmpfs $at/$d
+	fi
+done
 mount --bind "$project" $at/mnt/project
 export LC_ALL=C.UTF-8 HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin
 unset MAKEFLAGS MFLAGS CC CXX CFLAGS CXXFLAGS LDFLAGS DESTDIR || true
@@ -24,6 +43,13 @@ jobs=$(nproc)
 case $what in
 native)
 	shift 3
+	exec chroot $at sh -c 'cd /mnt/project && exec "$@"' sh "$@"
+	;;
+head)
+	mount -t tmpfs -o mode=1777 tmpfs $at/dev/shm
+	[ -z "$5" ] || mount --bind "$5" $at/mnt/share
+	hostname head
+	shift 5
 	exec chroot $at sh -c 'cd /mnt/project && exec "$@"' sh "$@"
 	;;
 module)
@@ -53,14 +79,10 @@ user)
 	chroot $at env DESTDIR=/mnt/project/build/vm/user.tree.part cmake --install $build
 	# The linker's cache, as if the tree were installed; where the host cannot
 	# overlay, the default folders are searched all the same.
-	over=/run/vm-overlay
-	mkdir -p $over
-	if mount -t tmpfs tmpfs $over && mkdir $over/up $over/work $over/all &&
-		mount -t overlay -o "lowerdir=$project/build/vm/user.tree.part:$root,upperdir=$over/up,workdir=$over/work" \
-			overlay $over/all 2>/dev/null; then
-		chroot $over/all ldconfig
+	if overlay "$project/build/vm/user.tree.part" /run/vm-all 2>/dev/null; then
+		chroot /run/vm-all ldconfig
 		mkdir -p "$project/build/vm/user.tree.part/etc"
-		cp $over/all/etc/ld.so.cache "$project/build/vm/user.tree.part/etc/"
+		cp /run/vm-all/etc/ld.so.cache "$project/build/vm/user.tree.part/etc/"
 	fi
 	;;
 esac

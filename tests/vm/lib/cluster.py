@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from . import qemu
-from .base import KERNEL_COMPLAINED, RUN, TIMED_OUT, Error, locked, need_root, say
+from .base import GUEST, KERNEL_COMPLAINED, PROJECT, RUN, TIMED_OUT, Error, locked, need_root, say
 from .console import Console
 
 BOOT_SECONDS = 120
@@ -201,6 +201,24 @@ class Cluster:
             return KERNEL_COMPLAINED
         return status if status >= 0 else 128 - status
 
+    def head(self, command):
+        """A command on the head node: the host, in the cluster's network, with the nodes' programs."""
+        settings = self.settings()
+        root = Path((self.path / "root").read_text("utf-8"))
+        state = self.path / "head"
+        if not state.is_dir():
+            for name in ("tmp", "run"):
+                (state / name).mkdir(parents=True)
+            shutil.copytree(root / "root", state / "root")
+        words = ["nsenter", f"--net=/run/netns/{self.netns}", "--",
+                 "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--",
+                 "sh", str(GUEST / "build.sh"), str(root), str(PROJECT), "head", str(state),
+                 settings["share"] or "", *command]
+        environment = {k: v for k, v in os.environ.items()
+                       if not k.startswith(("LC_", "LANG", "MAKE", "DESTDIR"))}
+        status = subprocess.run(words, check=False, env=environment).returncode
+        return status if status >= 0 else 128 - status
+
     def host(self, command):
         self.settings()
         return subprocess.run(["nsenter", f"--net=/run/netns/{self.netns}", "--", *command],
@@ -254,6 +272,7 @@ def up(built, options):
                     "mem": options.mem, "swap": options.swap,
                     "share": str(options.share) if options.share else None}
         (there.path / "settings").write_text(json.dumps(settings), "utf-8")
+        (there.path / "root").write_text(str(built.root.tree), "utf-8")
         shutil.copy(built.root.key, there.path / "id_ed25519")
         (there.path / "id_ed25519").chmod(0o600)
         try:
