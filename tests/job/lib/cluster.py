@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The virtual nodes that the scenarios run on: four of them and the head node."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[3]
+VM = PROJECT / "tests" / "vm" / "vm"
+NODES = ["node1", "node2", "node3", "node4"]
+
+
+class Failure(Exception):
+    """A check did not hold."""
+
+
+def wait_until(condition, seconds, what):
+    """Calls `condition` until it returns something true, which is returned."""
+    deadline = time.monotonic() + seconds
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise Failure(f"waited {seconds} s in vain: {what}")
+        time.sleep(0.1)
+
+
+class Cluster:
+    """Nodes that are booted once; a scenario that kills one has it booted again."""
+
+    def __init__(self, name="job", kernel="6.12", mem=900):
+        self.name = name
+        self.share = Path(tempfile.mkdtemp(prefix="reprise-job-"))
+        self.share.chmod(0o755)
+        self.kernel = kernel
+        self.mem = mem
+        self.syns = None
+
+    def vm(self, *words, check=True, timeout=180, **options):
+        result = subprocess.run([VM, words[0], *(["--cluster", self.name] if words[0] != "build" else []),
+                                 *words[1:]], check=False, timeout=timeout, **options)
+        if check and result.returncode:
+            raise Failure(f"vm {' '.join(map(str, words))}: status {result.returncode}")
+        return result
+
+    def up(self):
+        self.vm("up", str(len(NODES)), "--kernel", self.kernel, "--share", str(self.share), "--mem", str(self.mem),
+                "--build", "none")
+        self.watch_syns()
+
+    def watch_syns(self):
+        log = open(self.share / ".syns", "wb")
+        self.syns = subprocess.Popen([VM, "host", "--cluster", self.name, "--", "python3", "-u",
+                                      Path(__file__).with_name("syns.py")], stdout=log)
+
+    def down(self):
+        if self.syns:
+            self.syns.kill()
+        status = self.vm("down", check=False).returncode
+        shutil.rmtree(self.share, ignore_errors=True)
+        return status
+
+    def ssh(self, node, command, check=True, timeout=60):
+        """A shell's command on a node; @return its output."""
+        result = self.vm("ssh", node, "--", "sh", "-c", command, check=False, timeout=timeout,
+                         capture_output=True, text=True)
+        if check and result.returncode:
+            raise Failure(f"{node}: {command}: status {result.returncode}: {result.stderr.strip()}")
+        return result.stdout
+
+    def head(self, command, check=True, timeout=60):
+        """A shell's command on the head node; @return its output."""
+        result = self.vm("head", "--", "sh", "-c", command, check=False, timeout=timeout,
+                         capture_output=True, text=True)
+        if check and result.returncode:
+            raise Failure(f"head: {command}: status {result.returncode}: {result.stderr.strip()}")
+        return result.stdout
+
+    def kill(self, node):
+        """Power failure."""
+        self.vm("kill", node)
+
+    def start(self, *nodes):
+        for node in nodes:
+            self.vm("start", node, "--build", "none")
+
+    def up_again(self):
+        """All nodes run, none with what an earlier scenario left."""
+        status = self.vm("status", capture_output=True, text=True).stdout
+        for node in NODES:
+            line = next(line for line in status.splitlines() if line.startswith(node))
+            if " down " in line:
+                self.start(node)
+            else:
+                self.ssh(node, "pkill -9 crd; pkill -9 slurm; sleep 0.2; rm -rf /var/tmp/cr /tmp/reprise-*", check=False)
+
+    def split(self, node, on):
+        """Cut a node's cable, or plug it in again."""
+        self.vm("host", "--", "ip", "link", "set", f"tap{node[4:]}", "down" if on else "up")
+
+    def syn_list(self):
+        """Connection attempts seen on the network so far: (source, port, destination, port)."""
+        lines = (self.share / ".syns").read_text("ascii").splitlines()
+        return [tuple(line.split()) for line in lines if len(line.split()) == 4]
+
+
+def quoted(words):
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+def environment():
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_"))}

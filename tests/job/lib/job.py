@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A job of crrun's on the virtual nodes, its events, and what its processes hold."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+
+from .cluster import NODES, VM, Failure, quoted, wait_until
+
+
+class Job:
+    """One job. Its output lies in files of the shared folder."""
+
+    count = 0
+    running = []
+
+    @classmethod
+    def stop_all(cls):
+        """Ends whatever a scenario that failed has left."""
+        while cls.running:
+            cls.running.pop().stop()
+
+    def __init__(self, cluster, program, ranks=4, hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",),
+                 every="4s", options=(), local="/var/tmp/cr", stdin=None):
+        Job.count += 1
+        self.cluster = cluster
+        self.ranks = ranks
+        self.name = f"job{Job.count}"
+        self.folder = cluster.share / self.name
+        self.folder.mkdir()
+        self.folder.chmod(0o777)
+        self.local = local
+        self.shared = f"/mnt/share/{self.name}/cr"
+        words = ["crrun", "-n", ranks, "--hosts", ",".join(hosts), "--local", local, "--shared", self.shared,
+                 "--wdir", f"/mnt/share/{self.name}", "-v"]
+        if spares:
+            words += ["--spares", ",".join(spares)]
+        if every:
+            words += ["--checkpoint-every", every]
+        self.words = [*words, *options, *program]
+        self.process = None
+        self.stdin = stdin
+        self.begun = None
+
+    # ------------------------------------------------------------------ the launcher
+    def start(self, words=None):
+        out, err = (open(self.folder / name, "ab") for name in ("stdout", "stderr"))
+        self.begun = time.monotonic()
+        self.running.append(self)
+        self.process = subprocess.Popen(
+            [VM, "head", "--cluster", self.cluster.name, "--", *map(str, words or self.words)],
+            stdin=self.stdin or subprocess.DEVNULL, stdout=out, stderr=err)
+        return self
+
+    def wait(self, seconds=120):
+        """@return the launcher's exit status"""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"the job did not end in {seconds} s; its messages:\n{self.messages()[-3000:]}") from None
+
+    def ended(self):
+        return self.process.poll() is not None
+
+    def kill_launcher(self):
+        """SIGKILL for crrun alone: the processes of `vm head` go with it."""
+        self.process.send_signal(signal.SIGKILL)
+        subprocess.run(["pkill", "-9", "-f", f"^crrun .*{self.name}"], check=False)
+        self.process.wait()
+
+    def attach(self):
+        return self.start(["crrun", "-v", "--attach", self.directory("/mnt/share")])
+
+    def stop(self):
+        if self.process and not self.ended():
+            self.process.kill()
+            self.process.wait()
+
+    # ------------------------------------------------------------------ what it wrote
+    def output(self):
+        return (self.folder / "stdout").read_text("utf-8", "replace")
+
+    def messages(self):
+        return (self.folder / "stderr").read_text("utf-8", "replace")
+
+    def directory(self, share=None):
+        """JOBDIR, as the host sees it or below `share`."""
+        found = sorted((self.folder / "cr").glob("*/job.json"))
+        if not found:
+            raise Failure(f"no JOBDIR in {self.shared}; messages:\n{self.messages()[-3000:]}")
+        path = found[-1].parent
+        return f"{share}/{path.relative_to(self.cluster.share)}" if share else path
+
+    def events(self, kind=None, **fields):
+        try:
+            lines = (self.directory() / "timeline.jsonl").read_text("utf-8").splitlines()
+        except (FileNotFoundError, Failure):
+            return []
+        result = []
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # its last line is being written
+            if kind in (None, event.get("event")) and all(event.get(k) == v for k, v in fields.items()):
+                result.append(event)
+        return result
+
+    def await_event(self, kind, count=1, seconds=60, **fields):
+        def there():
+            found = self.events(kind, **fields)
+            if len(found) >= count:
+                return found[-1]
+            if self.ended():
+                raise Failure(f"the job ended with {self.process.returncode} before {count} x {kind}; messages:\n"
+                              f"{self.messages()[-3000:]}\noutput:\n{self.output()[-1000:]}")
+            return None
+        try:
+            return wait_until(there, seconds, f"{count} x {kind} {fields or ''}")
+        except Failure as failure:
+            raise Failure(f"{failure}; messages:\n{self.messages()[-3000:]}") from None
+
+    def await_output(self, pattern, seconds=60):
+        def there():
+            found = re.search(pattern, self.output(), re.M)
+            if not found and self.ended():
+                raise Failure(f"the job ended with {self.process.returncode} before its output had {pattern!r}; "
+                              f"messages:\n{self.messages()[-3000:]}")
+            return found
+        return wait_until(there, seconds, f"output {pattern!r}")
+
+    def status(self):
+        return json.loads(self.cluster.head(f"crjob status --json {self.directory('/mnt/share')}"))
+
+    def crjob(self, command, *arguments, timeout=90):
+        return self.cluster.head(quoted(["crjob", command, self.directory("/mnt/share"), *arguments]),
+                                 timeout=timeout)
+
+    # ------------------------------------------------------------------ its processes
+    def where(self):
+        """rank -> (node, pid)"""
+        return {rank["rank"]: (rank["node"].split(":")[0], rank["pid"]) for rank in self.status()["ranks"]}
+
+    def sockets(self, where, ranks):
+        """The connections between these ranks: {(rank, inode, local port, peer port)}.
+
+        Found by ports: each connection between two processes has its two ends among theirs.
+        """
+        ends = {}
+        for node in sorted({where[rank][0] for rank in ranks}):
+            text = self.cluster.ssh(node, "ss -Htnpe state established")
+            for line in text.splitlines():
+                found = re.match(r"\s*\d+\s+\d+\s+(\S+):(\d+)\s+(\S+):(\d+)\s+users:\(\((.*)\)\).* ino:(\d+)", line)
+                if not found or found[1].startswith("127."):
+                    continue
+                for rank in ranks:
+                    if where[rank][0] == node and f"pid={where[rank][1]}," in found[5]:
+                        ends[(found[1], found[2], found[3], found[4])] = (rank, found[6])
+        return {(rank, inode, key[1], key[3]) for key, (rank, inode) in ends.items()
+                if (key[2], key[3], key[0], key[1]) in ends}
+
+    def descriptors(self, where):
+        return {rank: int(self.cluster.ssh(node, f"ls /proc/{pid}/fd | wc -l")) for rank, (node, pid) in where.items()}
+
+
+def addresses(nodes):
+    return {f"10.77.0.{NODES.index(node) + 1}" for node in nodes}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What scenarios share: their list, the programs they run, and the proof that a recovery was one."""
+
+import re
+import subprocess
+import time
+
+from .cluster import PROJECT, VM, Failure
+from .job import Job, addresses
+
+SCENARIOS = {}
+THREE = ("node1", "node2", "node3")
+MPICHECK = "/mnt/project/build/vm/user/tests/mpi/mpicheck"
+
+
+def scenario(function):
+    """Puts a function (cluster) into the list, under its name."""
+    SCENARIOS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def mpicheck(*options):
+    return [MPICHECK, "--progress", *map(str, options)]
+
+
+class Program:
+    """A program, its arguments, and what of its output must be the same as without failures."""
+
+    references = {}
+
+    def __init__(self, words, result):
+        self.words = [str(word) for word in words]
+        self.result = result
+
+    def expected(self, ranks):
+        """Its result on the head node, under Open MPI's own launcher and transport."""
+        key = (ranks, *self.words)
+        if key not in self.references:
+            done = subprocess.run(
+                [VM, "native", "--", "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks),
+                 "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
+                 "--mca", "mpi_yield_when_idle", "1", *self.words],
+                check=False, capture_output=True, text=True, timeout=300)
+            found = self.of(done.stdout)
+            if done.returncode or not found:
+                raise Failure(f"the run without failures itself failed ({done.returncode}): "
+                              f"{done.stdout[-1000:]}{done.stderr[-1000:]}")
+            self.references[key] = found
+        return self.references[key]
+
+    def of(self, output):
+        return re.findall(self.result, output, re.M)
+
+
+def checked(*options):
+    """The project's own program; its last line has a sum over all that it has received."""
+    return Program(mpicheck(*options), r"^mpicheck: .*checksum.*$")
+
+
+def lammps(steps, folder):
+    """A melt of 864 atoms; its thermodynamics to the last digit."""
+    source = (PROJECT / "tests" / "job" / "in.melt").read_text("ascii")
+    path = PROJECT / "build" / "test"
+    path.mkdir(parents=True, exist_ok=True)
+    name = f"in.melt.{steps}"
+    (path / name).write_text(source.replace("STEPS", str(steps)), "ascii")
+    return Program(["lmp", "-in", f"/mnt/project/build/test/{name}", "-log", "none"], r"^ +\d+ +[-\d.]+ +[-\d.]+ .*$")
+
+
+def check_result(job, program, code=0, seconds=240):
+    """The job ends well, and says what it would have said without failures, once."""
+    status = job.wait(seconds)
+    check(status == code, f"exit status {status}; messages:\n{job.messages()[-3000:]}\n{job.output()[-500:]}")
+    expected, got = program.expected(job.ranks), program.of(job.output())
+    check(got == expected, f"another result: {got} instead of {expected}; messages:\n{job.messages()[-3000:]}")
+
+
+class Survivors:
+    """The sockets between ranks that live on, before a loss and after it."""
+
+    def __init__(self, job, lost):
+        self.job = job
+        self.where = job.where()
+        self.ranks = [rank for rank, (node, _) in self.where.items() if node not in lost and rank not in lost]
+        self.before = job.sockets(self.where, self.ranks)
+        self.syns = len(job.cluster.syn_list())
+        check(len(self.ranks) < 2 or self.before, f"no connection between the ranks {self.ranks} was found: {self.where}")
+
+    def check(self):
+        """The same processes, their sockets the same; on the wire nothing between their nodes was begun anew."""
+        now = self.job.where()
+        for rank in self.ranks:
+            check(now[rank] == self.where[rank], f"rank {rank} is not where it was: {self.where[rank]}, now {now[rank]}")
+        after = self.job.sockets(now, self.ranks)
+        check(self.before <= after, f"sockets between survivors are others: {self.before}, now {after}")
+        homes = addresses({self.where[rank][0] for rank in self.ranks})
+        moved = addresses({node for rank, (node, _) in now.items() if rank not in self.ranks})
+        syns = self.job.cluster.syn_list()[self.syns:]
+        bad = [syn for syn in syns if syn[0] in homes and syn[2] in homes and not {syn[0], syn[2]} & moved]
+        check(not bad, f"connections between survivors' nodes were begun anew: {bad}")
+
+
+def survive(job, program, lost, fault, settle=None, recoveries=1):
+    """Run `program`, have two waves, do `fault`, prove the recovery and the result."""
+    job.start()
+    job.await_event("wave-commit", 2)
+    if settle:
+        settle()
+    survivors = Survivors(job, lost)
+    fault()
+    job.await_event("recovery-done", recoveries, seconds=90)
+    survivors.check()
+    check_result(job, program)
+
+
+def pause_between(seconds):
+    time.sleep(seconds)
+
+
+__all__ = ["Failure", "Job", "MPICHECK", "Program", "SCENARIOS", "Survivors", "THREE", "check", "check_result",
+           "checked", "lammps", "mpicheck", "pause_between", "scenario", "survive"]

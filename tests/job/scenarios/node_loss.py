@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A node is lost, in whatever the program is doing."""
+
+from lib.scenario import (THREE, Job, check, check_result, checked, lammps, pause_between, scenario, survive)
+
+
+def job_of(cluster, program, **options):
+    return Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), **options)
+
+
+def lose_node3(cluster, program):
+    job = job_of(cluster, program)
+    survive(job, program, {"node3"}, lambda: cluster.kill("node3"))
+    check(job.events("node-lost"), "no node-lost in the timeline")
+
+
+@scenario
+def lammps_loses_a_node(cluster):
+    lose_node3(cluster, lammps(700, cluster))
+
+
+@scenario
+def in_messages(cluster):
+    lose_node3(cluster, checked("--phase", "p2p", "--iterations", 60))
+
+
+@scenario
+def in_a_collective(cluster):
+    lose_node3(cluster, checked("--phase", "coll", "--iterations", 40))
+
+
+@scenario
+def in_one_sided_access(cluster):
+    lose_node3(cluster, checked("--phase", "rma", "--iterations", 40))
+
+
+@scenario
+def with_threads(cluster):
+    lose_node3(cluster, checked("--phase", "threads", "--iterations", 25))
+
+
+@scenario
+def in_a_long_computation(cluster):
+    # No rank calls MPI for ten seconds: neither a wave nor a recovery may wait for that.
+    lose_node3(cluster, checked("--phase", "compute", "--sleep-compute", 10000, "--iterations", 2))
+
+
+@scenario
+def two_ranks_a_node(cluster):
+    program = checked("--phase", "p2p,coll", "--iterations", 20)
+    job = Job(cluster, program.words, ranks=6, hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",))
+    survive(job, program, {"node2"}, lambda: cluster.kill("node2"))
+
+
+@scenario
+def right_after_init(cluster):
+    # There may be no wave yet: then every rank begins again, and nobody is to see that.
+    program = checked("--phase", "p2p", "--iterations", 20)
+    job = job_of(cluster, program).start()
+    job.await_output(r"^mpicheck: iteration 0")
+    cluster.kill("node3")
+    check_result(job, program)
+    check(job.events("recovery-done"), "there was no recovery")
+
+
+@scenario
+def just_before_finalize(cluster):
+    # Rank 0 has said its result and waits in MPI_Finalize for the others.
+    program = checked("--phase", "p2p", "--iterations", 15, "--linger", 6)
+    job = job_of(cluster, program).start()
+    job.await_event("wave-commit")
+    job.await_output(r"^mpicheck: .*checksum", seconds=120)
+    cluster.kill("node3")
+    check_result(job, program)
+    check(job.events("recovery-done"), "there was no recovery")
+
+
+@scenario
+def two_one_after_the_other(cluster):
+    program = checked("--phase", "p2p,coll", "--iterations", 40)
+    job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4"))
+    job.start()
+    job.await_event("wave-commit", 2)
+    cluster.kill("node2")
+    job.await_event("recovery-done")
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    cluster.kill("node3")
+    job.await_event("recovery-done", 2)
+    check_result(job, program)
+
+
+@scenario
+def two_before_the_next_wave(cluster):
+    # Both recoveries go back to the same wave, whose images know nothing of the first.
+    program = checked("--phase", "p2p,coll", "--iterations", 40)
+    job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4"), every="60s")
+    job.start()
+    job.await_event("wave-commit", 1)
+    job.crjob("checkpoint")
+    cluster.kill("node2")
+    job.await_event("resume")
+    cluster.kill("node3")
+    job.await_event("recovery-done", 1, seconds=90)
+    check_result(job, program)
+
+
+@scenario
+def two_at_once(cluster):
+    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4")).start()
+    job.await_event("wave-staged", 1)
+    cluster.kill("node1")
+    cluster.kill("node2")
+    check_result(job, program)
+
+
+@scenario
+def the_spare_while_taking_over(cluster):
+    program = checked("--phase", "p2p,coll", "--iterations", 40)
+    job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4")).start()
+    job.await_event("wave-staged", 1)
+    cluster.kill("node2")
+    taken = job.await_event("recovery-begin")
+    spare = next(f"node{node + 1}" for node in taken["placement"] if node >= 2)
+    cluster.kill(spare)
+    job.await_event("recovery-done", seconds=90)
+    check(len(job.events("recovery-begin")) >= 2, "the spare's loss began no new recovery")
+    check_result(job, program)
+
+
+@scenario
+def a_survivor_during_the_recovery(cluster):
+    program = checked("--phase", "p2p,coll", "--iterations", 40)
+    job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4")).start()
+    job.await_event("wave-staged", 1)
+    cluster.kill("node2")
+    job.await_event("recovery-begin")
+    cluster.kill("node1")
+    check_result(job, program)
+
+
+@scenario
+def more_than_there_are_spares(cluster):
+    # With no spare left the survivors take the ranks.
+    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=()).start()
+    job.await_event("wave-staged", 1)
+    cluster.kill("node3")
+    job.await_event("recovery-done")
+    check(all(node != 2 for node in job.events("recovery-begin")[-1]["placement"]), "a rank is on the lost node")
+    check_result(job, program)
+
+
+@scenario
+def a_clear_end_and_restart(cluster):
+    # No spare and no doubling up: the job ends, says how to go on, and goes on elsewhere.
+    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=(), options=["--no-double-up"]).start()
+    job.await_event("wave-staged", 1)
+    cluster.kill("node3")
+    status = job.wait(60)
+    check(status != 0, "the launcher ended with 0 although the job could not go on")
+    directory = job.directory("/mnt/share")
+    check("--restart" in job.messages(), f"nothing is said of --restart:\n{job.messages()[-2000:]}")
+    job.start(["crrun", "-v", "--restart", directory, "--hosts", "node1,node2,node4"])
+    check_result(job, program)
+    check(job.events("job-begin")[-1]["how"] == "restart", "it was not a restart")
+
+
+@scenario
+def before_a_wave_is_committed(cluster):
+    # The daemon of node3 is stopped: the wave can begin there, but not end.
+    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    job = job_of(cluster, program, every="5s", options=["--detect", "30s"]).start()
+    first = job.await_event("wave-commit", 2)["wave"]
+    cluster.ssh("node3", "pkill -STOP -f '^crd --job'")
+    job.await_event("wave-begin", wave=first + 1)
+    pause_between(1.5)
+    cluster.kill("node3")
+    cluster.start("node3")  # its address answers again: it is known to be gone at once
+    done = job.await_event("recovery-begin", seconds=90)
+    check(done["wave"] <= first, f"went back to wave {done['wave']}, which was never committed")
+    check_result(job, program)
+
+
+@scenario
+def while_staging(cluster):
+    # The newest wave is on the lost node alone: the one before it counts.
+    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    job = job_of(cluster, program, every="60s", options=["--stage-rate", "200k"]).start()
+    job.await_event("wave-staged", 1, seconds=120)
+    job.crjob("checkpoint")
+    newest = job.events("wave-commit")[-1]["wave"]
+    cluster.kill("node3")
+    begun = job.await_event("recovery-begin")
+    staged = {event["wave"] for event in job.events("wave-staged")}
+    check(begun["wave"] == newest if newest in staged else begun["wave"] < newest,
+          f"went back to wave {begun['wave']}; newest {newest}, staged {staged}")
+    check_result(job, program)
+
+
+@scenario
+def twenty_recoveries(cluster):
+    # Two nodes take turns: the ranks of one are moved away, it comes back as a spare. Nothing may grow.
+    program = checked("--phase", "p2p,coll", "--iterations", 200)
+    job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3",), every="60s").start()
+    job.await_event("wave-commit", 1)
+    counts = []
+    for number in range(20):
+        where = job.where()
+        if number % 5 == 4:
+            job.crjob("drain", where[1][0])
+        else:
+            node, pid = where[1]
+            cluster.ssh(node, f"kill -9 {pid}")
+            job.crjob("checkpoint")
+        job.await_event("recovery-done", number + 1)
+        counts.append(job.descriptors({0: job.where()[0]})[0])
+        memory = int(cluster.ssh(*(lambda w: (w[0], f"awk '/VmRSS/{{print $2}}' /proc/{w[1]}/status"))(job.where()[0])))
+        counts[-1] = (counts[-1], memory)
+    check(counts[-1][0] <= counts[3][0] + 1, f"descriptors grow: {counts}")
+    check(counts[-1][1] <= counts[3][1] * 1.1 + 2048, f"memory grows: {counts}")
+    check_result(job, program, seconds=400)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What else may break: a process, a daemon, the launcher, the network, a disk."""
+
+import subprocess
+
+from lib.scenario import THREE, Job, Survivors, check, check_result, checked, pause_between, scenario
+
+
+def job_of(cluster, program, **options):
+    return Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), **options)
+
+
+PROGRAM = ("--phase", "p2p,coll", "--iterations", 40)
+
+
+@scenario
+def a_rank_is_killed(cluster):
+    program = checked(*PROGRAM)
+    job = job_of(cluster, program).start()
+    job.await_event("wave-commit", 2)
+    survivors = Survivors(job, {2})
+    node, pid = survivors.where[2]
+    cluster.ssh(node, f"kill -9 {pid}")
+    job.await_event("recovery-done")
+    survivors.check()
+    check(job.where()[2][0] == node, "the rank was not restarted where it was")
+    check_result(job, program)
+
+
+@scenario
+def a_daemon_is_killed(cluster):
+    program = checked(*PROGRAM)
+    job = job_of(cluster, program).start()
+    job.await_event("wave-commit", 2)
+    cluster.ssh("node3", "pkill -9 -f '^crd --job'")
+    job.await_event("recovery-done", seconds=60)
+    check_result(job, program)
+
+
+@scenario
+def the_launcher_is_killed(cluster):
+    program = checked(*PROGRAM)
+    job = job_of(cluster, program).start()
+    job.await_event("wave-commit", 2)
+    where = job.where()
+    job.kill_launcher()
+    pause_between(4)
+    for rank, (node, pid) in where.items():
+        check(cluster.ssh(node, f"test -d /proc/{pid} && echo there", check=False), f"rank {rank} died with crrun")
+    job.attach()
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    cluster.kill("node3")
+    job.await_event("recovery-done")
+    check_result(job, program)
+
+
+@scenario
+def a_node_reboots(cluster):
+    # It answers at once, at its old address, but knows nothing of the job; then it is a spare.
+    program = checked("--phase", "p2p,coll", "--iterations", 70)
+    job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",)).start()
+    job.await_event("wave-commit", 2)
+    cluster.kill("node3")
+    cluster.start("node3")
+    job.await_event("recovery-done")
+    check_result(job, program)
+
+
+@scenario
+def the_network_is_split(cluster):
+    # For ten seconds nobody hears of node3; its ranks are started elsewhere, and the old ones must not go on.
+    program = checked("--phase", "p2p,coll", "--iterations", 80)
+    job = job_of(cluster, program).start()
+    job.await_event("wave-commit", 2)
+    node, pid = job.where()[2]
+    cluster.split(node, True)
+    try:
+        job.await_event("recovery-done")
+        pause_between(6)
+    finally:
+        cluster.split(node, False)
+    job.await_event("node-back", seconds=60)
+    left = cluster.ssh(node, f"test -d /proc/{pid} && echo there", check=False)
+    check(not left, "the old process of rank 2 still runs on the node that was cut off")
+    check_result(job, program)
+
+
+@scenario
+def local_storage_is_full(cluster):
+    program = checked(*PROGRAM)
+    for node in THREE:
+        cluster.ssh(node, "mkdir -p /var/tmp/small && mount -t tmpfs -o size=64m tmpfs /var/tmp/small")
+    try:
+        job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), local="/var/tmp/small").start()
+        job.await_event("wave-staged", 1)
+        cluster.ssh("node2", "dd if=/dev/zero of=/var/tmp/small/filler bs=1M count=64 2>/dev/null; true")
+        failed = job.await_event("wave-abort", seconds=60)
+        check("node2" in job.messages() and "space" in job.messages(), f"the user was not told: {failed}")
+        cluster.kill("node3")
+        job.await_event("recovery-done")
+        check_result(job, program)
+    finally:
+        job.stop()
+        for node in THREE:
+            cluster.ssh(node, "umount -l /var/tmp/small", check=False) if node != "node3" else None
+
+
+@scenario
+def shared_storage_is_full(cluster):
+    program = checked(*PROGRAM)
+    job = job_of(cluster, program)
+    shared = job.folder / "cr"
+    shared.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", shared], check=True)
+    try:
+        job.start()
+        job.await_event("wave-staged", 1)
+        subprocess.run(["dd", "if=/dev/zero", f"of={shared}/filler", "bs=1M", "count=100"], check=False,
+                       stderr=subprocess.DEVNULL)
+        job.await_event("wave-commit", len(job.events("wave-commit")) + 2)
+        check("space" in job.messages(), f"the user was not told:\n{job.messages()[-2000:]}")
+        cluster.kill("node3")
+        begun = job.await_event("recovery-begin")
+        staged = max(event["wave"] for event in job.events("wave-staged"))
+        check(begun["wave"] == staged, f"went back to wave {begun['wave']}, staged was {staged}")
+        check_result(job, program)
+    finally:
+        job.stop()
+        subprocess.run(["umount", "-l", shared], check=True)
+
+
+@scenario
+def a_damaged_image(cluster):
+    # The newest staged image of the lost rank is damaged on disk: the wave before it counts.
+    program = checked("--phase", "p2p,coll", "--iterations", 60)
+    job = job_of(cluster, program, every="60s", options=["--keep-waves", "2"]).start()
+    job.await_event("wave-staged", 1, seconds=90)
+    job.crjob("checkpoint")
+    newest = job.await_event("wave-staged", 2, seconds=90)["wave"]
+    image = job.directory() / f"wave-{newest}" / "rank-2.img"
+    with open(image, "r+b") as file:
+        file.seek(image.stat().st_size // 2)
+        data = file.read(4096)
+        file.seek(image.stat().st_size // 2)
+        file.write(bytes(byte ^ 0x55 for byte in data))
+    cluster.kill("node3")
+    job.await_event("recovery-done", seconds=90)
+    check(job.events("recovery-begin")[-1]["wave"] < newest, "the damaged wave was used")
+    check("damaged" in job.messages(), "the user was not told")
+    check_result(job, program)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What users of crrun expect, as they know it from mpirun."""
+
+import re
+import signal
+import subprocess
+
+from lib.cluster import VM
+from lib.scenario import THREE, Job, check, check_result, checked, pause_between, scenario
+
+
+def run(cluster, *words, stdin=None, timeout=60):
+    result = subprocess.run([VM, "head", "--cluster", cluster.name, "--", *map(str, words)], check=False,
+                            capture_output=True, text=True, input=stdin, timeout=timeout)
+    return result.returncode, result.stdout, result.stderr
+
+
+@scenario
+def behaves_as_mpirun(cluster):
+    folder = cluster.share / "plain"
+    folder.mkdir(exist_ok=True)
+    base = ["crrun", "--shared", "/mnt/share/plain", "--local", "/var/tmp/cr", "--hosts", "node1:2,node2:2"]
+    status, out, err = run(cluster, *base, "-n", 3, "--tag-output", "sh", "-c", "echo hello")
+    check(status == 0 and sorted(re.findall(r",(\d)\]<stdout>: ?hello", out)) == ["0", "1", "2"], f"{status}: {out}{err}")
+    status, out, err = run(cluster, *base, "-n", 2, "sh", "-c", "exit 7")
+    check(status == 7, f"exit code {status} instead of 7: {err}")
+    status, out, err = run(cluster, *base, "-n", 1, "sh", "-c", "kill -SEGV $$")
+    check(status == 139, f"exit code {status} instead of 139: {err}")
+    status, out, err = run(cluster, *base, "-n", 2, "-x", "GREETING=good day", "--wdir", "/mnt/share", "sh", "-c",
+                           'echo "$GREETING from $PWD"')
+    check(out.count("good day from /mnt/share\n") == 2, f"{status}: {out}{err}")
+    status, out, err = run(cluster, *base, "-n", 2, "cat", stdin="one\ntwo\n")
+    check(out == "one\ntwo\n", f"standard input did not reach rank 0: {status}: {out}{err}")
+    status, out, err = run(cluster, *base, "-n", 2, "no-such-program")
+    check(status != 0 and "no-such-program" in err, f"{status}: {err}")
+    status, out, err = run(cluster, *base[:-1], "node1,nosuchhost", "-n", 2, "true")
+    check(status != 0 and "nosuchhost" in err, f"{status}: {err}")
+
+
+@scenario
+def interrupt_ends_the_job(cluster):
+    program = checked("--phase", "compute", "--sleep-compute", 60000, "--iterations", 1)
+    job = Job(cluster, program.words, ranks=3, hosts=THREE, every=None).start()
+    job.await_event("launch")
+    pause_between(3)
+    subprocess.run(["pkill", "-INT", "-f", f"^crrun .*{job.name}"], check=True)
+    status = job.wait(30)
+    check(status == 128 + signal.SIGINT, f"exit status {status} instead of 130")
+    for node in THREE:
+        check(not cluster.ssh(node, "pgrep -x mpicheck; pgrep -x crd", check=False), f"processes are left on {node}")
+
+
+@scenario
+def drain_a_node(cluster):
+    program = checked("--phase", "p2p,coll", "--iterations", 40)
+    job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",)).start()
+    job.await_event("wave-commit")
+    job.crjob("drain", "node2")
+    check("node2" not in {node for node, _ in job.where().values()}, "a rank is still on node2")
+    cluster.kill("node2")  # nobody minds now
+    job.crjob("checkpoint")
+    check("node2" in cluster.head("crjob list; crjob status " + job.directory("/mnt/share")), "no status in words")
+    cluster.head(f"crjob report {job.directory('/mnt/share')} -o /mnt/share/{job.name}/report.html")
+    page = (job.folder / "report.html").read_text("utf-8")
+    check("<svg" in page and "http://" not in re.sub(r"http://www\.w3\.org/\S+", "", page), "the report is not self-contained")
+    check_result(job, program)
+
+
+@scenario
+def strangers_are_refused(cluster):
+    program = checked("--phase", "compute", "--sleep-compute", 8000, "--iterations", 1)
+    job = Job(cluster, program.words, ranks=3, hosts=THREE, every=None).start()
+    job.await_event("launch")
+    port = cluster.head("ss -Htlnp | grep crrun | head -1 | sed -E 's/.*:([0-9]+) +.*:.*/\\1/'").strip()
+    check(port.isdigit(), f"crrun's port was not found: {port}")
+    cluster.ssh("node4", f"(echo hello; sleep 1) | nc -w 2 head {port}; true")
+    pause_between(1)
+    check("10.77.0.4" in job.messages(), f"the stranger is not in the log:\n{job.messages()[-2000:]}")
+    check_result(job, program)
+
+
+@scenario
+def inside_slurm(cluster):
+    cluster.ssh("node1", "sh /mnt/project/tests/job/slurm-up node1 node2 node3", timeout=120)
+    folder = cluster.share / "slurm"
+    folder.mkdir(exist_ok=True)
+    program = checked("--phase", "p2p,coll", "--iterations", 5)
+    words = " ".join(program.words)
+    out = cluster.ssh("node1", "cd /mnt/share/slurm && timeout 90 salloc -Q -N3 crrun -n 2 --spares 1 --checkpoint-every 3s "
+                               f"--shared /mnt/share/slurm --local /var/tmp/cr {words}", timeout=120)
+    check(program.of(out) == program.expected(2), out)
+
+
+@scenario
+def without_the_module(cluster):
+    program = checked("--phase", "p2p", "--iterations", 5)
+    for node in ("node1", "node2"):
+        cluster.ssh(node, "rmmod cr")
+    try:
+        job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=()).start()
+        check_result(job, program)
+        check(job.messages().count("module") >= 1, f"nothing is said of the module: {job.messages()}")
+    finally:
+        for node in ("node1", "node2"):
+            cluster.ssh(node, "modprobe cr")
