@@ -26,6 +26,7 @@ else
 	mount -o remount,bind,ro $at
 fi
 mount -t proc proc $at/proc
+mount --bind /sys $at/sys
 mount --bind /dev $at/dev
 mount --bind /dev/pts $at/dev/pts
 for d in tmp run var/tmp root; do
