@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What this rank and the daemon of its node say to each other: see rank_channel.h. */
+#include "channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { WELCOME_MS = 60000, SEND_MS = 5000 };
+
+int crtcp_channel_fd(void)
+{
+  return crtcp.channel ? crtcp.channel->fd : -1;
+}
+
+static int channel_broken(void)
+{
+  if (crtcp.channel->fd >= 0) close(crtcp.channel->fd);
+  crtcp.channel->fd = -1;
+  return -1;
+}
+
+int crtcp_channel_connect(void)
+{
+  struct crtcp_channel *channel = crtcp.channel;
+  struct sockaddr_un name = {.sun_family = AF_UNIX};
+  struct ucred who;
+  socklen_t length = sizeof who;
+
+  if (channel->fd >= 0) close(channel->fd);
+  memcpy(name.sun_path, channel->path, sizeof channel->path);
+  channel->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (channel->fd < 0) return -1;
+  if (connect(channel->fd, (struct sockaddr *) &name, sizeof name) ||
+      getsockopt(channel->fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
+    return channel_broken();
+  if (who.uid != geteuid() && who.uid != 0) {
+    errno = EPERM;
+    return channel_broken();
+  }
+  return 0;
+}
+
+bool crtcp_channel_send(uint32_t type, void *message, size_t bytes, const void *more, size_t more_bytes)
+{
+  struct cr_rank_message *head = message;
+  struct iovec vec[2] = {{message, bytes}, {(void *) more, more_bytes}};
+  const struct msghdr packet = {.msg_iov = vec, .msg_iovlen = more_bytes ? 2 : 1};
+  struct pollfd ready = {.fd = crtcp_channel_fd(), .events = POLLOUT};
+  ssize_t n;
+
+  if (ready.fd < 0) return false;
+  *head = (struct cr_rank_message) {.type = type,
+                                    .length = bytes + more_bytes,
+                                    .rank = OPAL_PROC_MY_NAME.vpid,
+                                    .recovery = crtcp.recovery};
+  for (;;) {
+    n = sendmsg(ready.fd, &packet, MSG_NOSIGNAL);
+    if (n >= 0) return true;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN || poll(&ready, 1, SEND_MS) <= 0) break;
+  }
+  channel_broken();
+  return false;
+}
+
+ssize_t crtcp_channel_receive(void *buffer, int *fd)
+{
+  struct cr_rank_message *head = buffer;
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control;
+  ssize_t n;
+
+  *fd = -1;
+  while (crtcp_channel_fd() >= 0) {
+    struct iovec vec = {buffer, CR_RANK_MAX};
+    struct msghdr packet = {
+        .msg_iov = &vec, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct cmsghdr *c;
+
+    n = recvmsg(crtcp.channel->fd, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return 0;
+    if (n <= 0) return channel_broken();
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+    for (c = CMSG_FIRSTHDR(&packet); c; c = CMSG_NXTHDR(&packet, c))
+      if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) memcpy(fd, CMSG_DATA(c), sizeof *fd);
+    if ((size_t) n < sizeof *head || head->length != (uint32_t) n || head->recovery < crtcp.recovery) continue;
+    return n;
+  }
+  return -1;
+}
+
+void crtcp_channel_note(const struct cr_rank_message *message)
+{
+  const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
+
+  if (message->length < sizeof *wave) return;
+  if (message->type == CR_RANK_PREPARE) {
+    crtcp.channel->prepared = wave->wave;
+    crtcp.channel->timeout_ms = wave->timeout_ms;
+  } else if (message->type == CR_RANK_ABORT) {
+    if (wave->wave > crtcp.channel->aborted) crtcp.channel->aborted = wave->wave;
+    if (crtcp.channel->prepared <= wave->wave) crtcp.channel->prepared = 0;
+  }
+}
+
+/* Between waves: an ABORT of a wave that never came here lets go what its marks hold. */
+void crtcp_channel_event(void)
+{
+  static _Alignas(8) char buffer[CR_RANK_MAX]; /* under the lock */
+  int fd;
+
+  while (crtcp_channel_receive(buffer, &fd) > 0) {
+    if (fd >= 0) close(fd);
+    crtcp_channel_note((struct cr_rank_message *) buffer);
+  }
+  if (crtcp.channel->aborted > crtcp.wave) crtcp_wave_over(crtcp.channel->aborted);
+}
+
+void crtcp_channel_lost(const crtcp_endpoint_t *peer, int error, const char *why)
+{
+  struct cr_rank_lost lost = {.peer = peer->name.vpid, .error = error};
+
+  crtcp_channel_send(CR_RANK_LOST, &lost, sizeof lost, why, strlen(why));
+}
+
+void crtcp_channel_log(const char *text)
+{
+  struct cr_rank_message head;
+
+  crtcp_channel_send(CR_RANK_LOG, &head, sizeof head, text, strlen(text));
+}
+
+static int welcome(void)
+{
+  static _Alignas(8) char buffer[CR_RANK_MAX];
+  const uint64_t end = crtcp_now() + WELCOME_MS * 1000000ull;
+  const struct cr_rank_welcome *message = (struct cr_rank_welcome *) buffer;
+
+  while (crtcp_now() < end) {
+    struct pollfd ready = {.fd = crtcp.channel->fd, .events = POLLIN};
+    int fd;
+    const ssize_t n = crtcp_channel_receive(buffer, &fd);
+
+    if (fd >= 0) close(fd);
+    if (n < 0) return -1;
+    if (n == 0) {
+      poll(&ready, 1, 1000);
+      continue;
+    }
+    if (message->head.type != CR_RANK_WELCOME || (size_t) n < sizeof *message) {
+      crtcp_channel_note(&message->head);
+      continue;
+    }
+    memcpy(crtcp.cookie, message->cookie, sizeof crtcp.cookie);
+    crtcp.recovery = crtcp.incarnation = message->head.recovery;
+    return 0;
+  }
+  errno = ETIMEDOUT;
+  return -1;
+}
+
+int crtcp_channel_open(const char **why)
+{
+  const char *path = getenv(CR_RANK_SOCKET_VARIABLE);
+  struct cr_rank_hello hello = {.protocol = CR_RANK_PROTOCOL, .pid = getpid()};
+  struct crtcp_channel *channel;
+  const char *off = NULL;
+  char *text = NULL;
+  size_t bytes = 0;
+  int count;
+  bool sent;
+
+  if (!path || !*path) {
+    *why = "this job was not started by crrun, so nobody could take them";
+    return 0;
+  }
+  channel = calloc(1, sizeof *channel);
+  if (!channel) return -1;
+  channel->fd = -1;
+  if (strlen(path) >= sizeof channel->path) {
+    *why = "the path in " CR_RANK_SOCKET_VARIABLE " is too long";
+    free(channel);
+    return -1;
+  }
+  strcpy(channel->path, path);
+  crtcp.channel = channel;
+  if (crtcp_channel_connect()) {
+    *why = "the daemon that " CR_RANK_SOCKET_VARIABLE " names does not answer";
+    return -1;
+  }
+  hello.can_checkpoint = crtcp_hold_register(&off) == 0;
+  count = crtcp_local_addresses(crtcp.port4, crtcp.port6, &text, &bytes);
+  hello.addresses = count > 0 ? count : 0;
+  sent = crtcp_channel_send(CR_RANK_HELLO, &hello, sizeof hello, text, bytes);
+  free(text);
+  if (!sent || welcome()) {
+    *why = "the daemon that " CR_RANK_SOCKET_VARIABLE " names has closed the connection";
+    return -1;
+  }
+  if (off) crtcp_channel_log(off);
+  *why = off;
+  pthread_mutex_lock(&crtcp.lock);
+  crtcp_epoll_make(); /* with the channel */
+  pthread_mutex_unlock(&crtcp.lock);
+  return 0;
+}
+
+void crtcp_channel_close(void)
+{
+  pthread_mutex_lock(&crtcp.lock);
+  if (crtcp.channel && crtcp.channel->fd >= 0) channel_broken();
+  pthread_mutex_unlock(&crtcp.lock);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Connections: listening, connecting, who is who, and what becomes of those that break. */
+#include "crtcp.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { MILLISECOND = 1000000, RETRY_MS = 20, RETRY_MAX_MS = 1000, GUESTS = 512 };
+
+void crtcp_alarm(uint64_t when)
+{
+  if (!crtcp.alarm_ns || when < crtcp.alarm_ns) crtcp.alarm_ns = when;
+}
+
+/* ------------------------------------------------------------------------------------------ listening */
+
+static int listen_on(int family, uint16_t *port)
+{
+  struct sockaddr_storage name = {.ss_family = family};
+  socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+  const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
+
+  *port = 0;
+  if (fd < 0) return -1;
+  if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (bind(fd, (struct sockaddr *) &name, length) || listen(fd, SOMAXCONN) ||
+      getsockname(fd, (struct sockaddr *) &name, &length)) {
+    close(fd);
+    return -1;
+  }
+  *port = ntohs(family == AF_INET ? ((struct sockaddr_in *) &name)->sin_port
+                                  : ((struct sockaddr_in6 *) &name)->sin6_port);
+  return fd;
+}
+
+int crtcp_listen(void)
+{
+  if (crtcp.listener4 >= 0) close(crtcp.listener4);
+  if (crtcp.listener6 >= 0) close(crtcp.listener6);
+  crtcp.listener4 = listen_on(AF_INET, &crtcp.port4);
+  crtcp.listener6 = listen_on(AF_INET6, &crtcp.port6);
+  return crtcp.listener4 < 0 && crtcp.listener6 < 0 ? -1 : 0;
+}
+
+static void tune(int fd)
+{
+  const int on = 1, idle = crtcp.keepalive_s, interval = idle > 3 ? idle / 3 : 1, probes = 3;
+  const unsigned timeout = crtcp.user_timeout_ms;
+
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (crtcp.sndbuf > 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &crtcp.sndbuf, sizeof crtcp.sndbuf);
+  if (crtcp.rcvbuf > 0) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &crtcp.rcvbuf, sizeof crtcp.rcvbuf);
+  if (idle > 0) {
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  }
+  if (timeout) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+}
+
+/* ------------------------------------------------------------------------------------------- closing */
+
+void crtcp_close_endpoint(crtcp_endpoint_t *ep)
+{
+  if (ep->fd >= 0) close(ep->fd); /* that takes it out of the epoll set, too */
+  ep->fd = -1;
+  ep->events = 0;
+  ep->state = CRTCP_IDLE;
+  ep->word_got = 0;
+  ep->mark_left = 0;
+  ep->deadline_ns = 0;
+  crtcp_endpoint_forget_receiving(ep);
+  crtcp_rewind(ep);
+  if (!opal_list_is_empty(&crtcp.guests)) crtcp.reconsider = true;
+}
+
+void crtcp_fin(crtcp_endpoint_t *ep)
+{
+  const struct crtcp_header fin = {.kind = CRTCP_FIN};
+
+  /* Behind half a message it would not be understood; then the peer sees the end of file. */
+  if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue))
+    (void) !send(ep->fd, &fin, sizeof fin, MSG_NOSIGNAL | MSG_DONTWAIT);
+  crtcp_close_endpoint(ep);
+}
+
+static void later(crtcp_endpoint_t *ep)
+{
+  const int shift = ep->attempts < 6 ? ep->attempts : 6;
+  uint64_t wait = (uint64_t) RETRY_MS << shift;
+
+  if (wait > RETRY_MAX_MS) wait = RETRY_MAX_MS;
+  ep->retry_ns = crtcp_now() + wait * MILLISECOND;
+  crtcp_alarm(ep->retry_ns);
+}
+
+static void fail(crtcp_endpoint_t *ep)
+{
+  ep->state = CRTCP_FAILED;
+  if (!ep->tell) crtcp.failures++;
+  ep->tell = true;
+}
+
+void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
+{
+  const bool counted = ep->state == CRTCP_CONNECTED;
+
+  crtcp_close_endpoint(ep);
+  crtcp_debug("%s: connection to rank %u: %s", doing, (unsigned) ep->name.vpid, error ? strerror(error) : "closed");
+  if (!crtcp_with_daemon()) {
+    fail(ep);
+    return;
+  }
+  ep->state = CRTCP_LOST;
+  if (counted) crtcp_channel_lost(ep, error, doing);
+  ep->attempts++;
+  later(ep);
+}
+
+/* An attempt that came to nothing. Another address, another time, or never. */
+static void attempt_failed(crtcp_endpoint_t *ep, int error)
+{
+  const bool lost = crtcp_with_daemon() && ep->attempts > 0;
+
+  crtcp_close_endpoint(ep);
+  ep->attempts++;
+  crtcp_debug("connecting to rank %u: %s", (unsigned) ep->name.vpid, strerror(error));
+  if (++ep->address_next >= ep->address_count) ep->address_next = 0;
+  if (!crtcp_with_daemon() && ep->attempts >= 3 * ep->address_count) {
+    crtcp_say("rank %u cannot be reached at any of its %d addresses: %s", (unsigned) ep->name.vpid,
+              ep->address_count, strerror(error));
+    fail(ep);
+    return;
+  }
+  ep->state = CRTCP_LOST;
+  if (crtcp_with_daemon() && !lost) crtcp_channel_lost(ep, error, "connecting");
+  later(ep);
+}
+
+/* ---------------------------------------------------------------------------------------- handshake */
+
+static bool say(int fd, const crtcp_endpoint_t *to, const uint8_t *cookie, uint32_t word, uint32_t reason)
+{
+  struct crtcp_hello hello = {
+      .word = word,
+      .reason = reason,
+      .jobid = OPAL_PROC_MY_NAME.jobid,
+      .vpid = OPAL_PROC_MY_NAME.vpid,
+      .recovery = crtcp.recovery,
+      .incarnation = crtcp.incarnation,
+      .wave = crtcp.wave,
+      .sent = to ? to->sent : 0,
+      .received = to ? to->received : 0,
+  };
+
+  memcpy(hello.magic, CRTCP_MAGIC, sizeof hello.magic);
+  if (cookie) memcpy(hello.cookie, cookie, CRTCP_COOKIE);
+  /* The first words on a connection: there is room for them. */
+  return send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
+}
+
+static bool same_cookie(const uint8_t *a, const uint8_t *b)
+{
+  uint8_t differs = 0;
+
+  for (int i = 0; i < CRTCP_COOKIE; i++) differs |= a[i] ^ b[i];
+  return !differs;
+}
+
+static bool well_formed(const struct crtcp_hello *word)
+{
+  return !memcmp(word->magic, CRTCP_MAGIC, sizeof word->magic);
+}
+
+static void deadline(crtcp_endpoint_t *ep)
+{
+  ep->deadline_ns = crtcp_now() + (uint64_t) crtcp.handshake_ms * MILLISECOND;
+  crtcp_alarm(ep->deadline_ns);
+}
+
+static void ask(crtcp_endpoint_t *ep)
+{
+  tune(ep->fd);
+  if (!say(ep->fd, ep, ep->cookie, CRTCP_HELLO, 0)) return attempt_failed(ep, errno);
+  ep->state = CRTCP_ASKED;
+  ep->word_got = 0;
+  deadline(ep);
+  crtcp_watch_endpoint(ep);
+}
+
+void crtcp_connect(crtcp_endpoint_t *ep)
+{
+  const struct crtcp_address *address;
+
+  if (ep->state != CRTCP_IDLE && ep->state != CRTCP_LOST) return;
+  ep->retry_ns = 0;
+  if (ep->address_count <= 0) return attempt_failed(ep, EADDRNOTAVAIL);
+  address = &ep->addresses[ep->address_next];
+  ep->fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (ep->fd < 0) return attempt_failed(ep, errno);
+  if (connect(ep->fd, (const struct sockaddr *) &address->name, address->length) == 0) return ask(ep);
+  if (errno != EINPROGRESS) return attempt_failed(ep, errno);
+  ep->state = CRTCP_CONNECTING;
+  deadline(ep);
+  crtcp_watch_endpoint(ep);
+}
+
+static void connected(crtcp_endpoint_t *ep)
+{
+  ep->state = CRTCP_CONNECTED;
+  ep->deadline_ns = ep->retry_ns = 0;
+  ep->attempts = ep->address_next = 0;
+  ep->gap = false;
+  ep->shut = false;
+  crtcp_debug("connected to rank %u", (unsigned) ep->name.vpid);
+  crtcp_write_queue(ep);
+}
+
+/* Messages between the two are missing: nothing can be sent before a recovery has put both back. */
+static void gap(crtcp_endpoint_t *ep)
+{
+  if (!ep->gap) {
+    crtcp_say("messages between rank %u and this one were lost with their connection; only going back to a wave helps",
+              (unsigned) ep->name.vpid);
+    if (crtcp_with_daemon()) crtcp_channel_lost(ep, ENODATA, "messages were lost with the connection");
+  }
+  ep->gap = true;
+}
+
+static void answered(crtcp_endpoint_t *ep)
+{
+  if (ep->word.word == CRTCP_ACK) {
+    if (!same_cookie(ep->word.cookie, crtcp.cookie)) return attempt_failed(ep, EACCES);
+    if (!say(ep->fd, ep, ep->cookie, CRTCP_READY, 0)) return attempt_failed(ep, errno);
+    connected(ep);
+    return;
+  }
+  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_CROSSED) {
+    /* Its own attempt is on the way; should that fail, ours is made again. */
+    crtcp_close_endpoint(ep);
+    later(ep);
+    return;
+  }
+  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_BEHIND) {
+    crtcp_close_endpoint(ep);
+    later(ep);
+    return;
+  }
+  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_GAP) gap(ep);
+  attempt_failed(ep, EPROTO);
+}
+
+/* @return 1 a whole word was read, 0 not yet, -1 with errno */
+static int read_word(int fd, struct crtcp_hello *word, size_t *got)
+{
+  while (*got < sizeof *word) {
+    const ssize_t n = recv(fd, (char *) word + *got, sizeof *word - *got, 0);
+
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return 0;
+    if (n == 0) errno = ECONNRESET;
+    if (n <= 0) return -1;
+    *got += n;
+  }
+  if (!well_formed(word)) {
+    errno = EPROTO;
+    return -1;
+  }
+  return 1;
+}
+
+void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
+{
+  int r, error = 0;
+  socklen_t length = sizeof error;
+
+  if (ep->state == CRTCP_CONNECTING) {
+    if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) return;
+    if (getsockopt(ep->fd, SOL_SOCKET, SO_ERROR, &error, &length)) error = errno;
+    if (error) return attempt_failed(ep, error);
+    return ask(ep);
+  }
+  if (ep->state != CRTCP_ASKED && ep->state != CRTCP_ANSWERED) return;
+  r = read_word(ep->fd, &ep->word, &ep->word_got);
+  if (r == 0) return;
+  if (ep->state == CRTCP_ASKED) {
+    if (r < 0) return attempt_failed(ep, errno);
+    return answered(ep);
+  }
+  if (r > 0 && ep->word.word == CRTCP_READY) return connected(ep);
+  /* The other side has thought better of it. */
+  crtcp_close_endpoint(ep);
+  if (!opal_list_is_empty(&ep->queue)) later(ep);
+}
+
+/* -------------------------------------------------------------------------------------------- guests */
+
+static void dismiss(crtcp_guest_t *guest)
+{
+  if (guest->fd >= 0) close(guest->fd);
+  guest->fd = -1;
+  guest->gone = true;
+  crtcp_alarm(1);
+}
+
+void crtcp_close_guests(void)
+{
+  opal_list_item_t *item;
+
+  while ((item = opal_list_remove_first(&crtcp.guests))) {
+    crtcp_guest_t *guest = (crtcp_guest_t *) ((char *) item - offsetof(crtcp_guest_t, super));
+
+    if (guest->fd >= 0) close(guest->fd);
+    free(guest);
+  }
+}
+
+void crtcp_accept_event(int listener)
+{
+  struct sockaddr_storage name;
+  socklen_t length;
+  uint32_t none;
+  int fd;
+
+  while ((length = sizeof name,
+          fd = accept4(listener, (struct sockaddr *) &name, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+    crtcp_guest_t *guest = opal_list_get_size(&crtcp.guests) < GUESTS ? calloc(1, sizeof *guest) : NULL;
+
+    if (!guest) {
+      close(fd);
+      continue;
+    }
+    tune(fd);
+    guest->watch = CRTCP_WATCH_GUEST;
+    OBJ_CONSTRUCT(&guest->super, opal_list_item_t);
+    guest->fd = fd;
+    snprintf(guest->from, sizeof guest->from, "%s", crtcp_address_text((struct sockaddr *) &name));
+    guest->deadline_ns = crtcp_now() + (uint64_t) crtcp.handshake_ms * MILLISECOND;
+    crtcp_alarm(guest->deadline_ns);
+    opal_list_append(&crtcp.guests, &guest->super);
+    none = 0;
+    crtcp_watch_set(fd, &none, EPOLLIN, guest);
+  }
+}
+
+static void refuse(crtcp_guest_t *guest, crtcp_endpoint_t *ep, enum crtcp_refusal reason)
+{
+  say(guest->fd, ep, ep ? ep->cookie : NULL, CRTCP_REFUSE, reason);
+  dismiss(guest);
+}
+
+static void stranger(crtcp_guest_t *guest, const char *why)
+{
+  char text[200];
+
+  snprintf(text, sizeof text, "refused a connection from %s: %s", guest->from, why);
+  crtcp_say("%s", text);
+  if (crtcp_with_daemon()) crtcp_channel_log(text);
+  refuse(guest, NULL, CRTCP_STRANGER);
+}
+
+/* We and they connect at once: the attempt of the lower one holds. */
+static bool ours_holds(const crtcp_endpoint_t *ep)
+{
+  if (ep->state != CRTCP_CONNECTING && ep->state != CRTCP_ASKED) return false;
+  return opal_compare_proc(OPAL_PROC_MY_NAME, ep->name) < 0;
+}
+
+/* A whole HELLO is there. Answered, refused, or left until something has changed. */
+static void hello(crtcp_guest_t *guest)
+{
+  const struct crtcp_hello *word = &guest->word;
+  crtcp_endpoint_t *ep;
+
+  if (word->word != CRTCP_HELLO || !same_cookie(word->cookie, crtcp.cookie))
+    return stranger(guest, "it does not show the cookie of this rank");
+  if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
+  if (word->recovery > crtcp.recovery) return;
+  if (word->wave > crtcp.wave) return; /* it has seen the end of a wave that is still to come here */
+  ep = crtcp_find_or_make(word->jobid, word->vpid);
+  if (!ep) return stranger(guest, "nobody knows such a rank");
+  if (guest->gone) return;
+  if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
+  if (word->wave < crtcp.wave) return refuse(guest, ep, CRTCP_BEHIND);
+  if (ep->state == CRTCP_CONNECTED) return; /* its end of the old connection is closed: we shall see that, too */
+  if (ep->state == CRTCP_FAILED) return refuse(guest, ep, CRTCP_GAP);
+  if (ours_holds(ep)) return refuse(guest, ep, CRTCP_CROSSED);
+  if (word->sent != ep->received || word->received != ep->sent) {
+    gap(ep);
+    return refuse(guest, ep, CRTCP_GAP);
+  }
+  crtcp_close_endpoint(ep);
+  ep->fd = guest->fd;
+  crtcp_watch_set(guest->fd, &(uint32_t){EPOLLIN}, 0, guest);
+  guest->fd = -1;
+  dismiss(guest);
+  if (!say(ep->fd, ep, ep->cookie, CRTCP_ACK, 0)) {
+    crtcp_close_endpoint(ep);
+    return;
+  }
+  ep->state = CRTCP_ANSWERED;
+  ep->retry_ns = 0;
+  deadline(ep);
+  crtcp_watch_endpoint(ep);
+}
+
+void crtcp_guest_event(crtcp_guest_t *guest)
+{
+  char more;
+
+  if (guest->gone) return;
+  if (guest->got < sizeof guest->word) {
+    const int r = read_word(guest->fd, &guest->word, &guest->got);
+
+    if (r < 0) {
+      if (errno == EPROTO)
+        stranger(guest, "it speaks another language");
+      else
+        dismiss(guest);
+    }
+    if (r <= 0) return;
+  } else if (recv(guest->fd, &more, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+    return dismiss(guest); /* it did not want to wait */
+  }
+  hello(guest);
+}
+
+/* --------------------------------------------------------------------------------------------- time */
+
+static void endpoint_clock(crtcp_endpoint_t *ep, uint64_t now)
+{
+  if (ep->deadline_ns && now >= ep->deadline_ns) {
+    ep->deadline_ns = 0;
+    if (ep->state == CRTCP_CONNECTING || ep->state == CRTCP_ASKED) {
+      attempt_failed(ep, ETIMEDOUT);
+    } else if (ep->state == CRTCP_ANSWERED) {
+      crtcp_close_endpoint(ep);
+      if (!opal_list_is_empty(&ep->queue)) later(ep);
+    }
+  }
+  if (ep->retry_ns && now >= ep->retry_ns) {
+    ep->retry_ns = 0;
+    if (ep->state == CRTCP_LOST || (ep->state == CRTCP_IDLE && !opal_list_is_empty(&ep->queue))) crtcp_connect(ep);
+  }
+  if (ep->deadline_ns) crtcp_alarm(ep->deadline_ns);
+  if (ep->retry_ns) crtcp_alarm(ep->retry_ns);
+}
+
+void crtcp_clock(uint64_t now)
+{
+  opal_list_item_t *item;
+
+  crtcp.alarm_ns = 0;
+  for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);
+       item = opal_list_get_next(item))
+    endpoint_clock((crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super)), now);
+  for (item = opal_list_get_first(&crtcp.guests); item != opal_list_get_end(&crtcp.guests);) {
+    crtcp_guest_t *guest = (crtcp_guest_t *) ((char *) item - offsetof(crtcp_guest_t, super));
+
+    item = opal_list_get_next(item);
+    if (guest->gone) {
+      opal_list_remove_item(&crtcp.guests, &guest->super);
+      free(guest);
+    } else if (now >= guest->deadline_ns) {
+      dismiss(guest);
+    } else {
+      crtcp_alarm(guest->deadline_ns);
+    }
+  }
+}

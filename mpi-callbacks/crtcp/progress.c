@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What Open MPI calls again and again: events of all descriptors, and what had to wait for a thread of its own. */
+#include "crtcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { EVENTS = 64 };
+
+void crtcp_watch_set(int fd, uint32_t *now, uint32_t wanted, void *who)
+{
+  struct epoll_event event = {.events = wanted, .data.ptr = who};
+
+  if (*now == wanted) return;
+  epoll_ctl(crtcp.epoll, *now == 0 ? EPOLL_CTL_ADD : wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, fd, &event);
+  *now = wanted;
+}
+
+void crtcp_watch_endpoint(crtcp_endpoint_t *ep)
+{
+  uint32_t wanted = 0;
+
+  switch (ep->state) {
+  case CRTCP_CONNECTING: wanted = EPOLLOUT; break;
+  case CRTCP_ASKED:
+  case CRTCP_ANSWERED: wanted = EPOLLIN; break;
+  case CRTCP_CONNECTED:
+    wanted = (ep->shut ? 0 : EPOLLIN) | (opal_list_is_empty(&ep->queue) ? 0 : EPOLLOUT);
+    if (!wanted) wanted = EPOLLRDHUP;
+    break;
+  default: break;
+  }
+  if (ep->fd >= 0) crtcp_watch_set(ep->fd, &ep->events, wanted, ep);
+}
+
+static void add(int fd, void *who)
+{
+  uint32_t none = 0;
+
+  if (fd >= 0) crtcp_watch_set(fd, &none, EPOLLIN, who);
+}
+
+int crtcp_epoll_make(void)
+{
+  int set = epoll_create1(EPOLL_CLOEXEC);
+  opal_list_item_t *item;
+
+  if (set < 0) return -1;
+  if (crtcp.epoll >= 0) {
+    const int moved = dup3(set, crtcp.epoll, O_CLOEXEC);
+
+    close(set);
+    if (moved < 0) return -1;
+  } else {
+    crtcp.epoll = set;
+  }
+  crtcp.watch_listener4 = crtcp.watch_listener6 = CRTCP_WATCH_LISTEN;
+  crtcp.watch_channel = CRTCP_WATCH_CHANNEL;
+  add(crtcp.listener4, &crtcp.watch_listener4);
+  add(crtcp.listener6, &crtcp.watch_listener6);
+  add(crtcp_channel_fd(), &crtcp.watch_channel);
+  for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);
+       item = opal_list_get_next(item)) {
+    crtcp_endpoint_t *ep = (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
+
+    ep->events = 0;
+    crtcp_watch_endpoint(ep);
+  }
+  return 0;
+}
+
+static int endpoint_event(crtcp_endpoint_t *ep, uint32_t events)
+{
+  if (ep->state != CRTCP_CONNECTED) {
+    crtcp_handshake_event(ep, events);
+    return 1;
+  }
+  if ((events & EPOLLOUT) && !crtcp_write_queue(ep)) return 1;
+  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return crtcp_read(ep, crtcp.scratch) > 0;
+  return 0;
+}
+
+static int event(const struct epoll_event *e)
+{
+  switch (*(enum crtcp_watch *) e->data.ptr) {
+  case CRTCP_WATCH_ENDPOINT: return endpoint_event(e->data.ptr, e->events);
+  case CRTCP_WATCH_LISTEN: crtcp_accept_event(e->data.ptr == &crtcp.watch_listener4 ? crtcp.listener4 : crtcp.listener6); return 1;
+  case CRTCP_WATCH_GUEST: crtcp_guest_event(e->data.ptr); return 1;
+  case CRTCP_WATCH_CHANNEL: crtcp_channel_event(); return 1;
+  }
+  return 0;
+}
+
+static int call_back(void)
+{
+  opal_list_item_t *item;
+  int count = 0;
+
+  while (!crtcp.hold && (item = opal_list_remove_first(&crtcp.finished))) {
+    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_fragment_finish((crtcp_fragment_t *) item);
+    pthread_mutex_lock(&crtcp.lock);
+    count++;
+  }
+  return count;
+}
+
+static int read_inbox(void)
+{
+  opal_list_item_t *item;
+  int count = 0;
+
+  while (!crtcp.hold && (item = opal_list_remove_first(&crtcp.inbox))) {
+    struct crtcp_letter *letter = (struct crtcp_letter *) item;
+    const mca_btl_active_message_callback_t *who = mca_btl_base_active_message_trigger + letter->tag;
+    const mca_btl_base_segment_t segment = {.seg_addr.pval = letter->bytes, .seg_len = letter->length};
+    const mca_btl_base_receive_descriptor_t message = {.endpoint = letter->endpoint,
+                                                       .des_segments = &segment,
+                                                       .des_segment_count = 1,
+                                                       .tag = letter->tag,
+                                                       .cbdata = who->cbdata};
+    pthread_mutex_unlock(&crtcp.lock);
+    who->cbfunc(&crtcp_module, &message);
+    free(letter);
+    pthread_mutex_lock(&crtcp.lock);
+    count++;
+  }
+  return count;
+}
+
+/* Without crd: a peer is lost for good. Its messages fail, and Open MPI decides what comes of the job. */
+static void tell_failures(void)
+{
+  opal_list_item_t *item = opal_list_get_first(&crtcp.endpoints);
+
+  while (crtcp.failures && item != opal_list_get_end(&crtcp.endpoints)) {
+    crtcp_endpoint_t *ep = (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
+    opal_list_item_t *pending;
+
+    item = opal_list_get_next(item);
+    if (!ep->tell) continue;
+    ep->tell = false;
+    crtcp.failures--;
+    while ((pending = opal_list_remove_first(&ep->queue))) {
+      ((crtcp_fragment_t *) pending)->status = OPAL_ERR_UNREACH;
+      opal_list_append(&crtcp.finished, pending);
+    }
+    call_back();
+    if (crtcp.error_callback) {
+      pthread_mutex_unlock(&crtcp.lock);
+      crtcp.error_callback(&crtcp_module, 0, ep->proc, "the connection was lost");
+      pthread_mutex_lock(&crtcp.lock);
+    }
+    item = opal_list_get_first(&crtcp.endpoints); /* the list may have changed */
+  }
+}
+
+/* After a wave: what was read behind a mark, and guests that had to wait. */
+static int reconsider(void)
+{
+  opal_list_item_t *item;
+  int count = 0;
+
+  crtcp.reconsider = false;
+  for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);) {
+    crtcp_endpoint_t *ep = (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
+
+    item = opal_list_get_next(item);
+    if (ep->state == CRTCP_CONNECTED && ep->rest_length && !ep->shut) {
+      crtcp_parse(ep);
+      count++;
+      if (crtcp.hold) {
+        crtcp.reconsider = true;
+        return count;
+      }
+    }
+  }
+  for (item = opal_list_get_first(&crtcp.guests); item != opal_list_get_end(&crtcp.guests);) {
+    crtcp_guest_t *guest = (crtcp_guest_t *) ((char *) item - offsetof(crtcp_guest_t, super));
+
+    item = opal_list_get_next(item);
+    if (guest->got == sizeof guest->word && !guest->gone) crtcp_guest_event(guest);
+  }
+  return count;
+}
+
+int crtcp_progress(void)
+{
+  struct epoll_event events[EVENTS];
+  static unsigned idle;
+  int count = 0, n;
+
+  if (atomic_load_explicit(&crtcp.hold, memory_order_relaxed)) {
+    sched_yield();
+    return 0;
+  }
+  if (pthread_mutex_trylock(&crtcp.lock)) return 0;
+  if (crtcp.progressing || crtcp.hold || !crtcp.open) {
+    pthread_mutex_unlock(&crtcp.lock);
+    return 0;
+  }
+  crtcp.progressing = true;
+  if (!opal_list_is_empty(&crtcp.inbox)) count += read_inbox();
+  if (crtcp.reconsider && !crtcp.hold) count += reconsider();
+  n = crtcp.hold ? 0 : epoll_wait(crtcp.epoll, events, EVENTS, 0);
+  for (int i = 0; i < n && !crtcp.hold; i++) count += event(&events[i]);
+  if (!opal_list_is_empty(&crtcp.finished)) count += call_back();
+  if (crtcp.failures && !crtcp.hold) tell_failures();
+  if (crtcp.alarm_ns && !crtcp.hold && (n == 0 || ++idle % 64 == 0)) {
+    const uint64_t now = crtcp_now();
+
+    if (now >= crtcp.alarm_ns) crtcp_clock(now);
+  }
+  crtcp.progressing = false;
+  pthread_mutex_unlock(&crtcp.lock);
+  return count;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Receiving: what a read brings is looked at where it lies; only what is not complete is copied. */
+#include "crtcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STOP = -2, BROKEN = -1 };
+
+void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *ep)
+{
+  free(ep->owned);
+  free(ep->part);
+  ep->owned = ep->part = NULL;
+  ep->rest = NULL;
+  ep->rest_length = ep->part_length = ep->part_room = ep->put_left = 0;
+  ep->put_to = NULL;
+  ep->shut = false;
+  ep->reader++;
+}
+
+static bool keep_letter(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint32_t length)
+{
+  struct crtcp_letter *letter = malloc(sizeof *letter + length);
+
+  if (!letter) return false;
+  OBJ_CONSTRUCT(&letter->super, opal_list_item_t);
+  letter->endpoint = ep;
+  letter->tag = tag;
+  letter->length = length;
+  memcpy(letter->bytes, bytes, length);
+  opal_list_append(&crtcp.inbox, &letter->super);
+  return true;
+}
+
+/* To Open MPI, without the lock. @return false when somebody else has taken over the endpoint meanwhile */
+static bool upcall(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint32_t length)
+{
+  const mca_btl_active_message_callback_t *who = mca_btl_base_active_message_trigger + tag;
+  const mca_btl_base_segment_t segment = {.seg_addr.pval = (void *) bytes, .seg_len = length};
+  const mca_btl_base_receive_descriptor_t message = {
+      .endpoint = ep, .des_segments = &segment, .des_segment_count = 1, .tag = tag, .cbdata = who->cbdata};
+  const uint32_t reader = ep->reader;
+
+  pthread_mutex_unlock(&crtcp.lock);
+  who->cbfunc(&crtcp_module, &message);
+  pthread_mutex_lock(&crtcp.lock);
+  return ep->reader == reader;
+}
+
+/* A whole message. @return 1 delivered, 0 nothing for Open MPI, STOP, BROKEN */
+static int deliver(crtcp_endpoint_t *ep, const struct crtcp_header *header, const uint8_t *bytes)
+{
+  switch (header->kind) {
+  case CRTCP_SEND:
+    ep->received++;
+    if (crtcp.holding) return keep_letter(ep, header->tag, bytes, header->length) ? 1 : BROKEN;
+    return upcall(ep, header->tag, bytes, header->length) ? 1 : STOP;
+  case CRTCP_MARK:
+    ep->mark_wave = header->value;
+    if (ep->mark_wave <= crtcp.wave) return 0; /* of a wave that is over */
+    ep->shut = true;
+    return STOP;
+  case CRTCP_FIN:
+    ep->sent = ep->received = 0;
+    crtcp_close_endpoint(ep);
+    return STOP;
+  default:
+    return BROKEN;
+  }
+}
+
+static bool part_add(crtcp_endpoint_t *ep, size_t room, size_t bytes)
+{
+  if (ep->part_room < room) {
+    uint8_t *larger = realloc(ep->part, room);
+
+    if (!larger) return false;
+    ep->part = larger;
+    ep->part_room = room;
+  }
+  memcpy(ep->part + ep->part_length, ep->rest, bytes);
+  ep->part_length += bytes;
+  ep->rest += bytes;
+  ep->rest_length -= bytes;
+  return true;
+}
+
+static void begin_put(crtcp_endpoint_t *ep, const struct crtcp_header *header)
+{
+  ep->put_to = (uint8_t *) (uintptr_t) header->value;
+  ep->put_left = header->length;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+  return a < b ? a : b;
+}
+
+/* The message whose beginning is in `part`. @return as deliver(), or 0 when more is needed and `rest` is used up */
+static int complete_part(crtcp_endpoint_t *ep)
+{
+  struct crtcp_header header;
+  uint8_t *part;
+  int r;
+
+  if (ep->part_length < sizeof header) {
+    if (!part_add(ep, 4096, smaller(sizeof header - ep->part_length, ep->rest_length))) return BROKEN;
+    if (ep->part_length < sizeof header) return 0;
+  }
+  memcpy(&header, ep->part, sizeof header);
+  if (header.kind < CRTCP_SEND || header.kind > CRTCP_FIN) return BROKEN;
+  if (header.kind == CRTCP_PUT) {
+    ep->part_length = 0;
+    begin_put(ep, &header);
+    return 0;
+  }
+  if (!part_add(ep, sizeof header + header.length,
+                smaller(sizeof header + header.length - ep->part_length, ep->rest_length)))
+    return BROKEN;
+  if (ep->part_length < sizeof header + header.length) return 0;
+  /* Taken off, since during the upcall another thread may read on. */
+  part = ep->part;
+  ep->part = NULL;
+  ep->part_length = ep->part_room = 0;
+  r = deliver(ep, &header, part + sizeof header);
+  free(part);
+  return r;
+}
+
+/* The next message in `rest`. @return as deliver() */
+static int next_message(crtcp_endpoint_t *ep)
+{
+  struct crtcp_header header;
+  const uint8_t *bytes;
+
+  if (ep->rest_length < sizeof header) return part_add(ep, 4096, ep->rest_length) ? 0 : BROKEN;
+  memcpy(&header, ep->rest, sizeof header);
+  if (header.kind == CRTCP_PUT) {
+    ep->rest += sizeof header;
+    ep->rest_length -= sizeof header;
+    begin_put(ep, &header);
+    return 0;
+  }
+  if (header.kind < CRTCP_SEND || header.kind > CRTCP_FIN) return BROKEN;
+  if (ep->rest_length - sizeof header < header.length)
+    return part_add(ep, sizeof header + header.length, ep->rest_length) ? 0 : BROKEN;
+  bytes = ep->rest + sizeof header;
+  ep->rest += sizeof header + header.length;
+  ep->rest_length -= sizeof header + header.length;
+  return deliver(ep, &header, bytes);
+}
+
+static void put_progress(crtcp_endpoint_t *ep, size_t n)
+{
+  ep->put_to += n;
+  ep->put_left -= n;
+  if (!ep->put_left) ep->received++;
+}
+
+/* All that `rest` has. @return messages for Open MPI, STOP when the rest is not ours any more, BROKEN */
+static int parse(crtcp_endpoint_t *ep)
+{
+  int count = 0;
+
+  while (ep->rest_length) {
+    int r;
+
+    if (ep->put_left) {
+      const size_t n = smaller(ep->put_left, ep->rest_length);
+
+      memcpy(ep->put_to, ep->rest, n);
+      ep->rest += n;
+      ep->rest_length -= n;
+      put_progress(ep, n);
+      count++;
+      continue;
+    }
+    r = ep->part_length ? complete_part(ep) : next_message(ep);
+    if (r < 0) return r;
+    count += r;
+  }
+  return count;
+}
+
+/* What is left in a buffer that will be used again has to be kept. */
+static bool keep_rest(crtcp_endpoint_t *ep)
+{
+  uint8_t *copy;
+
+  if (!ep->rest_length) return true;
+  copy = malloc(ep->rest_length);
+  if (!copy) return false;
+  memcpy(copy, ep->rest, ep->rest_length);
+  free(ep->owned);
+  ep->owned = copy;
+  ep->rest = copy;
+  return true;
+}
+
+/* After parse(): the scratch buffer is free again. */
+static int settle(crtcp_endpoint_t *ep, int r, uint32_t reader)
+{
+  if (ep->reader != reader) return 1; /* taken over, or closed */
+  if (r == BROKEN || (ep->rest_length && !keep_rest(ep))) {
+    crtcp_lost(ep, EPROTO, "reading a message");
+    return -1;
+  }
+  if (!ep->rest_length) {
+    free(ep->owned);
+    ep->owned = NULL;
+    ep->rest = NULL;
+  }
+  if (ep->shut) crtcp_watch_endpoint(ep);
+  return r == STOP ? 1 : r;
+}
+
+int crtcp_parse(crtcp_endpoint_t *ep)
+{
+  const uint32_t reader = ep->reader;
+  uint8_t *old = ep->owned;
+  int r;
+
+  /* While `owned` is being parsed nobody may free it under an upcall's feet. */
+  ep->owned = NULL;
+  r = settle(ep, parse(ep), reader);
+  free(old);
+  return r;
+}
+
+int crtcp_take_over(crtcp_endpoint_t *ep)
+{
+  if (!ep->rest_length) return 0;
+  if (!ep->owned && !keep_rest(ep)) return -1;
+  ep->reader++;
+  return ep->shut ? 0 : crtcp_parse(ep);
+}
+
+int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
+{
+  const uint32_t reader = ep->reader;
+  struct iovec vec[2];
+  const struct msghdr message = {.msg_iov = vec, .msg_iovlen = 2};
+  size_t wanted = 0;
+  int first = 1;
+  ssize_t n;
+
+  if (ep->shut) return 0;
+  vec[1] = (struct iovec) {scratch, CRTCP_SCRATCH};
+  if (ep->put_left) {
+    vec[0] = (struct iovec) {ep->put_to, ep->put_left};
+    first = 0;
+  } else if (ep->part_length >= sizeof(struct crtcp_header)) {
+    /* part_add() has made room for all of it */
+    wanted = sizeof(struct crtcp_header) + ((struct crtcp_header *) ep->part)->length - ep->part_length;
+    vec[0] = (struct iovec) {ep->part + ep->part_length, wanted};
+    first = 0;
+  }
+  do
+    n = first ? recv(ep->fd, scratch, CRTCP_SCRATCH, 0) : recvmsg(ep->fd, (struct msghdr *) &message, 0);
+  while (n < 0 && errno == EINTR);
+  if (n <= 0) {
+    if (n < 0 && errno == EAGAIN) return 0;
+    crtcp_lost(ep, n < 0 ? errno : 0, "reading");
+    return -1;
+  }
+  if (!first) {
+    const size_t direct = smaller(n, vec[0].iov_len);
+
+    n -= direct;
+    if (wanted)
+      ep->part_length += direct;
+    else
+      put_progress(ep, direct);
+  }
+  ep->rest = scratch;
+  ep->rest_length = n;
+  if (wanted && ep->part_length == sizeof(struct crtcp_header) + ((struct crtcp_header *) ep->part)->length) {
+    const int r = complete_part(ep);
+
+    if (r < 0) return settle(ep, r, reader);
+  }
+  return settle(ep, parse(ep), reader) < 0 ? -1 : 1;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sending: at once when nothing is in the way, else by the queue. */
+#include "crtcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opal/datatype/opal_convertor.h"
+
+/* The first byte of a message is the next to be written: of a put, of its present chunk. */
+static void arm(crtcp_fragment_t *f)
+{
+  f->at = f->vec;
+  f->vec[0] = (struct iovec) {&f->header, sizeof f->header};
+  if (f->header.kind == CRTCP_PUT) {
+    f->vec[1] = (struct iovec) {f->put_from - f->header.length, f->header.length};
+    f->vecs = 2;
+    return;
+  }
+  f->vecs = 1;
+  for (size_t i = 0; i < f->base.des_segment_count; i++)
+    f->vec[f->vecs++] = (struct iovec) {f->segments[i].seg_addr.pval, f->segments[i].seg_len};
+}
+
+static void next_chunk(crtcp_fragment_t *f)
+{
+  const uint32_t length = f->put_left < CRTCP_PUT_CHUNK ? f->put_left : CRTCP_PUT_CHUNK;
+
+  f->header = (struct crtcp_header) {.kind = CRTCP_PUT, .length = length, .value = f->put_to};
+  f->put_from += length;
+  f->put_to += length;
+  f->put_left -= length;
+  arm(f);
+}
+
+static void advance(crtcp_fragment_t *f, size_t n)
+{
+  while (f->vecs && n >= f->at->iov_len) {
+    n -= f->at->iov_len;
+    f->at++;
+    f->vecs--;
+  }
+  if (n) {
+    f->at->iov_base = (char *) f->at->iov_base + n;
+    f->at->iov_len -= n;
+  }
+}
+
+static ssize_t write_vecs(int fd, struct iovec *at, int vecs)
+{
+  const struct msghdr message = {.msg_iov = at, .msg_iovlen = vecs};
+  ssize_t n;
+
+  do
+    n = sendmsg(fd, &message, MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  return n;
+}
+
+/* Write on to the end of the message. @return 1 there, 0 the socket is full, -1 broken */
+static int write_message(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
+{
+  while (f->vecs) {
+    const ssize_t n = write_vecs(ep->fd, f->at, f->vecs);
+
+    if (n < 0) return errno == EAGAIN ? 0 : -1;
+    advance(f, n);
+  }
+  ep->sent++;
+  return 1;
+}
+
+static int write_fragment(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
+{
+  for (;;) {
+    const int r = write_message(ep, f);
+
+    if (r <= 0) return r;
+    if (!f->put_left) return 1;
+    next_chunk(f);
+  }
+}
+
+void crtcp_rewind(crtcp_endpoint_t *ep)
+{
+  if (!opal_list_is_empty(&ep->queue)) arm((crtcp_fragment_t *) opal_list_get_first(&ep->queue));
+}
+
+static bool untouched(const crtcp_fragment_t *f)
+{
+  return f->at == f->vec && f->at->iov_len == sizeof f->header;
+}
+
+static void finished(crtcp_endpoint_t *ep)
+{
+  opal_list_append(&crtcp.finished, opal_list_remove_first(&ep->queue));
+}
+
+int crtcp_write_current(crtcp_endpoint_t *ep)
+{
+  crtcp_fragment_t *f;
+  int r;
+
+  if (opal_list_is_empty(&ep->queue)) return 1;
+  f = (crtcp_fragment_t *) opal_list_get_first(&ep->queue);
+  if (untouched(f)) return 1;
+  r = write_message(ep, f);
+  if (r <= 0) return r;
+  if (f->put_left)
+    next_chunk(f);
+  else
+    finished(ep);
+  return 1;
+}
+
+bool crtcp_write_queue(crtcp_endpoint_t *ep)
+{
+  while (!opal_list_is_empty(&ep->queue)) {
+    const int r = write_fragment(ep, (crtcp_fragment_t *) opal_list_get_first(&ep->queue));
+
+    if (r < 0) {
+      crtcp_lost(ep, errno, "writing");
+      return false;
+    }
+    if (r == 0) break;
+    finished(ep);
+  }
+  crtcp_watch_endpoint(ep);
+  return true;
+}
+
+/* Under the lock, which is let go. @return what btl_send returns */
+static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
+{
+  int r = 0, error = 0;
+
+  f->endpoint = ep;
+  f->status = OPAL_SUCCESS;
+  if (ep->state == CRTCP_CONNECTED && !atomic_load_explicit(&crtcp.hold, memory_order_relaxed) &&
+      opal_list_is_empty(&ep->queue)) {
+    r = write_fragment(ep, f);
+    if (r > 0) {
+      pthread_mutex_unlock(&crtcp.lock);
+      crtcp_fragment_finish(f);
+      return 1;
+    }
+    error = errno;
+  } else if (ep->state == CRTCP_FAILED) {
+    pthread_mutex_unlock(&crtcp.lock);
+    return OPAL_ERR_UNREACH;
+  }
+  f->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+  opal_list_append(&ep->queue, (opal_list_item_t *) f);
+  if (r < 0)
+    crtcp_lost(ep, error, "writing");
+  else if (ep->state == CRTCP_IDLE && !crtcp.hold)
+    crtcp_connect(ep);
+  else if (ep->state == CRTCP_CONNECTED && !crtcp.hold)
+    crtcp_watch_endpoint(ep);
+  pthread_mutex_unlock(&crtcp.lock);
+  return OPAL_SUCCESS;
+}
+
+int crtcp_send(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, mca_btl_base_descriptor_t *descriptor,
+               mca_btl_base_tag_t tag)
+{
+  crtcp_fragment_t *f = (crtcp_fragment_t *) descriptor;
+  size_t length = 0;
+
+  (void) btl;
+  for (size_t i = 0; i < f->base.des_segment_count; i++) length += f->segments[i].seg_len;
+  f->header = (struct crtcp_header) {.kind = CRTCP_SEND, .tag = tag, .length = length};
+  f->put_left = 0;
+  arm(f);
+  pthread_mutex_lock(&crtcp.lock);
+  return submit(ep, f);
+}
+
+/* The rest of a short message that the socket did not take: a copy of it all, so that it could begin anew. */
+static bool keep_rest(crtcp_endpoint_t *ep, const struct crtcp_header *header, void *first, size_t first_length,
+                      const void *second, size_t second_length, uint32_t flags, size_t written)
+{
+  crtcp_fragment_t *f = (crtcp_fragment_t *) crtcp_alloc(&crtcp_module, ep, MCA_BTL_NO_ORDER,
+                                                         first_length + second_length, flags);
+
+  if (!f) return false;
+  memcpy(f + 1, first, first_length);
+  if (second_length) memcpy((char *) (f + 1) + first_length, second, second_length);
+  f->header = *header;
+  f->endpoint = ep;
+  f->status = OPAL_SUCCESS;
+  f->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
+  f->base.des_cbfunc = NULL;
+  arm(f);
+  advance(f, written);
+  opal_list_append(&ep->queue, (opal_list_item_t *) f);
+  return true;
+}
+
+int crtcp_sendi(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, struct opal_convertor_t *convertor, void *first,
+                size_t first_length, size_t length, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                mca_btl_base_descriptor_t **descriptor)
+{
+  const struct crtcp_header header = {.kind = CRTCP_SEND, .tag = tag, .length = first_length + length};
+  struct iovec vec[3] = {{(void *) &header, sizeof header}, {first, first_length}, {NULL, length}};
+  uint32_t count = 1;
+  size_t packed = length;
+  ssize_t n;
+  int error;
+
+  if (length && opal_convertor_need_buffers(convertor)) goto busy;
+  if (first_length + length > btl->btl_eager_limit) goto busy;
+  pthread_mutex_lock(&crtcp.lock);
+  if (ep->state != CRTCP_CONNECTED || crtcp.hold || !opal_list_is_empty(&ep->queue)) {
+    pthread_mutex_unlock(&crtcp.lock);
+    goto busy;
+  }
+  if (length && (opal_convertor_pack(convertor, &vec[2], &count, &packed) < 0 || packed != length)) {
+    pthread_mutex_unlock(&crtcp.lock);
+    return OPAL_ERROR;
+  }
+  n = write_vecs(ep->fd, vec, length ? 3 : 2);
+  error = errno;
+  if (n == (ssize_t) (sizeof header + first_length + length)) {
+    ep->sent++;
+  } else if (!keep_rest(ep, &header, first, first_length, vec[2].iov_base, length, flags, n < 0 ? 0 : n)) {
+    crtcp_lost(ep, ENOMEM, "writing");
+    pthread_mutex_unlock(&crtcp.lock);
+    return OPAL_ERR_OUT_OF_RESOURCE;
+  } else if (n < 0 && error != EAGAIN) {
+    crtcp_lost(ep, error, "writing");
+  } else {
+    crtcp_watch_endpoint(ep);
+  }
+  pthread_mutex_unlock(&crtcp.lock);
+  return OPAL_SUCCESS;
+
+busy:
+  if (descriptor) *descriptor = crtcp_alloc(btl, ep, order, first_length + length, flags);
+  return OPAL_ERR_RESOURCE_BUSY;
+}
+
+static void put_complete(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, mca_btl_base_descriptor_t *descriptor,
+                         int status)
+{
+  crtcp_fragment_t *f = (crtcp_fragment_t *) descriptor;
+
+  f->put_done(btl, ep, f->put_local, NULL, f->put_context, f->put_data, status);
+}
+
+int crtcp_put(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, void *from, uint64_t to,
+              mca_btl_base_registration_handle_t *local, mca_btl_base_registration_handle_t *remote, size_t size,
+              int flags, int order, mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
+{
+  crtcp_fragment_t *f = (crtcp_fragment_t *) opal_free_list_get(&crtcp.user);
+  int r;
+
+  (void) btl;
+  (void) local;
+  (void) remote;
+  (void) flags;
+  (void) order;
+  if (!f) return OPAL_ERR_OUT_OF_RESOURCE;
+  f->base.des_segments = f->segments;
+  f->base.des_segment_count = 0;
+  f->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+  f->base.des_cbfunc = put_complete;
+  f->put_done = done;
+  f->put_local = from;
+  f->put_context = context;
+  f->put_data = data;
+  f->put_from = from;
+  f->put_to = to;
+  f->put_left = size;
+  next_chunk(f);
+  pthread_mutex_lock(&crtcp.lock);
+  r = submit(ep, f);
+  return r > 0 ? OPAL_SUCCESS : r;
+}
