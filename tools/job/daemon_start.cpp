@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "job/daemon_start.h"
+
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "job/names.h"
+
+namespace reprise::job {
+
+std::string daemon_start_line(const DaemonStart& start) {
+  nlohmann::json json{{"job", start.job},
+                      {"node", start.node},
+                      {"addresses", start.addresses},
+                      {"server_public_key", start.server_public_key},
+                      {"client_public_key", start.client.public_key},
+                      {"client_secret_key", start.client.secret_key},
+                      {"log_level", start.log_level}};
+  if (!start.run_directory.empty()) json["run_directory"] = start.run_directory;
+  return json.dump();
+}
+
+DaemonStart parse_daemon_start(const std::string& line) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(line);
+    DaemonStart start;
+    start.job = json.at("job");
+    start.node = json.at("node");
+    start.addresses = json.at("addresses").get<std::vector<std::string>>();
+    start.server_public_key = json.at("server_public_key");
+    start.client.public_key = json.at("client_public_key");
+    start.client.secret_key = json.at("client_secret_key");
+    start.log_level = json.value("log_level", start.log_level);
+    start.run_directory = json.value("run_directory", "");
+    if (!valid_job_id(start.job)) throw std::runtime_error("\"" + start.job + "\" is no name of a job");
+    if (start.addresses.empty()) throw std::runtime_error("there is no address to connect to");
+    for (const std::string* key : {&start.server_public_key, &start.client.public_key, &start.client.secret_key})
+      if (key->size() != 40) throw std::runtime_error("a key does not have 40 characters");
+    return start;
+  } catch (const nlohmann::json::exception& error) {
+    throw std::runtime_error(std::string("what came on standard input is not what crrun sends: ") + error.what());
+  }
+}
+
+}  // namespace reprise::job

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "job/names.h"
+
+#include <unistd.h>
+
+namespace reprise::job {
+
+bool valid_job_id(const std::string& id) {
+  if (id.empty() || id.size() > 64) return false;
+  for (const char c : id)
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'))
+      return false;
+  return true;
+}
+
+std::string job_directory(const std::string& shared, const std::string& id) { return shared + "/" + id; }
+std::string local_directory(const std::string& local, const std::string& id) { return local + "/" + id; }
+std::string run_directory(const std::string& id) { return "/tmp/reprise-" + std::to_string(::getuid()) + "/" + id; }
+
+std::string wave_directory(const std::string& directory, std::uint32_t wave) {
+  return directory + "/wave-" + std::to_string(wave);
+}
+std::string wave_part_directory(const std::string& directory, std::uint32_t wave) {
+  return wave_directory(directory, wave) + ".part";
+}
+std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank) {
+  return wave_directory(directory, wave) + "/rank-" + std::to_string(rank) + ".img";
+}
+std::string manifest_path(const std::string& image) {
+  const std::string ending = ".img";
+  const bool known = image.size() > ending.size() && image.ends_with(ending);
+  return (known ? image.substr(0, image.size() - ending.size()) : image) + ".json";
+}
+
+std::string rank_socket_path(const std::string& run_directory) { return run_directory + "/ranks"; }
+
+}  // namespace reprise::job

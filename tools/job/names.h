@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Where the files of a job are. docs/job-protocol.md has the table. */
+#include <cstdint>
+#include <string>
+
+namespace reprise::job {
+
+/** Letters, digits, '-' and '_', 1 to 64 of them: what becomes part of a path must not leave its place. */
+bool valid_job_id(const std::string& id);
+
+/** SHARED/ID */
+std::string job_directory(const std::string& shared, const std::string& id);
+/** LOCAL/ID: images of this node. */
+std::string local_directory(const std::string& local, const std::string& id);
+/** /tmp/reprise-UID/ID: sockets of the daemon, PMIx's files; the same path on every node. */
+std::string run_directory(const std::string& id);
+
+/** DIRECTORY/wave-N, for a job directory or a local one. */
+std::string wave_directory(const std::string& directory, std::uint32_t wave);
+/** DIRECTORY/wave-N.part: of a wave that is not committed. */
+std::string wave_part_directory(const std::string& directory, std::uint32_t wave);
+/** DIRECTORY/wave-N/rank-R.img */
+std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank);
+/** What the daemon noted about a rank when its image was taken; lies beside the image: rank-R.json. */
+std::string manifest_path(const std::string& image);
+
+/** Socket of the daemon for its ranks. */
+std::string rank_socket_path(const std::string& run_directory);
+
+}  // namespace reprise::job

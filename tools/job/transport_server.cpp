@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <map>
+#include <stdexcept>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include "job/frames.h"
+#include "job/log.h"
+#include "job/socket_monitor.h"
+#include "job/transport.h"
+#include "job/zap.h"
+#include "job/zmq_watch.h"
+
+namespace reprise::job {
+namespace {
+
+/** Who is at the other end of @p fd, as long as it is open. */
+std::string address_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  if (::getpeername(fd, any, &length) != 0 ||
+      ::getnameinfo(any, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "an address that has gone";
+  return std::string(host) + " port " + port;
+}
+
+zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
+  zmq::socket_t socket(context, zmq::socket_type::router);
+  socket.set(zmq::sockopt::linger, 200);
+  socket.set(zmq::sockopt::ipv6, true);
+  socket.set(zmq::sockopt::curve_server, true);
+  socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
+  socket.set(zmq::sockopt::zap_domain, "reprise");
+  socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxMessageBytes));
+  // What waits for a peer is bounded by what the protocol lets be without an answer.
+  socket.set(zmq::sockopt::sndhwm, 0);
+  socket.set(zmq::sockopt::rcvhwm, 0);
+  // A daemon that connects again takes its name with it, even before its old connection is known to be dead.
+  socket.set(zmq::sockopt::router_handover, true);
+  socket.set(zmq::sockopt::router_mandatory, true);
+  socket.set(zmq::sockopt::backlog, 1024);
+  return socket;
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(asio::io_context& loop, const KeyPair& own, const std::string& client_public_key, std::uint16_t port, ServerEvents events)
+      : events_(std::move(events)),
+        doorkeeper_(loop, context_, client_public_key,
+                    [this](const std::string& address, const std::string& why) { refused(address, why); }),
+        socket_(server_socket(context_, own)),
+        monitor_(loop, context_, socket_, [this](int event, std::uint32_t value, const std::string&) { happened(event, value); }),
+        watch_(loop, socket_, [this] { receive(); }) {
+    try {
+      socket_.bind("tcp://*:" + (port ? std::to_string(port) : "*"));
+    } catch (const zmq::error_t& error) {
+      throw std::runtime_error("cannot listen on port " + std::to_string(port) + ": " + error.what());
+    }
+    const std::string endpoint = socket_.get(zmq::sockopt::last_endpoint);
+    port_ = static_cast<std::uint16_t>(std::stoul(endpoint.substr(endpoint.rfind(':') + 1)));
+  }
+
+  std::uint16_t port() const { return port_; }
+
+  bool send(const Peer& peer, Kind kind, const google::protobuf::MessageLite& message) {
+    const bool sent = send_frames(socket_, &peer, kind, message);
+    watch_.kick();
+    return sent;
+  }
+
+ private:
+  void receive() {
+    Received received;
+    if (!receive_frames(socket_, true, received)) return;
+    if (received.fd >= 0) peers_[received.fd] = received.peer;
+    if (received.kind == static_cast<char>(Kind::up)) {
+      Up up;
+      if (parse(received, up) && events_.up) events_.up(received.peer, std::move(up));
+    } else if (received.kind == static_cast<char>(Kind::ask)) {
+      Ask ask;
+      if (parse(received, ask) && events_.ask) events_.ask(received.peer, std::move(ask));
+    } else {
+      spdlog::warn("a message of unknown kind {} is dropped", static_cast<int>(received.kind));
+    }
+  }
+
+  void happened(int event, std::uint32_t value) {
+    const int fd = static_cast<int>(value);
+    switch (event) {
+      case ZMQ_EVENT_ACCEPTED:
+        peers_.erase(fd);
+        addresses_[fd] = address_of(fd);
+        break;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        // The event with the descriptor follows at once, from the same thread.
+        failed_ = true;
+        break;
+      case ZMQ_EVENT_DISCONNECTED: {
+        if (std::exchange(failed_, false))
+          refused(addresses_.count(fd) ? addresses_[fd] : "an unknown address", "it does not speak as the job's programs do");
+        addresses_.erase(fd);
+        const auto found = peers_.find(fd);
+        if (found == peers_.end()) break;
+        const Peer peer = found->second;
+        peers_.erase(found);
+        if (events_.disconnected) events_.disconnected(peer);
+        break;
+      }
+      default:
+        break;
+    }
+  }
+
+  void refused(const std::string& address, const std::string& why) {
+    if (events_.refused)
+      events_.refused(address, why);
+    else
+      spdlog::warn("a connection from {} was refused: {}", address, why);
+  }
+
+  ServerEvents events_;
+  std::map<int, Peer> peers_;             ///< by descriptor, who has said something over it
+  std::map<int, std::string> addresses_;  ///< by descriptor
+  bool failed_ = false;
+  std::uint16_t port_ = 0;
+  zmq::context_t context_{1};
+  Doorkeeper doorkeeper_;
+  zmq::socket_t socket_;
+  SocketMonitor monitor_;
+  ZmqWatch watch_;
+};
+
+Server::Server(asio::io_context& loop, const KeyPair& own, const std::string& client_public_key, std::uint16_t port,
+               ServerEvents events)
+    : impl_(std::make_unique<Impl>(loop, own, client_public_key, port, std::move(events))) {}
+Server::~Server() = default;
+std::uint16_t Server::port() const { return impl_->port(); }
+bool Server::send(const Peer& peer, const Down& message) { return impl_->send(peer, Kind::down, message); }
+bool Server::answer(const Peer& peer, const Answer& message) { return impl_->send(peer, Kind::answer, message); }
+
+}  // namespace reprise::job
