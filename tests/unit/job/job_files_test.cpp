@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include <sys/stat.h>
+
+#include "job/daemon_start.h"
+#include "job/files.h"
+#include "job/keys.h"
+#include "job/names.h"
+
+namespace reprise::job {
+namespace {
+
+class Files : public ::testing::Test {
+ protected:
+  Files() {
+    char name[] = "/tmp/job-files-XXXXXX";
+    directory_ = ::mkdtemp(name);
+  }
+  ~Files() override { std::filesystem::remove_all(directory_); }
+  std::string directory_;
+};
+
+TEST_F(Files, ReplacesAWholeFileAndLeavesNothingBeside) {
+  const std::string path = directory_ + "/state.json";
+  write_atomically(path, "old");
+  write_atomically(path, std::string(100000, 'n'));
+  EXPECT_EQ(read_file(path), std::string(100000, 'n'));
+  struct stat st {};
+  ASSERT_EQ(::stat(path.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+}
+
+TEST_F(Files, NamesWhatCannotBeWritten) {
+  EXPECT_THROW(
+      {
+        try {
+          write_atomically(directory_ + "/none/state.json", "x");
+        } catch (const std::exception& error) {
+          EXPECT_THAT(error.what(), ::testing::HasSubstr("none/state.json"));
+          throw;
+        }
+      },
+      std::exception);
+}
+
+TEST_F(Files, MakesPrivateDirectoriesAndDistrustsOthers) {
+  const std::string path = directory_ + "/a/b";
+  make_private_directory(path);
+  make_private_directory(path);
+  struct stat st {};
+  ASSERT_EQ(::stat(path.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0700u);
+  ASSERT_EQ(::chmod(path.c_str(), 0777), 0);
+  EXPECT_THROW(make_private_directory(path), std::runtime_error);
+  std::filesystem::create_directory_symlink(directory_, directory_ + "/link");
+  EXPECT_THROW(make_private_directory(directory_ + "/link"), std::runtime_error);
+}
+
+TEST(Names, KeepJobsInTheirPlace) {
+  EXPECT_TRUE(valid_job_id(make_job_id()));
+  for (const char* bad : {"", "..", "a/b", "a b", "\n"}) EXPECT_FALSE(valid_job_id(bad)) << bad;
+  EXPECT_EQ(image_path("/l/id", 3, 4), "/l/id/wave-3/rank-4.img");
+  EXPECT_EQ(manifest_path("/l/id/wave-3/rank-4.img"), "/l/id/wave-3/rank-4.json");
+}
+
+TEST(DaemonStartLine, ComesThrough) {
+  DaemonStart start;
+  start.job = "cr-1";
+  start.node = 3;
+  start.addresses = {"tcp://10.0.0.1:5", "tcp://[::1]:5"};
+  start.server_public_key = make_key_pair().public_key;
+  start.client = make_key_pair();
+  const DaemonStart got = parse_daemon_start(daemon_start_line(start));
+  EXPECT_EQ(got.job, "cr-1");
+  EXPECT_EQ(got.node, 3u);
+  EXPECT_EQ(got.addresses, start.addresses);
+  EXPECT_EQ(got.client.secret_key, start.client.secret_key);
+  start.job = "../x";
+  EXPECT_THROW(parse_daemon_start(daemon_start_line(start)), std::runtime_error);
+  EXPECT_THROW(parse_daemon_start("{}"), std::runtime_error);
+  EXPECT_THROW(parse_daemon_start("no json"), std::runtime_error);
+}
+
+TEST(Keys, AreNew) {
+  EXPECT_NE(make_key_pair().secret_key, make_key_pair().secret_key);
+  EXPECT_EQ(random_bytes(32).size(), 32u);
+}
+
+}  // namespace
+}  // namespace reprise::job
