@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file What the coordinator wants done. Order counts: what stands before must be done before. */
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "types.h"
+
+namespace reprise::job {
+
+/** To the nodes in `to`, or to all that are up. */
+struct SendDown {
+  Down down;
+};
+struct StartDaemon {
+  NodeIndex node;
+};
+/** End its ssh or srun, if it is still there. */
+struct StopDaemon {
+  NodeIndex node;
+};
+/** Have Coordinator::state() on disk before anything that follows. */
+struct SaveState {};
+/** A staged wave that no longer counts. */
+struct RemoveStaged {
+  WaveNumber wave;
+};
+struct Say {
+  Log::Level level;
+  std::string text;
+};
+/** Output of a rank, for the user. The last @p take_back bytes that were given, if they are not yet printed, are void. */
+struct WriteOutput {
+  Rank rank;
+  std::uint32_t stream;
+  std::string data;
+  std::size_t take_back = 0;
+  bool end = false;
+};
+/** Answer to a request of crjob's. */
+struct Reply {
+  std::uint64_t request;
+  bool ok;
+  std::string text;
+};
+/** A line of the timeline. */
+struct TimelineEvent {
+  nlohmann::json line;
+};
+struct Finish {
+  int code;
+};
+
+using Effect = std::variant<SendDown, StartDaemon, StopDaemon, SaveState, RemoveStaged, Say, WriteOutput, Reply,
+                            TimelineEvent, Finish>;
+
+/** Collects effects in order. */
+class Outbox {
+ public:
+  template <class T>
+  void add(T effect) {
+    effects_.emplace_back(std::move(effect));
+  }
+  /** A message to all, or to @p to; @return to be filled, valid until the next call. */
+  Down& send(const std::vector<NodeIndex>& to = {}) {
+    effects_.emplace_back(SendDown{});
+    Down& down = std::get<SendDown>(effects_.back()).down;
+    for (NodeIndex node : to) down.add_to(node);
+    down.set_sequence(++sequence_);
+    return down;
+  }
+  void say(Log::Level level, std::string text) { add(Say{level, std::move(text)}); }
+  std::vector<Effect> take() { return std::exchange(effects_, {}); }
+  bool empty() const { return effects_.empty(); }
+
+ private:
+  std::vector<Effect> effects_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace reprise::job

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "fences.h"
+
+#include <algorithm>
+
+namespace reprise::job {
+
+namespace {
+// PMIx's status codes; they are part of its interface and do not change.
+constexpr int kSuccess = 0;
+constexpr int kNotFound = -46;
+}  // namespace
+
+std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement) {
+  Key key{{fence.members().begin(), fence.members().end()}, fence.count()};
+  std::sort(key.members.begin(), key.members.end());
+  auto [at, fresh] = open_.try_emplace(key);
+  Open& open = at->second;
+  if (fresh) {
+    if (key.members.empty())
+      open.awaited.insert(placement.begin(), placement.end());
+    else
+      for (Rank rank : key.members)
+        if (rank < placement.size()) open.awaited.insert(placement[rank]);
+    open.all.assign(open.awaited.begin(), open.awaited.end());
+  }
+  if (open.awaited.erase(from)) open.data[from] = fence.data();
+  if (!open.awaited.empty()) return std::nullopt;
+
+  Done done;
+  done.message.mutable_members()->CopyFrom(fence.members());
+  done.message.set_count(fence.count());
+  done.message.set_status(kSuccess);
+  done.message.set_recovery(fence.recovery());
+  std::string all;
+  for (const auto& [node, data] : open.data) all += data;
+  done.message.set_data(std::move(all));
+  done.to = std::move(open.all);
+  open_.erase(at);
+  return done;
+}
+
+std::vector<Modex::Answer> Modex::put(const ModexBlob& blob) {
+  blobs_[blob.rank()] = blob.data();
+  std::vector<Answer> out;
+  if (const auto found = waiting_.find(blob.rank()); found != waiting_.end()) {
+    const std::vector<Waiting> waiting = std::move(found->second);
+    waiting_.erase(found);
+    for (const Waiting& one : waiting) {
+      ModexRequest request;
+      request.set_id(one.id);
+      request.set_rank(blob.rank());
+      out.push_back(*ask(one.node, request));
+    }
+  }
+  return out;
+}
+
+std::optional<Modex::Answer> Modex::ask(NodeIndex from, const ModexRequest& request) {
+  const auto found = blobs_.find(request.rank());
+  if (found == blobs_.end()) {
+    waiting_[request.rank()].push_back({from, request.id()});
+    return std::nullopt;
+  }
+  Answer out{from, {}};
+  out.reply.set_id(request.id());
+  out.reply.set_rank(request.rank());
+  out.reply.set_data(found->second);
+  out.reply.set_status(kSuccess);
+  return out;
+}
+
+void Modex::clear() {
+  blobs_.clear();
+  waiting_.clear();
+}
+
+void Modex::node_lost(NodeIndex node) {
+  for (auto& [rank, list] : waiting_) std::erase_if(list, [&](const Waiting& one) { return one.node == node; });
+}
+
+std::optional<LookupReply> Board::find(const Lookup& message, bool whole) const {
+  LookupReply out;
+  out.set_id(message.id());
+  for (const std::string& key : message.keys()) {
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) {
+      if (whole) return std::nullopt;
+      continue;
+    }
+    (*out.mutable_values())[key] = found->second.value;
+    out.set_publisher(found->second.publisher);
+  }
+  out.set_status(out.values().empty() ? kNotFound : kSuccess);
+  return out;
+}
+
+std::vector<Board::Answer> Board::publish(NodeIndex, const Publish& message) {
+  if (message.unpublish()) {
+    for (const std::string& key : message.keys()) entries_.erase(key);
+    return {};
+  }
+  for (const auto& [key, value] : message.values()) entries_[key] = {value, message.publisher()};
+  std::vector<Answer> out;
+  std::erase_if(waiting_, [&](const Waiting& one) {
+    auto reply = find(one.message, true);
+    if (reply) out.push_back({one.node, std::move(*reply)});
+    return reply.has_value();
+  });
+  return out;
+}
+
+std::optional<Board::Answer> Board::lookup(NodeIndex from, const Lookup& message) {
+  auto reply = find(message, message.wait());
+  if (reply) return Answer{from, std::move(*reply)};
+  waiting_.push_back({from, message});
+  return std::nullopt;
+}
+
+void Board::clear() {
+  entries_.clear();
+  waiting_.clear();
+}
+
+void Board::node_lost(NodeIndex node) {
+  std::erase_if(waiting_, [&](const Waiting& one) { return one.node == node; });
+}
+
+}  // namespace reprise::job

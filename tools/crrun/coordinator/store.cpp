@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "store.h"
+
+#include <algorithm>
+
+namespace reprise::job {
+
+namespace {
+constexpr std::uint64_t kStageAgainMs = 30'000;
+
+std::string file(const std::string& directory, WaveNumber wave, Rank rank) {
+  return directory + "/wave-" + std::to_string(wave) + "/rank-" + std::to_string(rank) + ".img";
+}
+}  // namespace
+
+bool StoredWave::staged() const {
+  return std::all_of(ranks.begin(), ranks.end(), [](const StoredRank& rank) { return rank.staged; });
+}
+
+std::uint64_t StoredWave::bytes() const {
+  std::uint64_t sum = 0;
+  for (const StoredRank& rank : ranks) sum += rank.bytes;
+  return sum;
+}
+
+Store::Store(std::string job_directory, std::string local_directory)
+    : job_directory_(std::move(job_directory)), local_directory_(std::move(local_directory)) {}
+
+void Store::commit(StoredWave wave) {
+  const WaveNumber number = wave.wave;
+  waves_[number] = std::move(wave);
+}
+
+void Store::node_lost(NodeIndex node) {
+  for (auto& [number, wave] : waves_)
+    for (StoredRank& rank : wave.ranks)
+      if (rank.node == node) rank.local = false;
+}
+
+bool Store::staged(WaveNumber wave, Rank rank) {
+  const auto found = waves_.find(wave);
+  if (found == waves_.end() || rank >= found->second.ranks.size() || found->second.ranks[rank].staged) return false;
+  found->second.ranks[rank].staged = true;
+  return found->second.staged();
+}
+
+void Store::damaged(WaveNumber wave, Rank rank) {
+  const auto found = waves_.find(wave);
+  if (found == waves_.end() || rank >= found->second.ranks.size()) return;
+  found->second.ranks[rank].local = false;
+  found->second.ranks[rank].staged = false;
+}
+
+bool Store::available(const StoredWave& wave, const PlacementTable& placement) const {
+  for (Rank rank = 0; rank < placement.size(); ++rank) {
+    const StoredRank& image = wave.ranks.at(rank);
+    if (!image.staged && !(image.local && image.node == placement[rank])) return false;
+  }
+  return true;
+}
+
+std::optional<WaveNumber> Store::choose(const PlacementTable& placement) const {
+  for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave)
+    if (available(wave->second, placement)) return wave->first;
+  return std::nullopt;
+}
+
+ImagePlace Store::place(WaveNumber wave, Rank rank, NodeIndex node) const {
+  ImagePlace out;
+  out.set_rank(rank);
+  const StoredRank& image = waves_.at(wave).ranks.at(rank);
+  if (image.local && image.node == node) out.add_paths(file(local_directory_, wave, rank));
+  if (image.staged) out.add_paths(file(job_directory_, wave, rank));
+  out.set_bytes(image.bytes);
+  out.set_checksum(image.checksum);
+  return out;
+}
+
+std::vector<WaveNumber> Store::forget_after(WaveNumber wave) {
+  std::vector<WaveNumber> out;
+  for (auto at = waves_.upper_bound(wave); at != waves_.end(); at = waves_.erase(at)) out.push_back(at->first);
+  return out;
+}
+
+std::set<WaveNumber> Store::keep() const {
+  std::set<WaveNumber> out;
+  for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave) {
+    out.insert(wave->first);
+    if (wave->second.staged()) return out;
+  }
+  return out;
+}
+
+std::vector<WaveNumber> Store::prune() {
+  const std::set<WaveNumber> kept = keep();
+  std::vector<WaveNumber> out;
+  for (const auto& [number, wave] : waves_)
+    if (!kept.count(number)) out.push_back(number);
+  for (WaveNumber number : out) waves_.erase(number);
+  return out;
+}
+
+const StoredWave* Store::find(WaveNumber wave) const {
+  const auto found = waves_.find(wave);
+  return found == waves_.end() ? nullptr : &found->second;
+}
+
+std::optional<WaveNumber> Store::newest() const {
+  if (waves_.empty()) return std::nullopt;
+  return waves_.rbegin()->first;
+}
+
+std::optional<WaveNumber> Store::newest_staged() const {
+  for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave)
+    if (wave->second.staged()) return wave->first;
+  return std::nullopt;
+}
+
+std::uint64_t Store::oldest_offset(Rank rank, std::uint32_t stream) const {
+  if (waves_.empty()) return 0;
+  return waves_.begin()->second.ranks.at(rank).offsets[stream];
+}
+
+std::vector<Staging::Order> Staging::next(const Store& store, const std::function<bool(NodeIndex)>& up, Now now) {
+  // A node can do something for a wave as long as it has an image that is not staged.
+  const auto orders = [&](const StoredWave& wave) {
+    std::map<NodeIndex, std::vector<Rank>> out;
+    for (Rank rank = 0; rank < wave.ranks.size(); ++rank) {
+      const StoredRank& image = wave.ranks[rank];
+      if (image.staged) continue;
+      if (!image.local || !up(image.node)) return std::map<NodeIndex, std::vector<Rank>>{};  // never whole any more
+      out[image.node].push_back(rank);
+    }
+    return out;
+  };
+  // What was begun is finished first: else waves that come faster than the storage would never be whole.
+  const StoredWave* wave = store.find(wave_);
+  std::map<NodeIndex, std::vector<Rank>> open;
+  if (wave) open = orders(*wave);
+  if (open.empty()) {
+    if (!busy_.empty()) return {};
+    wave_ = 0;
+    if (const auto newest = store.newest()) {
+      open = orders(*store.find(*newest));
+      if (!open.empty()) wave_ = *newest;
+    }
+  }
+  std::vector<Order> out;
+  for (auto& [node, ranks] : open) {
+    if (busy_.size() >= at_once_) break;
+    if (busy_.count(node)) continue;
+    if (const auto wait = not_before_ms_.find(node); wait != not_before_ms_.end() && now.ms < wait->second) continue;
+    busy_.insert(node);
+    out.push_back({wave_, node, std::move(ranks)});
+  }
+  return out;
+}
+
+void Staging::finished(NodeIndex node, bool well, Now now) {
+  busy_.erase(node);
+  if (well)
+    not_before_ms_.erase(node);
+  else
+    not_before_ms_[node] = now.ms + kStageAgainMs;
+}
+
+void Staging::reset() {
+  busy_.clear();
+  wave_ = 0;
+}
+
+}  // namespace reprise::job

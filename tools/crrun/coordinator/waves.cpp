@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "waves.h"
+
+#include <algorithm>
+
+namespace reprise::job {
+
+namespace {
+constexpr std::uint64_t kAgainMs = 1000;
+constexpr std::uint64_t kFailureMs = 5000, kFailureMostMs = 300'000;
+}  // namespace
+
+WaveRound::WaveRound(WaveNumber wave, RecoveryNumber recovery, std::uint32_t ranks, Now begun,
+                     std::uint64_t timeout_ms)
+    : wave_(wave),
+      recovery_(recovery),
+      begun_(begun),
+      deadline_ms_(begun.ms + timeout_ms),
+      results_(ranks),
+      have_(ranks, false) {}
+
+void WaveRound::done(const WaveDone& message) {
+  if (message.wave() != wave_) return;
+  for (const RankWave& rank : message.ranks()) {
+    if (rank.rank() >= have_.size() || have_[rank.rank()]) continue;
+    have_[rank.rank()] = true;
+    ++answered_;
+    results_[rank.rank()] = rank;
+    if (rank.error().empty()) continue;
+    // An error that stays weighs more than one of the moment.
+    if (error_.empty() || (!rank.again() && !failed_))
+      error_ = "rank " + std::to_string(rank.rank()) + ": " + rank.error();
+    (rank.again() ? again_ : failed_) = true;
+  }
+}
+
+WaveRound::Verdict WaveRound::verdict(Now now) const {
+  if (failed_) return Verdict::failed;
+  if (again_) return Verdict::again;
+  if (answered_ == have_.size()) return Verdict::complete;
+  return now.ms >= deadline_ms_ ? Verdict::late : Verdict::pending;
+}
+
+std::string WaveRound::why() const {
+  if (!error_.empty()) return error_;
+  std::vector<Rank> missing;
+  for (Rank rank = 0; rank < have_.size(); ++rank)
+    if (!have_[rank]) missing.push_back(rank);
+  return "no answer of " + rank_list(missing);
+}
+
+void WaveClock::running(Now now, bool soon) {
+  if (soon)
+    due_ms_ = now.ms;
+  else if (interval_ms_)
+    due_ms_ = now.ms + interval_ms_;
+  else
+    due_ms_.reset();
+}
+
+void WaveClock::committed(Now now) {
+  failures_ = 0;
+  running(now, false);
+}
+
+void WaveClock::aborted(Now now, bool again) {
+  if (again) {
+    due_ms_ = now.ms + kAgainMs;
+    return;
+  }
+  const std::uint64_t wait = std::min(kFailureMostMs, kFailureMs << std::min<std::uint64_t>(failures_++, 10));
+  due_ms_ = now.ms + (interval_ms_ ? std::min(interval_ms_, kFailureMostMs) : 0);
+  due_ms_ = std::max(*due_ms_, now.ms + wait);
+}
+
+}  // namespace reprise::job
