@@ -38,7 +38,7 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, const std::string
   out.data = data.substr(skip);
   history_ += out.data;
   printed_ += out.data.size();
-  if (history_.size() > keep) {
+  if (history_.size() > 2 * keep) {
     base_ += history_.size() - keep;
     history_.erase(0, history_.size() - keep);
   }

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "coordinator.h"
+
+#include <algorithm>
+
+namespace reprise::job {
+
+namespace {
+/** Spawning processes needs a second namespace, which is not there. PMIx's PMIX_ERR_NOT_SUPPORTED. */
+constexpr int kNotSupported = -47;
+constexpr std::uint64_t kStaleEveryMs = 1000;
+/** After crrun has come again, daemons find it within that time. */
+constexpr std::uint64_t kAttachMs = 5000;
+}  // namespace
+
+const char* name(Coordinator::Phase phase) {
+  switch (phase) {
+    case Coordinator::Phase::starting: return "starting";
+    case Coordinator::Phase::running: return "running";
+    case Coordinator::Phase::recovering: return "recovering";
+    case Coordinator::Phase::ending: return "ending";
+    case Coordinator::Phase::finished: return "ended";
+  }
+  return "?";
+}
+
+Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optional<State> state)
+    : settings_(std::move(settings)),
+      nonce_(std::move(nonce)),
+      begin_(begin),
+      members_(settings_.nodes, settings_.lost_after_ms, settings_.spec.heartbeat_ms()),
+      store_(settings_.job_directory, settings_.spec.local_directory() + "/" + settings_.spec.id()),
+      staging_(settings_.staging_nodes),
+      clock_(settings_.wave_interval_ms),
+      exits_(settings_.spec.ranks(), settings_.max_restarts),
+      input_(settings_.input_kept_bytes),
+      ranks_(settings_.spec.ranks()),
+      keep_images_(settings_.keep_images) {
+  if (!state) return;
+  recovery_number_ = state->recovery;
+  next_wave_ = state->next_wave;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].incarnation = state->incarnation[rank];
+  for (auto& [number, wave] : state->waves) {
+    // Another allocation's nodes have other numbers: only what is staged is sure.
+    if (begin == Begin::restart)
+      for (StoredRank& rank : wave.ranks) rank.local = false;
+    store_.commit(std::move(wave));
+  }
+  if (begin != Begin::attach) return;
+  placement_ = state->placement;
+  was_recovering_ = state->phase == "recovering";
+  for (Member& member : members_.all()) {
+    const NodeIndex node = member.node.index();
+    if (state->lost.count(node)) member.state = NodeState::lost;
+    member.draining = state->draining.count(node) > 0;
+    member.node.set_spare(state->spares.count(node) > 0);
+  }
+  for (RankInfo& rank : ranks_)
+    for (OutputStream& stream : rank.output) stream.joined_late();
+}
+
+void Coordinator::start(Now now) {
+  started_ms_ = now.ms;
+  begun_unix_ns_ = now.unix_ns;
+  nlohmann::json nodes = nlohmann::json::array();
+  for (Member& member : members_.all()) {
+    nodes.push_back({{"index", member.node.index()}, {"host", member.node.host()}, {"spare", member.node.spare()}});
+    if (begin_ == Begin::attach) continue;
+    member.link = true;
+    member.since_ms = now.ms;
+    out_.add(StartDaemon{member.node.index()});
+  }
+  const char* const how[] = {"launch", "restart", "attach"};
+  event({{"event", "job-begin"},
+         {"how", how[static_cast<int>(begin_)]},
+         {"id", settings_.spec.id()},
+         {"ranks", ranks_.size()},
+         {"argv", std::vector<std::string>(settings_.spec.argv().begin(), settings_.spec.argv().end())},
+         {"nodes", nodes}},
+        now);
+}
+
+void Coordinator::message(const Up& up, Now now) {
+  if (phase_ == Phase::finished) return;
+  const NodeIndex from = up.from();
+  if (up.has_hello()) return hello(up, now);
+  if (!members_.heard(from, up.instance(), now)) return from_lost(from, now);
+  switch (up.what_case()) {
+    case Up::kHeartbeat: heartbeat(up, now); break;
+    case Up::kRankStarted: {
+      const RankStarted& started = up.rank_started();
+      if (started.recovery() != recovery_number_ || started.rank() >= ranks_.size()) break;
+      RankInfo& rank = ranks_[started.rank()];
+      rank.started = rank.alive = started.error().empty();
+      rank.pid = started.pid();
+      if (started.error().empty()) break;
+      if (phase_ == Phase::ending) break;
+      out_.say(Log::ERROR, on(started.rank()) + " could not be started: " + started.error());
+      end(127, true, false, now);
+      break;
+    }
+    case Up::kRankReady:
+      if (up.rank_ready().recovery() != recovery_number_ || up.rank_ready().address().rank() >= ranks_.size()) break;
+      ranks_[up.rank_ready().address().rank()].ready = true;
+      ranks_[up.rank_ready().address().rank()].address = up.rank_ready().address();
+      break;
+    case Up::kRankExited: rank_exited(up.rank_exited(), now); break;
+    case Up::kWaveDone:
+      if (!round_) break;
+      round_->done(up.wave_done());
+      judge_wave(now);
+      break;
+    case Up::kStaged: staged(up.staged(), from, now); break;
+    case Up::kRestored: restored(up.restored(), now); break;
+    case Up::kResumed: resumed(up.resumed(), now); break;
+    case Up::kOutput:
+      output(up.output(), up.output().recovery() == recovery_number_);
+      maybe_all_done(now);
+      break;
+    case Up::kLinkLost:
+      // The node of the peer may be gone: look closer.
+      if (up.recovery() == recovery_number_ && up.link_lost().peer() < placement_.size())
+        members_.suspect(placement_[up.link_lost().peer()]);
+      break;
+    case Up::kAbort:
+      if (phase_ == Phase::ending || up.recovery() != recovery_number_) break;
+      out_.say(Log::ERROR, "MPI_Abort was called by " + on(up.abort().rank()) + " with code " +
+                               std::to_string(up.abort().status()) +
+                               (up.abort().message().empty() ? "" : ": " + up.abort().message()));
+      end(up.abort().status() & 0xff ? up.abort().status() & 0xff : 1, true, false, now);
+      break;
+    case Up::kLog: {
+      const Log& log = up.log();
+      out_.say(log.level(), (log.about_rank() ? on(log.rank()) : members_.host(from)) + ": " + log.text());
+      break;
+    }
+    default: pmix(up); break;
+  }
+}
+
+void Coordinator::pmix(const Up& up) {
+  const NodeIndex from = up.from();
+  switch (up.what_case()) {
+    case Up::kFence: {
+      if (up.fence().recovery() != recovery_number_) break;
+      if (auto done = fences_.contribute(from, up.fence(), placement_))
+        *out_.send(done->to).mutable_fence_done() = std::move(done->message);
+      break;
+    }
+    case Up::kModexBlob:
+      for (Modex::Answer& answer : modex_.put(up.modex_blob()))
+        *out_.send({answer.to}).mutable_modex_reply() = std::move(answer.reply);
+      break;
+    case Up::kModexRequest:
+      if (auto answer = modex_.ask(from, up.modex_request()))
+        *out_.send({answer->to}).mutable_modex_reply() = std::move(answer->reply);
+      break;
+    case Up::kPublish:
+      for (Board::Answer& answer : board_.publish(from, up.publish()))
+        *out_.send({answer.to}).mutable_lookup_reply() = std::move(answer.reply);
+      break;
+    case Up::kLookup:
+      if (auto answer = board_.lookup(from, up.lookup()))
+        *out_.send({answer->to}).mutable_lookup_reply() = std::move(answer->reply);
+      break;
+    case Up::kSpawn: {
+      SpawnReply& reply = *out_.send({from}).mutable_spawn_reply();
+      reply.set_id(up.spawn().id());
+      reply.set_status(kNotSupported);
+      out_.say(Log::WARNING, on(up.spawn().from()) + " wanted to start further processes (MPI_Comm_spawn): not supported");
+      break;
+    }
+    case Up::kPmixEvent: {
+      std::vector<NodeIndex> others;
+      for (NodeIndex node : members_.living())
+        if (node != from) others.push_back(node);
+      if (!others.empty()) *out_.send(others).mutable_pmix_event() = up.pmix_event();
+      break;
+    }
+    default: break;
+  }
+}
+
+void Coordinator::heartbeat(const Up& up, Now now) {
+  const Heartbeat& beat = up.heartbeat();
+  Member& member = *members_.find(up.from());
+  member.free_local_bytes = beat.free_local_bytes();
+  member.image_bytes = beat.image_bytes();
+  member.load = beat.load();
+  for (NodeIndex node : beat.nodes()) members_.heard_of(node, now);
+  // The daemon's own time goes back to it: its ranks may run for so long after it as the job allows, and crrun,
+  // which has heard of it later, waits longer before it starts them elsewhere.
+  out_.send({up.from()}).mutable_heartbeat()->set_unix_ns(beat.unix_ns());
+}
+
+void Coordinator::from_lost(NodeIndex node, Now now) {
+  Member* member = members_.find(node);
+  if (!member || member->state != NodeState::lost) return;
+  if (member->told_stale_ms && now.ms < member->told_stale_ms + kStaleEveryMs) return;
+  member->told_stale_ms = now.ms;
+  welcome(node, true);
+}
+
+void Coordinator::welcome(NodeIndex node, bool stale) {
+  Welcome& message = *out_.send({node}).mutable_welcome();
+  *message.mutable_job() = settings_.spec;
+  message.set_node(node);
+  for (const Member& member : members_.all()) *message.add_nodes() = member.node;
+  message.set_recovery(recovery_number_);
+  message.set_stale(stale);
+  message.set_parent(node);
+  if (!stale) members_.find(node)->welcomed = true;
+}
+
+void Coordinator::adopt(const Up& up) {
+  // An image that is as the store knows it can be had there, wherever it was taken.
+  for (const StoredImage& image : up.hello().images()) {
+    const StoredWave* wave = store_.find(image.wave());
+    if (!wave || image.rank() >= wave->ranks.size() || wave->ranks[image.rank()].checksum != image.checksum()) continue;
+    StoredWave changed = *wave;
+    if (changed.ranks[image.rank()].local) continue;
+    changed.ranks[image.rank()].node = up.from();
+    changed.ranks[image.rank()].local = true;
+    store_.commit(std::move(changed));
+  }
+  if (begin_ != Begin::attach) return;
+  for (const StoredImage& image : up.hello().images()) next_wave_ = std::max(next_wave_, image.wave() + 1);
+  for (const RankState& state : up.hello().ranks()) {
+    if (state.rank() >= ranks_.size() || placement_.empty() || placement_[state.rank()] != up.from()) continue;
+    RankInfo& rank = ranks_[state.rank()];
+    rank.alive = rank.started = !state.exited() && state.incarnation() == rank.incarnation;
+    rank.ready = state.ready();
+    rank.pid = state.pid();
+  }
+}
+
+void Coordinator::hello(const Up& up, Now now) {
+  const NodeIndex node = up.from();
+  if (phase_ == Phase::ending) {
+    if (members_.find(node)) {
+      members_.hello(node, up.instance(), up.hello(), now);
+      Shutdown& message = *out_.send({node}).mutable_shutdown();
+      message.set_kill(true);
+      message.set_keep_images(keep_images_);
+    }
+    return;
+  }
+  if (members_.up(node) && members_.at(node).instance != up.instance()) {
+    // The old daemon is gone, and its ranks with it. The new one may have images, of which nothing is known.
+    node_lost(node, "its daemon was replaced by another", now);
+    const Greeting greeting = members_.hello(node, up.instance(), up.hello(), now);
+    welcome(node, greeting != Greeting::rejoined);
+    if (greeting == Greeting::rejoined) node_joined(node);
+    recover(members_.host(node) + " has a new daemon", now);
+    return;
+  }
+  switch (members_.hello(node, up.instance(), up.hello(), now)) {
+    case Greeting::joined:
+      if (begin_ != Begin::launch) adopt(up);
+      if (phase_ != Phase::starting)
+        welcome(node, false);
+      else if (!members_.any_starting())
+        all_there(now);
+      break;
+    case Greeting::again:
+      if (phase_ != Phase::starting) welcome(node, false);
+      break;
+    case Greeting::rejoined:
+      welcome(node, false);
+      node_joined(node);
+      event({{"event", "node-back"}, {"node", node}}, now);
+      out_.say(Log::INFO, members_.host(node) + " is back, as a spare");
+      break;
+    case Greeting::stale: from_lost(node, now); break;
+    case Greeting::replaced:
+    case Greeting::unknown: break;
+  }
+}
+
+void Coordinator::node_joined(NodeIndex node) {
+  failures_of_node_.erase(node);
+  out_.add(SaveState{});
+}
+
+bool Coordinator::check_module() {
+  std::string hosts, problem;
+  for (const Member& member : members_.all()) {
+    if (member.state != NodeState::up || member.module_loaded) continue;
+    hosts += (hosts.empty() ? "" : ", ") + member.node.host();
+    problem = member.module_problem;
+  }
+  if (hosts.empty() || settings_.spec.no_checkpoints()) return true;
+  if (settings_.require_checkpoints) {
+    out_.say(Log::ERROR, "no checkpoints can be taken on " + hosts + " (" + problem + "): load the module cr there");
+    return false;
+  }
+  out_.say(Log::WARNING, "no checkpoints can be taken on " + hosts + " (" + problem +
+                             "): the job runs plainly and will not outlive the loss of a node; load the module cr there");
+  settings_.spec.set_no_checkpoints(true);
+  return true;
+}
+
+void Coordinator::all_there(Now now) {
+  if (begin_ == Begin::attach) return attached(now);
+  if (begin_ == Begin::restart && std::any_of(members_.all().begin(), members_.all().end(), [](const Member& member) {
+        return member.state == NodeState::up && !member.module_loaded;
+      }))
+    settings_.require_checkpoints = true;
+  if (!check_module()) return end(1, true, true, now);
+  const auto placed =
+      place_at_launch(static_cast<std::uint32_t>(ranks_.size()), seats(true), settings_.map_by_node, settings_.oversubscribe);
+  if (!placed) {
+    out_.say(Log::ERROR, "there are not enough slots on the nodes for " + std::to_string(ranks_.size()) +
+                             " ranks: name more nodes, give slots (--hosts node1:4), or use --oversubscribe");
+    return end(1, true, begin_ == Begin::restart, now);
+  }
+  placement_ = *placed;
+  for (NodeIndex node : members_.living()) welcome(node, false);
+  if (begin_ == Begin::restart) {
+    phase_ = Phase::running;
+    return recover("restart of the job", now);
+  }
+  launch(now);
+}
+
+void Coordinator::launch(Now now) {
+  phase_ = Phase::running;
+  out_.add(SaveState{});
+  Launch& message = *out_.send().mutable_launch();
+  message.set_recovery(recovery_number_);
+  for (Rank rank = 0; rank < placement_.size(); ++rank) {
+    Placement& placement = *message.add_placement();
+    placement.set_rank(rank);
+    placement.set_node(placement_[rank]);
+  }
+  event({{"event", "launch"}, {"recovery", recovery_number_}, {"placement", placement_}}, now);
+  clock_.running(now, false);
+  send_input();
+}
+
+void Coordinator::attached(Now now) {
+  begin_ = Begin::launch;  // from here on a job as any other
+  phase_ = Phase::running;
+  std::vector<NodeIndex> silent;
+  for (Member& member : members_.all())
+    if (member.state == NodeState::starting) silent.push_back(member.node.index());
+  for (NodeIndex node : members_.living()) welcome(node, false);
+  for (NodeIndex node : silent) node_lost(node, "its daemon did not come back to crrun", now);
+  // A wave that was open is not one; one that was committed may not have been told.
+  const WaveNumber newest = store_.newest().value_or(0);
+  if (newest) {
+    WaveEnd& commit = *out_.send().mutable_wave_end();
+    commit.set_wave(newest);
+    commit.set_commit(true);
+  }
+  for (WaveNumber wave = newest + 1; wave <= next_wave_; ++wave) {
+    WaveEnd& abort = *out_.send().mutable_wave_end();
+    abort.set_wave(wave);
+    abort.set_why("crrun was started again");
+  }
+  ++next_wave_;
+  std::vector<Rank> dead;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank)
+    if (!ranks_[rank].alive) dead.push_back(rank);
+  if (was_recovering_) return recover("crrun was started again during a recovery", now);
+  if (!dead.empty()) return recover(rank_list(dead) + " did not live on without crrun", now);
+  out_.add(SaveState{});
+  out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": all ranks live");
+  clock_.running(now, false);
+}
+
+std::vector<Seat> Coordinator::seats(bool with_drained) const {
+  std::vector<Seat> out;
+  for (const Member& member : members_.all()) {
+    Seat seat{member.node.index(), member.node.slots(), member.node.spare(), member.state == NodeState::up};
+    if (member.draining) {
+      // Its ranks may stay as long as need be, but no other comes.
+      seat.slots = 0;
+      const bool ready = std::any_of(drains_.begin(), drains_.end(),
+                                     [&](const Drain& drain) { return drain.node == seat.node && drain.ready; });
+      if (ready && !with_drained) seat.usable = false;
+    }
+    out.push_back(seat);
+  }
+  return out;
+}
+
+void Coordinator::tick(Now now) {
+  if (phase_ == Phase::finished) return;
+  if (settings_.run_timeout_ms && phase_ != Phase::ending && now.ms >= started_ms_ + settings_.run_timeout_ms) {
+    out_.say(Log::ERROR, "the job has run for the " + std::to_string(settings_.run_timeout_ms / 1000) +
+                             " s of --timeout: it is ended");
+    end(124, true, false, now);
+  }
+  if (phase_ == Phase::ending) return ending_tick(now);
+  if (phase_ == Phase::starting) {
+    const bool attach = begin_ == Begin::attach;
+    if (now.ms < started_ms_ + (attach ? settings_.lost_after_ms + kAttachMs : settings_.start_timeout_ms)) return;
+    if (attach) return attached(now);
+    for (Member& member : members_.all()) {
+      if (member.state != NodeState::starting) continue;
+      const std::string what = "the daemon on " + member.node.host() + " has not reported within " +
+                               std::to_string(settings_.start_timeout_ms / 1000) +
+                               " s: can it reach this host (see --interface)?";
+      if (!member.node.spare()) {
+        out_.say(Log::ERROR, what);
+        return end(1, true, begin_ == Begin::restart, now);
+      }
+      out_.say(Log::WARNING, what + " The job does without this spare");
+      members_.lose(member.node.index(), now);
+      out_.add(StopDaemon{member.node.index()});
+    }
+    return all_there(now);
+  }
+  lost_nodes(members_.silent(now), now);
+  if (phase_ == Phase::recovering) judge_recovery(now);
+  if (phase_ == Phase::ending) return;
+  for (NodeIndex node : members_.to_start(now, settings_.rejoin_every_ms)) out_.add(StartDaemon{node});
+  maybe_all_done(now);
+  if (phase_ == Phase::running) wave_tick(now);
+}
+
+void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& why, Now now) {
+  Member* member = members_.find(node);
+  if (!member) return;
+  member->link = false;
+  if (phase_ == Phase::finished) return;
+  if (phase_ == Phase::ending) return ending_tick(now);
+  switch (member->state) {
+    case NodeState::starting:
+      members_.lose(node, now);
+      member->next_start_ms = now.ms + settings_.rejoin_every_ms;
+      if (!member->node.spare()) {
+        out_.say(Log::ERROR, "no daemon could be started on " + member->node.host() + ": " + why);
+        return end(1, true, begin_ == Begin::restart, now);
+      }
+      out_.say(Log::WARNING, "no daemon could be started on the spare " + member->node.host() + ": " + why);
+      if (!members_.any_starting()) all_there(now);
+      break;
+    case NodeState::up:
+      if (!certain) {
+        members_.suspect(node);
+        break;
+      }
+      lost_nodes({{node, why}}, now);
+      break;
+    case NodeState::lost: break;
+  }
+}
+
+std::string Coordinator::on(Rank rank) const {
+  std::string out = "rank " + std::to_string(rank);
+  if (rank < placement_.size()) out += " on " + members_.host(placement_[rank]);
+  return out;
+}
+
+void Coordinator::event(nlohmann::json line, Now now) {
+  line["t"] = now.unix_ns;
+  out_.add(TimelineEvent{std::move(line)});
+}
+
+State Coordinator::state() const {
+  State out;
+  out.id = settings_.spec.id();
+  out.phase = name(phase_);
+  out.recovery = recovery_number_;
+  out.next_wave = next_wave_;
+  out.placement = placement_;
+  for (const RankInfo& rank : ranks_) out.incarnation.push_back(rank.incarnation);
+  for (const Member& member : members_.all()) {
+    if (member.state == NodeState::lost) out.lost.insert(member.node.index());
+    if (member.draining) out.draining.insert(member.node.index());
+    if (member.node.spare()) out.spares.insert(member.node.index());
+  }
+  out.waves = store_.waves();
+  out.exit_code = exit_code_;
+  return out;
+}
+
+}  // namespace reprise::job

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/**
+ * @file The coordinator: puts the parts together. Inputs are calls, each with the moment; effects are taken with
+ * take() after each call. It does no I/O, reads no clock and has no threads, so that every sequence can be tested.
+ */
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "effects.h"
+#include "exits.h"
+#include "fences.h"
+#include "membership.h"
+#include "placement.h"
+#include "recovery.h"
+#include "state.h"
+#include "store.h"
+#include "streams.h"
+#include "types.h"
+#include "waves.h"
+
+namespace reprise::job {
+
+class Coordinator {
+ public:
+  enum class Phase { starting, running, recovering, ending, finished };
+  enum class Begin {
+    launch,   ///< a new job
+    restart,  ///< from the state's newest wave that can be had, all ranks anew
+    attach,   ///< daemons and ranks are there already
+  };
+  /** 32 random bytes. */
+  using Nonce = std::function<std::string()>;
+
+  Coordinator(Settings settings, Nonce nonce, Begin begin = Begin::launch, std::optional<State> state = std::nullopt);
+
+  void start(Now now);
+  void message(const Up& up, Now now);
+  /** ssh or srun of a node has ended. @p certain: the daemon itself is known to be gone. */
+  void link_ended(NodeIndex node, bool certain, const std::string& why, Now now);
+  void tick(Now now);
+  /** What crrun got as SIGINT and the like. */
+  void signal(int number, Now now);
+  void input(const std::string& data);
+  void input_end();
+  /** Requests of crjob's, answered by a Reply with the same number. */
+  void request_checkpoint(std::uint64_t request, Now now);
+  void request_drain(std::uint64_t request, const std::string& host, Now now);
+  void request_end(std::uint64_t request, Now now);
+
+  std::vector<Effect> take() { return out_.take(); }
+  State state() const;
+  nlohmann::json status(Now now) const;
+
+  Phase phase() const { return phase_; }
+  RecoveryNumber recovery() const { return recovery_number_; }
+  const PlacementTable& placement() const { return placement_; }
+  const Membership& members() const { return members_; }
+  const Store& store() const { return store_; }
+  bool wave_under_way() const { return round_.has_value(); }
+  /** Standard input may be read: the ranks are not far behind. */
+  bool wants_input() const;
+
+ private:
+  struct RankInfo {
+    bool alive = false;  ///< a process of it runs, as far as is known
+    bool started = false, ready = false;
+    std::int32_t pid = 0;
+    RecoveryNumber incarnation = 0;
+    RankAddress address;
+    std::array<OutputStream, 2> output;
+    std::uint64_t input_sent = 0, input_taken = 0;
+    bool input_end_sent = false;
+  };
+  struct Drain {
+    std::uint64_t request;
+    NodeIndex node;
+    WaveNumber wave = 0;  ///< that was taken for it
+    WaveNumber told = 0;  ///< it was told to stage that wave
+    bool ready = false;   ///< its ranks' images are where others can read them
+  };
+  struct LastRecovery {
+    RecoveryNumber recovery = 0;
+    WaveNumber wave = 0;
+    std::string cause;
+    std::uint64_t heard_ns = 0, detected_ns = 0, decided_ns = 0, restored_ns = 0, resumed_ns = 0;
+    std::vector<Rank> restarted;
+  };
+
+  // coordinator.cpp
+  void hello(const Up& up, Now now);
+  void welcome(NodeIndex node, bool stale);
+  void from_lost(NodeIndex node, Now now);
+  void heartbeat(const Up& up, Now now);
+  void all_there(Now now);
+  bool check_module();
+  void launch(Now now);
+  void attached(Now now);
+  void adopt(const Up& up);
+  void node_joined(NodeIndex node);
+  std::vector<Seat> seats(bool with_drained) const;
+  std::string on(Rank rank) const;
+  void event(nlohmann::json line, Now now);
+  void pmix(const Up& up);
+
+  // coordinator_waves.cpp
+  void wave_tick(Now now);
+  void begin_wave(Now now);
+  void judge_wave(Now now);
+  void commit_wave(Now now);
+  void abort_wave(const std::string& why, bool again, Now now);
+  void staged(const Staged& message, NodeIndex from, Now now);
+  void stage(Now now);
+  void prune();
+  void drains_tick(Now now);
+  std::string no_wave_reason() const;
+
+  // coordinator_recovery.cpp
+  void node_lost(NodeIndex node, const std::string& why, Now now);
+  void lost_nodes(const std::vector<Loss>& losses, Now now);
+  void recover(const std::string& cause, Now now);
+  void relaunch(Now now);
+  void send_recover(Now now);
+  void restored(const Restored& message, Now now);
+  void resumed(const Resumed& message, Now now);
+  void judge_recovery(Now now);
+  void resume(Now now);
+  void recovery_failed(Now now);
+  void recovery_done(Now now);
+  void roll_back_streams(const StoredWave* wave);
+  std::vector<Rank> moved_since(const StoredWave& wave) const;
+
+  // coordinator_end.cpp
+  void rank_exited(const RankExited& message, Now now);
+  void maybe_all_done(Now now);
+  void end(int code, bool kill, bool keep_images, Now now);
+  void restartable_end(const std::string& why, Now now);
+  void shut_down(bool kill, Now now);
+  void ending_tick(Now now);
+  void interrupt(int code, Now now);
+  void output(const Output& message, bool current);
+  void send_input();
+
+  Settings settings_;
+  Nonce nonce_;
+  Begin begin_;
+  Outbox out_;
+  Phase phase_ = Phase::starting;
+  Membership members_;
+  Store store_;
+  Staging staging_;
+  WaveClock clock_;
+  Exits exits_;
+  Fences fences_;
+  Modex modex_;
+  Board board_;
+  InputStream input_;
+  std::vector<RankInfo> ranks_;
+  PlacementTable placement_;
+  RecoveryNumber recovery_number_ = 0;
+  WaveNumber next_wave_ = 1;
+  std::optional<WaveRound> round_;
+  std::optional<RecoveryRound> recovering_;
+  LastRecovery last_recovery_;
+  unsigned failed_recoveries_ = 0;
+  std::map<NodeIndex, unsigned> failures_of_node_;
+  std::vector<std::uint64_t> checkpoint_requests_;
+  std::vector<Drain> drains_;
+  bool prune_wanted_ = false;
+  bool was_recovering_ = false;  ///< attached in the middle of a recovery
+  std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;
+  std::string last_staging_error_, last_wave_error_;
+  std::uint64_t started_ms_ = 0, begun_unix_ns_ = 0;
+  std::uint64_t streams_deadline_ms_ = 0;
+  // ending
+  int exit_code_ = 0;
+  bool keep_images_ = false, shutdown_sent_ = false, interrupted_ = false;
+  std::uint64_t kill_at_ms_ = 0, finish_by_ms_ = 0, shutdown_ms_ = 0;
+};
+
+const char* name(Coordinator::Phase phase);
+
+}  // namespace reprise::job

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The coordinator's streams, and how a job ends.
+#include <algorithm>
+#include <csignal>
+
+#include "coordinator.h"
+
+namespace reprise::job {
+
+namespace {
+constexpr std::uint64_t kTermMs = 5000;      ///< from SIGTERM to SIGKILL
+constexpr std::uint64_t kShutdownMs = 10'000;  ///< for daemons to end
+constexpr std::uint64_t kKillMs = 2000;      ///< the same, when somebody is impatient
+constexpr std::uint64_t kStreamsMs = 5000;   ///< for the last output after the last rank's end
+constexpr std::uint64_t kNoLinkMs = 1000;    ///< daemons that were not started by this crrun
+constexpr std::uint64_t kTellEvery = 64 << 10;
+constexpr std::uint64_t kInputAhead = 4 << 20;
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- streams
+
+void Coordinator::output(const Output& message, bool current) {
+  // What was said before a rollback is said again after it.
+  if (!current || message.rank() >= ranks_.size()) return;
+  RankInfo& info = ranks_[message.rank()];
+  if (message.stream() == 0) {
+    info.input_taken = std::max(info.input_taken, message.offset());
+    send_input();
+    return;
+  }
+  if (message.stream() > 2) return;
+  OutputStream& stream = info.output[message.stream() - 1];
+  const std::size_t keep = std::max<std::size_t>(4096, settings_.output_kept_bytes / (2 * ranks_.size()));
+  OutputStream::Printed printed = stream.said(message.offset(), message.data(), keep);
+  if (printed.missing)
+    out_.say(Log::WARNING, std::to_string(printed.missing) + " bytes of output of " + on(message.rank()) + " are lost");
+  stream.ended |= message.end();
+  if (!printed.data.empty() || printed.take_back || message.end())
+    out_.add(WriteOutput{message.rank(), message.stream(), std::move(printed.data), printed.take_back, message.end()});
+  if (stream.printed() < stream.told + kTellEvery) return;
+  stream.told = stream.printed();
+  OutputSeen& seen = *out_.send({placement_[message.rank()]}).mutable_output_seen();
+  seen.set_rank(message.rank());
+  seen.set_stream(message.stream());
+  seen.set_offset(stream.printed());
+}
+
+bool Coordinator::wants_input() const {
+  const std::string& target = settings_.spec.stdin_target();
+  if (phase_ != Phase::running || target == "none") return false;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    if (target == "0" && rank != 0) break;
+    // A daemon that tells what was taken is given no more than so much ahead.
+    if (ranks_[rank].input_taken && input_.end_offset() > ranks_[rank].input_taken + kInputAhead) return false;
+  }
+  return true;
+}
+
+void Coordinator::input(const std::string& data) {
+  input_.supply(data);
+  send_input();
+}
+
+void Coordinator::input_end() {
+  input_.end();
+  send_input();
+}
+
+void Coordinator::send_input() {
+  const std::string& target = settings_.spec.stdin_target();
+  if (placement_.empty() || target == "none" || phase_ == Phase::ending) return;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    if (target == "0" && rank != 0) break;
+    RankInfo& info = ranks_[rank];
+    const bool end = input_.ended() && !info.input_end_sent;
+    if (info.input_sent >= input_.end_offset() && !end) continue;
+    info.input_sent = std::max(info.input_sent, input_.base());
+    Stdin& message = *out_.send({placement_[rank]}).mutable_stdin();
+    message.set_rank(rank);
+    message.set_offset(info.input_sent);
+    message.set_data(input_.from(info.input_sent).value_or(""));
+    message.set_end(input_.ended());
+    info.input_sent = input_.end_offset();
+    info.input_end_sent = input_.ended();
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- ends
+
+void Coordinator::rank_exited(const RankExited& message, Now now) {
+  if (message.rank() >= ranks_.size() || message.recovery() != recovery_number_) return;
+  RankInfo& info = ranks_[message.rank()];
+  info.alive = false;
+  event({{"event", "rank-exit"},
+         {"rank", message.rank()},
+         {"node", placement_[message.rank()]},
+         {"status", message.wait_status()},
+         {"finalized", message.finalized()}},
+        now);
+  if (phase_ == Phase::ending) {
+    // It may be the reason of the end: its code is the job's, if none is known yet.
+    exits_.exited(message.rank(), message.wait_status(), true, false, false, false);
+    return ending_tick(now);
+  }
+  const bool plain = settings_.spec.no_checkpoints();
+  const std::string words = on(message.rank()) + " " + Exits::words(message.wait_status());
+  switch (exits_.exited(message.rank(), message.wait_status(), message.finalized(), info.ready, !plain,
+                        store_.newest().has_value())) {
+    case ExitMeaning::fine:
+      if (phase_ == Phase::recovering) break;
+      abort_wave(words, true, now);
+      maybe_all_done(now);
+      break;
+    case ExitMeaning::restart:
+      out_.say(Log::WARNING, words);
+      recover("death of rank " + std::to_string(message.rank()), now);
+      break;
+    case ExitMeaning::end_job:
+      out_.say(Log::ERROR, words + (message.wait_status() ? "" : " without MPI_Finalize") +
+                               (exits_.restarts(message.rank())
+                                    ? ", after " + std::to_string(exits_.restarts(message.rank())) +
+                                          " restarts since the last wave"
+                                    : "") +
+                               ": the job is ended");
+      end(exits_.code(), true, store_.newest_staged().has_value() && exits_.restarts(message.rank()) > 0, now);
+      break;
+  }
+}
+
+void Coordinator::maybe_all_done(Now now) {
+  if (phase_ != Phase::running || !exits_.all()) return;
+  const bool said = std::all_of(ranks_.begin(), ranks_.end(), [](const RankInfo& rank) {
+    return rank.output[0].ended && rank.output[1].ended;
+  });
+  if (!said) {
+    // A child of a rank may hold its output open for long.
+    if (!streams_deadline_ms_) streams_deadline_ms_ = now.ms + kStreamsMs;
+    if (now.ms < streams_deadline_ms_) return;
+  }
+  end(0, false, false, now);
+}
+
+void Coordinator::end(int code, bool kill, bool keep_images, Now now) {
+  if (phase_ == Phase::finished) return;
+  if (phase_ != Phase::ending) {
+    if (round_) abort_wave("the job ends", false, now);
+    phase_ = Phase::ending;
+    recovering_.reset();
+    exit_code_ = code;
+    keep_images_ |= keep_images;
+    for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
+      out_.add(Reply{request, false, "no checkpoint: the job is ending"});
+    for (const Drain& drain : std::exchange(drains_, {}))
+      out_.add(Reply{drain.request, false, "the job is ending"});
+    event({{"event", "job-end"}, {"code", code}, {"restartable", keep_images_}}, now);
+    out_.add(SaveState{});
+  }
+  shut_down(kill, now);
+}
+
+void Coordinator::restartable_end(const std::string& why, Now now) {
+  const bool staged = store_.newest_staged().has_value();
+  out_.say(Log::ERROR, why + ": the job is ended" +
+                           (staged ? "; take it up from wave " + std::to_string(*store_.newest_staged()) +
+                                         " with: crrun --restart " + settings_.job_directory
+                                   : "; no wave of it is in shared storage, so it can only be started anew"));
+  end(staged ? kRestartable : 1, true, staged, now);
+}
+
+void Coordinator::shut_down(bool kill, Now now) {
+  shutdown_sent_ = true;
+  shutdown_ms_ = now.ms;
+  finish_by_ms_ = now.ms + (interrupted_ && kill ? kKillMs : kShutdownMs);
+  Shutdown& message = *out_.send().mutable_shutdown();
+  message.set_kill(kill);
+  message.set_keep_images(keep_images_);
+  ending_tick(now);
+}
+
+void Coordinator::ending_tick(Now now) {
+  if (phase_ != Phase::ending) return;
+  if (!shutdown_sent_) {
+    // SIGTERM was sent: whoever ends by it may, the others are killed.
+    if (exits_.all() || now.ms >= kill_at_ms_) shut_down(true, now);
+    return;
+  }
+  bool links = false, unlinked = false;
+  for (const Member& member : members_.all()) {
+    links |= member.link && member.state != NodeState::lost;
+    unlinked |= !member.link && member.state == NodeState::up && begin_ == Begin::launch && member.welcomed;
+  }
+  const bool waiting = links || (unlinked && now.ms < shutdown_ms_ + kNoLinkMs);
+  if (waiting && now.ms < finish_by_ms_) return;
+  for (const Member& member : members_.all())
+    if (member.link) out_.add(StopDaemon{member.node.index()});
+  phase_ = Phase::finished;
+  if (!keep_images_)
+    for (const auto& [number, wave] : store_.waves()) out_.add(RemoveStaged{number});
+  out_.add(SaveState{});
+  out_.add(Finish{exit_code_});
+}
+
+void Coordinator::interrupt(int code, Now now) {
+  if (phase_ == Phase::finished) return;
+  if (interrupted_ || phase_ == Phase::starting || placement_.empty()) {
+    interrupted_ = true;
+    if (phase_ != Phase::ending) out_.say(Log::WARNING, "the job is killed");
+    return end(code, true, false, now);
+  }
+  interrupted_ = true;
+  if (phase_ == Phase::ending) return end(code, true, false, now);
+  if (round_) abort_wave("the job ends", false, now);
+  phase_ = Phase::ending;
+  recovering_.reset();
+  exit_code_ = code;
+  kill_at_ms_ = now.ms + kTermMs;
+  for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
+    out_.add(Reply{request, false, "no checkpoint: the job is ending"});
+  for (const Drain& drain : std::exchange(drains_, {})) out_.add(Reply{drain.request, false, "the job is ending"});
+  out_.say(Log::WARNING, "the ranks are asked to end; they are killed after " + std::to_string(kTermMs / 1000) +
+                             " s, or at once when you press Ctrl-C again");
+  event({{"event", "job-end"}, {"code", code}, {"restartable", false}}, now);
+  out_.send().mutable_signal()->set_signal(SIGTERM);
+}
+
+void Coordinator::signal(int number, Now now) {
+  if (number == SIGINT || number == SIGTERM || number == SIGHUP) return interrupt(128 + number, now);
+  out_.send().mutable_signal()->set_signal(number);
+}
+
+void Coordinator::request_end(std::uint64_t request, Now now) {
+  out_.add(Reply{request, true, settings_.spec.id() + " ends"});
+  interrupt(128 + SIGTERM, now);
+}
+
+}  // namespace reprise::job

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The coordinator's recoveries: from the loss of something to ranks that run again.
+#include <algorithm>
+
+#include "coordinator.h"
+
+namespace reprise::job {
+
+void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
+  const std::uint64_t heard_ns = members_.at(node).heard_unix_ns;
+  members_.lose(node, now);
+  Member& member = *members_.find(node);
+  member.next_start_ms = now.ms + settings_.rejoin_every_ms;
+  out_.add(StopDaemon{node});
+  store_.node_lost(node);
+  staging_.node_lost(node);
+  staging_progress_.erase(node);
+  modex_.node_lost(node);
+  board_.node_lost(node);
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < placement_.size(); ++rank) {
+    if (placement_[rank] != node) continue;
+    ranks.push_back(rank);
+    ranks_[rank].alive = false;
+  }
+  for (const Drain& drain : drains_)
+    if (drain.node == node) out_.add(Reply{drain.request, false, members_.host(node) + " was lost before it was drained"});
+  std::erase_if(drains_, [&](const Drain& drain) { return drain.node == node; });
+  member.draining = false;
+  event({{"event", "node-lost"}, {"node", node}, {"why", why}, {"heard", heard_ns}, {"ranks", ranks}}, now);
+  out_.say(Log::WARNING, members_.host(node) + (ranks.empty() ? " (no ranks)" : " with " + rank_list(ranks)) +
+                             " is lost: " + why);
+}
+
+void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
+  if (losses.empty()) return;
+  bool needed = false;
+  std::string causes;
+  for (const Loss& loss : losses) {
+    last_recovery_.heard_ns = members_.at(loss.node).heard_unix_ns;
+    node_lost(loss.node, loss.why, now);
+    causes += (causes.empty() ? "" : ", ") + members_.host(loss.node);
+    for (Rank rank = 0; rank < placement_.size(); ++rank) {
+      if (placement_[rank] != loss.node) continue;
+      // Of a rank that has ended well, and has said all, nothing more is wanted.
+      const RankInfo& info = ranks_[rank];
+      needed |= !exits_.ended(rank) || !info.output[0].ended || !info.output[1].ended;
+    }
+  }
+  if (phase_ == Phase::starting) {
+    out_.say(Log::ERROR, "the job could not be started");
+    return end(1, true, begin_ == Begin::restart, now);
+  }
+  if (phase_ == Phase::ending) return;
+  if (needed || phase_ == Phase::recovering)
+    recover("loss of " + causes, now);
+  else
+    out_.add(SaveState{});
+}
+
+std::vector<Rank> Coordinator::moved_since(const StoredWave& wave) const {
+  std::vector<Rank> out;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank)
+    if (ranks_[rank].incarnation > wave.recovery) out.push_back(rank);
+  return out;
+}
+
+void Coordinator::recover(const std::string& cause, Now now) {
+  if (phase_ == Phase::ending || phase_ == Phase::finished) return;
+  if (phase_ == Phase::starting && begin_ == Begin::attach) return;  // attached() looks at it when all are there
+  last_recovery_.cause = cause;
+  last_recovery_.detected_ns = now.unix_ns;
+  const bool no_checkpoints = settings_.spec.no_checkpoints();
+  if (no_checkpoints) {
+    out_.say(Log::ERROR, "without checkpoints the job cannot go on after the " + cause);
+    return end(1, true, false, now);
+  }
+  abort_wave("the " + cause, false, now);
+  phase_ = Phase::recovering;
+  ++recovery_number_;
+  fences_.reset();
+  staging_.reset();
+  staging_progress_.clear();
+
+  // First as wished, then, when no wave allows it, with those at their place that need not go.
+  std::optional<PlacementTable> placed = place_again(placement_, seats(false), settings_.double_up);
+  std::optional<WaveNumber> wave = placed ? store_.choose(*placed) : std::nullopt;
+  if (!drains_.empty() && !wave) {
+    placed = place_again(placement_, seats(true), settings_.double_up);
+    wave = placed ? store_.choose(*placed) : std::nullopt;
+    for (Drain& drain : drains_) drain.ready = false, drain.wave = 0;
+  }
+  if (!placed) {
+    std::vector<Rank> homeless;
+    for (Rank rank = 0; rank < placement_.size(); ++rank)
+      if (!members_.up(placement_[rank])) homeless.push_back(rank);
+    return restartable_end("there is no node left for " + rank_list(homeless), now);
+  }
+  const bool had_waves = store_.newest().has_value();
+  const WaveNumber newest = store_.newest().value_or(0);
+  placement_ = *placed;
+  if (!wave) {
+    if (had_waves)
+      out_.say(Log::WARNING, "no wave is left of which every rank's image can be had" +
+                                 std::string(settings_.spec.shared_directory().empty() ? " (there is no --shared)" : "") +
+                                 ": the job begins anew");
+    return relaunch(now);
+  }
+  if (*wave != newest)
+    out_.say(Log::WARNING, "wave " + std::to_string(newest) + " cannot be had as a whole: the job goes back to wave " +
+                               std::to_string(*wave));
+  store_.forget_after(*wave);
+  const StoredWave& stored = *store_.find(*wave);
+
+  std::set<Rank> restart;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    RankInfo& info = ranks_[rank];
+    const bool here = stored.ranks[rank].local && stored.ranks[rank].node == placement_[rank];
+    // A process that was started anew since is not the one of the image; one that moves, or is gone, is none.
+    if (info.alive && !exits_.ended(rank) && info.incarnation <= stored.recovery && here &&
+        placement_[rank] == stored.ranks[rank].node)
+      continue;
+    restart.insert(rank);
+    info.alive = false;
+    info.incarnation = recovery_number_;
+  }
+  exits_.rolled_back();
+  recovering_.emplace(recovery_number_, *wave, static_cast<std::uint32_t>(ranks_.size()), restart, now,
+                      settings_.recover_timeout_ms);
+  last_recovery_.recovery = recovery_number_;
+  last_recovery_.wave = *wave;
+  last_recovery_.restarted.assign(restart.begin(), restart.end());
+  last_recovery_.restored_ns = last_recovery_.resumed_ns = 0;
+  last_recovery_.decided_ns = now.unix_ns;
+  out_.add(SaveState{});
+  event({{"event", "recovery-begin"},
+         {"recovery", recovery_number_},
+         {"wave", *wave},
+         {"cause", cause},
+         {"heard", last_recovery_.heard_ns},
+         {"restart", restart},
+         {"placement", placement_}},
+        now);
+  last_recovery_.heard_ns = 0;
+  std::string text = "recovery " + std::to_string(recovery_number_) + " (" + cause + "): back to wave " +
+                     std::to_string(*wave) + ", " +
+                     (restart.empty() ? "nobody is restarted"
+                                      : rank_list(last_recovery_.restarted) +
+                                            (restart.size() == 1 ? " is restarted" : " are restarted"));
+  std::set<NodeIndex> hosts;
+  for (Rank rank : restart) hosts.insert(placement_[rank]);
+  if (hosts.size() == 1) text += " on " + members_.host(*hosts.begin());
+  out_.say(Log::INFO, text);
+  roll_back_streams(&stored);
+  send_recover(now);
+}
+
+void Coordinator::send_recover(Now) {
+  Recover& message = *out_.send().mutable_recover();
+  message.set_recovery(recovery_number_);
+  message.set_wave(recovering_->wave());
+  message.set_deadline_ms(settings_.recover_timeout_ms);
+  for (Rank rank = 0; rank < placement_.size(); ++rank) {
+    Placement& placement = *message.add_placement();
+    placement.set_rank(rank);
+    placement.set_node(placement_[rank]);
+    if (ranks_.size() <= kWholeTables || recovering_->restart().count(rank))
+      *message.add_images() = store_.place(recovering_->wave(), rank, placement_[rank]);
+  }
+  for (Rank rank : recovering_->restart()) message.add_restart(rank);
+  send_input();
+}
+
+void Coordinator::relaunch(Now now) {
+  store_.forget_after(0);
+  recovering_.reset();
+  exits_.rolled_back();
+  modex_.clear();
+  board_.clear();
+  for (RankInfo& rank : ranks_) {
+    rank.alive = rank.started = rank.ready = false;
+    rank.incarnation = recovery_number_;
+    rank.address.Clear();
+  }
+  out_.say(Log::INFO, "recovery " + std::to_string(recovery_number_) + " (" + last_recovery_.cause +
+                          "): all ranks are started from the beginning");
+  event({{"event", "recovery-begin"},
+         {"recovery", recovery_number_},
+         {"wave", 0},
+         {"cause", last_recovery_.cause},
+         {"heard", last_recovery_.heard_ns},
+         {"placement", placement_}},
+        now);
+  last_recovery_.recovery = recovery_number_;
+  last_recovery_.wave = 0;
+  last_recovery_.decided_ns = last_recovery_.restored_ns = last_recovery_.resumed_ns = now.unix_ns;
+  last_recovery_.heard_ns = 0;
+  last_recovery_.restarted.clear();
+  roll_back_streams(nullptr);
+  for (const Drain& drain : std::exchange(drains_, {}))
+    out_.add(Reply{drain.request, true, members_.host(drain.node) + " is left; the job began anew"});
+  launch(now);
+}
+
+void Coordinator::roll_back_streams(const StoredWave* wave) {
+  bool lost_input = false;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    RankInfo& info = ranks_[rank];
+    for (std::size_t i = 0; i < 2; ++i) {
+      info.output[i].rolled_back(wave ? wave->ranks[rank].offsets[i + 1] : 0);
+      info.output[i].ended = false;
+    }
+    info.input_sent = info.input_taken = wave ? wave->ranks[rank].offsets[0] : 0;
+    info.input_end_sent = false;
+    const bool reads = settings_.spec.stdin_target() == "all" || (settings_.spec.stdin_target() == "0" && rank == 0);
+    lost_input |= reads && !input_.from(info.input_sent);
+  }
+  if (lost_input)
+    out_.say(Log::WARNING, "more standard input was read since than is kept: a part of it cannot be given again");
+}
+
+void Coordinator::restored(const Restored& message, Now now) {
+  if (!recovering_ || message.recovery() != recovery_number_) return;
+  for (const RankRestored& rank : message.ranks()) {
+    if (rank.rank() >= ranks_.size()) continue;
+    RankInfo& info = ranks_[rank.rank()];
+    event({{"event", "restored-rank"},
+           {"recovery", recovery_number_},
+           {"rank", rank.rank()},
+           {"node", placement_[rank.rank()]},
+           {"begin", rank.begin_unix_ns()},
+           {"end", rank.end_unix_ns()},
+           {"frozen_ns", rank.frozen_ns()},
+           {"pages", rank.pages()},
+           {"pages_restored", rank.pages_restored()},
+           {"shared_bytes", rank.shared_bytes_read()},
+           {"restarted", rank.restarted()},
+           {"fresh_pmix", rank.fresh_pmix()},
+           {"error", rank.error()}},
+          now);
+    info.alive = rank.error().empty();
+    if (!info.alive) continue;
+    info.pid = rank.pid();
+    info.address = rank.address();
+    info.started = info.ready = true;
+  }
+  recovering_->restored(message);
+  judge_recovery(now);
+}
+
+void Coordinator::resumed(const Resumed& message, Now now) {
+  if (!recovering_ || message.recovery() != recovery_number_) return;
+  for (const RankResumed& rank : message.ranks()) {
+    if (rank.rank() >= ranks_.size()) continue;
+    event({{"event", "resumed-rank"},
+           {"recovery", recovery_number_},
+           {"rank", rank.rank()},
+           {"node", placement_[rank.rank()]},
+           {"begin", rank.begin_unix_ns()},
+           {"end", rank.end_unix_ns()},
+           {"discarded_bytes", rank.discarded_bytes()},
+           {"kept", rank.kept()},
+           {"closed", rank.closed()},
+           {"error", rank.error()}},
+          now);
+    if (!rank.error().empty()) ranks_[rank.rank()].alive = false;
+  }
+  recovering_->resumed(message);
+  judge_recovery(now);
+}
+
+void Coordinator::judge_recovery(Now now) {
+  if (!recovering_) return;
+  if (recovering_->all_answered() && recovering_->failures().empty()) {
+    if (recovering_->step() == RecoveryRound::Step::restoring) return resume(now);
+    return recovery_done(now);
+  }
+  // All answers are waited for, so that one more attempt knows of all that is wrong; but not for ever.
+  if (recovering_->all_answered() || recovering_->late(now)) recovery_failed(now);
+}
+
+void Coordinator::resume(Now now) {
+  recovering_->resume(now);
+  last_recovery_.restored_ns = now.unix_ns;
+  const StoredWave& wave = *store_.find(recovering_->wave());
+  Resume& message = *out_.send().mutable_resume();
+  message.set_recovery(recovery_number_);
+  message.set_nonce(nonce_());
+  for (Rank rank : moved_since(wave)) message.add_moved(rank);
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_.size() > kWholeTables && ranks_[rank].incarnation <= wave.recovery) continue;
+    RankAddress& address = *message.add_addresses();
+    address = ranks_[rank].address;
+    address.set_rank(rank);
+    address.set_incarnation(ranks_[rank].incarnation);
+  }
+  event({{"event", "resume"}, {"recovery", recovery_number_}}, now);
+}
+
+void Coordinator::recovery_failed(Now now) {
+  const RecoveryRound round = *recovering_;
+  event({{"event", "recovery-failed"}, {"recovery", recovery_number_}}, now);
+  bool counts = false;
+  std::set<NodeIndex> unable;
+  for (const RecoveryRound::Failure& failure : round.failures()) {
+    ranks_[failure.rank].alive = false;
+    if (failure.image_bad) {
+      out_.say(Log::WARNING, "the image of " + on(failure.rank) + " in wave " + std::to_string(round.wave()) +
+                                 " is missing or damaged: " + failure.error);
+      store_.damaged(round.wave(), failure.rank);
+      continue;
+    }
+    counts = true;
+    out_.say(Log::WARNING, on(failure.rank) + " could not be " + (failure.restarted ? "restarted" : "paused") + ": " +
+                               failure.error);
+    if (failure.restarted) unable.insert(placement_[failure.rank]);
+  }
+  const std::vector<Rank> missing = round.missing();
+  std::set<NodeIndex> silent;
+  for (Rank rank : missing) silent.insert(placement_[rank]);
+  if (counts) ++failed_recoveries_;
+  if (failed_recoveries_ >= settings_.max_failed_recoveries)
+    return restartable_end(std::to_string(failed_recoveries_) + " recoveries in a row have failed", now);
+  // A node that fails again and again, or does not answer, is of no use.
+  for (NodeIndex node : unable)
+    if (++failures_of_node_[node] >= 2 && members_.living().size() > 1 && members_.up(node))
+      node_lost(node, "it could not restart its ranks", now);
+  for (NodeIndex node : silent)
+    if (members_.up(node)) node_lost(node, "it did not finish its part of the recovery in time", now);
+  recover("failure of recovery " + std::to_string(round.recovery()), now);
+}
+
+void Coordinator::recovery_done(Now now) {
+  recovering_->finish(now);
+  recovering_.reset();
+  phase_ = Phase::running;
+  failed_recoveries_ = 0;
+  failures_of_node_.clear();
+  last_recovery_.resumed_ns = now.unix_ns;
+  event({{"event", "recovery-done"}, {"recovery", recovery_number_}}, now);
+  const auto ms = [&](std::uint64_t from, std::uint64_t to) { return std::to_string((to - from) / 1'000'000) + " ms"; };
+  out_.say(Log::INFO, "recovery " + std::to_string(recovery_number_) + " is done after " +
+                          ms(last_recovery_.detected_ns, now.unix_ns) + " (restore " +
+                          ms(last_recovery_.decided_ns, last_recovery_.restored_ns) + ", resume " +
+                          ms(last_recovery_.restored_ns, now.unix_ns) + ")");
+  std::erase_if(drains_, [&](const Drain& drain) {
+    const bool gone = std::find(placement_.begin(), placement_.end(), drain.node) == placement_.end();
+    if (gone) out_.add(Reply{drain.request, true, "the ranks of " + members_.host(drain.node) + " run elsewhere"});
+    return gone;
+  });
+  out_.add(SaveState{});
+  Prune& message = *out_.send().mutable_prune();
+  for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
+  prune();
+  clock_.running(now, true);
+}
+
+}  // namespace reprise::job

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The coordinator's waves: begin, commit, give up, stage, prune, drain.
+#include <algorithm>
+
+#include "coordinator.h"
+
+namespace reprise::job {
+
+std::string Coordinator::no_wave_reason() const {
+  if (settings_.spec.no_checkpoints()) return "no checkpoints can be taken in this job";
+  if (phase_ == Phase::ending || phase_ == Phase::finished) return "the job is ending";
+  if (exits_.any()) return "a rank has ended already";
+  return "";
+}
+
+void Coordinator::wave_tick(Now now) {
+  if (round_) {
+    judge_wave(now);
+    if (round_ || phase_ != Phase::running) return;
+  }
+  const std::string reason = no_wave_reason();
+  if (!reason.empty()) {
+    for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
+      out_.add(Reply{request, false, "no checkpoint: " + reason});
+    for (const Drain& drain : std::exchange(drains_, {})) {
+      members_.find(drain.node)->draining = false;
+      out_.add(Reply{drain.request, false, members_.host(drain.node) + " was not drained: " + reason});
+    }
+    return;
+  }
+  drains_tick(now);
+  if (phase_ != Phase::running) return;
+  stage(now);
+  if (prune_wanted_) prune();
+  const bool all_started = std::all_of(ranks_.begin(), ranks_.end(), [](const RankInfo& rank) { return rank.started; });
+  if (clock_.due(now) && all_started) begin_wave(now);
+}
+
+void Coordinator::begin_wave(Now now) {
+  round_.emplace(next_wave_++, recovery_number_, static_cast<std::uint32_t>(ranks_.size()), now,
+                 settings_.wave_timeout_ms);
+  for (Drain& drain : drains_)
+    if (!drain.wave) drain.wave = round_->wave();
+  WaveBegin& message = *out_.send().mutable_wave_begin();
+  message.set_wave(round_->wave());
+  message.set_recovery(recovery_number_);
+  message.set_timeout_ms(static_cast<std::uint32_t>(settings_.quiesce_timeout_ms));
+  event({{"event", "wave-begin"}, {"wave", round_->wave()}}, now);
+}
+
+void Coordinator::judge_wave(Now now) {
+  switch (round_->verdict(now)) {
+    case WaveRound::Verdict::pending: break;
+    case WaveRound::Verdict::complete: commit_wave(now); break;
+    case WaveRound::Verdict::again: abort_wave(round_->why(), true, now); break;
+    case WaveRound::Verdict::failed:
+    case WaveRound::Verdict::late: abort_wave(round_->why(), false, now); break;
+  }
+}
+
+void Coordinator::commit_wave(Now now) {
+  StoredWave wave;
+  wave.wave = round_->wave();
+  wave.recovery = round_->recovery();
+  wave.unix_ns = now.unix_ns;
+  for (const RankWave& result : round_->results()) {
+    StoredRank rank;
+    rank.node = placement_[result.rank()];
+    rank.bytes = result.bytes();
+    rank.checksum = result.checksum();
+    for (const StreamPosition& position : result.streams())
+      if (position.stream() < 3) rank.offsets[position.stream()] = position.offset();
+    event({{"event", "wave-rank"},
+           {"wave", wave.wave},
+           {"rank", result.rank()},
+           {"node", rank.node},
+           {"begin", result.begin_unix_ns()},
+           {"end", result.end_unix_ns()},
+           {"quiesce_ns", result.quiesce_ns()},
+           {"frozen_ns", result.frozen_ns()},
+           {"write_ns", result.write_ns()},
+           {"bytes", rank.bytes}},
+          now);
+    wave.ranks.push_back(rank);
+  }
+  const std::uint64_t bytes = wave.bytes();
+  const WaveNumber number = wave.wave;
+  store_.commit(std::move(wave));
+  exits_.committed();
+  last_wave_error_.clear();
+  round_.reset();
+  // The commit itself: on disk before anybody hears of it.
+  out_.add(SaveState{});
+  WaveEnd& message = *out_.send().mutable_wave_end();
+  message.set_wave(number);
+  message.set_commit(true);
+  event({{"event", "wave-commit"}, {"wave", number}, {"bytes", bytes}}, now);
+  for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
+    out_.add(Reply{request, true, "wave " + std::to_string(number) + " is committed"});
+  clock_.committed(now);
+  for (const Drain& drain : drains_)
+    if (!drain.wave) clock_.request(now);
+  prune();
+  drains_tick(now);
+  if (phase_ == Phase::running) stage(now);
+}
+
+void Coordinator::abort_wave(const std::string& why, bool again, Now now) {
+  if (!round_) return;
+  const WaveNumber wave = round_->wave();
+  round_.reset();
+  for (Drain& drain : drains_)
+    if (drain.wave == wave) drain.wave = 0;
+  WaveEnd& message = *out_.send().mutable_wave_end();
+  message.set_wave(wave);
+  message.set_why(why);
+  event({{"event", "wave-abort"}, {"wave", wave}, {"why", why}, {"again", again}}, now);
+  if (phase_ != Phase::running) return;
+  clock_.aborted(now, again);
+  if (again) return;
+  // The same reason is told once; the waves are tried on.
+  if (why != last_wave_error_)
+    out_.say(Log::WARNING, "wave " + std::to_string(wave) + " was given up (" + why + "); " +
+                               (store_.newest() ? "wave " + std::to_string(*store_.newest()) + " still counts"
+                                                : "no wave counts yet"));
+  last_wave_error_ = why;
+  for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
+    out_.add(Reply{request, false, "no checkpoint: " + why});
+}
+
+void Coordinator::request_checkpoint(std::uint64_t request, Now now) {
+  const std::string reason = no_wave_reason();
+  if (!reason.empty()) {
+    out_.add(Reply{request, false, "no checkpoint: " + reason});
+    return;
+  }
+  checkpoint_requests_.push_back(request);
+  if (phase_ == Phase::running && !round_) {
+    clock_.request(now);
+    wave_tick(now);
+  }
+}
+
+// --------------------------------------------------------------------------------------------- staging
+
+void Coordinator::stage(Now now) {
+  if (settings_.spec.shared_directory().empty()) return;
+  for (const Staging::Order& order :
+       staging_.next(store_, [this](NodeIndex node) { return members_.up(node); }, now)) {
+    Stage& message = *out_.send({order.node}).mutable_stage();
+    message.set_wave(order.wave);
+    for (Rank rank : order.ranks) message.add_ranks(rank);
+  }
+}
+
+void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
+  staging_progress_[from] = {message.done_bytes(), message.total_bytes()};
+  bool well = true, whole = false;
+  for (const RankStaged& rank : message.ranks()) {
+    if (!rank.error().empty()) {
+      well = false;
+      if (rank.error() != last_staging_error_)
+        out_.say(Log::WARNING, "the image of " + on(rank.rank()) + " in wave " + std::to_string(message.wave()) +
+                                   " could not be copied to shared storage (" + rank.error() +
+                                   "); it is tried again, until then the job goes on with what is on the nodes");
+      last_staging_error_ = rank.error();
+      continue;
+    }
+    whole |= store_.staged(message.wave(), rank.rank());
+    event({{"event", "staged-rank"},
+           {"wave", message.wave()},
+           {"rank", rank.rank()},
+           {"node", from},
+           {"begin", rank.begin_unix_ns()},
+           {"end", rank.end_unix_ns()},
+           {"bytes", rank.bytes()}},
+          now);
+  }
+  if (message.finished()) {
+    staging_.finished(from, well, now);
+    staging_progress_.erase(from);
+  }
+  if (whole) {
+    last_staging_error_.clear();
+    event({{"event", "wave-staged"}, {"wave", message.wave()}}, now);
+  }
+  // What is staged may be all there is of a rank tomorrow: a crrun that comes later must know of it.
+  if (whole || message.finished()) out_.add(SaveState{});
+  if (whole) prune();
+  if (phase_ != Phase::running) return;
+  drains_tick(now);
+  if (phase_ == Phase::running) stage(now);
+}
+
+void Coordinator::prune() {
+  // A recovery that is under way may still turn to an older wave.
+  prune_wanted_ = phase_ == Phase::recovering;
+  if (prune_wanted_) return;
+  const std::vector<WaveNumber> dropped = store_.prune();
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    for (std::uint32_t stream : {1u, 2u}) ranks_[rank].output[stream - 1].forget(store_.oldest_offset(rank, stream));
+  }
+  if (!ranks_.empty() && settings_.spec.stdin_target() == "0") input_.forget(store_.oldest_offset(0, 0));
+  if (dropped.empty()) return;
+  out_.add(SaveState{});
+  Prune& message = *out_.send().mutable_prune();
+  for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
+  for (WaveNumber wave : dropped) out_.add(RemoveStaged{wave});
+}
+
+// ---------------------------------------------------------------------------------------------- draining
+
+void Coordinator::request_drain(std::uint64_t request, const std::string& host, Now now) {
+  const auto refuse = [&](const std::string& why) { out_.add(Reply{request, false, host + " is not drained: " + why}); };
+  const auto node = members_.by_host(host);
+  if (!node) return refuse("it is no node of this job");
+  if (!members_.up(*node)) return refuse("it is lost");
+  if (phase_ != Phase::running && phase_ != Phase::recovering)
+    return refuse(std::string("the job is ") + name(phase_));
+  if (const std::string reason = no_wave_reason(); !reason.empty()) return refuse(reason);
+  Member& member = *members_.find(*node);
+  const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end();
+  if (empty) {
+    member.draining = true;
+    out_.add(SaveState{});
+    out_.add(Reply{request, true, host + " has no ranks, and will not be given any"});
+    return;
+  }
+  if (settings_.spec.shared_directory().empty()) return refuse("without --shared no other node can read its images");
+  std::vector<Seat> without = seats(false);
+  for (Seat& seat : without)
+    if (seat.node == *node) seat.usable = false;
+  if (!place_again(placement_, without, settings_.double_up)) return refuse("there is no place for its ranks elsewhere");
+  member.draining = true;
+  drains_.push_back({request, *node});
+  clock_.request(now);
+  if (phase_ == Phase::running) wave_tick(now);
+}
+
+void Coordinator::drains_tick(Now now) {
+  if (phase_ != Phase::running) return;
+  bool ready = false;
+  for (Drain& drain : drains_) {
+    const StoredWave* wave = drain.wave ? store_.find(drain.wave) : nullptr;
+    if (!drain.wave || (round_ && round_->wave() == drain.wave)) {
+      if (!round_ && !drain.wave && !clock_.next_ms()) clock_.request(now);
+      continue;
+    }
+    // A newer wave may have taken its place.
+    if (!wave && store_.newest()) wave = store_.find(*store_.newest());
+    if (!wave) {
+      drain.wave = 0;
+      continue;
+    }
+    std::vector<Rank> open;
+    for (Rank rank = 0; rank < placement_.size(); ++rank)
+      if (placement_[rank] == drain.node && !wave->ranks[rank].staged) open.push_back(rank);
+    if (open.empty()) {
+      drain.ready = ready = true;
+      continue;
+    }
+    if (wave->wave == staging_.wave() || staging_.busy().count(drain.node)) continue;
+    // Others may still be copying an older wave: this node need not wait for them.
+    if (drain.told == wave->wave) continue;
+    drain.told = wave->wave;
+    Stage& message = *out_.send({drain.node}).mutable_stage();
+    message.set_wave(wave->wave);
+    for (Rank rank : open) message.add_ranks(rank);
+  }
+  if (!ready || round_) return;
+  std::string hosts;
+  for (const Drain& drain : drains_)
+    if (drain.ready) hosts += (hosts.empty() ? "" : ", ") + members_.host(drain.node);
+  recover("drain of " + hosts, now);
+}
+
+}  // namespace reprise::job

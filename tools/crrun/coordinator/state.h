@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file What must outlive crrun: state.json. */
+#include <map>
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "store.h"
+#include "types.h"
+
+namespace reprise::job {
+
+struct State {
+  std::string id;
+  std::string phase;  ///< "starting", "running", "recovering", "ended"
+  RecoveryNumber recovery = 0;
+  WaveNumber next_wave = 1;
+  PlacementTable placement;
+  std::vector<RecoveryNumber> incarnation;  ///< by rank
+  std::set<NodeIndex> lost, draining, spares;
+  std::map<WaveNumber, StoredWave> waves;
+  int exit_code = 0;
+};
+
+nlohmann::json to_json(const State& state);
+/** Throws std::runtime_error when it is not a state of a job with @p ranks ranks. */
+State state_from_json(const nlohmann::json& json, std::size_t ranks);
+
+}  // namespace reprise::job

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What `crjob status` shows.
+#include "coordinator.h"
+
+namespace reprise::job {
+
+nlohmann::json Coordinator::status(Now now) const {
+  nlohmann::json nodes = nlohmann::json::array(), ranks = nlohmann::json::array(), waves = nlohmann::json::array();
+  for (const Member& member : members_.all()) {
+    const bool up = member.state == NodeState::up;
+    std::uint64_t count = 0;
+    for (NodeIndex node : placement_) count += node == member.node.index();
+    nodes.push_back({{"index", member.node.index()},
+                     {"host", member.node.host()},
+                     {"state", member.state == NodeState::starting ? "starting"
+                               : !up                               ? "lost"
+                               : member.draining                   ? (count ? "draining" : "drained")
+                               : member.node.spare() && !count     ? "spare"
+                                                                   : "up"},
+                     {"slots", member.node.slots()},
+                     {"ranks", count},
+                     {"silent_ms", up && now.ms > member.heard_ms ? now.ms - member.heard_ms : 0},
+                     {"free_local_bytes", member.free_local_bytes},
+                     {"image_bytes", member.image_bytes},
+                     {"load", member.load}});
+  }
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    const RankInfo& info = ranks_[rank];
+    ranks.push_back({{"rank", rank},
+                     {"node", rank < placement_.size() ? members_.host(placement_[rank]) : ""},
+                     {"pid", info.pid},
+                     {"state", exits_.ended(rank) ? "ended"
+                               : !info.started    ? "starting"
+                               : !info.alive      ? "dead"
+                                                  : "running"},
+                     {"incarnation", info.incarnation},
+                     {"mpi", info.ready}});
+  }
+  for (const auto& [number, wave] : store_.waves()) {
+    std::uint64_t staged_bytes = 0, staged_ranks = 0;
+    for (const StoredRank& rank : wave.ranks) {
+      staged_ranks += rank.staged;
+      if (rank.staged) staged_bytes += rank.bytes;
+    }
+    waves.push_back({{"wave", number},
+                     {"unix_ns", wave.unix_ns},
+                     {"bytes", wave.bytes()},
+                     {"staged", wave.staged()},
+                     {"staged_ranks", staged_ranks},
+                     {"staged_bytes", staged_bytes},
+                     {"available", placement_.empty() ? false : store_.available(wave, placement_)}});
+  }
+  nlohmann::json out = {{"id", settings_.spec.id()},
+                        {"phase", name(phase_)},
+                        {"argv", std::vector<std::string>(settings_.spec.argv().begin(), settings_.spec.argv().end())},
+                        {"directory", settings_.job_directory},
+                        {"begun_unix_ns", begun_unix_ns_},
+                        {"recovery", recovery_number_},
+                        {"checkpoints", !settings_.spec.no_checkpoints()},
+                        {"wave_interval_ms", settings_.wave_interval_ms},
+                        {"shared", !settings_.spec.shared_directory().empty()},
+                        {"nodes", nodes},
+                        {"ranks", ranks},
+                        {"waves", waves},
+                        {"exit_code", exit_code_}};
+  if (round_)
+    out["wave_under_way"] = {
+        {"wave", round_->wave()}, {"answered", round_->answered()}, {"ms", now.ms - round_->begun().ms}};
+  if (const auto next = clock_.next_ms(); next && !round_) out["next_wave_ms"] = *next > now.ms ? *next - now.ms : 0;
+  nlohmann::json staging = nlohmann::json::array();
+  for (const auto& [node, bytes] : staging_progress_)
+    staging.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});
+  out["staging"] = staging;
+  if (last_recovery_.recovery) {
+    const LastRecovery& last = last_recovery_;
+    out["last_recovery"] = {{"recovery", last.recovery},
+                            {"wave", last.wave},
+                            {"cause", last.cause},
+                            {"restarted", last.restarted},
+                            {"done", last.resumed_ns != 0},
+                            {"detected_unix_ns", last.detected_ns},
+                            {"decide_ns", last.decided_ns - last.detected_ns},
+                            {"restore_ns", last.restored_ns ? last.restored_ns - last.decided_ns : 0},
+                            {"resume_ns", last.resumed_ns ? last.resumed_ns - last.restored_ns : 0}};
+  }
+  return out;
+}
+
+}  // namespace reprise::job
