@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""crtcp beside Open MPI's own TCP transport: NetPIPE and LAMMPS between two hosts that are network namespaces.
+
+Runs inside `vm native` (see run), at the machine's own speed. Rounds of both alternate; the results are medians.
+"""
+
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+COMMON = ["--allow-run-as-root", "--mca", "pml", "ob1", "--mca", "coll", "^sm,xhc,han"]
+TRANSPORTS = {
+    "tcp": ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "10.99.0.0/24"],
+    "crtcp": ["--mca", "btl", "crtcp,self", "--mca", "btl_crtcp_if_include", "10.99.0.0/24"],
+}
+
+
+def mpirun(transport, ranks, components, *program):
+    words = ["mpirun", *COMMON, *os.environ["LAUNCH"].split(), "--host",
+             ",".join(f"{host}:{(ranks + 1) // 2}" for host in os.environ["HOSTS"].split(",")), "-n", str(ranks),
+             *TRANSPORTS[transport]]
+    if transport == "crtcp":
+        words += ["--mca", "mca_base_component_path", components]
+    done = subprocess.run([*words, *program], check=False, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)} {' '.join(program)}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def netpipe(transport, components):
+    """@return size -> (microseconds one way, Mbit/s)"""
+    with tempfile.NamedTemporaryFile("r") as out:
+        mpirun(transport, 2, components, "NPopenmpi", "-u", "4194304", "-p", "0", "-o", out.name)
+        rows = [line.split() for line in out]
+    return {int(row[0]): (float(row[2]) * 1e6, float(row[1])) for row in rows}
+
+
+def lammps(transport, components, steps):
+    """@return seconds of its loop"""
+    source = "tests/job/in.melt"
+    with tempfile.NamedTemporaryFile("w", suffix=".melt", delete=False) as script:
+        script.write(open(source, encoding="ascii").read().replace("STEPS", str(steps))
+                     .replace("thermo 20", "thermo 1000").replace("0 6 0 6 0 6", "0 12 0 12 0 12"))
+    text = mpirun(transport, 2, components, "lmp", "-in", script.name, "-log", "none")
+    os.unlink(script.name)
+    return float(next(line for line in text.splitlines() if line.startswith("Loop time")).split()[3])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=300, help="of LAMMPS")
+    parser.add_argument("--components", required=True, help="folder of mca_btl_crtcp.so")
+    parser.add_argument("--out", required=True, help="CSV")
+    options = parser.parse_args()
+
+    pipes = {name: [] for name in TRANSPORTS}
+    loops = {name: [] for name in TRANSPORTS}
+    for number in range(options.rounds):
+        order = list(TRANSPORTS) if number % 2 else list(reversed(TRANSPORTS))
+        for name in order:
+            pipes[name].append(netpipe(name, options.components))
+        for name in order:
+            loops[name].append(lammps(name, options.components, options.steps))
+        print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
+
+    with open(options.out, "w", newline="", encoding="ascii") as file:
+        table = csv.writer(file)
+        table.writerow(["what", "bytes", "unit", "tcp", "crtcp", "ratio"])
+        for size in sorted(pipes["tcp"][0]):
+            for column, unit in ((0, "us"), (1, "Mbit/s")):
+                tcp, ours = (statistics.median(run[size][column] for run in pipes[name]) for name in TRANSPORTS)
+                # The ratio is of rounds, not of medians: the two of a round ran beside the same neighbours.
+                ratio = statistics.median(b[size][column] / a[size][column] for a, b in zip(pipes["tcp"], pipes["crtcp"]))
+                table.writerow(["netpipe", size, unit, f"{tcp:.3f}", f"{ours:.3f}", f"{ratio:.3f}"])
+        tcp, ours = (statistics.median(loops[name]) for name in TRANSPORTS)
+        ratio = statistics.median(b / a for a, b in zip(loops["tcp"], loops["crtcp"]))
+        table.writerow(["lammps loop", 0, "s", f"{tcp:.3f}", f"{ours:.3f}", f"{ratio:.3f}"])
+    sizes = [size for size in pipes["tcp"][0] if size <= 64]
+    small = statistics.median(b[s][0] / a[s][0] for a, b in zip(pipes["tcp"], pipes["crtcp"]) for s in sizes)
+    sizes = [size for size in pipes["tcp"][0] if size >= 262144]
+    large = statistics.median(b[s][1] / a[s][1] for a, b in zip(pipes["tcp"], pipes["crtcp"]) for s in sizes)
+    print(f"latency up to 64 bytes: {small:.3f} of btl/tcp's; bandwidth from 256 kB: {large:.3f}; LAMMPS: {ratio:.3f}")
+
+
+main()
