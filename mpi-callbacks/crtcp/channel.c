@@ -213,10 +213,3 @@ int crtcp_channel_open(const char **why)
   pthread_mutex_unlock(&crtcp.lock);
   return 0;
 }
-
-void crtcp_channel_close(void)
-{
-  pthread_mutex_lock(&crtcp.lock);
-  if (crtcp.channel && crtcp.channel->fd >= 0) channel_broken();
-  pthread_mutex_unlock(&crtcp.lock);
-}

@@ -118,7 +118,10 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
     return;
   }
   ep->state = CRTCP_LOST;
-  if (counted) crtcp_channel_lost(ep, error, doing);
+  if (counted) {
+    ep->broken = true;
+    crtcp_channel_lost(ep, error, doing);
+  }
   ep->attempts++;
   later(ep);
 }
@@ -216,10 +219,10 @@ static void connected(crtcp_endpoint_t *ep)
   ep->state = CRTCP_CONNECTED;
   ep->deadline_ns = ep->retry_ns = 0;
   ep->attempts = ep->address_next = 0;
-  ep->gap = false;
+  ep->gap = ep->broken = false;
   ep->shut = false;
   crtcp_debug("connected to rank %u", (unsigned) ep->name.vpid);
-  crtcp_write_queue(ep);
+  if (!crtcp.hold) crtcp_write_queue(ep);
 }
 
 /* Messages between the two are missing: nothing can be sent before a recovery has put both back. */

@@ -157,6 +157,7 @@ struct mca_btl_base_endpoint_t {
   uint64_t deadline_ns; /**< of a handshake */
   struct crtcp_hello word; /**< being received */
   size_t word_got;
+  bool broken; /**< it was connected, and what was under way may be lost */
   bool gap; /**< messages were lost: nothing but a recovery helps */
   bool tell; /**< Open MPI is to be told that it failed */
 
@@ -305,7 +306,6 @@ void crtcp_channel_event(void); /**< something can be read while nothing is goin
 void crtcp_channel_lost(const crtcp_endpoint_t *peer, int error, const char *why);
 void crtcp_channel_log(const char *text);
 int crtcp_channel_fd(void);
-void crtcp_channel_close(void);
 
 /* hold.c */
 /** A wave is over, taken or not: what its marks held back goes on. */

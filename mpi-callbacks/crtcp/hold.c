@@ -1,4 +1,320 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "crtcp.h"
-void crtcp_wave_over(uint32_t wave) { crtcp.wave = wave; }
-int crtcp_hold_register(const char **why) { *why = "x"; return -1; }
+/* A wave: libcr's callback thread empties all connections, and lets them go on when the process has been saved. */
+#include "hold.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "libcr.h"
+#include "pmix_state.h"
+
+/* How it ended; the text lives as long as the callback. */
+struct outcome {
+  enum cr_rank_prepared_state state;
+  char why[200];
+  uint64_t begin_ns, quiesce_ns;
+  uint32_t connections;
+};
+
+/* ------------------------------------------------------------------------------------------- waiting */
+
+bool crtcp_poll_add(struct crtcp_poll *set, int fd, short events, crtcp_endpoint_t *ep)
+{
+  if (set->count == set->room) {
+    const int room = set->room ? 2 * set->room : 64;
+    struct pollfd *fds = realloc(set->fds, room * sizeof *fds);
+    crtcp_endpoint_t **who;
+
+    if (!fds) return false;
+    set->fds = fds;
+    who = realloc(set->who, room * sizeof *who);
+    if (!who) return false;
+    set->who = who;
+    set->room = room;
+  }
+  set->fds[set->count] = (struct pollfd) {.fd = fd, .events = events};
+  set->who[set->count++] = ep;
+  return true;
+}
+
+void crtcp_poll_wait(struct crtcp_poll *set, int timeout_ms)
+{
+  pthread_mutex_unlock(&crtcp.lock);
+  if (poll(set->fds, set->count, timeout_ms) < 0)
+    for (int i = 0; i < set->count; i++) set->fds[i].revents = 0;
+  pthread_mutex_lock(&crtcp.lock);
+}
+
+void crtcp_poll_free(struct crtcp_poll *set)
+{
+  free(set->fds);
+  free(set->who);
+}
+
+/* ------------------------------------------------------------------------------------------ quiescing */
+
+void crtcp_wave_over(uint32_t wave)
+{
+  if (wave > crtcp.wave) crtcp.wave = wave;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    if (!ep->shut || ep->mark_wave > crtcp.wave) continue;
+    ep->shut = false;
+    if (!crtcp.hold) crtcp_watch_endpoint(ep);
+  }
+  crtcp.reconsider = true;
+}
+
+void crtcp_release(void)
+{
+  crtcp.holding = false;
+  crtcp.hold = false;
+  crtcp.reconsider = true;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    if (ep->state == CRTCP_CONNECTED) crtcp_watch_endpoint(ep);
+    if (ep->state == CRTCP_IDLE && !opal_list_is_empty(&ep->queue)) {
+      /* begun by a thread that progresses */
+      ep->retry_ns = 1;
+      crtcp_alarm(1);
+    }
+    if (ep->retry_ns) crtcp_alarm(ep->retry_ns);
+    if (ep->deadline_ns) crtcp_alarm(ep->deadline_ns);
+  }
+}
+
+static bool refuse(struct outcome *out, enum cr_rank_prepared_state state, const char *format, unsigned rank)
+{
+  out->state = state;
+  snprintf(out->why, sizeof out->why, format, rank);
+  return false;
+}
+
+/* All endpoints at the beginning: none is left half connected by us. */
+static bool settle(struct outcome *out, uint32_t wave)
+{
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    ep->done = false;
+    switch (ep->state) {
+    case CRTCP_CONNECTED:
+      ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = wave};
+      ep->mark_left = sizeof ep->mark;
+      if (ep->rest_length && crtcp_take_over(ep) < 0)
+        return refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", ep->name.vpid);
+      break;
+    case CRTCP_CONNECTING:
+    case CRTCP_ASKED: crtcp_close_endpoint(ep); break;
+    case CRTCP_LOST:
+      if (ep->broken) return refuse(out, CR_RANK_AGAIN, "the connection to rank %u is broken", ep->name.vpid);
+      break;
+    default: break;
+    }
+  }
+  return true;
+}
+
+static bool collect(struct crtcp_poll *set, bool *open)
+{
+  set->count = 0;
+  *open = false;
+  if (!crtcp_poll_add(set, crtcp_channel_fd(), POLLIN, NULL)) return false;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    short events = 0;
+
+    if (ep->state == CRTCP_ANSWERED) events = POLLIN;
+    if (ep->state == CRTCP_CONNECTED) events = (ep->shut ? 0 : POLLIN) | (ep->mark_left ? POLLOUT : 0);
+    if (!events) continue;
+    *open = true;
+    if (!crtcp_poll_add(set, ep->fd, events, ep)) return false;
+  }
+  return true;
+}
+
+/* The message on the wire, then the mark. @return false when the connection broke */
+static bool write_mark(crtcp_endpoint_t *ep)
+{
+  const int r = crtcp_write_current(ep);
+
+  if (r <= 0) return r == 0 || errno == EAGAIN;
+  while (ep->mark_left) {
+    const ssize_t n = send(ep->fd, (char *) (&ep->mark + 1) - ep->mark_left, ep->mark_left, MSG_NOSIGNAL);
+
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EAGAIN;
+    ep->mark_left -= n;
+  }
+  return true;
+}
+
+static bool serve(crtcp_endpoint_t *ep, short events, uint8_t *scratch, uint32_t wave)
+{
+  const bool was_connected = ep->state == CRTCP_CONNECTED;
+
+  if (ep->state == CRTCP_ANSWERED && events) {
+    crtcp_handshake_event(ep, events);
+    if (ep->state == CRTCP_CONNECTED) {
+      ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = wave};
+      ep->mark_left = sizeof ep->mark;
+    }
+    return true;
+  }
+  if (!was_connected) return true;
+  if ((events & POLLOUT) && !write_mark(ep)) {
+    crtcp_lost(ep, errno, "writing a mark");
+    return false;
+  }
+  if ((events & (POLLIN | POLLHUP | POLLERR)) && !ep->shut && crtcp_read(ep, scratch) < 0) return false;
+  return true;
+}
+
+/* Until every connection is empty. */
+static bool drain(struct outcome *out, uint32_t wave, uint64_t deadline, uint8_t *scratch, struct crtcp_poll *set)
+{
+  bool open;
+
+  for (;;) {
+    const uint64_t now = crtcp_now();
+
+    if (!collect(set, &open)) return refuse(out, CR_RANK_UNABLE, "no memory", 0);
+    if (crtcp.channel->aborted >= wave) return refuse(out, CR_RANK_AGAIN, "the wave was given up", 0);
+    if (!open) return true;
+    if (crtcp_channel_fd() < 0) return refuse(out, CR_RANK_UNABLE, "the daemon has gone", 0);
+    if (now >= deadline) {
+      for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+        if (ep->state == CRTCP_ANSWERED || (ep->state == CRTCP_CONNECTED && (!ep->shut || ep->mark_left)))
+          return refuse(out, CR_RANK_AGAIN, "rank %u has not said in time that it stands still", ep->name.vpid);
+    }
+    crtcp_poll_wait(set, now < deadline ? (deadline - now) / 1000000 + 1 : 0);
+    if (set->fds[0].revents) crtcp_channel_event();
+    for (int i = 1; i < set->count; i++)
+      if (set->fds[i].revents && set->who[i]->fd == set->fds[i].fd &&
+          !serve(set->who[i], set->fds[i].revents, scratch, wave))
+        return refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", set->who[i]->name.vpid);
+  }
+}
+
+/* Where the application is: within MPI_Init and MPI_Finalize things are told to the PMIx server that it would have to
+ * take back. */
+static bool between_init_and_finalize(struct outcome *out)
+{
+  const int32_t *state = dlsym(RTLD_DEFAULT, "ompi_mpi_state");
+  enum { INIT_COMPLETED = 2 };
+
+  if (state && *state < INIT_COMPLETED) return refuse(out, CR_RANK_AGAIN, "within MPI_Init", 0);
+  if (!crtcp.open || (state && *state > INIT_COMPLETED))
+    return refuse(out, CR_RANK_AGAIN, "within MPI_Finalize, or behind it", 0);
+  return true;
+}
+
+static bool quiesce(struct outcome *out, uint32_t wave)
+{
+  const uint32_t timeout = crtcp.channel->timeout_ms ? crtcp.channel->timeout_ms : 30000;
+  struct crtcp_poll set = {0};
+  uint8_t *scratch;
+  const char *why = NULL;
+  bool good;
+
+  if (!between_init_and_finalize(out)) return false;
+  scratch = malloc(CRTCP_SCRATCH);
+  if (!scratch) return refuse(out, CR_RANK_UNABLE, "no memory", 0);
+  good = settle(out, wave) && drain(out, wave, out->begin_ns + timeout * 1000000ull, scratch, &set);
+  crtcp_poll_free(&set);
+  free(scratch);
+  if (!good) return false;
+  switch (crtcp_pmix_look(&why)) {
+  case CRTCP_PMIX_IDLE: break;
+  case CRTCP_PMIX_BUSY: return refuse(out, CR_RANK_AGAIN, why, 0);
+  case CRTCP_PMIX_UNKNOWN: return refuse(out, CR_RANK_UNABLE, why, 0);
+  }
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) out->connections += ep->state == CRTCP_CONNECTED;
+  out->quiesce_ns = crtcp_now() - out->begin_ns;
+  return true;
+}
+
+/* ------------------------------------------------------------------------------------------- callback */
+
+static void prepared(const struct outcome *out, uint32_t wave)
+{
+  struct cr_rank_prepared message = {
+      .wave = wave, .state = out->state, .quiesce_ns = out->quiesce_ns, .connections = out->connections};
+
+  crtcp_channel_send(CR_RANK_PREPARED, &message, sizeof message, out->why, strlen(out->why));
+}
+
+static void not_asked_for(void)
+{
+  crtcp.hold = false;
+  crtcp_channel_log("a checkpoint of this rank alone was asked for, and refused: it would not fit to the other ranks; "
+                    "use crjob checkpoint");
+  pthread_mutex_unlock(&crtcp.lock);
+  cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
+}
+
+static int callback(void *unused)
+{
+  struct outcome out = {.state = CR_RANK_TAKEN, .begin_ns = crtcp_now()};
+  uint32_t wave;
+  int rc;
+
+  (void) unused;
+  crtcp.hold = true; /* before the lock is had, so that threads that progress leave it to us */
+  pthread_mutex_lock(&crtcp.lock);
+  crtcp_channel_event();
+  wave = crtcp.channel->prepared;
+  crtcp.channel->prepared = 0;
+  if (!wave) {
+    not_asked_for();
+    return 0;
+  }
+  crtcp_wave_over(wave - 1);
+  crtcp.holding = true;
+  if (!quiesce(&out, wave)) {
+    crtcp_wave_over(wave);
+    crtcp_release();
+    prepared(&out, wave);
+    pthread_mutex_unlock(&crtcp.lock);
+    cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
+    return 0;
+  }
+  crtcp.holding = false;
+  crtcp.wave = wave;
+  pthread_mutex_unlock(&crtcp.lock);
+
+  rc = cr_checkpoint(CR_CHECKPOINT_READY);
+
+  pthread_mutex_lock(&crtcp.lock);
+  if (rc == CR_PAUSED || rc == CR_RESTARTED) {
+    rc = crtcp_rollback_start(rc == CR_RESTARTED);
+    pthread_mutex_unlock(&crtcp.lock);
+    if (rc) crtcp_say("no thread could be started to go on after the rollback: %s", strerror(rc));
+    return 0;
+  }
+  if (rc < 0)
+    refuse(&out, CR_RANK_UNABLE, cr_strerror(-rc), 0);
+  else if (!crtcp_pmix_same())
+    refuse(&out, CR_RANK_AGAIN, "a PMIx call was made while the process was saved", 0);
+  crtcp_wave_over(wave);
+  crtcp_release();
+  prepared(&out, wave);
+  pthread_mutex_unlock(&crtcp.lock);
+  return 0;
+}
+
+int crtcp_hold_register(const char **why)
+{
+  static char text[200];
+
+  if (cr_init() < 0)
+    snprintf(text, sizeof text, errno == ENOSYS ? "the module cr is not loaded on this node" : "libcr: %s",
+             cr_strerror(errno));
+  else if (cr_register_callback(callback, NULL, CR_THREAD_CONTEXT) < 0)
+    snprintf(text, sizeof text, "libcr: %s", cr_strerror(errno));
+  else
+    return 0;
+  *why = text;
+  return -1;
+}

@@ -259,8 +259,13 @@ static int finalize(mca_btl_base_module_t *btl)
   (void) btl;
   if (!crtcp.open) return OPAL_SUCCESS;
   opal_progress_unregister(crtcp_progress);
-  crtcp_channel_close();
   pthread_mutex_lock(&crtcp.lock);
+  /* A wave is let end first; later ones are refused by the callback, which stays, as the channel does. */
+  while (crtcp.hold) {
+    pthread_mutex_unlock(&crtcp.lock);
+    usleep(1000);
+    pthread_mutex_lock(&crtcp.lock);
+  }
   crtcp.open = false;
   while (!opal_list_is_empty(&crtcp.endpoints)) {
     item = opal_list_get_first(&crtcp.endpoints);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -195,7 +194,7 @@ int crtcp_progress(void)
   int count = 0, n;
 
   if (atomic_load_explicit(&crtcp.hold, memory_order_relaxed)) {
-    sched_yield();
+    usleep(100); /* nothing can be done, and the one who holds us may want this processor */
     return 0;
   }
   if (pthread_mutex_trylock(&crtcp.lock)) return 0;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/** @file @brief Standing still for a checkpoint, and coming back from one. All under crtcp.lock. */
+#ifndef CRTCP_HOLD_H
+#define CRTCP_HOLD_H 1
+
+#include "crtcp.h"
+
+/** Let sends and reads go on, and begin what has waited. */
+void crtcp_release(void);
+/** A thread of its own that brings the transport back after a pause or restart: libcr's callback thread must be free
+ * for the next pause, should this recovery fail. @return 0 or an error number */
+int crtcp_rollback_start(bool restarted);
+
+/** Descriptors to wait for, with the endpoint that each belongs to (NULL: the channel). */
+struct crtcp_poll {
+  struct pollfd *fds;
+  crtcp_endpoint_t **who;
+  int count, room;
+};
+bool crtcp_poll_add(struct crtcp_poll *set, int fd, short events, crtcp_endpoint_t *ep);
+/** Wait without the lock. */
+void crtcp_poll_wait(struct crtcp_poll *set, int timeout_ms);
+void crtcp_poll_free(struct crtcp_poll *set);
+
+/** All endpoints, one after the other. */
+static inline crtcp_endpoint_t *crtcp_next(crtcp_endpoint_t *ep)
+{
+  opal_list_item_t *item = ep ? opal_list_get_next(&ep->super) : opal_list_get_first(&crtcp.endpoints);
+
+  if (item == opal_list_get_end(&crtcp.endpoints)) return NULL;
+  return (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
+}
+
+#endif

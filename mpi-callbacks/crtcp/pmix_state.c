@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* libpmix has no call for any of this: its own structures are looked at, whose headers are installed with it. They
+ * are of one version, so that a library of another one is left alone. */
+#include "src/include/pmix_config.h"
+
+#include "src/client/pmix_client_ops.h"
+#include "src/include/pmix_globals.h"
+#include "src/mca/ptl/base/base.h"
+
+#include "pmix_state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <linux/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { WATCHES = 8, POSTED_MAX = 100000 };
+
+/* Of the last look; in the image after a checkpoint. Used by one thread at a time: callback or rollback. */
+static struct {
+  bool has_server;
+  uint64_t acked, received;
+  uint32_t tag;
+  int flags;
+  struct {
+    int set;
+    uint32_t events;
+    uint64_t data;
+  } watch[WATCHES];
+  int watches;
+} seen;
+
+static bool right_version(void)
+{
+  int major = 0, minor = 0, release = 0;
+  const char *version = PMIx_Get_version();
+  const char *digits = version ? strpbrk(version, "0123456789") : NULL;
+
+  return digits && sscanf(digits, "%d.%d.%d", &major, &minor, &release) == 3 && major == PMIX_VERSION_MAJOR &&
+         minor == PMIX_VERSION_MINOR && release == PMIX_VERSION_RELEASE;
+}
+
+static bool counts(int fd, uint64_t *acked, uint64_t *received)
+{
+  struct tcp_info info;
+  socklen_t length = sizeof info;
+
+  memset(&info, 0, sizeof info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || info.tcpi_state != 1 /* established */) return false;
+  *acked = info.tcpi_bytes_acked;
+  *received = info.tcpi_bytes_received;
+  return true;
+}
+
+/* The PMIx thread changes its list while we look: read it in a way that cannot fault. */
+static bool copy(void *to, const void *from, size_t bytes)
+{
+  const struct iovec here = {to, bytes}, there = {(void *) from, bytes};
+
+  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t) bytes;
+}
+
+/* @return 1 a request waits for its answer, 0 none does, -1 the list was changing */
+static int requests_pending(void)
+{
+  const pmix_list_item_t *end = &pmix_ptl_base.posted_recvs.pmix_list_sentinel;
+  pmix_list_t list;
+  const pmix_list_item_t *at;
+
+  if (!copy(&list, &pmix_ptl_base.posted_recvs, sizeof list)) return -1;
+  at = (const pmix_list_item_t *) list.pmix_list_sentinel.pmix_list_next;
+  for (int i = 0; i < POSTED_MAX && at != end; i++) {
+    pmix_ptl_posted_recv_t posted;
+
+    if (!at || !copy(&posted, at, sizeof posted)) return -1;
+    if (posted.tag >= PMIX_PTL_TAG_DYNAMIC && posted.tag != UINT_MAX) return 1;
+    at = (const pmix_list_item_t *) posted.super.pmix_list_next;
+  }
+  return at == end ? 0 : -1;
+}
+
+/* Every epoll set that watches the descriptor, as the kernel tells of them. */
+static void find_watches(int fd)
+{
+  DIR *folder = opendir("/proc/self/fdinfo");
+  struct dirent *entry;
+
+  seen.watches = 0;
+  while (folder && (entry = readdir(folder))) {
+    char path[300], line[256];
+    FILE *file;
+
+    if (entry->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%s", entry->d_name);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+      int tfd;
+      unsigned events;
+      unsigned long long data;
+
+      if (sscanf(line, "tfd: %d events: %x data: %llx", &tfd, &events, &data) != 3 || tfd != fd) continue;
+      if (seen.watches == WATCHES) break;
+      seen.watch[seen.watches].set = atoi(entry->d_name);
+      seen.watch[seen.watches].events = events;
+      seen.watch[seen.watches++].data = data;
+    }
+    if (file) fclose(file);
+  }
+  if (folder) closedir(folder);
+}
+
+enum crtcp_pmix_state crtcp_pmix_look(const char **why)
+{
+  pmix_peer_t *server = pmix_client_globals.myserver;
+  int queued = 0, unread = 0;
+
+  seen.has_server = false;
+  if (!right_version()) {
+    *why = "libpmix is not of the version that crtcp was built for, so its state cannot be told";
+    return CRTCP_PMIX_UNKNOWN;
+  }
+  if (!server || pmix_client_globals.singleton || server->sd < 0) return CRTCP_PMIX_IDLE;
+  if (!counts(server->sd, &seen.acked, &seen.received)) {
+    *why = "the connection to the PMIx server is not one of TCP, or is broken";
+    return CRTCP_PMIX_UNKNOWN;
+  }
+  if (requests_pending() || server->send_msg || server->recv_msg || ioctl(server->sd, SIOCOUTQ, &queued) || queued ||
+      ioctl(server->sd, SIOCINQ, &unread) || unread) {
+    *why = "a PMIx call is under way";
+    return CRTCP_PMIX_BUSY;
+  }
+  seen.tag = pmix_ptl_base.current_tag;
+  seen.flags = fcntl(server->sd, F_GETFL);
+  find_watches(server->sd);
+  seen.has_server = true;
+  return CRTCP_PMIX_IDLE;
+}
+
+bool crtcp_pmix_same(void)
+{
+  uint64_t acked, received;
+  const pmix_peer_t *server = pmix_client_globals.myserver;
+
+  if (!seen.has_server) return true;
+  return server && counts(server->sd, &acked, &received) && acked == seen.acked && received == seen.received &&
+         pmix_ptl_base.current_tag == seen.tag;
+}
+
+bool crtcp_pmix_alive(void)
+{
+  uint64_t acked, received;
+  const pmix_peer_t *server = pmix_client_globals.myserver;
+
+  return !seen.has_server || (server && counts(server->sd, &acked, &received));
+}
+
+int crtcp_pmix_install(int fd)
+{
+  const pmix_peer_t *server = pmix_client_globals.myserver;
+  int result = 0;
+
+  if (!seen.has_server || !server || server->sd < 0) {
+    if (fd >= 0) close(fd);
+    errno = ENOTCONN;
+    return -1;
+  }
+  if (fd >= 0) {
+    const int moved = dup3(fd, server->sd, O_CLOEXEC);
+
+    close(fd);
+    if (moved < 0) return -1;
+  }
+  fcntl(server->sd, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
+  for (int i = 0; i < seen.watches; i++) {
+    struct epoll_event event = {.events = seen.watch[i].events, .data.u64 = seen.watch[i].data};
+
+    if (epoll_ctl(seen.watch[i].set, EPOLL_CTL_ADD, server->sd, &event) && errno == EEXIST)
+      result |= epoll_ctl(seen.watch[i].set, EPOLL_CTL_MOD, server->sd, &event);
+  }
+  return result;
+}

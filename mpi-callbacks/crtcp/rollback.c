@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* After a pause or a restart: the memory is that of the image, the connections are not. Nothing is assumed of any
+ * descriptor. */
+#include "hold.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "pmix_state.h"
+
+enum { CHUNK = 65536, LOST_STEP_MS = 100 };
+
+struct rollback {
+  bool restarted;
+  uint8_t nonce[CRTCP_NONCE];
+  struct cr_rank_resumed resumed;
+};
+
+/* What was read after the mark was sent after the wave: its sender does not know of it any more. */
+static void make_still(const struct rollback *back)
+{
+  crtcp_close_guests();
+  crtcp.alarm_ns = 0;
+  crtcp.reconsider = false;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    if (back->restarted || ep->state != CRTCP_CONNECTED) crtcp_close_endpoint(ep);
+    crtcp_endpoint_forget_receiving(ep);
+    ep->retry_ns = ep->deadline_ns = 0;
+    ep->attempts = ep->address_next = 0;
+    ep->gap = ep->broken = false;
+  }
+}
+
+static bool report(const struct rollback *back)
+{
+  struct cr_rank_restored message = {.wave = crtcp.wave,
+                                     .pid = getpid(),
+                                     .restarted = back->restarted,
+                                     .pmix_stale = back->restarted ? !crtcp_pmix_alive() : !crtcp_pmix_same()};
+  char *text = NULL;
+  size_t bytes = 0;
+  const int count = crtcp_local_addresses(crtcp.port4, crtcp.port6, &text, &bytes);
+  bool sent;
+
+  message.addresses = count > 0 ? count : 0;
+  sent = crtcp_channel_send(CR_RANK_RESTORED, &message, sizeof message, text, bytes);
+  free(text);
+  return sent;
+}
+
+/* ---------------------------------------------------------------------------------- before the others */
+
+static void new_addresses(const struct cr_rank_peer *entry)
+{
+  crtcp_endpoint_t *ep;
+
+  if (entry->rank == OPAL_PROC_MY_NAME.vpid) {
+    crtcp.incarnation = entry->incarnation;
+    return;
+  }
+  ep = crtcp_find(OPAL_PROC_MY_NAME.jobid, entry->rank);
+  if (!ep) return;
+  ep->incarnation = entry->incarnation;
+  if (entry->addresses) {
+    free(ep->addresses);
+    ep->address_count = crtcp_parse_addresses((const char *) (entry + 1), entry->length - sizeof *entry,
+                                              entry->addresses, &ep->addresses);
+    ep->address_next = 0;
+  }
+}
+
+static void peers(const char *buffer, size_t bytes)
+{
+  const struct cr_rank_peers *message = (const struct cr_rank_peers *) buffer;
+  size_t at = sizeof *message;
+
+  if (bytes < at) return;
+  for (uint32_t i = 0; i < message->entries && bytes - at >= sizeof(struct cr_rank_peer); i++) {
+    const struct cr_rank_peer *entry = (const struct cr_rank_peer *) (buffer + at);
+
+    if (entry->length < sizeof *entry || entry->length > bytes - at || entry->length % 4) return;
+    new_addresses(entry);
+    at += entry->length;
+  }
+}
+
+static void pmix(int fd)
+{
+  struct cr_rank_message done;
+
+  if (crtcp_pmix_install(fd)) {
+    crtcp_channel_log("the new connection to the PMIx server could not be put in its place");
+    return;
+  }
+  crtcp_channel_send(CR_RANK_PMIX_DONE, &done, sizeof done, NULL, 0);
+}
+
+static bool resume(struct rollback *back, const char *buffer, size_t bytes)
+{
+  const struct cr_rank_resume *message = (const struct cr_rank_resume *) buffer;
+  const uint32_t *moved = (const uint32_t *) (message + 1);
+
+  if (bytes < sizeof *message || (bytes - sizeof *message) / sizeof *moved < message->moved) return false;
+  memcpy(back->nonce, message->nonce, sizeof back->nonce);
+  crtcp.recovery = message->head.recovery;
+  if (back->restarted) crtcp.incarnation = crtcp.recovery;
+  for (uint32_t i = 0; i < message->moved; i++) {
+    crtcp_endpoint_t *ep = crtcp_find(OPAL_PROC_MY_NAME.jobid, moved[i]);
+
+    if (!ep || ep->fd < 0) continue;
+    crtcp_close_endpoint(ep);
+    back->resumed.closed++;
+  }
+  return true;
+}
+
+/* Until the daemon says that all ranks stand where they should. However long: it, or its end, decides. */
+static void await_resume(struct rollback *back)
+{
+  static _Alignas(8) char buffer[CR_RANK_MAX];
+  bool reported = false;
+
+  for (;;) {
+    struct crtcp_poll set = {0};
+    ssize_t n;
+    int fd;
+
+    if (crtcp_channel_fd() < 0) reported = false;
+    if (!reported) reported = crtcp_channel_connect() == 0 && report(back);
+    if (!reported) {
+      pthread_mutex_unlock(&crtcp.lock);
+      usleep(LOST_STEP_MS * 1000);
+      pthread_mutex_lock(&crtcp.lock);
+      continue;
+    }
+    if (crtcp_poll_add(&set, crtcp_channel_fd(), POLLIN, NULL)) crtcp_poll_wait(&set, 1000);
+    crtcp_poll_free(&set);
+    while ((n = crtcp_channel_receive(buffer, &fd)) > 0) {
+      const struct cr_rank_message *head = (struct cr_rank_message *) buffer;
+
+      if (head->type == CR_RANK_PMIX && fd >= 0) {
+        pmix(fd);
+        continue;
+      }
+      if (fd >= 0) close(fd);
+      if (head->type == CR_RANK_PEERS) peers(buffer, n);
+      if (head->type == CR_RANK_RESUME && resume(back, buffer, n)) return;
+    }
+  }
+}
+
+/* ------------------------------------------------------------------------------------ with the others */
+
+/* What is kept between two reads: the last bytes, in which a nonce may have begun. */
+struct tail {
+  crtcp_endpoint_t *ep;
+  size_t length;
+  uint8_t bytes[CRTCP_NONCE - 1];
+};
+
+static bool write_nonce(crtcp_endpoint_t *ep, const uint8_t *nonce)
+{
+  while (ep->nonce_sent < CRTCP_NONCE) {
+    const ssize_t n = send(ep->fd, nonce + ep->nonce_sent, CRTCP_NONCE - ep->nonce_sent, MSG_NOSIGNAL);
+
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EAGAIN;
+    ep->nonce_sent += n;
+  }
+  return true;
+}
+
+/* Read and drop up to and with the nonce; what follows it counts. */
+static bool discard(struct rollback *back, struct tail *tail)
+{
+  uint8_t buffer[CRTCP_NONCE + CHUNK], *found;
+  crtcp_endpoint_t *ep = tail->ep;
+
+  while (!ep->done) {
+    size_t length;
+    ssize_t n = recv(ep->fd, buffer + tail->length, CHUNK, MSG_DONTWAIT);
+
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return true;
+    if (n <= 0) return false;
+    memcpy(buffer, tail->bytes, tail->length);
+    length = tail->length + n;
+    back->resumed.discarded_bytes += n;
+    found = memmem(buffer, length, back->nonce, CRTCP_NONCE);
+    if (found) {
+      const size_t rest = buffer + length - (found + CRTCP_NONCE);
+
+      back->resumed.discarded_bytes -= rest + CRTCP_NONCE;
+      ep->done = true;
+      if (!rest) return true;
+      ep->owned = malloc(rest);
+      if (!ep->owned) return false;
+      memcpy(ep->owned, found + CRTCP_NONCE, rest);
+      ep->rest = ep->owned;
+      ep->rest_length = rest;
+      return true;
+    }
+    tail->length = length < sizeof tail->bytes ? length : sizeof tail->bytes;
+    memcpy(tail->bytes, buffer + length - tail->length, tail->length);
+  }
+  return true;
+}
+
+static void give_up(struct rollback *back, crtcp_endpoint_t *ep)
+{
+  crtcp_close_endpoint(ep);
+  back->resumed.closed++;
+}
+
+static void exchange_nonces(struct rollback *back)
+{
+  struct crtcp_poll set = {0};
+  struct tail *tails;
+  size_t count = opal_list_get_size(&crtcp.endpoints), used = 0;
+
+  tails = calloc(count ? count : 1, sizeof *tails);
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    if (ep->state != CRTCP_CONNECTED) continue;
+    ep->done = false;
+    ep->nonce_sent = 0;
+    if (tails && used < count)
+      tails[used++].ep = ep;
+    else
+      give_up(back, ep);
+  }
+  for (;;) {
+    set.count = 0;
+    for (size_t i = 0; i < used; i++) {
+      crtcp_endpoint_t *ep = tails[i].ep;
+      const short events =
+          ep->state != CRTCP_CONNECTED ? 0 : (ep->done ? 0 : POLLIN) | (ep->nonce_sent < CRTCP_NONCE ? POLLOUT : 0);
+
+      if (events && !crtcp_poll_add(&set, ep->fd, events, ep)) give_up(back, ep);
+    }
+    if (!set.count) break;
+    crtcp_poll_wait(&set, 1000);
+    for (size_t i = 0, k = 0; i < used && (int) k < set.count; i++) {
+      crtcp_endpoint_t *ep = tails[i].ep;
+
+      if (set.who[k] != ep) continue;
+      if (set.fds[k].revents && ep->state == CRTCP_CONNECTED && set.fds[k].fd == ep->fd &&
+          (!write_nonce(ep, back->nonce) || !discard(back, &tails[i])))
+        give_up(back, ep);
+      k++;
+    }
+  }
+  crtcp_poll_free(&set);
+  for (size_t i = 0; i < used; i++) back->resumed.kept += tails[i].ep->state == CRTCP_CONNECTED;
+  free(tails);
+}
+
+static void *rollback(void *argument)
+{
+  struct rollback *back = argument;
+
+  pthread_mutex_lock(&crtcp.lock);
+  make_still(back);
+  if (back->restarted && crtcp_listen()) crtcp_say("no port to listen on: %s", strerror(errno));
+  if (back->restarted && crtcp_pmix_alive()) crtcp_pmix_install(-1);
+  await_resume(back);
+  exchange_nonces(back);
+  if (crtcp_epoll_make()) crtcp_say("no new epoll set: %s", strerror(errno));
+  crtcp_release();
+  crtcp_channel_send(CR_RANK_RESUMED, &back->resumed, sizeof back->resumed, NULL, 0);
+  pthread_mutex_unlock(&crtcp.lock);
+  free(back);
+  return NULL;
+}
+
+int crtcp_rollback_start(bool restarted)
+{
+  struct rollback *back = calloc(1, sizeof *back);
+  pthread_t thread;
+  pthread_attr_t attributes;
+  int err;
+
+  if (!back) return ENOMEM;
+  back->restarted = restarted;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  err = pthread_create(&thread, &attributes, rollback, back);
+  pthread_attr_destroy(&attributes);
+  if (err) free(back);
+  return err;
+}
