@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/** @file @brief mpicheck: an MPI program that checks all it receives. Its result depends on its arguments alone. */
+#ifndef MPICHECK_H
+#define MPICHECK_H 1
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct options {
+  uint64_t seed;
+  long iterations; /**< 0: as many as fit in `seconds` */
+  double seconds;
+  size_t size; /**< of the largest messages */
+  int compute_ms, threads, progress;
+  unsigned phases; /**< 1 << enum phase */
+};
+
+enum phase { P2P, COLL, RMA, THREADS, COMPUTE, PHASES };
+
+extern struct options options;
+extern int rank, ranks;
+
+/** Every bad thing ends the whole job with a line that says where. */
+void bad(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+uint64_t mix(uint64_t a, uint64_t b);
+/** Name of a message: what its content comes from. */
+uint64_t name_of(int from, int to, int tag, long iteration);
+/** How long a message is: anything from 0 to options.size, short ones most of the time. */
+size_t length_of(uint64_t name);
+void fill(void *data, size_t bytes, uint64_t name);
+/** Compare with what fill() made, and add it to the checksum. Any thread. */
+void verify(const void *data, size_t bytes, uint64_t name, const char *what);
+/** Numbers that were received and found right. Order does not matter. */
+void count_in(uint64_t value);
+uint64_t checksum(void);
+/** malloc() that cannot fail. */
+void *room(size_t bytes);
+
+void p2p(MPI_Comm comm, long iteration);
+void coll(MPI_Comm comm, long iteration);
+void rma(MPI_Comm comm, long iteration);
+void threads_begin(MPI_Comm comm);
+void threads(long iteration);
+void threads_end(void);
+
+#endif
