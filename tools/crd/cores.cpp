@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/cores.h"
+
+#include <fstream>
+#include <map>
+#include <string>
+
+namespace reprise::crd {
+
+std::vector<cpu_set_t> usable_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
+  std::vector<cpu_set_t> cores;
+  std::map<std::string, std::size_t> known;  // by the list of its hardware threads
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    std::string siblings;
+    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+    if (!std::getline(file, siblings)) siblings = "cpu " + std::to_string(cpu);
+    const auto [at, fresh] = known.emplace(siblings, cores.size());
+    if (fresh) {
+      cores.emplace_back();
+      CPU_ZERO(&cores.back());
+    }
+    CPU_SET(cpu, &cores[at->second]);
+  }
+  return cores;
+}
+
+}  // namespace reprise::crd

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/daemon.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "crd/image_store.h"
+#include "crd/pid_bands.h"
+#include "job/files.h"
+#include "job/keys.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+namespace {
+
+std::vector<std::string> node_addresses() {
+  std::vector<std::string> all;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return all;
+  for (const ifaddrs* one = list; one; one = one->ifa_next) {
+    if (!one->ifa_addr || (one->ifa_flags & IFF_LOOPBACK) || !(one->ifa_flags & IFF_UP)) continue;
+    const int family = one->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    char text[NI_MAXHOST];
+    const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (::getnameinfo(one->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) all.emplace_back(text);
+  }
+  ::freeifaddrs(list);
+  return all;
+}
+
+/** Why processes cannot be saved here; "" when they can. */
+std::string module_problem() {
+  const int fd = ::open("/dev/cr", O_RDWR | O_CLOEXEC);
+  if (fd >= 0) {
+    ::close(fd);
+    return "";
+  }
+  if (errno == ENOENT || errno == ENXIO) return "the module cr is not loaded (modprobe cr)";
+  if (errno == EACCES || errno == EPERM) return "/dev/cr may not be opened by this user (see cr(4))";
+  return std::string("/dev/cr cannot be opened: ") + std::strerror(errno);
+}
+
+}  // namespace
+
+Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
+    : loop_(loop), node_(loop), waves_(node_), recovery_(node_), launcher_(node_), relay_(node_), staging_(node_),
+      signals_(loop, SIGTERM, SIGINT), end_timer_(loop) {
+  node_.start = start;
+  node_.index = start.node;
+  node_.instance = job::make_job_id().substr(3);
+  node_.job.set_id(start.job);
+  node_.run_directory = start.run_directory.empty() ? job::run_directory(start.job) : start.run_directory;
+  job::make_private_directory(node_.run_directory);
+  job::log_to_file(node_.run_directory + "/crd.log");
+  node_.send_up = [this](job::Up& up) {
+    up.set_from(node_.index);
+    up.set_instance(node_.instance);
+    up.set_recovery(node_.recovery);
+    if (link_) link_->send(up);
+  };
+  node_.pmix_said = [this](const FromPmix& message) { relay_.take(message); };
+  node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), [this](const RankMessage& message) { from_rank(message); });
+  link_ = std::make_unique<Link>(node_, LinkEvents{.connected = [this] { hello(); },
+                                                   .down = [this](job::Down down) { take(down); },
+                                                   .fence = [this](bool stand) { deliver(stand ? SIGSTOP : SIGCONT, {}); },
+                                                   .heartbeat = [this](job::Up& up) { heartbeat(up); }});
+  signals_.async_wait([this](const asio::error_code& error, int number) {
+    if (error) return;
+    spdlog::warn("ended by signal {}", number);
+    status_ = 128 + number;
+    end_all([this] { leave(true); });
+  });
+}
+
+Daemon::~Daemon() { node_.disk.join(); }
+
+int Daemon::run() {
+  link_->start();
+  loop_.run();
+  return status_;
+}
+
+void Daemon::hello() {
+  struct Known {
+    std::string problem;
+    std::vector<job::StoredImage> images;
+  };
+  node_.on_disk(
+      [directory = node_.images(), known = node_.welcomed] {
+        return Known{module_problem(), known ? image_store::list(directory) : std::vector<job::StoredImage>{}};
+      },
+      [this](const Known& known) {
+        char host[256] = "";
+        ::gethostname(host, sizeof host - 1);
+        job::Up up;
+        job::Hello& hello = *up.mutable_hello();
+        hello.set_host(host);
+        hello.set_version(REPRISE_VERSION);
+        hello.set_cpus(std::thread::hardware_concurrency());
+        hello.set_module_loaded(known.problem.empty());
+        hello.set_module_problem(known.problem);
+        hello.set_can_restore_pids(can_choose_pids());
+        for (const auto& [number, rank] : node_.ranks) {
+          job::RankState& state = *hello.add_ranks();
+          state.set_rank(number);
+          state.set_pid(rank->pid);
+          state.set_incarnation(rank->incarnation);
+          state.set_ready(!rank->addresses.empty());
+          state.set_exited(rank->exited);
+          state.set_status(rank->status);
+        }
+        for (const job::StoredImage& image : known.images) *hello.add_images() = image;
+        for (const std::string& address : node_addresses()) hello.add_addresses(address);
+        node_.send(std::move(up));
+      });
+}
+
+void Daemon::take(const job::Down& down) {
+  if (down.to_size() && std::find(down.to().begin(), down.to().end(), node_.index) == down.to().end()) return;
+  if (relay_.take(down)) return;
+  switch (down.what_case()) {
+    case job::Down::kWelcome:
+      return welcome(down.welcome());
+    case job::Down::kLaunch:
+      waves_.abandon();
+      recovery_.abandon();
+      relay_.reset();
+      return launcher_.launch(down.launch());
+    case job::Down::kWaveBegin:
+      return waves_.begin(down.wave_begin());
+    case job::Down::kWaveEnd:
+      return waves_.end(down.wave_end());
+    case job::Down::kStage:
+      return staging_.begin(down.stage());
+    case job::Down::kPrune:
+      return node_.on_disk(
+          [directory = node_.images(), keep = std::vector<std::uint32_t>(down.prune().keep().begin(), down.prune().keep().end())] {
+            image_store::prune(directory, keep);
+            return image_store::used_bytes(directory);
+          },
+          [this](std::uint64_t bytes) {
+            job::Up up;
+            up.mutable_prune_done()->set_image_bytes(bytes);
+            node_.send(std::move(up));
+          });
+    case job::Down::kRecover:
+      waves_.abandon();
+      if (down.recover().recovery() > node_.recovery) relay_.reset();
+      return recovery_.begin(down.recover());
+    case job::Down::kResume:
+      return recovery_.resume(down.resume());
+    case job::Down::kSignal:
+      return deliver(down.signal().signal(), down.signal().ranks());
+    case job::Down::kStdin:
+      return input(down.stdin());
+    case job::Down::kOutputSeen:
+      if (Rank* rank = node_.find(down.output_seen().rank()); rank && (down.output_seen().stream() == 1 || down.output_seen().stream() == 2))
+        if (auto& output = rank->outputs[down.output_seen().stream() - 1]) output->acknowledge(down.output_seen().offset());
+      return;
+    case job::Down::kShutdown:
+      return shut_down(down.shutdown().kill(), down.shutdown().keep_images());
+    case job::Down::kHeartbeat:
+      return;
+    default:
+      spdlog::debug("a message of kind {} is not understood", static_cast<int>(down.what_case()));
+  }
+}
+
+void Daemon::welcome(const job::Welcome& message) {
+  if (message.stale()) {
+    spdlog::warn("this node was given up: its ranks end, and it is a spare from now on");
+    node_.job = message.job();
+    return become_spare();
+  }
+  const bool first = !std::exchange(node_.welcomed, true);
+  node_.job = message.job();
+  node_.nodes.assign(message.nodes().begin(), message.nodes().end());
+  node_.index = message.node();
+  if (first) {
+    node_.recovery = std::max(node_.recovery, message.recovery());
+    if (keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size())))
+      spdlog::debug("this node has ids of its own for its processes");
+    else
+      spdlog::info("process ids cannot be chosen here (no CAP_CHECKPOINT_RESTORE): a rank may find its id taken on another node");
+  }
+  link_->welcomed();
+  // What crrun may have missed.
+  for (const auto& [number, rank] : node_.ranks) {
+    if (!rank->addresses.empty()) tell_ready(*rank);
+    for (auto& output : rank->outputs)
+      if (output) output->resend();
+  }
+}
+
+void Daemon::become_spare() {
+  waves_.abandon();
+  recovery_.abandon();
+  staging_.stop();
+  relay_.reset();
+  auto old = std::make_shared<std::map<std::uint32_t, std::unique_ptr<Rank>>>(std::move(node_.ranks));
+  node_.ranks.clear();
+  node_.pmix.reset();
+  ++node_.pmix_generation;
+  node_.placement.clear();
+  auto left = std::make_shared<std::size_t>(old->size() + 1);
+  const auto gone = [this, left, old] {
+    if (--*left) return;
+    node_.on_disk([directory = node_.images()] { image_store::remove_all(directory); return 0; }, [this](int) {
+      node_.instance = job::make_job_id().substr(3);
+      node_.welcomed = false;
+      node_.recovery = 0;
+      link_->welcomed();
+      hello();
+    });
+  };
+  for (auto& [number, rank] : *old) node_.end_rank(*rank, gone);
+  gone();
+}
+
+void Daemon::tell_ready(const Rank& rank) {
+  job::Up up;
+  job::RankAddress& address = *up.mutable_rank_ready()->mutable_address();
+  address.set_rank(rank.number);
+  address.set_incarnation(rank.incarnation);
+  address.mutable_addresses()->Assign(rank.addresses.begin(), rank.addresses.end());
+  up.mutable_rank_ready()->set_recovery(node_.recovery);
+  node_.send(std::move(up));
+}
+
+void Daemon::from_rank(const RankMessage& message) {
+  const std::uint32_t number = message.head().rank;
+  Rank* rank = node_.find(number);
+  if (!rank) {
+    spdlog::warn("a process says that it is rank {}, which is not here", number);
+    return node_.socket->drop(number);
+  }
+  switch (message.head().type) {
+    case CR_RANK_HELLO: {
+      const auto& hello = message.as<cr_rank_hello>();
+      rank->addresses = message.strings(sizeof hello, hello.addresses);
+      cr_rank_welcome welcome{};
+      std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
+      node_.socket->send(welcome, CR_RANK_WELCOME, number, node_.recovery);
+      return tell_ready(*rank);
+    }
+    case CR_RANK_PREPARED:
+      return waves_.prepared(message);
+    case CR_RANK_RESTORED:
+      return recovery_.restored(message);
+    case CR_RANK_PMIX_DONE:
+      return recovery_.pmix_done(message);
+    case CR_RANK_RESUMED:
+      return recovery_.resumed(message);
+    case CR_RANK_LOST: {
+      const auto& lost = message.as<cr_rank_lost>();
+      job::Up up;
+      up.mutable_link_lost()->set_rank(number);
+      up.mutable_link_lost()->set_peer(lost.peer);
+      std::string why = message.text(sizeof lost);
+      if (why.empty()) why = lost.error ? std::strerror(lost.error) : "closed";
+      up.mutable_link_lost()->set_why(why);
+      return node_.send(std::move(up));
+    }
+    case CR_RANK_LOG:
+      return node_.say(job::Log::INFO, message.text(sizeof(cr_rank_message)), number);
+    default:
+      return;
+  }
+}
+
+void Daemon::deliver(int signal, const google::protobuf::RepeatedField<std::uint32_t>& ranks) {
+  for (const auto& [number, rank] : node_.ranks)
+    if (rank->alive() && (ranks.empty() || std::find(ranks.begin(), ranks.end(), number) != ranks.end())) signal_group(rank->pid, signal);
+}
+
+void Daemon::input(const job::Stdin& message) {
+  for (const auto& [number, rank] : node_.ranks) {
+    if (number != message.rank() || !rank->input) continue;
+    if (!rank->input->give(message.offset(), message.data(), message.end()))
+      node_.say(job::Log::WARNING, fmt::format("input of rank {} is dropped: there is a gap before byte {}", number, message.offset()), number);
+  }
+}
+
+void Daemon::heartbeat(job::Up& up) {
+  // The disk is asked now and then, and never waited for.
+  const auto now = std::chrono::steady_clock::now();
+  if (node_.welcomed && now - space_asked_ > std::chrono::seconds(2)) {
+    space_asked_ = now;
+    node_.on_disk(
+        [directory = node_.images()] { return std::pair{image_store::free_bytes(directory), image_store::used_bytes(directory)}; },
+        [this](const std::pair<std::uint64_t, std::uint64_t>& space) { std::tie(free_bytes_, image_bytes_) = space; });
+    if (!node_.ranks.empty()) keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size()));
+  }
+  up.set_from(node_.index);
+  up.set_instance(node_.instance);
+  up.set_recovery(node_.recovery);
+  job::Heartbeat& beat = *up.mutable_heartbeat();
+  beat.set_unix_ns(unix_ns());
+  beat.set_free_local_bytes(free_bytes_);
+  beat.set_image_bytes(image_bytes_);
+  double load = 0;
+  if (::getloadavg(&load, 1) == 1) beat.set_load(load);
+}
+
+void Daemon::shut_down(bool kill, bool keep_images) {
+  if (std::exchange(ending_, true)) return;
+  spdlog::info("the job is over");
+  waves_.abandon();
+  recovery_.abandon();
+  staging_.stop();
+  if (!kill) return leave(keep_images);
+  end_all([this, keep_images] { leave(keep_images); });
+}
+
+void Daemon::end_all(std::function<void()> then) {
+  ending_ = true;
+  auto left = std::make_shared<std::size_t>(1);
+  const auto gone = [this, left, then = std::move(then)] {
+    if (--*left) return;
+    end_timer_.cancel();
+    then();
+  };
+  for (const auto& [number, rank] : node_.ranks) {
+    Process* process = rank->process ? rank->process.get() : rank->restarter ? &rank->restarter->process() : nullptr;
+    if (!process || !rank->alive()) continue;
+    ++*left;
+    signal_group(rank->pid, SIGCONT);
+    signal_group(rank->pid, SIGTERM);
+    process->on_end(gone);
+  }
+  end_timer_.expires_after(std::chrono::seconds(5));
+  end_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) deliver(SIGKILL, {});
+  });
+  asio::post(loop_, gone);
+}
+
+void Daemon::leave(bool keep_images) {
+  node_.ranks.clear();
+  node_.pmix.reset();
+  node_.on_disk(
+      [run = node_.run_directory, images = node_.images(), keep = keep_images || !node_.welcomed] {
+        std::error_code error;
+        std::filesystem::remove_all(run, error);
+        if (!keep) image_store::remove_all(images);
+        return 0;
+      },
+      [this](int) { loop_.stop(); });
+}
+
+}  // namespace reprise::crd

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file The daemon of a node: what crrun says goes to the part that it concerns, and what ranks say to crrun. */
+#include <memory>
+
+#include <asio/signal_set.hpp>
+
+#include "crd/launch.h"
+#include "crd/link.h"
+#include "crd/node.h"
+#include "crd/pmix_relay.h"
+#include "crd/recovery.h"
+#include "crd/staging.h"
+#include "crd/waves.h"
+
+namespace reprise::crd {
+
+class Daemon {
+ public:
+  Daemon(asio::io_context& loop, const job::DaemonStart& start);
+  ~Daemon();
+  /** Until crrun says that it is over. @return exit status */
+  int run();
+
+ private:
+  void hello();
+  void take(const job::Down& down);
+  void welcome(const job::Welcome& message);
+  void become_spare();
+  void from_rank(const RankMessage& message);
+  void deliver(int signal, const google::protobuf::RepeatedField<std::uint32_t>& ranks);
+  void input(const job::Stdin& message);
+  void heartbeat(job::Up& up);
+  void shut_down(bool kill, bool keep_images);
+  void end_all(std::function<void()> then);
+  void leave(bool keep_images);
+  void tell_ready(const Rank& rank);
+
+  asio::io_context& loop_;
+  Node node_;
+  Waves waves_;
+  Recovery recovery_;
+  Launcher launcher_;
+  PmixRelay relay_;
+  Staging staging_;
+  std::unique_ptr<Link> link_;
+  asio::signal_set signals_;
+  asio::steady_timer end_timer_;
+  bool ending_ = false;
+  std::uint64_t free_bytes_ = 0, image_bytes_ = 0;
+  std::chrono::steady_clock::time_point space_asked_{};
+  int status_ = 0;
+};
+
+}  // namespace reprise::crd

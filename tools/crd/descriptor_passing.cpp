@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/descriptor_passing.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/socket.h>
+
+namespace reprise::crd {
+
+bool send_descriptor(int socket, int descriptor, const void* data, std::size_t size) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
+  iovec part{const_cast<void*>(data), size};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+}
+
+UniqueFd receive_descriptor(int socket) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  char byte = 0;
+  iovec part{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got <= 0) {
+    if (got == 0) errno = ECONNRESET;
+    return {};
+  }
+  const cmsghdr* head = CMSG_FIRSTHDR(&message);
+  if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return errno = EPROTO, UniqueFd();
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
+  return UniqueFd(descriptor);
+}
+
+}  // namespace reprise::crd

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/environment.h"
+
+#include <unistd.h>
+
+#include "rank_channel.h"
+
+extern char** environ;
+
+namespace reprise::crd {
+namespace {
+
+std::vector<std::string>::iterator position(std::vector<std::string>& environment, const std::string& name) {
+  const std::string head = name + "=";
+  return std::find_if(environment.begin(), environment.end(), [&](const std::string& one) { return one.starts_with(head); });
+}
+
+/** What ranks need; each gives way to what the user has set. */
+constexpr std::pair<const char*, const char*> kDefaults[] = {
+    {"OMPI_MCA_pml", "ob1"},
+    {"OMPI_MCA_btl", "crtcp,self"},
+    // All peers become known in MPI_Init: later there is hardly any PMIx traffic.
+    {"OMPI_MCA_mpi_add_procs_cutoff", "1000000"},
+    // Memory shared between ranks cannot be restored on another node.
+    {"OMPI_MCA_coll", "^sm,xhc,han"},
+    {"OMPI_MCA_osc", "^sm,ucx"},
+    {"OMPI_MCA_sharedfp", "^sm"},
+    {"OMPI_MCA_mca_base_component_path", "SYSTEM_DEFAULT:USER_DEFAULT:" REPRISE_COMPONENTS},
+    {"PMIX_MCA_gds", "hash"},
+};
+
+}  // namespace
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> all;
+  for (char** at = environ; *at; ++at) all.emplace_back(*at);
+  return all;
+}
+
+const char* find_variable(const std::vector<std::string>& environment, const std::string& name) {
+  auto& all = const_cast<std::vector<std::string>&>(environment);
+  const auto at = position(all, name);
+  return at == all.end() ? nullptr : at->c_str() + name.size() + 1;
+}
+
+void set_variable(std::vector<std::string>& environment, const std::string& name, const std::string& value) {
+  const auto at = position(environment, name);
+  const std::string text = name + "=" + value;
+  if (at == environment.end())
+    environment.push_back(text);
+  else
+    *at = text;
+}
+
+std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket) {
+  std::vector<std::string> all = own_environment();
+  for (const auto& variable : job.environment()) set_variable(all, variable.name(), variable.value());
+  for (const auto& [name, value] : kDefaults)
+    if (!find_variable(all, name)) set_variable(all, name, value);
+  for (const std::string& variable : pmix) {
+    const std::size_t equal = variable.find('=');
+    if (equal != std::string::npos) set_variable(all, variable.substr(0, equal), variable.substr(equal + 1));
+  }
+  // Whatever libpmix would like to have.
+  set_variable(all, "PMIX_MCA_gds", "hash");
+  set_variable(all, CR_RANK_SOCKET_VARIABLE, socket);
+  return all;
+}
+
+}  // namespace reprise::crd

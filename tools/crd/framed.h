@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Protobuf messages over a stream socket: four bytes of length, then the message. */
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/local/stream_protocol.hpp>
+#include <google/protobuf/message_lite.h>
+
+namespace reprise::crd {
+
+/** In an event loop. To destroy it closes the socket. */
+class FramedStream {
+ public:
+  /** @param fd of a connected Unix stream socket; taken over. @param closed the other side has gone */
+  FramedStream(asio::io_context& loop, int fd, std::function<void(const std::string&)> message, std::function<void()> closed);
+  ~FramedStream();
+  void send(const google::protobuf::MessageLite& message);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/** Blocking, for a process that does nothing else. @return false at the end */
+bool read_framed(int fd, std::string& message);
+bool write_framed(int fd, const google::protobuf::MessageLite& message);
+
+}  // namespace reprise::crd

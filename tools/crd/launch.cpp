@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/launch.h"
+
+#include "crd/cores.h"
+#include "crd/environment.h"
+#include "crd/pid_bands.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+
+std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank) {
+  return rank_environment(node.job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
+                          job::rank_socket_path(node.run_directory));
+}
+
+void Launcher::launch(const job::Launch& message) {
+  node_.recovery = std::max(node_.recovery, message.recovery());
+  node_.placement.clear();
+  for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
+  const std::uint32_t recovery = node_.recovery;
+  auto left = std::make_shared<std::size_t>(node_.ranks.size() + 1);
+  auto old = std::make_shared<std::map<std::uint32_t, std::unique_ptr<Rank>>>(std::move(node_.ranks));
+  node_.ranks.clear();
+  const auto gone = [this, recovery, left, old] {
+    if (--*left == 0 && recovery == node_.recovery) start_all();
+  };
+  for (auto& [number, rank] : *old) node_.end_rank(*rank, gone);
+  asio::post(node_.loop, gone);
+}
+
+void Launcher::start_all() {
+  for (const auto& [number, where] : node_.placement) {
+    if (where != node_.index) continue;
+    auto rank = std::make_unique<Rank>();
+    rank->number = number;
+    rank->incarnation = node_.recovery;
+    node_.ranks[number] = std::move(rank);
+  }
+  if (node_.ranks.empty()) {
+    node_.pmix.reset();
+    return;
+  }
+  node_.new_pmix([this, recovery = node_.recovery](const std::string& error) {
+    if (recovery != node_.recovery) return;
+    if (node_.start.node < node_.nodes.size()) keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size()));
+    std::vector<std::uint32_t> numbers;
+    for (const auto& [number, rank] : node_.ranks) numbers.push_back(number);
+    for (std::size_t place = 0; place < numbers.size(); ++place) {
+      if (error.empty())
+        start(numbers[place], place);
+      else
+        failed(numbers[place], error);
+    }
+  });
+}
+
+void Launcher::start(std::uint32_t number, std::size_t place) {
+  Rank& rank = *node_.ranks.at(number);
+  try {
+    ProcessSpec spec;
+    spec.argv.assign(node_.job.argv().begin(), node_.job.argv().end());
+    spec.environment = rank.environment = environment_of_rank(node_, number);
+    spec.directory = node_.job.working_directory();
+    spec.own_session = true;
+    auto streams = node_.open_streams(rank, {});
+    for (const auto& [fd, end] : streams) spec.fds.emplace_back(fd, end.get());
+    if (node_.job.bind_to() == "core") {
+      const auto cores = usable_cores();
+      if (place < cores.size())
+        spec.cpus = cores[place];
+      else
+        spdlog::info("rank {} is not bound: there are {} cores", number, cores.size());
+    }
+    const std::uint32_t recovery = node_.recovery;
+    rank.process = std::make_unique<Process>(
+        node_.loop, spec,
+        [this, number, recovery](const std::string& error) {
+          Rank* it = node_.find(number);
+          if (recovery != node_.recovery || !it) return;
+          if (!error.empty()) return failed(number, error);
+          it->started = true;
+          job::Up up;
+          up.mutable_rank_started()->set_rank(number);
+          up.mutable_rank_started()->set_pid(it->pid);
+          up.mutable_rank_started()->set_recovery(recovery);
+          node_.send(std::move(up));
+        },
+        [this, number, process = &rank](int status) {
+          Rank* it = node_.find(number);
+          if (it == process && it->started) node_.rank_ended(*it, status);
+        });
+    rank.pid = rank.process->pid();
+  } catch (const std::exception& error) {
+    failed(number, error.what());
+  }
+}
+
+void Launcher::failed(std::uint32_t number, const std::string& error) {
+  spdlog::error("rank {} is not started: {}", number, error);
+  if (Rank* rank = node_.find(number)) rank->exited = true;
+  job::Up up;
+  up.mutable_rank_started()->set_rank(number);
+  up.mutable_rank_started()->set_recovery(node_.recovery);
+  up.mutable_rank_started()->set_error(error);
+  node_.send(std::move(up));
+}
+
+}  // namespace reprise::crd

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Starting the ranks of the node from the beginning. */
+#include <cstdint>
+
+#include "crd/node.h"
+
+namespace reprise::crd {
+
+class Launcher {
+ public:
+  explicit Launcher(Node& node) : node_(node) {}
+  /** Kill what is there, then start what `message` places here. */
+  void launch(const job::Launch& message);
+
+ private:
+  void start_all();
+  void start(std::uint32_t rank, std::size_t place);
+  void failed(std::uint32_t rank, const std::string& error);
+  Node& node_;
+};
+
+/** The environment of a rank under the node's current PMIx server. */
+std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank);
+
+}  // namespace reprise::crd

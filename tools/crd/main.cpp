@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// crd: the daemon of a node. crrun starts it.
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <asio/io_context.hpp>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crd/daemon.h"
+#include "crd/pmix_process.h"
+#include "job/daemon_start.h"
+#include "job/log.h"
+
+using namespace reprise;
+
+namespace {
+
+/** The one line that crrun gives; what follows is left alone. */
+std::string first_line() {
+  std::string line;
+  char byte = 0;
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || byte == '\n' || line.size() > 1 << 20) return line;
+    line += byte;
+  }
+}
+
+int run_daemon() {
+  const job::DaemonStart start = job::parse_daemon_start(first_line());
+  // The end of ssh or srun is not the end of the job: crrun decides, or the silence of its host.
+  ::signal(SIGHUP, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::setsid();
+  ::umask(077);
+  struct stat st {};
+  if (::fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+    ::fcntl(STDERR_FILENO, F_SETFL, ::fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);  // a reader that hangs must not stop us
+  job::set_up_log("crd", start.log_level);
+  asio::io_context loop(1);
+  crd::Daemon daemon(loop, start);
+  return daemon.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"The daemon of a node in a job of crrun, which starts it. It starts the ranks of the node, saves them and brings "
+               "them back.",
+               "crd"};
+  bool job = false, pmix = false, donor = false;
+  app.set_help_flag("-h,--help", "print this and exit");
+  app.set_version_flag("--version", std::string("reprise " REPRISE_VERSION), "print the version and exit");
+  auto* modes = app.add_option_group("What to be (one of them)");
+  modes->add_flag("--job-from-stdin", job, "the daemon of a node; what job it is of is read from standard input, one line of JSON");
+  modes->add_flag("--pmix-server", pmix, "the PMIx server of a daemon, which starts it");
+  modes->add_flag("--donor", donor, "a process that makes a connection to a PMIx server for a rank; a daemon starts it");
+  modes->require_option(1);
+  app.footer("Exit status: 0 the job is over, 2 wrong usage, 5 failed.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "crd: %s (--help tells more)\n", error.what());
+    return 2;
+  }
+  try {
+    if (pmix) return crd::run_pmix_server(STDIN_FILENO);
+    if (donor) return crd::run_donor(STDIN_FILENO);
+    return run_daemon();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "crd: %s\n", error.what());
+    return 5;
+  }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/node.h"
+
+#include <ctime>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "crd/environment.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+
+std::uint64_t unix_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000000000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::string Node::images() const { return job::local_directory(job.local_directory(), job.id()); }
+
+std::string Node::job_directory() const {
+  return job.shared_directory().empty() ? "" : job::job_directory(job.shared_directory(), job.id());
+}
+
+Rank* Node::find(std::uint32_t rank) {
+  const auto found = ranks.find(rank);
+  return found == ranks.end() ? nullptr : found->second.get();
+}
+
+void Node::say(job::Log::Level level, const std::string& text, std::int64_t rank) {
+  if (level == job::Log::ERROR)
+    spdlog::error("{}", text);
+  else if (level == job::Log::WARNING)
+    spdlog::warn("{}", text);
+  else
+    spdlog::info("{}", text);
+  job::Up up;
+  job::Log& log = *up.mutable_log();
+  log.set_level(level);
+  log.set_text(text);
+  log.set_about_rank(rank >= 0);
+  if (rank >= 0) log.set_rank(static_cast<std::uint32_t>(rank));
+  send_up(up);
+}
+
+std::vector<std::pair<int, UniqueFd>> Node::open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets) {
+  const auto offset = [&](std::uint32_t stream) { return offsets.count(stream) ? offsets.at(stream) : 0; };
+  std::vector<std::pair<int, UniqueFd>> fds;
+  const std::string& target = job.stdin_target();
+  if (target == "all" || (target.empty() ? 0 : target == std::to_string(rank.number))) {
+    if (!rank.input) rank.input = std::make_unique<Input>(loop);
+    fds.emplace_back(0, rank.input->open(offset(0)));
+  } else {
+    fds.emplace_back(0, UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
+  }
+  for (std::uint32_t stream = 1; stream <= 2; ++stream) {
+    auto& output = rank.outputs[stream - 1];
+    if (!output)
+      output = std::make_unique<Output>(loop, [this, number = rank.number, stream](std::uint64_t at, const std::string& data, bool end) {
+        job::Up up;
+        job::Output& message = *up.mutable_output();
+        message.set_rank(number);
+        message.set_stream(stream);
+        message.set_offset(at);
+        message.set_data(data);
+        message.set_end(end);
+        message.set_recovery(recovery);
+        send_up(up);
+      });
+    fds.emplace_back(static_cast<int>(stream), output->open(offset(stream)));
+  }
+  return fds;
+}
+
+void Node::rank_ended(Rank& rank, int wait_status) {
+  if (rank.exited) return;
+  rank.exited = true;
+  rank.status = wait_status;
+  spdlog::debug("rank {} has ended with status {:#x}", rank.number, wait_status);
+  if (socket) socket->drop(rank.number);
+  job::Up up;
+  job::RankExited& message = *up.mutable_rank_exited();
+  message.set_rank(rank.number);
+  message.set_wait_status(wait_status);
+  message.set_finalized(rank.finalized);
+  message.set_recovery(recovery);
+  send_up(up);
+}
+
+void Node::end_rank(Rank& rank, std::function<void()> then) {
+  if (socket) socket->drop(rank.number);
+  const bool lives = rank.alive();
+  rank.exited = true;  // nobody is to hear of it
+  std::shared_ptr<Process> process = std::move(rank.process);
+  std::shared_ptr<Tool> restarter = std::move(rank.restarter);
+  if (lives) signal_group(rank.pid, SIGKILL);
+  Process* awaited = process ? process.get() : restarter ? &restarter->process() : nullptr;
+  rank.pid = -1;
+  if (!awaited) return asio::post(loop, std::move(then));
+  if (restarter && !lives) awaited->signal(SIGKILL);
+  awaited->on_end([process, restarter, then = std::move(then)] { then(); });
+}
+
+std::shared_ptr<PmixHost> Node::new_pmix(std::function<void(const std::string&)> ready) {
+  PmixStart message;
+  message.set_nspace(job.id());
+  message.set_node(index);
+  for (const job::Node& node : nodes) {
+    while (message.hosts_size() <= static_cast<int>(node.index())) message.add_hosts("");
+    message.set_hosts(static_cast<int>(node.index()), node.host());
+  }
+  message.set_host(message.hosts(static_cast<int>(index)));
+  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) message.add_node_of_rank(placement.count(rank) ? placement.at(rank) : 0);
+  const unsigned generation = ++pmix_generation;
+  message.set_directory(run_directory + "/pmix-" + std::to_string(generation));
+  std::error_code error;
+  std::filesystem::create_directories(message.directory(), error);
+  auto old = std::move(pmix);
+  auto call = std::make_shared<std::function<void(const std::string&)>>(std::move(ready));
+  pmix = std::make_shared<PmixHost>(
+      loop, message,
+      [this, call, generation](const FromPmix& said) {
+        if (generation != pmix_generation) return;  // of a past that is void
+        if (said.has_ready() || said.has_failed()) {
+          if (auto then = std::exchange(*call, nullptr)) then(said.failed());
+          return;
+        }
+        if (pmix_said) pmix_said(said);
+      },
+      [this, call, generation](const std::string& why) {
+        if (generation != pmix_generation) return;
+        if (auto then = std::exchange(*call, nullptr)) return then("the PMIx server is gone: " + why);
+        say(job::Log::ERROR, "the PMIx server is gone, " + why + ": ranks that need it will fail");
+      });
+  return old;
+}
+
+}  // namespace reprise::crd

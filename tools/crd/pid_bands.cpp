@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/pid_bands.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/unique_fd.h"
+#include "job/log.h"
+
+namespace reprise::crd {
+namespace {
+
+constexpr char kLastPid[] = "/proc/sys/kernel/ns_last_pid";
+
+int number_in(const char* path) {
+  UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  char text[32] = "";
+  return fd && ::read(fd.get(), text, sizeof text - 1) > 0 ? std::atoi(text) : -1;
+}
+
+}  // namespace
+
+PidBand pid_band(std::uint32_t node, std::uint32_t nodes, int pid_max) {
+  const int begin = pid_max / 4;
+  const int width = std::max(1, (pid_max - begin) / static_cast<int>(std::max(1u, nodes)));
+  const int first = begin + width * static_cast<int>(node % std::max(1u, nodes));
+  return {first, std::min(first + width, pid_max) - 1};
+}
+
+bool can_choose_pids() {
+  const int last = number_in(kLastPid);
+  if (last < 0) return false;
+  UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
+  // The right is checked when something is written.
+  const std::string text = std::to_string(last);
+  return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+bool keep_to_band(std::uint32_t node, std::uint32_t nodes) {
+  const int last = number_in(kLastPid), pid_max = number_in("/proc/sys/kernel/pid_max");
+  if (last < 0 || pid_max < 0) return false;
+  const PidBand band = pid_band(node, nodes, pid_max);
+  if (last >= band.first && last < band.last - (band.last - band.first) / 16) return true;
+  UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
+  const std::string text = std::to_string(band.first);
+  if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
+  spdlog::debug("process ids come from {} to {} from now on", band.first, band.last);
+  return true;
+}
+
+}  // namespace reprise::crd

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/pmix_host.h"
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "crd/descriptor_passing.h"
+#include "crd/environment.h"
+#include "crd/framed.h"
+#include "crd/process.h"
+#include "job/log.h"
+
+namespace reprise::crd {
+namespace {
+
+std::pair<UniqueFd, UniqueFd> socket_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::system_error(errno, std::generic_category(), "no sockets to a helper process");
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+/** A process that connects as a rank. */
+struct Donor {
+  Donor(asio::io_context& loop, int fd) : socket(loop, fd), timer(loop) {}
+  asio::posix::stream_descriptor socket;
+  asio::steady_timer timer;
+  std::unique_ptr<Process> process;
+  std::function<void(UniqueFd, const std::string&)> done;
+
+  void end(UniqueFd fd, const std::string& error) {
+    timer.cancel();
+    asio::error_code ignored;
+    socket.close(ignored);
+    auto call = std::exchange(done, nullptr);
+    if (!call) return;
+    // It reads from the connection as long as it lives.
+    auto held = std::make_shared<UniqueFd>(std::move(fd));
+    process->signal(SIGKILL);
+    process->on_end([call, held, error] { call(std::move(*held), error); });
+  }
+};
+
+}  // namespace
+
+struct PmixHost::State {
+  asio::io_context& loop;
+  std::function<void(const FromPmix&)> message;
+  std::function<void(const std::string&)> lost;
+  std::unique_ptr<Process> process;
+  std::unique_ptr<FramedStream> stream;
+  std::map<std::uint32_t, std::vector<std::string>> environments;
+  std::vector<std::shared_ptr<Donor>> donors;
+  bool ready = false;
+};
+
+PmixHost::PmixHost(asio::io_context& loop, const PmixStart& start, std::function<void(const FromPmix&)> message,
+                   std::function<void(const std::string&)> lost)
+    : state_(std::make_shared<State>(loop, std::move(message), std::move(lost))) {
+  auto [ours, its] = socket_pair();
+  ProcessSpec spec;
+  spec.argv = {"/proc/self/exe", "--pmix-server"};
+  spec.environment = own_environment();
+  // The store in shared memory would tie ranks to this node.
+  set_variable(spec.environment, "PMIX_MCA_gds", "hash");
+  spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
+  const std::weak_ptr<State> weak = state_;
+  state_->process = std::make_unique<Process>(loop, spec, nullptr, [weak](int status) {
+    if (const auto state = weak.lock(); state && state->lost) state->lost(fmt::format("it ended with status {:#x}", status));
+  });
+  state_->stream = std::make_unique<FramedStream>(
+      loop, ours.release(),
+      [weak](const std::string& bytes) {
+        const auto state = weak.lock();
+        FromPmix message;
+        if (!state || !message.ParseFromString(bytes)) return;
+        if (message.has_ready()) {
+          state->ready = true;
+          for (const auto& rank : message.ready().ranks())
+            state->environments[rank.rank()] = {rank.variables().begin(), rank.variables().end()};
+        }
+        state->message(message);
+      },
+      nullptr);
+  ToPmix first;
+  *first.mutable_start() = start;
+  state_->stream->send(first);
+}
+
+PmixHost::~PmixHost() {
+  state_->lost = nullptr;
+  for (auto& donor : state_->donors) {
+    donor->done = nullptr;
+    donor->process.reset();
+    asio::error_code ignored;
+    donor->socket.close(ignored);
+    donor->timer.cancel();
+  }
+}
+
+void PmixHost::send(const ToPmix& message) { state_->stream->send(message); }
+bool PmixHost::ready() const { return state_->ready; }
+
+const std::vector<std::string>& PmixHost::environment(std::uint32_t rank) const {
+  static const std::vector<std::string> none;
+  const auto found = state_->environments.find(rank);
+  return found == state_->environments.end() ? none : found->second;
+}
+
+std::uint16_t PmixHost::port() const {
+  return state_->environments.empty() ? 0 : pmix_port(state_->environments.begin()->second);
+}
+
+void PmixHost::donate(std::uint32_t rank, const std::vector<std::string>& environment,
+                      std::function<void(UniqueFd, const std::string&)> done) {
+  auto [ours, its] = socket_pair();
+  auto donor = std::make_shared<Donor>(state_->loop, ours.release());
+  donor->done = std::move(done);
+  ProcessSpec spec;
+  spec.argv = {"/proc/self/exe", "--donor"};
+  spec.environment = environment;
+  spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
+  donor->process = std::make_unique<Process>(state_->loop, spec, nullptr, [donor, rank](int) {
+    donor->end({}, fmt::format("the donor of rank {}'s PMIx connection has ended", rank));
+  });
+  donor->socket.async_wait(asio::posix::stream_descriptor::wait_read, [donor](const asio::error_code& error) {
+    if (error) return;
+    UniqueFd fd = receive_descriptor(donor->socket.native_handle());
+    const std::string why = fd ? "" : std::string("no connection came: ") + std::strerror(errno);
+    donor->end(std::move(fd), why);
+  });
+  donor->timer.expires_after(std::chrono::seconds(20));
+  donor->timer.async_wait([donor, rank](const asio::error_code& error) {
+    if (!error) donor->end({}, fmt::format("the PMIx server did not take a connection for rank {} in 20 s", rank));
+  });
+  state_->donors.push_back(std::move(donor));
+}
+
+std::uint16_t pmix_port(const std::vector<std::string>& environment) {
+  // PMIX_SERVER_URI41=job.0;tcp4://127.0.0.1:46543
+  for (const std::string& variable : environment) {
+    const std::size_t scheme = variable.find("tcp4://"), colon = variable.rfind(':');
+    if (!variable.starts_with("PMIX_SERVER_URI") || scheme == std::string::npos || colon == std::string::npos) continue;
+    return static_cast<std::uint16_t>(std::strtoul(variable.c_str() + colon + 1, nullptr, 10));
+  }
+  return 0;
+}
+
+}  // namespace reprise::crd

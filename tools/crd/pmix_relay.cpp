@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/pmix_relay.h"
+
+#include "job/log.h"
+
+namespace reprise::crd {
+
+void PmixRelay::reset() {
+  counts_.clear();
+  fences_.clear();
+  modex_told_ = false;
+}
+
+void PmixRelay::take(const FromPmix& message) {
+  job::Up up;
+  switch (message.what_case()) {
+    case FromPmix::kFence: {
+      const PmixFence& fence = message.fence();
+      const Members members(fence.members().begin(), fence.members().end());
+      const std::uint32_t count = counts_[members]++;
+      fences_[{members, count}] = fence.id();
+      job::Fence& out = *up.mutable_fence();
+      *out.mutable_members() = fence.members();
+      out.set_count(count);
+      out.set_data(fence.data());
+      out.set_collect(fence.collect());
+      out.set_recovery(node_.recovery);
+      break;
+    }
+    case FromPmix::kModex:
+      up.mutable_modex_request()->set_id(message.modex().id());
+      up.mutable_modex_request()->set_rank(message.modex().rank());
+      break;
+    case FromPmix::kBlob:
+      up.mutable_modex_blob()->set_rank(message.blob().rank());
+      up.mutable_modex_blob()->set_data(message.blob().data());
+      break;
+    case FromPmix::kPublish: {
+      const PmixPublish& publish = message.publish();
+      job::Publish& out = *up.mutable_publish();
+      out.set_id(publish.id());
+      out.set_publisher(std::to_string(publish.rank()));
+      for (const auto& [key, value] : publish.values()) (*out.mutable_values())[key] = value;
+      out.set_unpublish(publish.unpublish());
+      *out.mutable_keys() = publish.keys();
+      break;
+    }
+    case FromPmix::kLookup:
+      up.mutable_lookup()->set_id(message.lookup().id());
+      *up.mutable_lookup()->mutable_keys() = message.lookup().keys();
+      up.mutable_lookup()->set_wait(message.lookup().wait());
+      break;
+    case FromPmix::kAbort:
+      up.mutable_abort()->set_rank(message.abort().rank());
+      up.mutable_abort()->set_status(message.abort().status());
+      up.mutable_abort()->set_message(message.abort().message());
+      break;
+    case FromPmix::kNotice:
+      up.mutable_pmix_event()->set_status(message.notice().status());
+      up.mutable_pmix_event()->set_source(message.notice().source());
+      up.mutable_pmix_event()->set_data(message.notice().data());
+      break;
+    case FromPmix::kFinalized:
+      if (Rank* rank = node_.find(message.finalized())) rank->finalized = true;
+      return;
+    case FromPmix::kLog:
+      return node_.say(job::Log::INFO, message.log().text(), message.log().rank());
+    default:
+      return;
+  }
+  node_.send(std::move(up));
+}
+
+bool PmixRelay::take(const job::Down& message) {
+  ToPmix to;
+  switch (message.what_case()) {
+    case job::Down::kFenceDone: {
+      const job::FenceDone& done = message.fence_done();
+      if (done.recovery() != node_.recovery) return true;
+      const auto open = fences_.extract({Members(done.members().begin(), done.members().end()), done.count()});
+      if (!open) return true;  // others had it alone
+      to.mutable_fence_done()->set_id(open.mapped());
+      to.mutable_fence_done()->set_status(done.status());
+      to.mutable_fence_done()->set_data(done.data());
+      break;
+    }
+    case job::Down::kModexReply:
+      to.mutable_modex_reply()->set_id(message.modex_reply().id());
+      to.mutable_modex_reply()->set_status(message.modex_reply().status());
+      to.mutable_modex_reply()->set_data(message.modex_reply().data());
+      break;
+    case job::Down::kLookupReply: {
+      PmixLookupReply& out = *to.mutable_lookup_reply();
+      out.set_id(message.lookup_reply().id());
+      out.set_status(message.lookup_reply().status());
+      out.set_publisher(message.lookup_reply().publisher());
+      for (const auto& [key, value] : message.lookup_reply().values()) (*out.mutable_values())[key] = value;
+      break;
+    }
+    case job::Down::kPmixEvent:
+      to.mutable_notice()->set_status(message.pmix_event().status());
+      to.mutable_notice()->set_source(message.pmix_event().source());
+      to.mutable_notice()->set_data(message.pmix_event().data());
+      break;
+    default:
+      return false;
+  }
+  if (!node_.pmix) return true;
+  node_.pmix->send(to);
+  if (message.has_fence_done() && !std::exchange(modex_told_, true)) {
+    // All have put what they have to say: crrun keeps it for daemons that come later.
+    ToPmix tell;
+    tell.set_tell_modex(true);
+    node_.pmix->send(tell);
+  }
+  return true;
+}
+
+}  // namespace reprise::crd

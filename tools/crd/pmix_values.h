@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Values of PMIx as bytes, in libpmix's own form. For the PMIx server process only. */
+#include <pmix.h>
+#include <pmix_server.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::crd {
+
+/** "" when libpmix cannot pack it. */
+std::string pack_value(const pmix_value_t& value);
+/** @return false when the bytes are no value; else @p value is to be destructed (PMIX_VALUE_DESTRUCT) */
+bool unpack_value(const std::string& bytes, pmix_value_t& value);
+
+std::string pack_infos(const pmix_info_t* infos, std::size_t count);
+/** @return an array of @p count, to be freed by PMIX_INFO_FREE; nullptr when there are none */
+pmix_info_t* unpack_infos(const std::string& bytes, std::size_t& count);
+
+/** Builds the array of infos that libpmix functions take. */
+class Infos {
+ public:
+  Infos() = default;
+  ~Infos();
+  Infos(const Infos&) = delete;
+  Infos& operator=(const Infos&) = delete;
+  void add(const char* key, std::uint32_t value);
+  void add(const char* key, std::uint16_t value);
+  void add(const char* key, bool value);
+  void add(const char* key, const std::string& value);
+  void add_rank(const char* key, pmix_rank_t value);
+  void add_regex(const char* key, const char* value);
+  /** An array of infos as one value. */
+  void add(const char* key, const Infos& values);
+  pmix_info_t* data() { return infos_.data(); }
+  std::size_t size() const { return infos_.size(); }
+
+ private:
+  void add(const char* key, const void* value, pmix_data_type_t type);
+  std::vector<pmix_info_t> infos_;
+};
+
+}  // namespace reprise::crd

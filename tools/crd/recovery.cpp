@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/recovery.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "crd/launch.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+
+Recovery::Guard Recovery::guard() const {
+  return [this, turn = turn_] { return turn == turn_; };
+}
+
+void Recovery::abandon() {
+  ++turn_;
+  timer_.cancel();
+  // A tool that is killed in the middle may leave its rank dead, or, when it had not begun, as it was: both are
+  // dealt with by the next recovery. What a killed cr_restart has made dies with it.
+  for (auto& [number, bringing] : ranks_) {
+    Rank* rank = node_.find(number);
+    if (bringing.restart && bringing.tool && rank) {
+      bringing.tool.reset();
+      rank->pid = -1;
+      rank->exited = true;
+    }
+  }
+  ranks_.clear();
+  old_pmix_.reset();
+  pmix_starting_ = false;
+}
+
+void Recovery::begin(const job::Recover& message) {
+  if (message.recovery() <= node_.recovery && node_.recovery != 0) {
+    spdlog::debug("recovery {} is void: {} is known", message.recovery(), node_.recovery);
+    return;
+  }
+  abandon();
+  node_.recovery = number_ = message.recovery();
+  wave_ = message.wave();
+  pmix_fresh_ = told_ = resumed_told_ = false;
+  node_.placement.clear();
+  for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
+  const std::set<std::uint32_t> restart(message.restart().begin(), message.restart().end());
+  for (const auto& [number, where] : node_.placement) {
+    if (where != node_.index) continue;
+    Bringing& bringing = ranks_[number];
+    const Rank* rank = node_.find(number);
+    bringing.restart = restart.count(number) || !rank || !rank->alive();
+    bringing.report.set_rank(number);
+    bringing.report.set_restarted(bringing.restart);
+    bringing.report.set_begin_unix_ns(unix_ns());
+    bringing.resume_report.set_rank(number);
+    for (const job::ImagePlace& place : message.images())
+      if (place.rank() == number) bringing.place = place;
+  }
+  spdlog::info("recovery {} to wave {}: {} ranks here", number_, wave_, ranks_.size());
+  if (message.deadline_ms()) {
+    timer_.expires_after(std::chrono::milliseconds(message.deadline_ms()));
+    timer_.async_wait([this, current = guard()](const asio::error_code& error) {
+      if (error || !current()) return;
+      for (auto& [number, bringing] : ranks_)
+        if (!bringing.done) fail(number, fmt::format("rank {} was not brought back in time", number));
+    });
+  }
+  kill_those_that_leave([this] {
+    // A wave's images may still be on the way to their names.
+    node_.on_disk([] { return 0; }, [this, current = guard()](int) {
+      if (!current()) return;
+      prepare_pmix([this] {
+        std::vector<std::uint32_t> numbers;
+        for (const auto& [number, bringing] : ranks_) numbers.push_back(number);
+        for (const std::uint32_t number : numbers) bring(number);
+        tell_when_done();
+      });
+    });
+  });
+}
+
+void Recovery::kill_those_that_leave(std::function<void()> then) {
+  auto left = std::make_shared<std::size_t>(1);
+  const auto gone = [left, then = std::move(then), current = guard()] {
+    if (--*left == 0 && current()) then();
+  };
+  for (auto at = node_.ranks.begin(); at != node_.ranks.end();) {
+    const auto wanted = ranks_.find(at->first);
+    if (wanted != ranks_.end() && !wanted->second.restart) {
+      signal_group(at->second->pid, SIGCONT);  // a stopped process cannot be rolled back
+      ++at;
+      continue;
+    }
+    ++*left;
+    if (wanted == ranks_.end()) spdlog::info("rank {} has moved away", at->first);
+    std::shared_ptr<Rank> rank = std::move(at->second);
+    at = node_.ranks.erase(at);
+    node_.end_rank(*rank, [rank, gone] { gone(); });
+  }
+  asio::post(node_.loop, gone);
+}
+
+void Recovery::prepare_pmix(std::function<void()> then) {
+  const bool needed = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.restart; });
+  if (ranks_.empty()) {
+    node_.pmix.reset();
+    ++node_.pmix_generation;
+  }
+  if (!needed) return then();
+  pmix_fresh_ = true;
+  old_pmix_ = node_.new_pmix([this, then = std::move(then), current = guard()](const std::string& error) {
+    if (!current()) return;
+    if (!error.empty()) {
+      for (auto& [number, bringing] : ranks_) fail(number, error);
+      return;
+    }
+    // All donors before all ranks: a rank of the node must not wait for another one's.
+    auto left = std::make_shared<std::size_t>(1);
+    const auto one_less = [left, then] {
+      if (--*left == 0) then();
+    };
+    for (auto& [number, bringing] : ranks_) {
+      ++*left;
+      donate(number, one_less);
+    }
+    one_less();
+  });
+}
+
+void Recovery::donate(std::uint32_t number, std::function<void()> then) {
+  try {
+    node_.pmix->donate(number, environment_of_rank(node_, number),
+                       [this, number, then = std::move(then), current = guard()](UniqueFd fd, const std::string& error) {
+                         if (!current()) return;
+                         if (!error.empty()) fail(number, error);
+                         ranks_.at(number).pmix = std::move(fd);
+                         then();
+                       });
+  } catch (const std::exception& error) {
+    fail(number, error.what());
+  }
+}
+
+void Recovery::bring(std::uint32_t number) {
+  Bringing& bringing = ranks_.at(number);
+  if (bringing.done) return;
+  if (bringing.next_path >= bringing.place.paths_size()) {
+    bringing.report.set_image_bad(bringing.image_bad || bringing.place.paths_size() == 0);
+    return fail(number, bringing.problems.empty() ? fmt::format("there is no image of rank {} for wave {}", number, wave_)
+                                                  : bringing.problems);
+  }
+  const std::string path = bringing.place.paths(bringing.next_path++);
+  struct Found {
+    Manifest manifest;
+    std::uint64_t size = 0;
+    std::string error;
+  };
+  node_.on_disk(
+      [path] {
+        Found found;
+        try {
+          found.manifest = read_manifest(job::manifest_path(path));
+          found.size = std::filesystem::file_size(path);
+        } catch (const std::exception& error) {
+          found.error = error.what();
+        }
+        return found;
+      },
+      [this, number, path, current = guard()](const Found& found) {
+        if (!current() || ranks_.at(number).done) return;
+        Bringing& it = ranks_.at(number);
+        if (!found.error.empty()) return another_image(number, found.error, true);
+        if (found.size != found.manifest.bytes || (it.place.bytes() && found.size != it.place.bytes()))
+          return another_image(number, fmt::format("{} has {} bytes rather than {}", path, found.size, found.manifest.bytes), true);
+        if (it.place.checksum() && found.manifest.checksum != it.place.checksum())
+          return another_image(number, path + " is of another wave than its name says", true);
+        it.manifest = found.manifest;
+        if (const std::string directory = node_.job_directory(); !directory.empty() && path.starts_with(directory + "/"))
+          it.report.set_shared_bytes_read(it.report.shared_bytes_read() + found.size);
+        use_image(number, path);
+      });
+}
+
+void Recovery::use_image(std::uint32_t number, const std::string& path) {
+  try {
+    if (ranks_.at(number).restart)
+      restart(number, path);
+    else
+      pause(number, path);
+  } catch (const std::exception& error) {
+    fail(number, error.what());
+  }
+}
+
+void Recovery::pause(std::uint32_t number, const std::string& image) {
+  Bringing& bringing = ranks_.at(number);
+  Rank* rank = node_.find(number);
+  if (!rank || !rank->alive()) {
+    bringing.restart = true;
+    return fail(number, fmt::format("rank {} has ended", number));
+  }
+  for (auto& output : rank->outputs) output->pause();
+  // What it has not read yet belongs to the past; and what it reads until it stands still will not have been read.
+  if (rank->input) rank->input->rewind(bringing.manifest.streams.count(0) ? bringing.manifest.streams.at(0) : 0);
+  bringing.tool = std::make_unique<Tool>(
+      node_.loop, std::vector<std::string>{"cr_pause", "--dead-sockets", "--rewind-files", std::to_string(rank->pid), image},
+      std::vector<std::pair<int, int>>{}, [this, number, current = guard()](const ToolResult& result) {
+        if (current()) tool_said(number, result);
+      });
+}
+
+void Recovery::restart(std::uint32_t number, const std::string& image) {
+  Bringing& bringing = ranks_.at(number);
+  auto fresh = std::make_unique<Rank>();
+  fresh->number = number;
+  fresh->incarnation = number_;
+  fresh->environment = environment_of_rank(node_, number);
+  fresh->started = true;
+  Rank* rank = fresh.get();
+  node_.ranks[number] = std::move(fresh);
+  auto streams = node_.open_streams(*rank, bringing.manifest.streams);
+  // In the tool our ends lie above whatever it opens itself.
+  std::vector<std::string> argv{"cr_restart", "--dead-sockets", "--rewind-files"};
+  std::vector<std::pair<int, int>> fds;
+  int next = 100;
+  for (const auto& [fd, stream] : bringing.manifest.pipes) {
+    const auto end = std::find_if(streams.begin(), streams.end(), [&](const auto& one) { return one.first == static_cast<int>(stream); });
+    if (end == streams.end()) continue;
+    fds.emplace_back(next, end->second.get());
+    argv.push_back(fmt::format("--fd={}={}", fd, next++));
+  }
+  if (bringing.pmix && bringing.manifest.pmix_fd >= 0) {
+    fds.emplace_back(next, bringing.pmix.get());
+    argv.push_back(fmt::format("--fd={}={}", bringing.manifest.pmix_fd, next++));
+  }
+  argv.push_back(image);
+  bringing.tool = std::make_unique<Tool>(
+      node_.loop, argv, fds, [this, number, current = guard()](const ToolResult& result) { if (current()) tool_said(number, result); },
+      [this, number, rank](int status) {
+        // cr_restart ends as the rank does.
+        Rank* it = node_.find(number);
+        if (it == rank && it->pid > 0) node_.rank_ended(*it, status);
+      });
+}
+
+void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
+  Bringing& bringing = ranks_.at(number);
+  Rank* rank = node_.find(number);
+  if (bringing.done || !rank) return;
+  if (!result.ok) {
+    // cr_pause and cr_restart check the image before they change anything: "permanent" is also a damaged image.
+    const bool bad = result.permanent && result.message.find("image") != std::string::npos;
+    if (bringing.restart) rank->exited = true, rank->pid = -1;
+    return another_image(number, result.message, bad);
+  }
+  bringing.tool_done = true;
+  const auto& report = result.report;
+  bringing.report.set_pid(report.value("pid", 0));
+  bringing.report.set_pages(report.value("pages", std::uint64_t{0}));
+  bringing.report.set_pages_restored(report.value("pages_restored", std::uint64_t{0}));
+  bringing.report.set_frozen_ns(report.value("ns", nlohmann::json::object()).value("frozen", std::uint64_t{0}));
+  for (const auto& warning : report.value("warnings", nlohmann::json::array()))
+    node_.say(job::Log::INFO, fmt::format("rank {}: {}", number, warning.get<std::string>()), number);
+  if (bringing.restart) {
+    rank->pid = bringing.report.pid();
+    rank->restarter = std::move(bringing.tool);
+    bringing.pmix.reset();  // it has it
+    bringing.report.set_fresh_pmix(bringing.manifest.pmix_fd >= 0);
+  } else {
+    const auto queued = report.value("pipes", nlohmann::json::object());
+    for (std::uint32_t stream = 1; stream <= 2; ++stream) {
+      std::uint64_t count = 0;
+      for (const auto& [fd, of] : bringing.manifest.pipes)
+        if (of == stream && count == 0) count = queued.value(std::to_string(fd), std::uint64_t{0});
+      const auto& streams = bringing.manifest.streams;
+      rank->outputs[stream - 1]->rewind(streams.count(stream) ? streams.at(stream) : 0, count);
+      rank->outputs[stream - 1]->resume();
+    }
+    rank->finalized = false;
+  }
+  check(number);
+}
+
+void Recovery::another_image(std::uint32_t number, const std::string& why, bool bad) {
+  Bringing& bringing = ranks_.at(number);
+  bringing.image_bad = bringing.image_bad || bad;
+  bringing.problems += (bringing.problems.empty() ? "" : "; ") + why;
+  bringing.tool.reset();
+  if (bringing.next_path < bringing.place.paths_size())
+    node_.say(job::Log::WARNING, fmt::format("rank {}: {}; trying {}", number, why, bringing.place.paths(bringing.next_path)), number);
+  bring(number);
+}
+
+void Recovery::restored(const RankMessage& message) {
+  const auto& said = message.as<cr_rank_restored>();
+  const auto found = ranks_.find(said.head.rank);
+  Rank* rank = node_.find(said.head.rank);
+  if (found == ranks_.end() || !rank || found->second.done) return;
+  Bringing& bringing = found->second;
+  bringing.said = true;
+  const auto addresses = message.strings(sizeof said, said.addresses);
+  if (!addresses.empty()) rank->addresses = addresses;
+  // A restarted rank has been given its connection already.
+  bringing.stale = !bringing.restart && (said.pmix_stale || pmix_fresh_);
+  if (bringing.stale) give_pmix(said.head.rank);
+  check(said.head.rank);
+}
+
+void Recovery::give_pmix(std::uint32_t number) {
+  if (!pmix_fresh_) {
+    // The first one that is stale: libpmix's server remembers what its clients have said, so all get a new one.
+    if (std::exchange(pmix_starting_, true)) return;
+    old_pmix_ = node_.new_pmix([this, current = guard()](const std::string& error) {
+      if (!current()) return;
+      pmix_fresh_ = true;
+      for (auto& [other, bringing] : ranks_) {
+        if (!error.empty()) {
+          fail(other, error);
+          continue;
+        }
+        bringing.done = false;
+        donate(other, [this, other] {
+          ranks_.at(other).stale = true;
+          if (ranks_.at(other).said) give_pmix(other);
+        });
+      }
+    });
+    return;
+  }
+  Bringing& bringing = ranks_.at(number);
+  if (!bringing.pmix || std::exchange(bringing.pmix_sent, true)) return;
+  cr_rank_message message{CR_RANK_PMIX, sizeof message, number, number_};
+  node_.socket->send(number, &message, sizeof message, bringing.pmix.get());
+}
+
+void Recovery::pmix_done(const RankMessage& message) {
+  const auto found = ranks_.find(message.head().rank);
+  if (found == ranks_.end() || !found->second.pmix_sent) return;
+  found->second.stale = false;
+  found->second.pmix.reset();
+  found->second.report.set_fresh_pmix(true);
+  check(message.head().rank);
+}
+
+void Recovery::check(std::uint32_t number) {
+  Bringing& bringing = ranks_.at(number);
+  // A server that is being replaced will concern those, too, that were not stale.
+  if (!bringing.tool_done || !bringing.said || bringing.stale || bringing.done || (pmix_starting_ && !bringing.report.fresh_pmix()))
+    return;
+  Rank* rank = node_.find(number);
+  bringing.done = true;
+  bringing.report.set_end_unix_ns(unix_ns());
+  job::RankAddress& address = *bringing.report.mutable_address();
+  address.set_rank(number);
+  address.set_incarnation(rank ? rank->incarnation : 0);
+  if (rank) address.mutable_addresses()->Assign(rank->addresses.begin(), rank->addresses.end());
+  tell_when_done();
+}
+
+void Recovery::fail(std::uint32_t number, const std::string& why) {
+  Bringing& bringing = ranks_.at(number);
+  if (bringing.done) return;
+  spdlog::error("rank {} is not brought back: {}", number, why);
+  bringing.done = true;
+  bringing.tool.reset();
+  bringing.report.set_error(why);
+  bringing.report.set_end_unix_ns(unix_ns());
+  // At once: crrun need not wait for the others to decide what to do.
+  job::Up up;
+  up.mutable_restored()->set_recovery(number_);
+  *up.mutable_restored()->add_ranks() = bringing.report;
+  node_.send(std::move(up));
+}
+
+void Recovery::tell_when_done() {
+  if (told_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return !one.second.done; })) return;
+  told_ = true;
+  timer_.cancel();
+  old_pmix_.reset();
+  job::Up up;
+  up.mutable_restored()->set_recovery(number_);
+  for (const auto& [number, bringing] : ranks_)
+    if (bringing.report.error().empty()) *up.mutable_restored()->add_ranks() = bringing.report;
+  if (up.restored().ranks_size() || ranks_.empty()) node_.send(std::move(up));
+}
+
+void Recovery::rank_ended(std::uint32_t number) {
+  const auto found = ranks_.find(number);
+  if (found != ranks_.end()) fail(number, fmt::format("rank {} ended while it was brought back", number));
+}
+
+void Recovery::resume(const job::Resume& message) {
+  if (message.recovery() != number_ || number_ != node_.recovery) return;
+  resumed_told_ = false;
+  for (auto& [number, bringing] : ranks_) {
+    bringing.resume_report.set_begin_unix_ns(unix_ns());
+    // Addresses, in as many messages as it takes.
+    std::string table(sizeof(cr_rank_peers), '\0');
+    std::uint32_t entries = 0;
+    const auto flush = [&] {
+      cr_rank_peers head{};
+      head.head = {CR_RANK_PEERS, static_cast<std::uint32_t>(table.size()), number, number_};
+      head.entries = entries;
+      std::memcpy(table.data(), &head, sizeof head);
+      node_.socket->send(number, table.data(), table.size());
+      table.resize(sizeof head);
+      entries = 0;
+    };
+    for (const job::RankAddress& address : message.addresses()) {
+      std::string strings;
+      for (const std::string& one : address.addresses()) strings += one + '\0';
+      strings.resize((strings.size() + 3) / 4 * 4);
+      cr_rank_peer peer{};
+      peer.rank = address.rank();
+      peer.incarnation = address.incarnation();
+      peer.addresses = static_cast<std::uint16_t>(address.addresses_size());
+      peer.length = static_cast<std::uint16_t>(sizeof peer + strings.size());
+      if (table.size() + peer.length > CR_RANK_MAX) flush();
+      table.append(reinterpret_cast<const char*>(&peer), sizeof peer);
+      table += strings;
+      ++entries;
+    }
+    flush();
+    cr_rank_resume head{};
+    std::string resume(sizeof head, '\0');
+    for (const std::uint32_t moved : message.moved()) resume.append(reinterpret_cast<const char*>(&moved), sizeof moved);
+    head.head = {CR_RANK_RESUME, static_cast<std::uint32_t>(resume.size()), number, number_};
+    head.moved = static_cast<std::uint32_t>(message.moved_size());
+    std::memcpy(head.nonce, message.nonce().data(), std::min(sizeof head.nonce, message.nonce().size()));
+    std::memcpy(resume.data(), &head, sizeof head);
+    node_.socket->send(number, resume.data(), resume.size());
+  }
+  tell_when_resumed();
+}
+
+void Recovery::resumed(const RankMessage& message) {
+  const auto& said = message.as<cr_rank_resumed>();
+  const auto found = ranks_.find(said.head.rank);
+  if (found == ranks_.end() || said.head.recovery != number_) return;
+  found->second.resumed = true;
+  found->second.resume_report.set_discarded_bytes(said.discarded_bytes);
+  found->second.resume_report.set_kept(said.kept);
+  found->second.resume_report.set_closed(said.closed);
+  found->second.resume_report.set_end_unix_ns(unix_ns());
+  tell_when_resumed();
+}
+
+void Recovery::tell_when_resumed() {
+  if (resumed_told_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return !one.second.resumed; })) return;
+  resumed_told_ = true;
+  job::Up up;
+  up.mutable_resumed()->set_recovery(number_);
+  for (const auto& [number, bringing] : ranks_) *up.mutable_resumed()->add_ranks() = bringing.resume_report;
+  node_.send(std::move(up));
+  ranks_.clear();
+}
+
+}  // namespace reprise::crd

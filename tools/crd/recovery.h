@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/**
+ * @file The node's part of a recovery. For each rank placed here: rolled back in place when it lives and is not to be
+ * restarted, else made anew from its image. A newer recovery voids this one at any moment.
+ */
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+
+#include <asio/steady_timer.hpp>
+
+#include "crd/manifest.h"
+#include "crd/node.h"
+
+namespace reprise::crd {
+
+class Recovery {
+ public:
+  explicit Recovery(Node& node) : node_(node), timer_(node.loop) {}
+  void begin(const job::Recover& message);
+  void resume(const job::Resume& message);
+  /** Something newer began: kill what is under way. */
+  void abandon();
+  void restored(const RankMessage& message);   ///< CR_RANK_RESTORED
+  void pmix_done(const RankMessage& message);  ///< CR_RANK_PMIX_DONE
+  void resumed(const RankMessage& message);    ///< CR_RANK_RESUMED
+  void rank_ended(std::uint32_t rank);
+  bool under_way() const { return !ranks_.empty(); }
+
+ private:
+  struct Bringing {
+    job::ImagePlace place;
+    int next_path = 0;           ///< of place.paths: which to try next
+    bool restart = false;
+    bool image_bad = false;      ///< one of the images was
+    std::string problems;        ///< of the paths tried so far
+    std::unique_ptr<Tool> tool;
+    bool tool_done = false;      ///< the process is what it was
+    bool said = false;           ///< CR_RANK_RESTORED came
+    bool stale = false;          ///< it needs a new PMIx connection, and has none yet
+    bool pmix_sent = false;      ///< the connection is on its way
+    bool done = false, resumed = false;
+    Manifest manifest;
+    UniqueFd pmix;               ///< a connection to the new server
+    job::RankRestored report;
+    job::RankResumed resume_report;
+  };
+  using Guard = std::function<bool()>;
+  /** @return a function that tells whether this recovery is still the one under way */
+  Guard guard() const;
+  void kill_those_that_leave(std::function<void()> then);
+  void prepare_pmix(std::function<void()> then);
+  void donate(std::uint32_t rank, std::function<void()> then);
+  void bring(std::uint32_t rank);
+  void use_image(std::uint32_t rank, const std::string& path);
+  void pause(std::uint32_t rank, const std::string& image);
+  void restart(std::uint32_t rank, const std::string& image);
+  void tool_said(std::uint32_t rank, const ToolResult& result);
+  void another_image(std::uint32_t rank, const std::string& why, bool bad);
+  void give_pmix(std::uint32_t rank);
+  void check(std::uint32_t rank);
+  void fail(std::uint32_t rank, const std::string& why);
+  void tell_when_done();
+  void tell_when_resumed();
+
+  Node& node_;
+  asio::steady_timer timer_;
+  unsigned turn_ = 0;
+  std::uint32_t number_ = 0, wave_ = 0;
+  bool pmix_fresh_ = false;    ///< the server was replaced in this recovery
+  bool pmix_starting_ = false;
+  bool told_ = false, resumed_told_ = false;
+  std::shared_ptr<PmixHost> old_pmix_;  ///< until every rank here has a connection to the new one
+  std::map<std::uint32_t, Bringing> ranks_;
+};
+
+}  // namespace reprise::crd

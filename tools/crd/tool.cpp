@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/tool.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/read_until.hpp>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/unique_fd.h"
+#include "crd/environment.h"
+#include "job/log.h"
+
+namespace reprise::crd {
+namespace {
+
+std::string command_path(const std::string& name) {
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  return !error && std::filesystem::exists(beside, error) ? beside.string() : name;
+}
+
+ToolResult result_of(const std::string& name, const std::string& line) {
+  ToolResult result;
+  try {
+    result.report = nlohmann::json::parse(line);
+    result.ok = result.report.at("ok");
+    if (result.ok) return result;
+    const std::string kind = result.report.at("kind");
+    result.refused = kind == "refused";
+    result.temporary = kind == "temporary";
+    result.permanent = kind == "permanent";
+    result.message = result.report.at("message");
+  } catch (const nlohmann::json::exception&) {
+    result.ok = false;
+    result.message = name + " said what is not understood: " + line;
+  }
+  return result;
+}
+
+}  // namespace
+
+struct Tool::State : std::enable_shared_from_this<State> {
+  explicit State(asio::io_context& loop) : output(loop) {}
+  asio::posix::stream_descriptor output;
+  std::unique_ptr<Process> process;
+  std::string name, text, start_error;
+  std::function<void(const ToolResult&)> said;
+  std::function<void(int)> ended;
+  int status = -1;
+  bool over = false;
+
+  void read() {
+    asio::async_read_until(output, asio::dynamic_buffer(text, 1 << 20), '\n',
+                           [self = shared_from_this()](const asio::error_code& error, std::size_t size) {
+                             if (!error) self->tell(result_of(self->name, self->text.substr(0, size)));
+                             self->over = true;
+                             self->silent_end();
+                           });
+  }
+  /** It has ended, and nothing came. */
+  void silent_end() {
+    if (!over || status < 0 || !said) return;
+    ToolResult result;
+    if (!start_error.empty())
+      result.message = start_error;
+    else if (WIFSIGNALED(status))
+      result.message = fmt::format("{} was ended by signal {}", name, WTERMSIG(status));
+    else
+      result.message = fmt::format("{} ended with status {} and no report", name, WEXITSTATUS(status));
+    tell(result);
+  }
+  void tell(const ToolResult& result) {
+    if (auto call = std::exchange(said, nullptr)) call(result);
+  }
+};
+
+Tool::Tool(asio::io_context& loop, std::vector<std::string> argv, std::vector<std::pair<int, int>> fds,
+           std::function<void(const ToolResult&)> said, std::function<void(int)> ended)
+    : state_(std::make_shared<State>(loop)) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "no pipe to " + argv[0]);
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  state_->name = argv[0];
+  state_->said = std::move(said);
+  state_->ended = std::move(ended);
+  ProcessSpec spec;
+  spec.argv = std::move(argv);
+  spec.argv[0] = command_path(state_->name);
+  spec.argv.insert(spec.argv.begin() + 1, "--json");
+  spec.environment = own_environment();
+  spec.fds = std::move(fds);
+  spec.fds.insert(spec.fds.end(), {{0, nothing.get()}, {1, write_end.get()}, {2, 2}});
+  const std::weak_ptr<State> weak = state_;
+  state_->process = std::make_unique<Process>(
+      loop, spec, [weak](const std::string& error) { if (const auto state = weak.lock()) state->start_error = error; },
+      [weak](int status) {
+        const auto state = weak.lock();
+        if (!state) return;
+        state->status = status;
+        state->silent_end();
+        if (auto call = std::exchange(state->ended, nullptr)) call(status);
+      });
+  state_->output.assign(read_end.release());
+  state_->read();
+}
+
+Tool::~Tool() {
+  state_->said = nullptr;
+  state_->ended = nullptr;
+  state_->process.reset();
+  asio::error_code ignored;
+  state_->output.close(ignored);
+}
+
+Process& Tool::process() { return *state_->process; }
+
+}  // namespace reprise::crd

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/waves.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <sys/stat.h>
+
+#include "crd/image_store.h"
+#include "job/files.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+namespace {
+
+/** Which descriptors of a rank are pipes of its streams. */
+std::map<int, std::uint32_t> stream_descriptors(const Rank& rank) {
+  std::map<int, std::uint32_t> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(rank.pid) + "/fd", error)) {
+    struct stat st {};
+    if (::stat(entry.path().c_str(), &st) != 0 || !S_ISFIFO(st.st_mode)) continue;
+    const int fd = std::stoi(entry.path().filename());
+    if (rank.input && rank.input->is(st.st_dev, st.st_ino)) found[fd] = 0;
+    for (std::uint32_t stream = 1; stream <= 2; ++stream)
+      if (rank.outputs[stream - 1] && rank.outputs[stream - 1]->is(st.st_dev, st.st_ino)) found[fd] = stream;
+  }
+  return found;
+}
+
+std::string part_image(const Node& node, std::uint32_t wave, std::uint32_t rank) {
+  return job::wave_part_directory(node.images(), wave) + "/rank-" + std::to_string(rank) + ".img";
+}
+
+}  // namespace
+
+void Waves::begin(const job::WaveBegin& message) {
+  if (message.recovery() != node_.recovery) return;
+  abandon();
+  wave_ = message.wave();
+  told_ = false;
+  const unsigned turn = turn_;
+  for (const auto& [number, rank] : node_.ranks) {
+    ranks_[number].report.set_rank(number);
+    ranks_[number].report.set_begin_unix_ns(unix_ns());
+  }
+  if (ranks_.empty()) return tell_when_done();
+  timer_.expires_after(std::chrono::milliseconds(message.timeout_ms() ? message.timeout_ms() : 60000));
+  timer_.async_wait([this, turn](const asio::error_code& error) {
+    if (!error && turn == turn_) overdue();
+  });
+  node_.on_disk(
+      [directory = node_.images(), wave = wave_, limit = node_.job.local_limit_bytes(), expected = last_bytes_]() -> std::string {
+        if (const std::string why = image_store::begin_wave(directory, wave); !why.empty()) return why;
+        const std::uint64_t used = image_store::used_bytes(directory), free = image_store::free_bytes(directory);
+        if (limit && used + std::max<std::uint64_t>(expected, 1) > limit)
+          return fmt::format("the images would take more than the {} bytes that are allowed in {}", limit, directory);
+        if (expected > free) return fmt::format("no space: {} has {} bytes left, the last wave took {}", directory, free, expected);
+        return "";
+      },
+      [this, turn, timeout = message.timeout_ms()](const std::string& why) {
+        if (turn != turn_) return;
+        std::vector<std::uint32_t> numbers;
+        for (const auto& [number, taking] : ranks_) numbers.push_back(number);
+        for (const std::uint32_t number : numbers) {
+          if (why.empty())
+            take(number, timeout);
+          else
+            fail(number, why, false);
+        }
+      });
+}
+
+void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
+  Rank* rank = node_.find(number);
+  Taking& taking = ranks_.at(number);
+  if (!rank || !rank->alive()) return fail(number, fmt::format("rank {} has ended", number), false);
+  if (!node_.socket->connected(number))
+    return fail(number, fmt::format("rank {} has not called MPI_Init yet, or its transport is not crtcp", number), true);
+  // What it writes from now on is in the image, or after it.
+  for (auto& output : rank->outputs)
+    if (output) output->pause();
+  taking.manifest.wave = wave_;
+  taking.manifest.rank = number;
+  taking.manifest.pid = rank->pid;
+  taking.manifest.pipes = stream_descriptors(*rank);
+  taking.manifest.pmix_fd = node_.pmix ? find_connection(rank->pid, node_.pmix->port()) : -1;
+  cr_rank_wave prepare{};
+  prepare.wave = wave_;
+  prepare.timeout_ms = timeout_ms;
+  node_.socket->send(prepare, CR_RANK_PREPARE, number, node_.recovery);
+  std::vector<std::string> argv{"cr_checkpoint", std::to_string(rank->pid), part_image(node_, wave_, number)};
+  if (timeout_ms) argv.insert(argv.begin() + 1, {"--timeout", fmt::format("{:.3f}", timeout_ms / 1000.0)});
+  try {
+    taking.tool = std::make_unique<Tool>(node_.loop, argv, std::vector<std::pair<int, int>>{}, [this, number, turn = turn_](const ToolResult& result) {
+      if (turn == turn_) checkpointed(number, result);
+    });
+  } catch (const std::exception& error) {
+    fail(number, error.what(), true);
+  }
+}
+
+void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
+  Taking& taking = ranks_.at(number);
+  Rank* rank = node_.find(number);
+  if (taking.done || !rank) return;
+  if (!result.ok) {
+    // Its transport may know better why not.
+    if (taking.report.error().empty()) return fail(number, result.message, result.temporary);
+    return;
+  }
+  taking.saved = true;
+  const auto& times = result.report.value("ns", nlohmann::json::object());
+  taking.report.set_frozen_ns(times.value("frozen", std::uint64_t{0}));
+  taking.report.set_write_ns(times.value("write", std::uint64_t{0}));
+  const auto queued = result.report.value("pipes", nlohmann::json::object());
+  const auto in_pipe = [&](std::uint32_t stream) -> std::uint64_t {
+    for (const auto& [fd, of] : taking.manifest.pipes)
+      if (of == stream) return queued.value(std::to_string(fd), std::uint64_t{0});
+    return 0;
+  };
+  if (rank->input) taking.manifest.streams[0] = rank->input->offset() - std::min(in_pipe(0), rank->input->offset());
+  for (std::uint32_t stream = 1; stream <= 2; ++stream)
+    taking.manifest.streams[stream] = rank->outputs[stream - 1]->offset() + in_pipe(stream);
+  for (const auto& [stream, offset] : taking.manifest.streams) {
+    auto* position = taking.report.add_streams();
+    position->set_stream(stream);
+    position->set_offset(offset);
+  }
+  read_on(number);
+  both(number);
+}
+
+void Waves::prepared(const RankMessage& message) {
+  const auto& said = message.as<cr_rank_prepared>();
+  const auto found = ranks_.find(said.head.rank);
+  if (said.wave != wave_ || found == ranks_.end() || found->second.done) return;
+  found->second.report.set_quiesce_ns(said.quiesce_ns);
+  if (said.state == CR_RANK_TAKEN) {
+    found->second.answered = true;
+    return both(said.head.rank);
+  }
+  std::string why = message.text(sizeof said);
+  if (why.empty()) why = fmt::format("rank {} cannot be saved now", said.head.rank);
+  fail(said.head.rank, why, said.state == CR_RANK_AGAIN);
+}
+
+void Waves::both(std::uint32_t number) {
+  Taking& taking = ranks_.at(number);
+  if (!taking.saved || !taking.answered || taking.done) return;
+  const std::string image = part_image(node_, wave_, number);
+  struct Sum {
+    std::uint64_t checksum = 0, bytes = 0;
+    std::string error;
+  };
+  node_.on_disk(
+      [image, manifest = taking.manifest]() mutable {
+        Sum sum;
+        try {
+          sum.bytes = manifest.bytes = std::filesystem::file_size(image);
+          sum.checksum = manifest.checksum = file_checksum(image);
+          job::write_atomically(job::manifest_path(image), manifest_text(manifest));
+        } catch (const std::exception& error) {
+          sum.error = error.what();
+        }
+        return sum;
+      },
+      [this, number, turn = turn_](const Sum& sum) {
+        if (turn != turn_ || ranks_.at(number).done) return;
+        if (!sum.error.empty()) return fail(number, sum.error, false);
+        Taking& it = ranks_.at(number);
+        it.manifest.bytes = sum.bytes;
+        it.manifest.checksum = sum.checksum;
+        it.report.set_bytes(sum.bytes);
+        it.report.set_checksum(sum.checksum);
+        finish(number);
+      });
+}
+
+void Waves::finish(std::uint32_t number) {
+  // What lay in its pipes at the checkpoint must have gone to crrun before the wave counts: a restart elsewhere
+  // would not say it again.
+  Rank* rank = node_.find(number);
+  const unsigned turn = turn_;
+  auto left = std::make_shared<int>(0);
+  const auto one_less = [this, number, turn, left] {
+    if (--*left > 0 || turn != turn_) return;
+    ranks_.at(number).report.set_end_unix_ns(unix_ns());
+    ranks_.at(number).done = true;
+    tell_when_done();
+  };
+  *left = 1;
+  for (std::uint32_t stream = 1; rank && stream <= 2; ++stream) {
+    ++*left;
+    rank->outputs[stream - 1]->when_sent(ranks_.at(number).manifest.streams[stream], one_less);
+  }
+  one_less();
+}
+
+void Waves::fail(std::uint32_t number, const std::string& why, bool again) {
+  Taking& taking = ranks_.at(number);
+  if (taking.done) return;
+  taking.done = true;
+  taking.report.set_error(why);
+  taking.report.set_again(again);
+  taking.report.set_end_unix_ns(unix_ns());
+  cr_rank_wave abort{};
+  abort.wave = wave_;
+  if (!taking.answered && node_.socket) node_.socket->send(abort, CR_RANK_ABORT, number, node_.recovery);
+  read_on(number);
+  tell_when_done();
+}
+
+void Waves::read_on(std::uint32_t number) {
+  Taking& taking = ranks_.at(number);
+  if (std::exchange(taking.reading, true)) return;
+  if (Rank* rank = node_.find(number))
+    for (auto& output : rank->outputs)
+      if (output) output->resume();
+}
+
+void Waves::tell_when_done() {
+  if (told_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return !one.second.done; })) return;
+  told_ = true;
+  timer_.cancel();
+  job::Up up;
+  job::WaveDone& message = *up.mutable_wave_done();
+  message.set_wave(wave_);
+  std::uint64_t bytes = 0;
+  bool good = true;
+  for (const auto& [number, taking] : ranks_) {
+    *message.add_ranks() = taking.report;
+    bytes += taking.report.bytes();
+    good = good && taking.report.error().empty();
+  }
+  if (good) last_bytes_ = bytes;
+  node_.send(std::move(up));
+}
+
+void Waves::overdue() {
+  std::vector<std::uint32_t> late;
+  for (const auto& [number, taking] : ranks_)
+    if (!taking.done) late.push_back(number);
+  for (const std::uint32_t number : late) {
+    const bool saved = ranks_.at(number).saved;
+    ranks_.at(number).tool.reset();
+    fail(number,
+         saved ? fmt::format("the transport of rank {} did not say in time that its checkpoint is sound", number)
+               : fmt::format("rank {} was not saved in time", number),
+         true);
+  }
+}
+
+void Waves::rank_ended(std::uint32_t rank) {
+  if (wave_ && ranks_.count(rank)) fail(rank, fmt::format("rank {} has ended", rank), false);
+}
+
+void Waves::end(const job::WaveEnd& message) {
+  if (message.wave() != wave_) {
+    if (!message.commit()) return;
+    return node_.say(job::Log::ERROR, fmt::format("wave {} is committed, and this node does not have it", message.wave()));
+  }
+  if (!message.commit()) return abandon();
+  if (!ranks_.empty())
+    node_.on_disk([directory = node_.images(), wave = wave_] { return image_store::commit_wave(directory, wave); },
+                  [this, wave = wave_](const std::string& why) {
+                    if (!why.empty()) node_.say(job::Log::ERROR, fmt::format("the images of wave {} are lost: {}", wave, why));
+                  });
+  wave_ = 0;
+  ++turn_;
+  ranks_.clear();
+}
+
+void Waves::abandon() {
+  ++turn_;
+  timer_.cancel();
+  if (wave_ == 0) return;
+  for (auto& [number, taking] : ranks_) {
+    taking.tool.reset();
+    cr_rank_wave abort{};
+    abort.wave = wave_;
+    if (!taking.answered && node_.socket) node_.socket->send(abort, CR_RANK_ABORT, number, node_.recovery);
+    read_on(number);
+  }
+  if (!ranks_.empty())
+    asio::post(node_.disk, [directory = node_.images(), wave = wave_] { image_store::drop_part(directory, wave); });
+  ranks_.clear();
+  wave_ = 0;
+}
+
+}  // namespace reprise::crd
