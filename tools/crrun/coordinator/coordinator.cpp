@@ -387,6 +387,9 @@ std::vector<Seat> Coordinator::seats(bool with_drained) const {
 
 void Coordinator::tick(Now now) {
   if (phase_ == Phase::finished) return;
+  // Of the time in which crrun itself stood still nothing can be said of others.
+  if (last_tick_ms_ && now.ms > last_tick_ms_ + settings_.lost_after_ms / 2) members_.excuse(now.ms - last_tick_ms_);
+  last_tick_ms_ = now.ms;
   if (settings_.run_timeout_ms && phase_ != Phase::ending && now.ms >= started_ms_ + settings_.run_timeout_ms) {
     out_.say(Log::ERROR, "the job has run for the " + std::to_string(settings_.run_timeout_ms / 1000) +
                              " s of --timeout: it is ended");
@@ -424,6 +427,7 @@ void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& wh
   Member* member = members_.find(node);
   if (!member) return;
   member->link = false;
+  member->link_died = true;
   if (phase_ == Phase::finished) return;
   if (phase_ == Phase::ending) return ending_tick(now);
   switch (member->state) {
@@ -438,7 +442,8 @@ void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& wh
       if (!members_.any_starting()) all_there(now);
       break;
     case NodeState::up:
-      if (!certain) {
+      // ssh's own end may be the network's fault; with the connection closed as well it is the daemon's.
+      if (!certain && member->connected) {
         members_.suspect(node);
         break;
       }
@@ -446,6 +451,15 @@ void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& wh
       break;
     case NodeState::lost: break;
   }
+}
+
+void Coordinator::connection_closed(NodeIndex node, const std::string& instance, Now now) {
+  Member* member = members_.find(node);
+  if (!member || member->state != NodeState::up || member->instance != instance) return;
+  member->connected = false;
+  members_.suspect(node);
+  if (phase_ == Phase::ending || phase_ == Phase::finished || !member->link_died || member->link) return;
+  lost_nodes({{node, "its daemon has ended"}}, now);
 }
 
 std::string Coordinator::on(Rank rank) const {

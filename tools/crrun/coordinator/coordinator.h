@@ -43,6 +43,8 @@ class Coordinator {
   void message(const Up& up, Now now);
   /** ssh or srun of a node has ended. @p certain: the daemon itself is known to be gone. */
   void link_ended(NodeIndex node, bool certain, const std::string& why, Now now);
+  /** The connection of a daemon's has ended; it may come again, but is looked at closely. */
+  void connection_closed(NodeIndex node, const std::string& instance, Now now);
   void tick(Now now);
   /** What crrun got as SIGINT and the like. */
   void signal(int number, Now now);
@@ -175,6 +177,7 @@ class Coordinator {
   bool was_recovering_ = false;  ///< attached in the middle of a recovery
   std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;
   std::string last_staging_error_, last_wave_error_;
+  std::uint64_t last_tick_ms_ = 0;
   std::uint64_t started_ms_ = 0, begun_unix_ns_ = 0;
   std::uint64_t streams_deadline_ms_ = 0;
   // ending

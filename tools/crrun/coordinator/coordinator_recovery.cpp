@@ -83,11 +83,15 @@ void Coordinator::recover(const std::string& cause, Now now) {
   staging_progress_.clear();
 
   // First as wished, then, when no wave allows it, with those at their place that need not go.
-  std::optional<PlacementTable> placed = place_again(placement_, seats(false), settings_.double_up);
-  std::optional<WaveNumber> wave = placed ? store_.choose(*placed) : std::nullopt;
+  std::optional<PlacementTable> placed;
+  WaveNumber wave = 0;
+  const auto choose = [&](bool with_drained) {
+    placed = place_again(placement_, seats(with_drained), settings_.double_up);
+    wave = placed ? store_.choose(*placed).value_or(0) : 0;
+  };
+  choose(false);
   if (!drains_.empty() && !wave) {
-    placed = place_again(placement_, seats(true), settings_.double_up);
-    wave = placed ? store_.choose(*placed) : std::nullopt;
+    choose(true);
     for (Drain& drain : drains_) drain.ready = false, drain.wave = 0;
   }
   if (!placed) {
@@ -106,11 +110,11 @@ void Coordinator::recover(const std::string& cause, Now now) {
                                  ": the job begins anew");
     return relaunch(now);
   }
-  if (*wave != newest)
+  if (wave != newest)
     out_.say(Log::WARNING, "wave " + std::to_string(newest) + " cannot be had as a whole: the job goes back to wave " +
-                               std::to_string(*wave));
-  store_.forget_after(*wave);
-  const StoredWave& stored = *store_.find(*wave);
+                               std::to_string(wave));
+  store_.forget_after(wave);
+  const StoredWave& stored = *store_.find(wave);
 
   std::set<Rank> restart;
   for (Rank rank = 0; rank < ranks_.size(); ++rank) {
@@ -125,17 +129,17 @@ void Coordinator::recover(const std::string& cause, Now now) {
     info.incarnation = recovery_number_;
   }
   exits_.rolled_back();
-  recovering_.emplace(recovery_number_, *wave, static_cast<std::uint32_t>(ranks_.size()), restart, now,
+  recovering_.emplace(recovery_number_, wave, static_cast<std::uint32_t>(ranks_.size()), restart, now,
                       settings_.recover_timeout_ms);
   last_recovery_.recovery = recovery_number_;
-  last_recovery_.wave = *wave;
+  last_recovery_.wave = wave;
   last_recovery_.restarted.assign(restart.begin(), restart.end());
   last_recovery_.restored_ns = last_recovery_.resumed_ns = 0;
   last_recovery_.decided_ns = now.unix_ns;
   out_.add(SaveState{});
   event({{"event", "recovery-begin"},
          {"recovery", recovery_number_},
-         {"wave", *wave},
+         {"wave", wave},
          {"cause", cause},
          {"heard", last_recovery_.heard_ns},
          {"restart", restart},
@@ -143,7 +147,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
         now);
   last_recovery_.heard_ns = 0;
   std::string text = "recovery " + std::to_string(recovery_number_) + " (" + cause + "): back to wave " +
-                     std::to_string(*wave) + ", " +
+                     std::to_string(wave) + ", " +
                      (restart.empty() ? "nobody is restarted"
                                       : rank_list(last_recovery_.restarted) +
                                             (restart.size() == 1 ? " is restarted" : " are restarted"));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "membership.h"
 
+#include <algorithm>
+
 namespace reprise::job {
 
 namespace {
@@ -27,6 +29,7 @@ bool Membership::heard(NodeIndex node, const std::string& instance, Now now) {
 void Membership::heard_of(NodeIndex node, Now now) {
   Member* member = find(node);
   if (!member || member->state != NodeState::up) return;
+  member->connected = true;
   member->heard_ms = now.ms;
   member->heard_unix_ns = now.unix_ns;
   member->suspected = false;
@@ -76,6 +79,10 @@ std::vector<Loss> Membership::silent(Now now) {
   return out;
 }
 
+void Membership::excuse(std::uint64_t ms) {
+  for (Member& member : members_) member.heard_ms += ms;
+}
+
 bool Membership::lose(NodeIndex node, Now now) {
   Member* member = find(node);
   if (!member || member->state == NodeState::lost) return false;
@@ -83,6 +90,7 @@ bool Membership::lose(NodeIndex node, Now now) {
   member->since_ms = now.ms;
   member->suspected = false;
   member->welcomed = false;
+  member->connected = false;
   return true;
 }
 
@@ -92,6 +100,7 @@ std::vector<NodeIndex> Membership::to_start(Now now, std::uint64_t every_ms) {
     if (member.state != NodeState::lost || member.link || now.ms < member.next_start_ms) continue;
     member.next_start_ms = now.ms + every_ms;
     member.link = true;
+    member.link_died = false;
     out.push_back(member.node.index());
   }
   return out;

@@ -19,6 +19,8 @@ struct Member {
   std::string instance;
   bool draining = false;     ///< nothing is placed there any more
   bool link = false;         ///< its ssh or srun runs
+  bool link_died = false;    ///< it did, and ended
+  bool connected = false;    ///< its connection stands
   bool welcomed = false;     ///< was told the job
   bool suspected = false;    ///< somebody noticed something: less silence is enough
   std::uint64_t since_ms = 0;         ///< of its state
@@ -63,6 +65,8 @@ class Membership {
   void suspect(NodeIndex node);
   /** Nodes that have been silent for too long, now lost. */
   std::vector<Loss> silent(Now now);
+  /** Nobody could be heard for so long, for want of listening. */
+  void excuse(std::uint64_t ms);
   /** Given up. @return whether it was not lost before */
   bool lose(NodeIndex node, Now now);
   /** Lost nodes whose daemon should be started again. */

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// crrun: runs an MPI job that outlives the loss of nodes.
+#include <signal.h>
+#include <unistd.h>
+
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "command.h"
+#include "crrun/options.h"
+#include "crrun/runner.h"
+#include "crrun/settings_json.h"
+#include "job/files.h"
+#include "job/log.h"
+#include "job/names.h"
+
+using namespace reprise;
+using namespace reprise::job;
+
+namespace {
+
+std::string own_host() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/** JOBDIR of a new job, made. */
+std::string make_job_directory(const Settings& settings) {
+  const std::string& shared = settings.spec.shared_directory();
+  const std::string directory =
+      shared.empty() ? registry_directory() + "/" + settings.spec.id() : job_directory(shared, settings.spec.id());
+  make_private_directory(directory);
+  return directory;
+}
+
+State read_state(const JobFile& file) {
+  return state_from_json(nlohmann::json::parse(newest_state_text(file.directory, file.spec.id())), file.spec.ranks());
+}
+
+bool runs(const JobFile& file) { return file.host == own_host() && (::kill(file.pid, 0) == 0 || errno == EPERM); }
+
+Settings settings_of(const JobFile& file) {
+  Settings settings;
+  settings.spec = file.spec;
+  settings.nodes = file.nodes;
+  settings.job_directory = file.directory;
+  settings_from_json(settings, file.settings);
+  return settings;
+}
+
+RunOptions run_options(const Options& options, const Settings& settings) {
+  RunOptions out;
+  out.tag_output = options.tag_output;
+  out.verbose = options.verbose;
+  out.quiet = options.quiet;
+  out.interfaces = options.interfaces;
+  out.launch.agent = options.launch_agent;
+  out.launch.srun =
+      options.launcher == "srun" || (options.launcher == "auto" && std::getenv("SLURM_JOB_ID") && options.hosts.empty() &&
+                                     options.hostfile.empty());
+  if (!settings.spec.shared_directory().empty()) out.launch.job_directory = settings.job_directory;
+  out.launch.working_directory = settings.spec.working_directory();
+  out.launch.program = settings.spec.argv(0);
+  // Where crrun itself was found crd may be, too: ssh's PATH is often a short one.
+  std::error_code none;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", none);
+  if (!none) out.launch.path.push_back(own.parent_path().string());
+  return out;
+}
+
+int run_new(const Options& options) {
+  Settings settings = make_settings(options, make_job_id());
+  settings.job_directory = make_job_directory(settings);
+  JobFile file;
+  file.spec = settings.spec;
+  file.nodes = settings.nodes;
+  file.directory = settings.job_directory;
+  file.host = own_host();
+  file.server = make_key_pair();
+  file.client = make_key_pair();
+  file.settings = settings_json(settings);
+  const RunOptions run = run_options(options, settings);
+  return Runner(std::move(file), std::move(settings), Coordinator::Begin::launch, std::nullopt, run).run();
+}
+
+int run_again(const Options& options) {
+  JobFile file = JobFile::read(options.restart);
+  State state = read_state(file);
+  if (runs(file) && state.phase != "ended")
+    throw std::runtime_error(file.spec.id() + " still runs, with process " + std::to_string(file.pid) + " as its crrun");
+  Store store(file.directory, "");
+  for (const auto& [number, wave] : state.waves) store.commit(wave);
+  if (!store.newest_staged())
+    throw std::runtime_error("no wave of " + file.spec.id() + " is in " + file.directory + ": it can only be started anew");
+  Settings settings = settings_of(file);
+  if (!options.program.empty())
+    throw std::runtime_error("--restart takes no program: it is " + file.spec.argv(0) + ", as before");
+  if (!options.hosts.empty() || !options.hostfile.empty() || std::getenv("SLURM_JOB_NODELIST"))
+    settings.nodes = nodes_of(options);
+  change_settings(settings, options);
+  file.nodes = settings.nodes;
+  file.spec = settings.spec;
+  file.host = own_host();
+  file.port = 0;
+  file.server = make_key_pair();
+  file.client = make_key_pair();
+  file.settings = settings_json(settings);
+  const RunOptions run = run_options(options, settings);
+  return Runner(std::move(file), std::move(settings), Coordinator::Begin::restart, std::move(state), run).run();
+}
+
+int run_attached(const Options& options) {
+  JobFile file = JobFile::read(options.attach);
+  State state = read_state(file);
+  if (state.phase == "ended") throw std::runtime_error(file.spec.id() + " has ended; take it up by --restart");
+  if (file.host != own_host())
+    throw std::runtime_error("the daemons of " + file.spec.id() + " wait for a crrun on " + file.host + ": call it there");
+  if (runs(file)) throw std::runtime_error(file.spec.id() + " has its crrun, process " + std::to_string(file.pid));
+  Settings settings = settings_of(file);
+  const RunOptions run = run_options(options, settings);
+  return Runner(std::move(file), std::move(settings), Coordinator::Begin::attach, std::move(state), run).run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setlocale(LC_CTYPE, "");
+  CLI::App app{
+      "Run an MPI job that outlives the loss of nodes.\n"
+      "A daemon, crd, is started on every node by ssh, or by srun within a Slurm allocation. With\n"
+      "checkpoints the job goes on when a node is lost: its ranks are restarted elsewhere, and all\n"
+      "go back to the newest wave of checkpoints.",
+      "crrun"};
+  app.usage("Usage: crrun [OPTIONS] PROGRAM [ARGUMENTS...]\n       crrun --restart JOBDIR [OPTIONS]\n"
+            "       crrun --attach JOBDIR [OPTIONS]");
+  app.footer(
+      "Times are 250ms, 60s, 5min, 1h; a number alone is seconds.\n"
+      "Exit status: that of the job, as mpirun's: of the first rank that failed, 128+N for signal N;\n"
+      "2 wrong usage, 75 the job can be taken up by --restart, 124 --timeout, 127 the program cannot be run.");
+  tool::Common common("crrun");
+  Options options;
+  tool::set_up(app);
+  add_options(app, options);
+  std::vector<std::string> words = split_command_line(app, argc, argv, options.program);
+  std::vector<char*> own{argv[0]};
+  for (std::string& word : words) own.push_back(word.data());
+  own.push_back(nullptr);
+
+  return tool::run(app, common, static_cast<int>(own.size()) - 1, own.data(), [&] {
+    const auto fail = [](const std::exception& error) {
+      std::fprintf(stderr, "crrun: %s\n", error.what());
+      return 1;
+    };
+    try {
+      if (!options.restart.empty() + !options.attach.empty() + !options.program.empty() != 1)
+        throw CLI::ValidationError("crrun", "name a program to run, or --restart JOBDIR, or --attach JOBDIR");
+      set_up_log("crrun", options.verbose ? "debug" : "warning");
+      const int code = !options.restart.empty()  ? run_again(options)
+                       : !options.attach.empty() ? run_attached(options)
+                                                 : run_new(options);
+      return code;
+    } catch (const CLI::Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      return fail(error);
+    }
+  });
+}

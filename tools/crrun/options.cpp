@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "crrun/hosts.h"
+#include "job/files.h"
+#include "job/keys.h"
+#include "job/names.h"
+
+extern char** environ;
+
+namespace reprise::job {
+
+namespace fs = std::filesystem;
+
+void add_options(CLI::App& app, Options& o) {
+  const auto option = [&app](const std::string& names, auto& value, const std::string& text, const std::string& type) {
+    return app.add_option(names, value, text)->type_name(type)->allow_extra_args(false);
+  };
+  option("-n,--np", o.ranks, "number of ranks (default: one a slot)", "N")->check(CLI::PositiveNumber);
+  option("-H,--hosts,--host", o.hosts, "nodes for the ranks, with slots", "HOST[:SLOTS],...");
+  option("--hostfile,--machinefile", o.hostfile, "file with a node a line, as Open MPI's: HOST slots=N", "FILE");
+  option("--spares", o.spares, "nodes that take the ranks of lost ones", "HOST[:SLOTS],...");
+  option("-x", o.exported, "give a variable of the environment to the ranks", "VAR[=VALUE]");
+  option("--mca", o.mca, "set a parameter of Open MPI's", "KEY VALUE")->type_size(2);
+  option("--wdir,--wd", o.wdir, "working directory of the ranks (default: the current one)", "DIR");
+  option("--map-by", o.map_by, "fill one node after the other (slot), or give each one in turn (node)", "slot|node")
+      ->check(CLI::IsMember({"slot", "node"}));
+  option("--bind-to", o.bind_to, "bind ranks to processors", "none|core")->check(CLI::IsMember({"none", "core"}));
+  app.add_flag("--oversubscribe", o.oversubscribe, "allow more ranks than slots");
+  option("--stdin", o.standard_input, "who reads standard input: 0, all, none", "RANK")
+      ->check(CLI::IsMember({"0", "all", "none"}));
+  app.add_flag("--tag-output", o.tag_output, "begin each line of output with [job,rank]<stdout>:");
+  option("--timeout", o.timeout, "end the job after so long", "TIME");
+  option("--checkpoint-every", o.checkpoint_every, "take a wave of checkpoints so often (default: on request)", "TIME");
+  option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
+  option("--shared", o.shared, "directory that is the same on all nodes, for copies of the images", "DIR");
+  option("--detect", o.detect, "silence after which a node is given up (default: 3s)", "TIME");
+  app.add_flag("--no-double-up", o.no_double_up, "never give a node more ranks than slots when others are lost");
+  app.add_flag("--require-checkpoints", o.require_checkpoints, "do not start when a node lacks the kernel module");
+  option("--max-restarts", o.max_restarts, "restarts of a rank that dies, between two waves (default: 3)", "N");
+  option("--stage-nodes", o.staging_nodes, "nodes that copy to --shared at once (default: 2)", "N")
+      ->check(CLI::PositiveNumber);
+  option("--stage-rate", o.stage_rate, "bytes a second that each of them copies at most", "BYTES");
+  option("--local-limit", o.local_limit, "bytes that images may take on each node", "BYTES");
+  option("--quiesce-timeout", o.quiesce_timeout, "time for connections to become empty (default: 30s)", "TIME");
+  option("--recover-timeout", o.recover_timeout, "time for each step of a recovery (default: 10min)", "TIME");
+  app.add_flag("--keep", o.keep, "keep the images of a job that has ended");
+  option("--interface", o.interfaces, "networks to use: names or CIDR", "NAME|CIDR,...")->delimiter(',');
+  option("--launcher", o.launcher, "how daemons are started: auto, ssh, srun", "HOW")
+      ->check(CLI::IsMember({"auto", "ssh", "srun"}));
+  option("--launch-agent", o.launch_agent, "the daemon's program on the nodes (default: crd)", "COMMAND");
+  option("--report-file", o.report_file, "write crjob's report there when the job has ended", "FILE");
+  option("--restart", o.restart, "start a job again from its newest staged wave", "JOBDIR");
+  option("--attach", o.attach, "take over the running job of a crrun that has died", "JOBDIR");
+  app.add_flag("-v,--verbose", o.verbose, "tell more, daemons included");
+  app.add_flag("-q,--quiet", o.quiet, "tell only warnings and errors");
+}
+
+std::vector<std::string> split_command_line(const CLI::App& app, int argc, char** argv,
+                                            std::vector<std::string>& program) {
+  std::vector<std::string> out;
+  int i = 1;
+  while (i < argc) {
+    std::string word = argv[i];
+    if (word.size() < 2 || word[0] != '-') break;
+    ++i;
+    if (word == "--") break;
+    // mpirun knows "-np" and the like.
+    if (word[1] != '-' && word.size() > 2 && app.get_option_no_throw("-" + word.substr(0, word.find('='))))
+      word = "-" + word;
+    out.push_back(word);
+    const bool joined = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
+    const CLI::Option* known = joined ? nullptr : app.get_option_no_throw(word);
+    const int values = known ? known->get_type_size() * known->get_expected_min() : 0;
+    for (int value = 0; value < values && i < argc; ++value) out.push_back(argv[i++]);
+  }
+  program.assign(argv + i, argv + argc);
+  return out;
+}
+
+namespace {
+
+double leading_number(const std::string& text, const std::string& option, std::string& unit) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || value < 0 || value > 1e15)
+    throw std::runtime_error(option + ": \"" + text + "\" is not understood");
+  unit = end;
+  return value;
+}
+
+void export_variables(const Options& options, JobSpec& spec) {
+  const auto set = [&spec](const std::string& name, const std::string& value) {
+    for (EnvironmentVariable& known : *spec.mutable_environment())
+      if (known.name() == name) {
+        known.set_value(value);
+        return;
+      }
+    EnvironmentVariable& variable = *spec.add_environment();
+    variable.set_name(name);
+    variable.set_value(value);
+  };
+  for (char** at = environ; *at; ++at)
+    if (std::strncmp(*at, "OMPI_MCA_", 9) == 0)
+      if (const char* equal = std::strchr(*at, '=')) set(std::string(*at, static_cast<std::size_t>(equal - *at)), equal + 1);
+  for (const std::string& one : options.exported) {
+    const std::size_t equal = one.find('=');
+    if (equal != std::string::npos) {
+      set(one.substr(0, equal), one.substr(equal + 1));
+    } else if (const char* value = std::getenv(one.c_str())) {
+      set(one, value);
+    } else {
+      throw std::runtime_error("-x " + one + ": there is no such variable here; give it a value: -x " + one + "=VALUE");
+    }
+  }
+  for (const auto& [key, value] : options.mca) set("OMPI_MCA_" + key, value);
+}
+
+}  // namespace
+
+std::uint64_t milliseconds(const std::string& text, const std::string& option) {
+  std::string unit;
+  const double value = leading_number(text, option, unit);
+  const std::pair<const char*, double> units[] = {{"ms", 1},      {"s", 1e3}, {"", 1e3},   {"m", 60e3},
+                                                  {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
+  for (const auto& [name, factor] : units)
+    if (unit == name) return static_cast<std::uint64_t>(value * factor);
+  throw std::runtime_error(option + ": \"" + text + "\" is no time: use ms, s, min, h or d");
+}
+
+std::uint64_t byte_count(const std::string& text, const std::string& option) {
+  std::string unit;
+  const double value = leading_number(text, option, unit);
+  if (!unit.empty() && unit.back() == 'B') unit.pop_back();
+  const std::pair<const char*, double> units[] = {{"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}};
+  for (const auto& [name, factor] : units)
+    if (unit == name) return static_cast<std::uint64_t>(value * factor);
+  throw std::runtime_error(option + ": \"" + text + "\" is no number of bytes: use k, M, G or T");
+}
+
+std::vector<Node> nodes_of(const Options& options) {
+  std::vector<Host> hosts, spares;
+  for (const std::string& list : options.hosts)
+    for (Host& host : parse_hosts(list)) hosts.push_back(std::move(host));
+  if (!options.hostfile.empty()) {
+    std::vector<Host> from_file = parse_hostfile(read_file(options.hostfile), options.hostfile);
+    if (hosts.empty()) {
+      hosts = std::move(from_file);
+    } else {
+      // As with mpirun, --hosts chooses among those of the file.
+      for (Host& host : hosts) {
+        const auto found = std::find_if(from_file.begin(), from_file.end(),
+                                        [&](const Host& one) { return one.name == host.name; });
+        if (found == from_file.end()) throw std::runtime_error(host.name + " is not in " + options.hostfile);
+        if (!host.slots) host.slots = found->slots;
+      }
+    }
+  }
+  for (const std::string& list : options.spares)
+    for (Host& host : parse_hosts(list)) spares.push_back(std::move(host));
+  if (hosts.empty()) {
+    hosts = slurm_hosts();
+    std::erase_if(hosts, [&](const Host& host) {
+      return std::any_of(spares.begin(), spares.end(), [&](const Host& spare) { return spare.name == host.name; });
+    });
+  }
+  if (hosts.empty()) {
+    char own[256] = "localhost";
+    ::gethostname(own, sizeof own - 1);
+    hosts.push_back({own, std::max(1u, std::thread::hardware_concurrency())});
+  }
+  return make_nodes(hosts, spares);
+}
+
+void change_settings(Settings& settings, const Options& options) {
+  if (!options.checkpoint_every.empty())
+    settings.wave_interval_ms = milliseconds(options.checkpoint_every, "--checkpoint-every");
+  settings.lost_after_ms = milliseconds(options.detect, "--detect");
+  if (settings.lost_after_ms < 200) throw std::runtime_error("--detect: less than 200ms would take a busy node for a lost one");
+  settings.quiesce_timeout_ms = milliseconds(options.quiesce_timeout, "--quiesce-timeout");
+  settings.recover_timeout_ms = milliseconds(options.recover_timeout, "--recover-timeout");
+  if (!options.timeout.empty()) settings.run_timeout_ms = milliseconds(options.timeout, "--timeout");
+  settings.staging_nodes = options.staging_nodes;
+  settings.max_restarts = options.max_restarts;
+  settings.map_by_node = options.map_by == "node";
+  settings.oversubscribe = options.oversubscribe;
+  settings.double_up = !options.no_double_up;
+  settings.require_checkpoints |= options.require_checkpoints;
+  settings.keep_images = options.keep;
+  JobSpec& spec = settings.spec;
+  spec.set_heartbeat_ms(static_cast<std::uint32_t>(std::max<std::uint64_t>(50, settings.lost_after_ms / 6)));
+  // The daemons' own limit is the shorter one: a node that is cut off stands still before its ranks run elsewhere.
+  spec.set_lost_after_ms(static_cast<std::uint32_t>(settings.lost_after_ms * 2 / 3));
+  if (!options.stage_rate.empty()) spec.set_stage_bytes_per_second(byte_count(options.stage_rate, "--stage-rate"));
+  if (!options.local_limit.empty()) spec.set_local_limit_bytes(byte_count(options.local_limit, "--local-limit"));
+  if (!options.interfaces.empty()) {
+    spec.clear_crtcp_interfaces();
+    for (const std::string& one : options.interfaces) spec.add_crtcp_interfaces(one);
+  }
+}
+
+Settings make_settings(const Options& options, const std::string& id) {
+  Settings settings;
+  settings.nodes = nodes_of(options);
+  JobSpec& spec = settings.spec;
+  spec.set_id(id);
+  std::uint64_t slots = 0;
+  for (const Node& node : settings.nodes) slots += node.spare() ? 0 : node.slots();
+  spec.set_ranks(options.ranks ? options.ranks : static_cast<std::uint32_t>(slots));
+  if (spec.ranks() > slots && !options.oversubscribe)
+    throw std::runtime_error("there are " + std::to_string(slots) + " slots for " + std::to_string(spec.ranks()) +
+                             " ranks: name more nodes, give them slots (--hosts node1:4), or use --oversubscribe");
+  for (const std::string& word : options.program) spec.add_argv(word);
+  spec.set_working_directory(options.wdir.empty() ? fs::current_path().string() : fs::absolute(options.wdir).string());
+  spec.set_local_directory(options.local.empty() ? "/var/tmp/reprise-" + std::to_string(::getuid())
+                                                 : fs::absolute(options.local).lexically_normal().string());
+  if (!options.shared.empty()) {
+    const fs::path shared = fs::absolute(options.shared).lexically_normal();
+    if (!fs::is_directory(shared))
+      throw std::runtime_error("--shared: " + shared.string() + " is no directory; make it, on storage that all nodes see");
+    spec.set_shared_directory(shared.string());
+  }
+  spec.set_stdin_target(options.standard_input);
+  spec.set_bind_to(options.bind_to);
+  spec.set_cookie(random_bytes(32));
+  export_variables(options, spec);
+  change_settings(settings, options);
+  return settings;
+}
+
+}  // namespace reprise::job

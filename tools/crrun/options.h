@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file crrun's command line. */
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "crrun/coordinator/types.h"
+
+namespace reprise::job {
+
+struct Options {
+  std::uint32_t ranks = 0;
+  std::vector<std::string> hosts, spares;
+  std::string hostfile;
+  std::vector<std::string> exported;
+  std::vector<std::pair<std::string, std::string>> mca;
+  std::string wdir, standard_input = "0", bind_to = "none", map_by = "slot";
+  bool tag_output = false, oversubscribe = false, no_double_up = false, keep = false, require_checkpoints = false;
+  bool verbose = false, quiet = false;
+  std::string checkpoint_every, detect = "3s", timeout, quiesce_timeout = "30s", recover_timeout = "10min";
+  std::string local, shared, stage_rate, local_limit;
+  std::vector<std::string> interfaces;
+  unsigned staging_nodes = 2, max_restarts = 3;
+  std::string launch_agent = "crd", launcher = "auto", report_file, restart, attach;
+  std::vector<std::string> program;
+};
+
+/** Declare all options. */
+void add_options(CLI::App& app, Options& options);
+/**
+ * The words before the program's name, with the long options that mpirun has with one dash ("-np") made to
+ * two; the program and what follows it go to @p program.
+ */
+std::vector<std::string> split_command_line(const CLI::App& app, int argc, char** argv,
+                                            std::vector<std::string>& program);
+/** "250ms", "60s", "5min", "1h", "3" (seconds). Throws std::runtime_error. */
+std::uint64_t milliseconds(const std::string& text, const std::string& option);
+/** "100M", "2G", "4096". Throws std::runtime_error. */
+std::uint64_t byte_count(const std::string& text, const std::string& option);
+/** A new job's settings; throws std::runtime_error naming what cannot work and the way out. */
+Settings make_settings(const Options& options, const std::string& id);
+/** Options that may be given anew with --restart. */
+void change_settings(Settings& settings, const Options& options);
+/** Nodes from the options, else Slurm's, else this host. */
+std::vector<Node> nodes_of(const Options& options);
+
+}  // namespace reprise::job

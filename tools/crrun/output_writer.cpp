@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "output_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <poll.h>
+
+namespace reprise::job {
+
+namespace {
+constexpr std::size_t kQueueBytes = 64 << 20;
+constexpr std::size_t kLongestLine = 1 << 20;
+}  // namespace
+
+std::string LineTagger::feed(const std::string& data, std::size_t take_back, bool end) {
+  partial_.resize(partial_.size() - std::min(take_back, partial_.size()));
+  partial_ += data;
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t at; (at = partial_.find('\n', begin)) != std::string::npos; begin = at + 1)
+    out += tag_ + partial_.substr(begin, at + 1 - begin);
+  partial_.erase(0, begin);
+  if (!partial_.empty() && (end || partial_.size() > kLongestLine)) {
+    out += tag_ + partial_ + "\n";
+    partial_.clear();
+  }
+  return out;
+}
+
+OutputWriter::OutputWriter(std::string job, bool tag) : job_(std::move(job)), tag_(tag), thread_([this] { run(); }) {}
+
+OutputWriter::~OutputWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  more_.notify_one();
+  thread_.join();
+}
+
+void OutputWriter::write(std::uint32_t rank, std::uint32_t stream, const std::string& data, std::size_t take_back,
+                         bool end) {
+  const int fd = stream == 2 ? STDERR_FILENO : STDOUT_FILENO;
+  if (!tag_) {
+    if (!data.empty()) put(fd, data);
+    return;
+  }
+  const auto tagger =
+      taggers_
+          .try_emplace({rank, stream}, "[" + job_ + "," + std::to_string(rank) + "]<" +
+                                           (stream == 2 ? "stderr" : "stdout") + ">: ")
+          .first;
+  std::string lines = tagger->second.feed(data, take_back, end);
+  if (!lines.empty()) put(fd, std::move(lines));
+}
+
+void OutputWriter::put(int fd, std::string data) {
+  std::unique_lock lock(mutex_);
+  // Memory is not without end: a reader that is slower than the job for long holds it up here.
+  less_.wait(lock, [this] { return bytes_ < kQueueBytes; });
+  bytes_ += data.size();
+  queue_.emplace_back(fd, std::move(data));
+  more_.notify_one();
+}
+
+void OutputWriter::flush() {
+  std::unique_lock lock(mutex_);
+  less_.wait(lock, [this] { return queue_.empty() && !writing_; });
+}
+
+void OutputWriter::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    more_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    const auto [fd, data] = std::move(queue_.front());
+    queue_.pop_front();
+    writing_ = true;
+    lock.unlock();
+    for (std::size_t done = 0; done < data.size();) {
+      const ssize_t wrote = ::write(fd, data.data() + done, data.size() - done);
+      if (wrote > 0) {
+        done += static_cast<std::size_t>(wrote);
+      } else if (errno == EAGAIN) {
+        pollfd wait{fd, POLLOUT, 0};
+        ::poll(&wait, 1, -1);
+      } else if (errno != EINTR) {
+        break;  // nobody reads it any more
+      }
+    }
+    lock.lock();
+    writing_ = false;
+    bytes_ -= data.size();
+    less_.notify_all();
+  }
+}
+
+}  // namespace reprise::job

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Writes the ranks' output, in a thread of its own: a terminal or pipe that stands still must not stop crrun. */
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace reprise::job {
+
+/** Puts the tag before each line; holds back what is not a whole line. */
+class LineTagger {
+ public:
+  explicit LineTagger(std::string tag) : tag_(std::move(tag)) {}
+  /** @p take_back so many of the bytes given last are void. @return what can be written */
+  std::string feed(const std::string& data, std::size_t take_back, bool end);
+
+ private:
+  std::string tag_, partial_;
+};
+
+class OutputWriter {
+ public:
+  OutputWriter(std::string job, bool tag);
+  ~OutputWriter();
+  OutputWriter(const OutputWriter&) = delete;
+
+  void write(std::uint32_t rank, std::uint32_t stream, const std::string& data, std::size_t take_back, bool end);
+  /** Wait until all is written. */
+  void flush();
+
+ private:
+  void put(int fd, std::string data);
+  void run();
+
+  std::string job_;
+  bool tag_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, LineTagger> taggers_;
+  std::mutex mutex_;  ///< guards all below
+  std::condition_variable more_, less_;
+  std::deque<std::pair<int, std::string>> queue_;
+  std::size_t bytes_ = 0;
+  bool writing_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace reprise::job

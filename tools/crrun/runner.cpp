@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "runner.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include <asio/post.hpp>
+
+#include "crrun/hosts.h"
+#include "job/files.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::job {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr std::size_t kInputBytes = 64 << 10;
+
+std::string copy_of_state(const std::string& id) { return registry_directory() + "/" + id + ".state"; }
+}  // namespace
+
+std::string newest_state_text(const std::string& job_directory, const std::string& id) {
+  const std::string path = job_directory + "/state.json", copy = copy_of_state(id);
+  std::error_code no_copy, no_state;
+  const auto copy_time = fs::last_write_time(copy, no_copy);
+  const auto time = fs::last_write_time(path, no_state);
+  return read_file(!no_copy && (no_state || copy_time > time) ? copy : path);
+}
+
+Now Runner::now() {
+  timespec real{};
+  ::clock_gettime(CLOCK_REALTIME, &real);
+  const auto steady = std::chrono::steady_clock::now().time_since_epoch();
+  return {static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(steady).count()),
+          static_cast<std::uint64_t>(real.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(real.tv_nsec)};
+}
+
+Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<State> state,
+               RunOptions options)
+    : file_(std::move(file)),
+      options_(std::move(options)),
+      coordinator_(std::move(settings), [] { return random_bytes(32); }, begin, std::move(state)),
+      launcher_(
+          loop_, options_.launch,
+          [this](NodeIndex node, bool certain, const std::string& why) {
+            coordinator_.link_ended(node, certain, why, now());
+            apply();
+          },
+          [this](NodeIndex node, const std::string& line) {
+            // What a daemon says before it can be reached is told with the reason of its end.
+            if (options_.verbose)
+              std::fprintf(stderr, "crrun: %s: %s\n", coordinator_.members().host(node).c_str(), line.c_str());
+          }),
+      output_(file_.spec.id(), options_.tag_output),
+      signals_(loop_),
+      timer_(loop_),
+      input_timer_(loop_) {
+  ServerEvents events;
+  events.up = [this](const Peer& peer, Up up) { message(peer, std::move(up)); };
+  events.ask = [this](const Peer& peer, const Ask& request) { ask(peer, request); };
+  events.disconnected = [this](const Peer& peer) {
+    const auto found = daemons_.find(peer);
+    if (found == daemons_.end()) return;
+    const auto [node, instance] = found->second;
+    coordinator_.connection_closed(node, instance, now());
+    apply();
+  };
+  events.refused = [](const std::string& address, const std::string& why) {
+    std::fprintf(stderr, "crrun: a connection from %s was refused: %s\n", address.c_str(), why.c_str());
+  };
+  server_ = std::make_unique<Server>(loop_, file_.server, file_.client.public_key, file_.port, std::move(events));
+  if (!file_.port) {
+    file_.port = server_->port();
+    bool local = true;
+    for (const Node& node : file_.nodes) local &= is_this_host(node.host());
+    file_.addresses = own_endpoints(file_.port, options_.interfaces, local);
+    if (file_.addresses.empty())
+      throw std::runtime_error("this host has no address that nodes could reach: name a network by --interface");
+  }
+  file_.pid = ::getpid();
+  file_.write();
+  timeline_.open(file_.directory + "/timeline.jsonl", std::ios::app);
+  write_registry({file_.spec.id(), file_.directory, file_.host, file_.spec.argv(0), file_.pid, now().unix_ns, false, 0});
+}
+
+Runner::~Runner() { disk_.join(); }
+
+int Runner::run() {
+  ::signal(SIGPIPE, SIG_IGN);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD}) signals_.add(number);
+  got_signal();
+  coordinator_.start(now());
+  apply();
+  timer();
+  loop_.run();
+  output_.flush();
+  return code_.value_or(1);
+}
+
+void Runner::got_signal() {
+  signals_.async_wait([this](std::error_code error, int number) {
+    if (error) return;
+    if (number == SIGCHLD) {
+      launcher_.reap();
+    } else {
+      coordinator_.signal(number, now());
+      apply();
+      if (number == SIGTSTP) {
+        // The ranks first, then this process, as the shell expects it.
+        asio::post(loop_, [] { ::raise(SIGSTOP); });
+      }
+    }
+    got_signal();
+  });
+}
+
+void Runner::timer() {
+  timer_.expires_after(kTick);
+  timer_.async_wait([this](std::error_code error) {
+    if (error || code_) return;
+    coordinator_.tick(now());
+    apply();
+    read_input();
+    if (!code_) timer();
+  });
+}
+
+void Runner::message(const Peer& peer, Up up) {
+  peers_[up.from()] = peer;
+  daemons_[peer] = {up.from(), up.instance()};
+  if (up.has_hello()) launcher_.said_hello(up.from());
+  coordinator_.message(up, now());
+  apply();
+}
+
+void Runner::ask(const Peer& peer, const Ask& ask) {
+  if (ask.what_case() == Ask::kStatus || ask.what_case() == Ask::WHAT_NOT_SET) {
+    Answer answer;
+    answer.set_ok(ask.what_case() == Ask::kStatus);
+    if (answer.ok()) {
+      nlohmann::json status = coordinator_.status(now());
+      status["crrun"] = {{"host", file_.host}, {"pid", file_.pid}};
+      answer.set_status_json(status.dump());
+    } else {
+      answer.set_text("this crrun does not know that request");
+    }
+    server_->answer(peer, answer);
+    return;
+  }
+  const std::uint64_t request = next_request_++;
+  requests_[request] = peer;
+  switch (ask.what_case()) {
+    case Ask::kCheckpoint: coordinator_.request_checkpoint(request, now()); break;
+    case Ask::kDrain: coordinator_.request_drain(request, ask.drain(), now()); break;
+    default: coordinator_.request_end(request, now()); break;
+  }
+  apply();
+}
+
+void Runner::send(const Down& down) {
+  const auto to = [&](NodeIndex node) {
+    const auto found = peers_.find(node);
+    if (found != peers_.end()) server_->send(found->second, down);
+  };
+  if (down.to().empty())
+    for (NodeIndex node : coordinator_.members().living()) to(node);
+  for (NodeIndex node : down.to()) to(node);
+}
+
+void Runner::start_daemon(NodeIndex node) {
+  DaemonStart start;
+  start.job = file_.spec.id();
+  start.node = node;
+  start.addresses = file_.addresses;
+  start.server_public_key = file_.server.public_key;
+  start.client = file_.client;
+  start.log_level = options_.verbose ? "debug" : "warning";
+  launcher_.start(coordinator_.members().at(node).node, std::move(start));
+}
+
+void Runner::save() {
+  const std::string text = to_json(coordinator_.state()).dump() + "\n";
+  try {
+    write_atomically(file_.directory + "/state.json", text);
+    state_warned_ = false;
+  } catch (const std::exception& error) {
+    if (!state_warned_)
+      std::fprintf(stderr, "crrun: %s; until that works again the job's state is kept in %s\n", error.what(),
+                   copy_of_state(file_.spec.id()).c_str());
+    state_warned_ = true;
+    write_atomically(copy_of_state(file_.spec.id()), text);
+  }
+}
+
+void Runner::say(const Say& say) {
+  if (say.level == Log::DEBUG && !options_.verbose) return;
+  if (say.level == Log::INFO && options_.quiet) return;
+  const char* const prefix = say.level == Log::WARNING ? "warning: " : say.level == Log::ERROR ? "error: " : "";
+  std::fprintf(stderr, "crrun: %s%s\n", prefix, say.text.c_str());
+}
+
+void Runner::apply() {
+  // An effect may bring the next input, whose effects come after all of these.
+  if (applying_) return;
+  applying_ = true;
+  for (std::vector<Effect> effects; !(effects = coordinator_.take()).empty();)
+    for (Effect& effect : effects)
+      std::visit(
+          [this](auto& one) {
+            using T = std::decay_t<decltype(one)>;
+            if constexpr (std::is_same_v<T, SendDown>) send(one.down);
+            if constexpr (std::is_same_v<T, StartDaemon>) start_daemon(one.node);
+            if constexpr (std::is_same_v<T, StopDaemon>) launcher_.stop(one.node);
+            if constexpr (std::is_same_v<T, SaveState>) save();
+            if constexpr (std::is_same_v<T, Say>) say(one);
+            if constexpr (std::is_same_v<T, WriteOutput>)
+              output_.write(one.rank, one.stream, one.data, one.take_back, one.end);
+            if constexpr (std::is_same_v<T, TimelineEvent>) timeline_ << one.line.dump() << std::endl;
+            if constexpr (std::is_same_v<T, RemoveStaged>)
+              asio::post(disk_, [path = wave_directory(file_.directory, one.wave)] {
+                std::error_code ignored;
+                fs::remove_all(path, ignored);
+              });
+            if constexpr (std::is_same_v<T, Reply>) {
+              Answer answer;
+              answer.set_ok(one.ok);
+              answer.set_text(one.text);
+              if (const auto found = requests_.find(one.request); found != requests_.end())
+                server_->answer(found->second, answer);
+              requests_.erase(one.request);
+            }
+            if constexpr (std::is_same_v<T, Finish>) finish(one.code);
+          },
+          effect);
+  applying_ = false;
+}
+
+void Runner::read_input() {
+  if (reading_ || input_ended_ || code_ || !coordinator_.wants_input()) return;
+  // A background process that reads its terminal is stopped.
+  if (::isatty(STDIN_FILENO) && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp()) return;
+  const auto got = [this] {
+    std::string data(kInputBytes, '\0');
+    const ssize_t count = ::read(STDIN_FILENO, data.data(), data.size());
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (count <= 0) {
+      input_ended_ = true;
+      coordinator_.input_end();
+    } else {
+      data.resize(static_cast<std::size_t>(count));
+      coordinator_.input(data);
+    }
+    apply();
+  };
+  // Not by asio: it would make the terminal, which others share, non-blocking.
+  for (int i = 0; i < 16 && !input_ended_ && coordinator_.wants_input(); ++i) {
+    pollfd ready{STDIN_FILENO, POLLIN, 0};
+    if (::poll(&ready, 1, 0) <= 0) break;
+    if (ready.revents & POLLNVAL) {
+      input_ended_ = true;
+      coordinator_.input_end();
+      apply();
+      break;
+    }
+    got();
+  }
+}
+
+void Runner::finish(int code) {
+  code_ = code;
+  try {
+    write_registry({file_.spec.id(), file_.directory, file_.host, file_.spec.argv(0), file_.pid, now().unix_ns, true, code});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "crrun: %s\n", error.what());
+  }
+  // Let the last messages out: the socket lingers for a moment when it is closed.
+  asio::post(loop_, [this] { loop_.stop(); });
+}
+
+}  // namespace reprise::job

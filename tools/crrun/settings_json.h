@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file crrun's own settings in job.json, for --restart and --attach. */
+#include <nlohmann/json.hpp>
+
+#include "crrun/coordinator/types.h"
+
+namespace reprise::job {
+
+/** What neither JobSpec nor the nodes have. */
+nlohmann::json settings_json(const Settings& settings);
+void settings_from_json(Settings& settings, const nlohmann::json& json);
+
+}  // namespace reprise::job

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "job/job_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include <google/protobuf/util/json_util.h>
+
+#include "job/files.h"
+
+namespace reprise::job {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kVersion = 1;
+
+nlohmann::json message_json(const google::protobuf::Message& message) {
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text).ok())
+    throw std::runtime_error("a part of the job cannot be written as JSON");
+  return nlohmann::json::parse(text);
+}
+
+template <class T>
+T message_from(const nlohmann::json& json) {
+  T out;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  if (!google::protobuf::util::JsonStringToMessage(json.dump(), &out, options).ok())
+    throw std::runtime_error("it is damaged");
+  return out;
+}
+
+}  // namespace
+
+void JobFile::write() const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Node& node : nodes) list.push_back(message_json(node));
+  const nlohmann::json json = {{"version", kVersion},
+                               {"spec", message_json(spec)},
+                               {"nodes", list},
+                               {"host", host},
+                               {"pid", pid},
+                               {"port", port},
+                               {"addresses", addresses},
+                               {"server", {{"public", server.public_key}, {"secret", server.secret_key}}},
+                               {"client", {{"public", client.public_key}, {"secret", client.secret_key}}},
+                               {"settings", settings}};
+  write_atomically(directory + "/job.json", json.dump(1) + "\n", 0600);
+}
+
+JobFile JobFile::read(const std::string& directory) {
+  JobFile out;
+  const std::string path = fs::absolute(directory).lexically_normal().string() + "/job.json";
+  try {
+    const nlohmann::json json = nlohmann::json::parse(read_file(path));
+    if (json.at("version") != kVersion) throw std::runtime_error("it is of another version of reprise");
+    out.spec = message_from<JobSpec>(json.at("spec"));
+    for (const auto& node : json.at("nodes")) out.nodes.push_back(message_from<Node>(node));
+    out.directory = fs::path(path).parent_path().string();
+    out.host = json.at("host");
+    out.pid = json.at("pid");
+    out.port = json.at("port");
+    out.addresses = json.at("addresses").get<std::vector<std::string>>();
+    out.server = {json.at("server").at("public"), json.at("server").at("secret")};
+    out.client = {json.at("client").at("public"), json.at("client").at("secret")};
+    out.settings = json.at("settings");
+  } catch (const std::system_error& error) {
+    throw std::runtime_error(error.what());
+  } catch (const std::exception& error) {
+    throw std::runtime_error(path + " cannot be used: " + error.what());
+  }
+  return out;
+}
+
+std::string registry_directory() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  if (state && *state == '/') return std::string(state) + "/reprise/jobs";
+  return std::string(home && *home == '/' ? home : "/var/tmp/reprise-" + std::to_string(::getuid())) +
+         "/.local/state/reprise/jobs";
+}
+
+void write_registry(const RegisteredJob& job) {
+  make_private_directory(registry_directory());
+  const nlohmann::json json = {{"id", job.id},       {"directory", job.directory},
+                               {"host", job.host},   {"program", job.program},
+                               {"pid", job.pid},     {"begun_unix_ns", job.begun_unix_ns},
+                               {"ended", job.ended}, {"exit_code", job.exit_code}};
+  write_atomically(registry_directory() + "/" + job.id + ".json", json.dump() + "\n", 0600);
+}
+
+std::vector<RegisteredJob> registered_jobs() {
+  std::vector<RegisteredJob> out;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(registry_directory(), ignored)) {
+    if (entry.path().extension() != ".json") continue;
+    try {
+      const nlohmann::json json = nlohmann::json::parse(read_file(entry.path().string()));
+      out.push_back({json.at("id"), json.at("directory"), json.at("host"), json.at("program"), json.at("pid"),
+                     json.at("begun_unix_ns"), json.at("ended"), json.at("exit_code")});
+    } catch (const std::exception&) {
+    }
+  }
+  std::sort(out.begin(), out.end(),
+            [](const RegisteredJob& a, const RegisteredJob& b) { return a.begun_unix_ns > b.begun_unix_ns; });
+  return out;
+}
+
+std::string find_job(const std::string& name) {
+  if (name.find('/') != std::string::npos || fs::exists(fs::path(name) / "job.json")) {
+    if (!fs::exists(fs::path(name) / "job.json")) throw std::runtime_error(name + " is no directory of a job");
+    return fs::absolute(name).lexically_normal().string();
+  }
+  std::vector<RegisteredJob> found;
+  for (const RegisteredJob& job : registered_jobs()) {
+    if (job.id == name) return job.directory;
+    const std::string& id = job.id;
+    if (id.compare(0, name.size(), name) == 0 || (id.size() > 3 && id.compare(3, name.size(), name) == 0))
+      found.push_back(job);
+  }
+  if (found.size() == 1) return found[0].directory;
+  if (found.empty()) throw std::runtime_error("there is no job " + name + "; `crjob list` shows those there are");
+  std::string names;
+  for (const RegisteredJob& job : found) names += " " + job.id;
+  throw std::runtime_error(name + " may be any of" + names);
+}
+
+}  // namespace reprise::job
