@@ -46,7 +46,7 @@ std::string remote_script(const LaunchOptions& options) {
   require("command -v " + quoted(agent) + " >/dev/null", kNoAgent);
   if (!options.working_directory.empty()) require("cd " + quoted(options.working_directory), kNoWorking);
   if (!options.program.empty()) require("command -v " + quoted(options.program) + " >/dev/null", kNoProgram);
-  return out + "exec " + options.agent;
+  return out + "exec " + options.agent + " --job-from-stdin";
 }
 
 Launcher::Launcher(asio::io_context& loop, LaunchOptions options, Ended ended, Line line)

@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/error.h"
 #include "command.h"
 #include "crrun/options.h"
 #include "crrun/runner.h"
@@ -156,13 +158,13 @@ int main(int argc, char** argv) {
     };
     try {
       if (!options.restart.empty() + !options.attach.empty() + !options.program.empty() != 1)
-        throw CLI::ValidationError("crrun", "name a program to run, or --restart JOBDIR, or --attach JOBDIR");
+        throw Error(Failure::usage, EINVAL, "name a program to run, or --restart JOBDIR, or --attach JOBDIR (--help tells more)");
       set_up_log("crrun", options.verbose ? "debug" : "warning");
       const int code = !options.restart.empty()  ? run_again(options)
                        : !options.attach.empty() ? run_attached(options)
                                                  : run_new(options);
       return code;
-    } catch (const CLI::Error&) {
+    } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
       return fail(error);

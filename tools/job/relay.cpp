@@ -85,6 +85,11 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
                  now_ms);
       break;
     case Up::kRestored:
+      // Without ranks it is the word of a node that its ranks which moved have ended: that is the node's own.
+      if (message.restored().ranks().empty()) {
+        out = message;
+        break;
+      }
       out = join({Up::kRestored, message.restored().recovery()}, message,
                  [](Up& up) { return up.mutable_restored(); }, now_ms);
       break;

@@ -85,6 +85,7 @@ void Coordinator::message(const Up& up, Now now) {
   const NodeIndex from = up.from();
   if (up.has_hello()) return hello(up, now);
   if (!members_.heard(from, up.instance(), now)) return from_lost(from, now);
+  if (up.recovery() >= recovery_number_ && leaving_.erase(from)) judge_recovery(now);
   switch (up.what_case()) {
     case Up::kHeartbeat: heartbeat(up, now); break;
     case Up::kRankStarted: {
@@ -202,14 +203,27 @@ void Coordinator::from_lost(NodeIndex node, Now now) {
 }
 
 void Coordinator::welcome(NodeIndex node, bool stale) {
-  Welcome& message = *out_.send({node}).mutable_welcome();
+  fill_welcome(*out_.send({node}).mutable_welcome(), node, stale);
+  if (!stale) members_.find(node)->welcomed = true;
+}
+
+void Coordinator::welcome_all() {
+  if (members_.all().size() <= kWholeTables) {
+    for (NodeIndex node : members_.living()) welcome(node, false);
+    return;
+  }
+  // One message for all: the list of nodes is long in a large job. Each daemon knows its own index.
+  fill_welcome(*out_.send().mutable_welcome(), 0, false);
+  for (NodeIndex node : members_.living()) members_.find(node)->welcomed = true;
+}
+
+void Coordinator::fill_welcome(Welcome& message, NodeIndex node, bool stale) const {
   *message.mutable_job() = settings_.spec;
   message.set_node(node);
   for (const Member& member : members_.all()) *message.add_nodes() = member.node;
   message.set_recovery(recovery_number_);
   message.set_stale(stale);
   message.set_parent(node);
-  if (!stale) members_.find(node)->welcomed = true;
 }
 
 void Coordinator::adopt(const Up& up) {
@@ -315,7 +329,7 @@ void Coordinator::all_there(Now now) {
     return end(1, true, begin_ == Begin::restart, now);
   }
   placement_ = *placed;
-  for (NodeIndex node : members_.living()) welcome(node, false);
+  welcome_all();
   if (begin_ == Begin::restart) {
     phase_ = Phase::running;
     return recover("restart of the job", now);
@@ -344,7 +358,7 @@ void Coordinator::attached(Now now) {
   std::vector<NodeIndex> silent;
   for (Member& member : members_.all())
     if (member.state == NodeState::starting) silent.push_back(member.node.index());
-  for (NodeIndex node : members_.living()) welcome(node, false);
+  welcome_all();
   for (NodeIndex node : silent) node_lost(node, "its daemon did not come back to crrun", now);
   // A wave that was open is not one; one that was committed may not have been told.
   const WaveNumber newest = store_.newest().value_or(0);

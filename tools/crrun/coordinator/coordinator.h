@@ -97,6 +97,8 @@ class Coordinator {
   // coordinator.cpp
   void hello(const Up& up, Now now);
   void welcome(NodeIndex node, bool stale);
+  void fill_welcome(Welcome& message, NodeIndex node, bool stale) const;
+  void welcome_all();
   void from_lost(NodeIndex node, Now now);
   void heartbeat(const Up& up, Now now);
   void all_there(Now now);
@@ -168,6 +170,7 @@ class Coordinator {
   WaveNumber next_wave_ = 1;
   std::optional<WaveRound> round_;
   std::optional<RecoveryRound> recovering_;
+  std::set<NodeIndex> leaving_;  ///< that live, and have not said yet that their ranks which moved have ended
   LastRecovery last_recovery_;
   unsigned failed_recoveries_ = 0;
   std::map<NodeIndex, unsigned> failures_of_node_;

@@ -12,9 +12,11 @@ void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
   Member& member = *members_.find(node);
   member.next_start_ms = now.ms + settings_.rejoin_every_ms;
   out_.add(StopDaemon{node});
+  member.link = false;
   store_.node_lost(node);
   staging_.node_lost(node);
   staging_progress_.erase(node);
+  leaving_.erase(node);
   modex_.node_lost(node);
   board_.node_lost(node);
   std::vector<Rank> ranks;
@@ -102,6 +104,9 @@ void Coordinator::recover(const std::string& cause, Now now) {
   }
   const bool had_waves = store_.newest().has_value();
   const WaveNumber newest = store_.newest().value_or(0);
+  leaving_.clear();
+  for (Rank rank = 0; rank < placement_.size(); ++rank)
+    if ((*placed)[rank] != placement_[rank] && members_.up(placement_[rank])) leaving_.insert(placement_[rank]);
   placement_ = *placed;
   if (!wave) {
     if (had_waves)
@@ -276,11 +281,13 @@ void Coordinator::resumed(const Resumed& message, Now now) {
 void Coordinator::judge_recovery(Now now) {
   if (!recovering_) return;
   if (recovering_->all_answered() && recovering_->failures().empty()) {
-    if (recovering_->step() == RecoveryRound::Step::restoring) return resume(now);
-    return recovery_done(now);
+    if (recovering_->step() == RecoveryRound::Step::resuming) return recovery_done(now);
+    // Nobody goes on before the processes that moved have ended where they were.
+    if (leaving_.empty()) return resume(now);
   }
   // All answers are waited for, so that one more attempt knows of all that is wrong; but not for ever.
-  if (recovering_->all_answered() || recovering_->late(now)) recovery_failed(now);
+  const bool all_known = recovering_->all_answered() && !recovering_->failures().empty();
+  if (all_known || recovering_->late(now)) recovery_failed(now);
 }
 
 void Coordinator::resume(Now now) {
@@ -320,7 +327,7 @@ void Coordinator::recovery_failed(Now now) {
     if (failure.restarted) unable.insert(placement_[failure.rank]);
   }
   const std::vector<Rank> missing = round.missing();
-  std::set<NodeIndex> silent;
+  std::set<NodeIndex> silent = leaving_;
   for (Rank rank : missing) silent.insert(placement_[rank]);
   if (counts) ++failed_recoveries_;
   if (failed_recoveries_ >= settings_.max_failed_recoveries)

@@ -197,10 +197,12 @@ void Coordinator::prune() {
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
   const std::vector<WaveNumber> dropped = store_.prune();
-  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
-    for (std::uint32_t stream : {1u, 2u}) ranks_[rank].output[stream - 1].forget(store_.oldest_offset(rank, stream));
+  // As long as no wave is in shared storage a lost node makes the job begin anew: then all of the streams counts.
+  if (store_.newest_staged()) {
+    for (Rank rank = 0; rank < ranks_.size(); ++rank)
+      for (std::uint32_t stream : {1u, 2u}) ranks_[rank].output[stream - 1].forget(store_.oldest_offset(rank, stream));
+    if (settings_.spec.stdin_target() == "0") input_.forget(store_.oldest_offset(0, 0));
   }
-  if (!ranks_.empty() && settings_.spec.stdin_target() == "0") input_.forget(store_.oldest_offset(0, 0));
   if (dropped.empty()) return;
   out_.add(SaveState{});
   Prune& message = *out_.send().mutable_prune();

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The parts of the coordinator one by one.
+#include <gmock/gmock.h>
+
+#include "crrun/coordinator/coordinator.h"
+#include "job/relay.h"
+
+namespace reprise::job {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<Seat> seats() { return {{0, 2, false, true}, {1, 2, false, true}, {2, 2, true, true}}; }
+
+TEST(PlacementTest, BySlotAndByNode) {
+  EXPECT_THAT(*place_at_launch(4, seats(), false, false), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(*place_at_launch(4, seats(), true, false), ElementsAre(0, 1, 0, 1));
+  EXPECT_FALSE(place_at_launch(5, seats(), false, false));
+  EXPECT_THAT(*place_at_launch(5, seats(), false, true), ElementsAre(0, 0, 1, 1, 0));
+}
+
+TEST(PlacementTest, ALostNodesRanksGoToTheSpareTogether) {
+  auto after = seats();
+  after[0].usable = false;
+  EXPECT_THAT(*place_again({0, 0, 1, 1}, after, true), ElementsAre(2, 2, 1, 1));
+}
+
+TEST(PlacementTest, WithoutSparesSurvivorsDoubleUpUnlessForbidden) {
+  auto after = seats();
+  after[0].usable = after[2].usable = false;
+  EXPECT_THAT(*place_again({0, 0, 1, 1}, after, true), ElementsAre(1, 1, 1, 1));
+  EXPECT_FALSE(place_again({0, 0, 1, 1}, after, false));
+  after[1].usable = false;
+  EXPECT_FALSE(place_again({0, 0, 1, 1}, after, true));
+}
+
+TEST(PlacementTest, FreeSlotsOfOthersComeBeforeDoublingUp) {
+  const std::vector<Seat> after{{0, 2, false, false}, {1, 4, false, true}, {2, 1, true, true}};
+  EXPECT_THAT(*place_again({0, 0, 1, 1}, after, false), ElementsAre(2, 1, 1, 1));
+}
+
+StoredWave wave(WaveNumber number, RecoveryNumber recovery = 0) {
+  StoredWave out;
+  out.wave = number;
+  out.recovery = recovery;
+  out.ranks.resize(2);
+  out.ranks[0].node = 0;
+  out.ranks[1].node = 1;
+  return out;
+}
+
+TEST(StoreTest, TakesTheNewestWaveOfWhichAllCanBeHad) {
+  Store store("/job", "/local/job");
+  store.commit(wave(1));
+  store.staged(1, 0);
+  EXPECT_TRUE(store.staged(1, 1));
+  store.commit(wave(2));
+  EXPECT_EQ(*store.choose({0, 1}), 2u);
+  EXPECT_EQ(*store.choose({0, 2}), 1u) << "the image of rank 1 in wave 2 is on node 1 only";
+  store.node_lost(1);
+  EXPECT_EQ(*store.choose({0, 1}), 1u);
+  store.damaged(1, 0);
+  EXPECT_FALSE(store.choose({0, 1}));
+}
+
+TEST(StoreTest, KeepsTheNewestTheNewestStagedAndWhatLiesBetween) {
+  Store store("/job", "/local/job");
+  for (WaveNumber number = 1; number <= 5; ++number) store.commit(wave(number));
+  store.staged(2, 0);
+  store.staged(2, 1);
+  store.staged(3, 0);
+  EXPECT_THAT(store.prune(), ElementsAre(1));
+  EXPECT_THAT(store.keep(), ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(store.forget_after(3), ElementsAre(4, 5));
+}
+
+TEST(StoreTest, NamesTheLocalImageFirst) {
+  Store store("/job", "/local/job");
+  store.commit(wave(7));
+  store.staged(7, 1);
+  EXPECT_THAT(store.place(7, 1, 1).paths(), ElementsAre("/local/job/wave-7/rank-1.img", "/job/wave-7/rank-1.img"));
+  EXPECT_THAT(store.place(7, 1, 0).paths(), ElementsAre("/job/wave-7/rank-1.img"));
+}
+
+TEST(StagingTest, AFewNodesAtATimeAndWhatWasBegunFirst) {
+  Store store("/job", "/local/job");
+  store.commit(wave(1));
+  Staging staging(1);
+  const auto up = [](NodeIndex) { return true; };
+  auto orders = staging.next(store, up, {});
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].node, 0u);
+  EXPECT_TRUE(staging.next(store, up, {}).empty());
+  store.commit(wave(2));
+  store.staged(1, 0);
+  staging.finished(0, true, {});
+  orders = staging.next(store, up, {});
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].wave, 1u);
+  store.staged(1, 1);
+  staging.finished(1, true, {});
+  EXPECT_EQ(staging.next(store, up, {})[0].wave, 2u);
+}
+
+TEST(StagingTest, AfterAnErrorTheNodeWaits) {
+  Store store("/job", "/local/job");
+  store.commit(wave(1));
+  Staging staging(2);
+  const auto up = [](NodeIndex) { return true; };
+  EXPECT_EQ(staging.next(store, up, {}).size(), 2u);
+  staging.finished(0, false, {1000, 0});
+  EXPECT_TRUE(staging.next(store, up, {2000, 0}).empty());
+  EXPECT_EQ(staging.next(store, up, {40'000, 0}).size(), 1u);
+}
+
+TEST(ExitsTest, CodesAreMpirunsOnes) {
+  Exits exits(3, 3);
+  EXPECT_EQ(exits.exited(0, 0, true, true, true, false), ExitMeaning::fine);
+  EXPECT_EQ(exits.exited(1, 3 << 8, false, true, true, true), ExitMeaning::end_job);
+  EXPECT_EQ(exits.exited(2, 4 << 8, false, true, true, true), ExitMeaning::end_job);
+  EXPECT_EQ(exits.code(), 3) << "that of the first one";
+  Exits early(1, 3);
+  EXPECT_EQ(early.exited(0, 0, false, true, true, false), ExitMeaning::end_job) << "without MPI_Finalize";
+  EXPECT_EQ(early.code(), 1);
+  Exits plain(1, 3);
+  EXPECT_EQ(plain.exited(0, 0, false, false, true, false), ExitMeaning::fine) << "no MPI program";
+}
+
+TEST(ExitsTest, ARankThatDiesOfSignalsIsRestartedSoOften) {
+  Exits exits(1, 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(exits.exited(0, 11, false, true, true, true), ExitMeaning::restart);
+    exits.rolled_back();
+  }
+  exits.committed();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(exits.exited(0, 11, false, true, true, true), ExitMeaning::restart);
+    exits.rolled_back();
+  }
+  EXPECT_EQ(exits.exited(0, 11, false, true, true, true), ExitMeaning::end_job);
+  EXPECT_EQ(exits.code(), 128 + 11);
+}
+
+TEST(ExitsTest, ACrashBeforeTheFirstWaveEndsTheJobButAKillDoesNot) {
+  Exits exits(2, 3);
+  EXPECT_EQ(exits.exited(0, 9, false, true, true, false), ExitMeaning::restart);
+  EXPECT_EQ(exits.exited(1, 11, false, true, true, false), ExitMeaning::end_job);
+}
+
+TEST(FencesTest, CompleteWhenEveryNodeWithMembersHasSpoken) {
+  Fences fences;
+  Fence fence;
+  fence.set_count(1);
+  fence.set_data("b");
+  EXPECT_FALSE(fences.contribute(1, fence, {0, 0, 1}));
+  EXPECT_FALSE(fences.contribute(1, fence, {0, 0, 1})) << "the same one again";
+  fence.set_data("a");
+  const auto done = fences.contribute(0, fence, {0, 0, 1});
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->message.data(), "ab");
+  EXPECT_THAT(done->to, ElementsAre(0, 1));
+  fence.add_members(2);
+  EXPECT_TRUE(fences.contribute(1, fence, {0, 0, 1})) << "only rank 2 takes part";
+  fence.add_members(0);
+  EXPECT_FALSE(fences.contribute(0, fence, {0, 0, 1}));
+  fences.reset();
+  EXPECT_EQ(fences.open(), 0u);
+}
+
+TEST(ModexTest, AnswersComeWhenTheDataDoes) {
+  Modex modex;
+  ModexRequest request;
+  request.set_id(5);
+  request.set_rank(1);
+  EXPECT_FALSE(modex.ask(3, request));
+  ModexBlob blob;
+  blob.set_rank(1);
+  blob.set_data("x");
+  const auto answers = modex.put(blob);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].to, 3u);
+  EXPECT_EQ(answers[0].reply.data(), "x");
+  EXPECT_TRUE(modex.ask(0, request));
+}
+
+TEST(BoardTest, PublishedNamesAreFoundAndWaitedFor) {
+  Board board;
+  Lookup lookup;
+  lookup.set_id(1);
+  lookup.add_keys("port");
+  EXPECT_LT(board.lookup(0, lookup)->reply.status(), 0);
+  lookup.set_wait(true);
+  EXPECT_FALSE(board.lookup(2, lookup));
+  Publish publish;
+  publish.set_publisher("job.0");
+  (*publish.mutable_values())["port"] = "tcp";
+  const auto answers = board.publish(1, publish);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].to, 2u);
+  EXPECT_EQ(answers[0].reply.values().at("port"), "tcp");
+}
+
+TEST(OutputStreamTest, WhatIsSaidAgainIsDroppedUpToTheFirstDifference) {
+  OutputStream stream;
+  EXPECT_EQ(stream.said(0, "one two ", 1000).data, "one two ");
+  EXPECT_EQ(stream.said(8, "three", 1000).data, "three");
+  stream.rolled_back(4);
+  EXPECT_EQ(stream.said(4, "tw", 1000).data, "");
+  const auto rest = stream.said(6, "o three four", 1000);
+  EXPECT_EQ(rest.data, " four");
+  EXPECT_EQ(rest.take_back, 0u);
+  stream.rolled_back(8);
+  const auto other = stream.said(8, "thirty", 1000);
+  EXPECT_EQ(other.data, "irty");
+  EXPECT_EQ(other.take_back, std::string("ree four").size());
+  EXPECT_EQ(stream.printed(), 14u);
+}
+
+TEST(OutputStreamTest, MemoryIsBoundedAndWhatIsUnknownIsPrintedAgain) {
+  OutputStream stream;
+  std::string all;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string line = std::to_string(i) + " line\n";
+    stream.said(all.size(), line, 100);
+    all += line;
+    EXPECT_LE(stream.kept(), 200u);
+  }
+  stream.rolled_back(0);
+  EXPECT_EQ(stream.said(0, "0 line\n", 100).data, "0 line\n");
+}
+
+TEST(OutputStreamTest, GapsAreToldUnlessCrrunCameLate) {
+  OutputStream stream;
+  stream.said(0, "a", 100);
+  EXPECT_EQ(stream.said(5, "b", 100).missing, 4u);
+  OutputStream late;
+  late.joined_late();
+  const auto first = late.said(500, "x", 100);
+  EXPECT_EQ(first.missing, 0u);
+  EXPECT_EQ(first.data, "x");
+}
+
+TEST(InputStreamTest, IsGivenAgainFromAnOffset) {
+  InputStream input(10);
+  input.supply("abcdef");
+  EXPECT_EQ(*input.from(2), "cdef");
+  input.forget(3);
+  EXPECT_FALSE(input.from(2));
+  EXPECT_EQ(*input.from(6), "");
+  input.supply("0123456789");
+  EXPECT_FALSE(input.from(3)) << "too much to keep";
+  EXPECT_EQ(*input.from(6), "0123456789");
+}
+
+TEST(MembershipTest, SilenceIsLossAndSuspicionMakesItSooner) {
+  std::vector<Node> nodes(2);
+  nodes[1].set_index(1);
+  Membership members(nodes, 3000, 500);
+  members.hello(0, "a", {}, {0, 0});
+  members.hello(1, "b", {}, {0, 0});
+  members.suspect(1);
+  EXPECT_TRUE(members.silent({1400, 0}).empty());
+  ASSERT_EQ(members.silent({1500, 0}).size(), 1u);
+  EXPECT_FALSE(members.heard(1, "b", {1600, 0})) << "given up is given up";
+  EXPECT_TRUE(members.silent({2900, 0}).empty());
+  members.excuse(1000);
+  EXPECT_TRUE(members.silent({3900, 0}).empty());
+  EXPECT_EQ(members.silent({4000, 0}).size(), 1u);
+}
+
+TEST(MembershipTest, ANodeThatComesBackMustBeCleanFirst) {
+  std::vector<Node> nodes(1);
+  Membership members(nodes, 3000, 500);
+  members.hello(0, "a", {}, {0, 0});
+  members.lose(0, {1, 0});
+  Hello dirty;
+  dirty.add_ranks()->set_rank(3);
+  EXPECT_EQ(members.hello(0, "a", dirty, {2, 0}), Greeting::stale);
+  EXPECT_EQ(members.hello(0, "a", {}, {3, 0}), Greeting::rejoined);
+  EXPECT_TRUE(members.at(0).node.spare());
+  EXPECT_EQ(members.hello(0, "b", {}, {4, 0}), Greeting::replaced);
+}
+
+TEST(WaveTest, AnErrorThatStaysWeighsMoreThanOneOfTheMoment) {
+  WaveRound round(1, 0, 2, {0, 0}, 1000);
+  WaveDone done;
+  done.set_wave(1);
+  RankWave& first = *done.add_ranks();
+  first.set_rank(0);
+  first.set_error("in MPI_Init");
+  first.set_again(true);
+  round.done(done);
+  EXPECT_EQ(round.verdict({1, 0}), WaveRound::Verdict::again);
+  done.mutable_ranks(0)->set_rank(1);
+  done.mutable_ranks(0)->set_error("disk full");
+  done.mutable_ranks(0)->set_again(false);
+  round.done(done);
+  EXPECT_EQ(round.verdict({1, 0}), WaveRound::Verdict::failed);
+  EXPECT_EQ(round.why(), "rank 1: disk full");
+  WaveRound silent(2, 0, 3, {0, 0}, 1000);
+  EXPECT_EQ(silent.verdict({999, 0}), WaveRound::Verdict::pending);
+  EXPECT_EQ(silent.verdict({1000, 0}), WaveRound::Verdict::late);
+  EXPECT_EQ(silent.why(), "no answer of ranks 0-2");
+}
+
+TEST(StateTest, ComesBackAsItWas) {
+  State state;
+  state.id = "cr-1";
+  state.phase = "running";
+  state.recovery = 4;
+  state.next_wave = 9;
+  state.placement = {0, 3};
+  state.incarnation = {0, 4};
+  state.lost = {1};
+  state.waves[8] = wave(8, 4);
+  state.waves[8].ranks[1].staged = true;
+  state.waves[8].ranks[1].checksum = ~0ull;
+  state.waves[8].ranks[1].offsets[1] = 77;
+  const auto json = to_json(state);
+  EXPECT_EQ(to_json(state_from_json(nlohmann::json::parse(json.dump()), 2)), json);
+  EXPECT_THROW(state_from_json(json, 3), std::runtime_error);
+  EXPECT_THROW(state_from_json(nlohmann::json::object(), 2), std::runtime_error);
+}
+
+TEST(TreeTest, EveryNodeHasOneParentAndIsBelowIt) {
+  const Tree tree(10'000, 64);
+  std::size_t top = 0;
+  for (std::uint32_t node = 0; node < 10'000; ++node) {
+    const auto parent = tree.parent(node);
+    if (!parent) {
+      ++top;
+      continue;
+    }
+    const auto children = tree.children(*parent);
+    EXPECT_NE(std::find(children.begin(), children.end(), node), children.end()) << node;
+  }
+  EXPECT_EQ(top, 64u);
+  std::size_t all = 0;
+  for (std::uint32_t node = 0; node < 64; ++node) all += tree.below(node).size();
+  EXPECT_EQ(all, 10'000u);
+}
+
+TEST(RelayTest, JoinsAnswersAndSendsErrorsAtOnce) {
+  Relay relay(0, "r", {{1, {1}}, {2, {2}}}, 100);
+  relay.placement({0, 1, 2});
+  const auto answer = [](Rank rank, const std::string& error) {
+    Up up;
+    up.set_from(rank);
+    up.mutable_wave_done()->set_wave(1);
+    up.mutable_wave_done()->add_ranks()->set_rank(rank);
+    up.mutable_wave_done()->mutable_ranks(0)->set_error(error);
+    return up;
+  };
+  EXPECT_TRUE(relay.up(answer(0, ""), 0).empty());
+  EXPECT_TRUE(relay.up(answer(1, ""), 0).empty());
+  const auto all = relay.up(answer(2, ""), 0);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].wave_done().ranks_size(), 3);
+  EXPECT_EQ(all[0].from(), 0u);
+
+  Relay other(0, "r", {{1, {1}}, {2, {2}}}, 100);
+  other.placement({0, 1, 2});
+  EXPECT_TRUE(other.up(answer(0, ""), 0).empty());
+  ASSERT_EQ(other.up(answer(1, "bad"), 0).size(), 1u);
+  EXPECT_EQ(other.up(answer(2, ""), 0).size(), 1u) << "all the others have been told of already";
+  Relay late(0, "r", {{1, {1}}}, 100);
+  late.placement({0, 1});
+  EXPECT_TRUE(late.up(answer(0, ""), 0).empty());
+  EXPECT_TRUE(late.tick(99).empty());
+  ASSERT_EQ(late.tick(100).size(), 1u);
+}
+
+TEST(RelayTest, ItsHeartbeatSpeaksForThoseBelowOnce) {
+  Relay relay(0, "r", {{1, {1, 5}}}, 100);
+  Up beat;
+  beat.set_from(1);
+  beat.mutable_heartbeat()->add_nodes(5);
+  EXPECT_TRUE(relay.up(beat, 0).empty());
+  Up own;
+  own.set_from(0);
+  own.mutable_heartbeat();
+  EXPECT_THAT(relay.up(own, 0)[0].heartbeat().nodes(), ElementsAre(1, 5));
+  EXPECT_EQ(relay.up(own, 0)[0].heartbeat().nodes_size(), 0);
+}
+
+}  // namespace
+}  // namespace reprise::job

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/**
+ * @file A cluster in one process, without time passing: the real coordinator and, where wanted, the real relays, with
+ * daemons that do what docs/job-protocol.md says, a network, and failures. Also what bench/job/simulate measures.
+ */
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "crrun/coordinator/coordinator.h"
+#include "job/relay.h"
+
+namespace reprise::job::sim {
+
+struct Model {
+  std::uint32_t nodes = 3, spares = 1, slots = 2, ranks = 6;
+  std::uint64_t seed = 1;
+  bool shared = true;
+  std::uint32_t fan_out = 0;              ///< of the tree; 0: a star
+  std::uint64_t latency_us = 200;
+  std::uint64_t message_us = 0;           ///< cost at sender and receiver, each handles one at a time
+  double bytes_per_us = 0;                ///< 0: no limit
+  std::uint64_t image_us = 20'000;        ///< to take or restore an image: so long at most
+  bool fixed_times = false;               ///< always exactly so long
+  std::uint64_t image_bytes = 1000;
+  std::uint64_t work_ms = 10'000;         ///< that each rank has to do
+  std::uint64_t step_ms = 500;            ///< between its lines of output
+  bool output = true;
+  double again = 0;                       ///< how often a wave is refused for the moment
+  Settings settings;                      ///< nodes and spec are filled in
+};
+
+class Cluster {
+ public:
+  explicit Cluster(Model model);
+  ~Cluster();
+
+  /** Until the job has ended. @return false when it has not within so long */
+  bool run(std::uint64_t limit_ms = 600'000);
+  void run_until(std::uint64_t ms);
+  bool run_while(const std::function<bool()>& condition, std::uint64_t limit_ms = 120'000);
+  /** Do something at a moment, or, when @p matches, as soon as such an event is in the timeline. */
+  void at(std::uint64_t ms, std::function<void()> what);
+  void when(std::function<bool(const nlohmann::json&)> matches, std::function<void()> what);
+
+  // what happens to the cluster
+  void kill_node(NodeIndex node);
+  void boot_node(NodeIndex node);
+  void kill_daemon(NodeIndex node);
+  void kill_rank(Rank rank, int signal);
+  void cut(NodeIndex node, bool off);
+  void damage(WaveNumber wave, Rank rank, bool local, bool staged);
+  void break_crrun();   ///< and a new one attaches, after a second
+  void local_full(NodeIndex node, bool full);
+  void shared_gone(bool gone) { shared_gone_ = gone; }
+  void restart_with(std::vector<NodeIndex> dead);
+
+  Coordinator& coordinator() { return *coordinator_; }
+  std::uint64_t now_ms() const { return now_us_ / 1000; }
+  int code() const { return code_; }
+  const std::string& output(Rank rank) const { return output_.at(rank); }
+  std::string expected_output(Rank rank) const;
+  const std::vector<nlohmann::json>& timeline() const { return timeline_; }
+  std::size_t count(const std::string& event) const;
+  const std::vector<std::string>& said() const { return said_; }
+  bool said(const std::string& part) const;
+  const std::map<std::uint64_t, std::pair<bool, std::string>>& replies() const { return replies_; }
+  /** What must never happen, and did. */
+  const std::vector<std::string>& violations() const { return violations_; }
+  /** Node that a rank runs on now; none: nowhere, or in two places. */
+  std::optional<NodeIndex> where(Rank rank) const;
+  const State& saved() const { return saved_; }
+  std::mt19937_64& random() { return random_; }
+
+  struct Traffic {
+    std::uint64_t at_crrun = 0, crrun_bytes = 0, all = 0, all_bytes = 0;
+  };
+  const Traffic& traffic() const { return traffic_; }
+  void reset_traffic() { traffic_ = {}; }
+
+ private:
+  struct Daemon;
+  struct Parsed;
+  using DownPtr = std::shared_ptr<const Parsed>;
+
+  void begin(Coordinator::Begin how, std::optional<State> state);
+  void apply();
+  void later(std::uint64_t us, std::function<void()> what);
+  Now now() const { return {now_us_ / 1000 + 1000, 1'000'000'000ull + now_us_ * 1000}; }
+  /** Over the wire between two ends (-1: crrun), with what it costs. */
+  void transmit(int from, int to, std::size_t bytes, std::function<void()> arrived);
+  void send_down(const Down& down);
+  void pass_down(NodeIndex node, const DownPtr& message);
+  void send_up(NodeIndex node, Up up);
+  void pass_up(NodeIndex node, const Up& up);
+  void received(NodeIndex node, const Parsed& message);
+  void start_daemon(NodeIndex node);
+  void heartbeat(NodeIndex node, const std::string& instance);
+  void watch_lease(NodeIndex node, const std::string& instance);
+  void tick(std::uint64_t generation);
+  void work(NodeIndex node, Rank rank, RecoveryNumber generation);
+  void exit(NodeIndex node, Rank rank, int status);
+  void check(Rank rank);
+  void hello(NodeIndex node);
+  std::uint64_t some_time();
+
+  Model model_;
+  std::mt19937_64 random_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::uint64_t coordinator_generation_ = 0;
+  bool crrun_alive_ = false;
+  std::vector<std::unique_ptr<Daemon>> daemons_;
+  std::unique_ptr<Tree> tree_;
+  struct Later {
+    std::uint64_t us, order;
+    std::function<void()> what;
+    bool operator<(const Later& other) const {
+      return us != other.us ? us > other.us : order > other.order;
+    }
+  };
+  std::priority_queue<Later> queue_;
+  std::uint64_t now_us_ = 0, order_ = 0, instances_ = 0;
+  std::map<int, std::pair<std::uint64_t, std::uint64_t>> busy_us_;  ///< sending, receiving
+  struct Image {
+    std::uint64_t progress_ms = 0;
+    bool committed = false, damaged = false;
+  };
+  std::map<std::pair<WaveNumber, Rank>, Image> staged_;
+  bool shared_gone_ = false;
+  std::vector<std::string> output_;
+  State saved_;
+  std::set<WaveNumber> committed_;
+  int code_ = -1;
+  std::vector<nlohmann::json> timeline_;
+  std::vector<std::string> said_, violations_;
+  std::map<std::uint64_t, std::pair<bool, std::string>> replies_;
+  std::vector<std::pair<std::function<bool(const nlohmann::json&)>, std::function<void()>>> triggers_;
+  Traffic traffic_;
+};
+
+}  // namespace reprise::job::sim
