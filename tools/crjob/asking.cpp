@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crjob/asking.h"
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+
+#include <asio/steady_timer.hpp>
+
+#include "job/reach.h"
+#include "job/transport.h"
+
+namespace reprise::job {
+
+Answer ask_crrun(const JobFile& job, const Ask& ask, std::uint64_t limit_ms) {
+  asio::io_context loop(1);
+  std::optional<Answer> answer;
+  std::string problem;
+  ClientEvents events;
+  events.answer = [&](Answer got) {
+    answer = std::move(got);
+    loop.stop();
+  };
+  events.lost = [&](const std::string& why) {
+    problem = "the crrun of " + job.spec.id() + " on " + job.host + " went away: " + why;
+    loop.stop();
+  };
+  std::string name = random_bytes(16);
+  name[0] = 'q';
+  Client client(loop, name, job.server.public_key, job.client, std::move(events));
+  find_reach(loop, job.addresses, std::chrono::seconds(5), [&](Reach reach, const std::string& endpoint) {
+    if (reach == Reach::open) {
+      client.connect(endpoint);
+      client.ask(ask);
+      return;
+    }
+    problem = reach == Reach::refused
+                  ? "the crrun of " + job.spec.id() + " does not live any more; if its daemons do, take it over on " + job.host +
+                        " with: crrun --attach " + job.directory
+                  : job.host + ", where the crrun of " + job.spec.id() + " is, does not answer";
+    loop.stop();
+  });
+  asio::steady_timer timer(loop);
+  if (limit_ms) {
+    timer.expires_after(std::chrono::milliseconds(limit_ms));
+    timer.async_wait([&](std::error_code error) {
+      if (error) return;
+      problem = "the crrun of " + job.spec.id() + " has not answered within " + std::to_string(limit_ms / 1000) + " s";
+      loop.stop();
+    });
+  }
+  loop.run();
+  if (!answer) throw std::runtime_error(problem);
+  return *answer;
+}
+
+}  // namespace reprise::job

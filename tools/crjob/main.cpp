@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// crjob: looks after the jobs of crrun.
+#include <time.h>
+
+#include <cerrno>
+#include <clocale>
+#include <cstdio>
+#include <fstream>
+
+#include "base/error.h"
+#include "command.h"
+#include "crjob/asking.h"
+#include "crjob/report.h"
+#include "crjob/status_text.h"
+#include "job/files.h"
+#include "job/log.h"
+
+using namespace reprise;
+using namespace reprise::job;
+
+namespace {
+
+constexpr std::uint64_t kStatusMs = 10'000;
+
+std::uint64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+int list(bool json) {
+  const std::vector<RegisteredJob> jobs = registered_jobs();
+  if (!json) {
+    std::fputs(list_text(jobs, now_ns()).c_str(), stdout);
+    return 0;
+  }
+  nlohmann::json out = nlohmann::json::array();
+  for (const RegisteredJob& one : jobs)
+    out.push_back({{"id", one.id},
+                   {"state", state_words(one)},
+                   {"directory", one.directory},
+                   {"host", one.host},
+                   {"pid", one.pid},
+                   {"program", one.program},
+                   {"begun_unix_ns", one.begun_unix_ns},
+                   {"ended", one.ended},
+                   {"exit_code", one.exit_code}});
+  std::printf("%s\n", out.dump().c_str());
+  return 0;
+}
+
+int status(const JobFile& job, bool json) {
+  Ask ask;
+  ask.set_status(true);
+  const Answer answer = ask_crrun(job, ask, kStatusMs);
+  if (json)
+    std::printf("%s\n", answer.status_json().c_str());
+  else
+    std::fputs(status_text(nlohmann::json::parse(answer.status_json()), now_ns()).c_str(), stdout);
+  return 0;
+}
+
+int request(const JobFile& job, const Ask& ask, bool json) {
+  const Answer answer = ask_crrun(job, ask, 0);
+  if (json)
+    std::printf("%s\n", nlohmann::json({{"ok", answer.ok()}, {"text", answer.text()}}).dump().c_str());
+  else
+    std::fprintf(answer.ok() ? stdout : stderr, "crjob: %s\n", answer.text().c_str());
+  return answer.ok() ? 0 : 1;
+}
+
+int report(const JobFile& job, std::string file) {
+  const std::string page = report_page(read_file(job.directory + "/timeline.jsonl"), "Job " + job.spec.id());
+  if (file == "-") {
+    std::fwrite(page.data(), 1, page.size(), stdout);
+    return 0;
+  }
+  if (file.empty()) file = job.spec.id() + ".html";
+  write_atomically(file, page, 0644);
+  std::printf("%s\n", file.c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setlocale(LC_CTYPE, "");
+  CLI::App app{
+      "Look after the jobs of crrun.\n"
+      "  crjob list                 the jobs of this user\n"
+      "  crjob status JOB           ranks, nodes, waves and the last recovery\n"
+      "  crjob checkpoint JOB       take a wave of checkpoints now\n"
+      "  crjob drain JOB NODE       move the ranks of a node elsewhere now\n"
+      "  crjob report JOB [-o FILE] write a page that shows where the time went\n"
+      "  crjob end JOB              end it",
+      "crjob"};
+  app.usage("Usage: crjob COMMAND [JOB] [NODE] [OPTIONS]");
+  app.footer(
+      "JOB is an id, the beginning of one, or the job's directory.\n"
+      "Exit status: 0 done, 1 it could not be done, 2 wrong usage, 5 the job or its crrun is not there.");
+  tool::Common common("crjob");
+  std::string command, job, node, file;
+  tool::set_up(app);
+  app.add_option("COMMAND", command, "list, status, checkpoint, drain, report or end")
+      ->required()
+      ->type_name("")
+      ->check(CLI::IsMember({"list", "status", "checkpoint", "drain", "report", "end"}));
+  app.add_option("JOB", job, "which job")->type_name("");
+  app.add_option("NODE", node, "of drain: the node, as crrun knows it")->type_name("");
+  app.add_option("-o,--output", file, "of report: where to (default: JOB.html, - is standard output)")->type_name("FILE");
+  app.add_flag("--json", common.json, "print JSON");
+
+  return tool::run(app, common, argc, argv, [&] {
+    if (command == "list") return list(common.json);
+    if (job.empty()) throw Error(Failure::usage, EINVAL, command + " needs a job: crjob " + command + " JOB");
+    if ((command == "drain") == node.empty())
+      throw Error(Failure::usage, EINVAL, node.empty() ? "drain needs a node: crjob drain JOB NODE"
+                                                       : command + " takes no node");
+    set_up_log("crjob", "error");
+    const JobFile found = JobFile::read(find_job(job));
+    if (command == "status") return status(found, common.json);
+    if (command == "report") return report(found, file);
+    Ask ask;
+    if (command == "checkpoint") ask.set_checkpoint(true);
+    if (command == "drain") ask.set_drain(node);
+    if (command == "end") ask.set_end(true);
+    return request(found, ask, common.json);
+  });
+}
