@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Completion of cr_checkpoint, cr_pause, cr_restart and cr_info in bash.
+# Completion of cr_checkpoint, cr_pause, cr_restart, cr_info, crrun and crjob in bash.
 
 # Options by command. tests/unit/completions_test.sh compares them with --help.
 _reprise_options() { # COMMAND
@@ -10,6 +10,13 @@ _reprise_options() { # COMMAND
 	cr_pause) echo "$request --no-tracking --rewind-files --dead-sockets" ;;
 	cr_restart)
 		echo "$request --restore-pid --no-restore-pid --fd --detach --relocate --rewind-files --dead-sockets"
+		;;
+	crjob) echo "$common --output" ;;
+	crrun)
+		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --map-by \
+			--bind-to --oversubscribe --stdin --tag-output --timeout --checkpoint-every --local --shared --detect --no-double-up \
+			--require-checkpoints --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --keep --interface --launcher \
+			--launch-agent --report-file --restart --attach --verbose --quiet --help --version"
 		;;
 	cr_info) echo "$common --verify --no-verify --summary --process --threads --mappings --descriptors" ;;
 	esac
@@ -52,7 +59,87 @@ _reprise_files() { # PREFIX [-d]
 	done < <(compgen "${2--f}" -- "$1")
 }
 
+# Jobs of this user: what crjob knows by the same files.
+_reprise_jobs() { # PREFIX
+	local file
+	for file in "${XDG_STATE_HOME:-$HOME/.local/state}"/reprise/jobs/*.json; do
+		file=${file##*/} file=${file%.json}
+		[[ $file == "$1"* && $file != '*' ]] && COMPREPLY+=("$file")
+	done
+}
+
+# Options of crrun that take a value; --mca takes two.
+_reprise_crrun_values=' -n -H -x --np --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --bind-to --stdin --timeout --checkpoint-every --local --shared --detect --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --interface --launcher --launch-agent --report-file --restart --attach '
+
+_reprise_crrun() {
+	local word i before='' skip=0
+	COMPREPLY=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		word=${COMP_WORDS[i]}
+		if ((skip)); then
+			((--skip)) || before=''
+		elif [[ $word == = ]]; then
+			before=${COMP_WORDS[i - 1]} skip=1
+		elif [[ $word == --mca ]]; then
+			before=$word skip=2
+		elif [[ $_reprise_crrun_values == *" $word "* ]]; then
+			before=$word skip=1
+		elif [[ $word != -* ]]; then
+			# From here on it is the program's own line.
+			declare -F _command_offset >/dev/null && _command_offset "$i" || compopt -o default 2>/dev/null
+			return
+		fi
+	done
+	word=${COMP_WORDS[COMP_CWORD]}
+	((skip)) || before=''
+	[[ $word == = ]] && before=${COMP_WORDS[COMP_CWORD - 1]} word=''
+	case $before in
+	--hostfile | --machinefile | --report-file) _reprise_files "$word" ;;
+	--wdir | --wd | --local | --shared | --restart | --attach) _reprise_files "$word" -d ;;
+	--map-by) COMPREPLY=($(compgen -W 'slot node' -- "$word")) ;;
+	--bind-to) COMPREPLY=($(compgen -W 'none core' -- "$word")) ;;
+	--stdin) COMPREPLY=($(compgen -W '0 all none' -- "$word")) ;;
+	--launcher) COMPREPLY=($(compgen -W 'auto ssh srun' -- "$word")) ;;
+	-H | --host | --hosts | --spares) COMPREPLY=($(compgen -A hostname -- "$word")) ;;
+	-x) COMPREPLY=($(compgen -e -- "$word")) ;;
+	'')
+		if [[ $word == -* ]]; then
+			COMPREPLY=($(compgen -W "$(_reprise_options crrun)" -- "$word"))
+		else
+			COMPREPLY=($(compgen -c -- "$word"))
+			_reprise_files "$word"
+		fi
+		;;
+	esac
+}
+
+_reprise_crjob() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i positionals=0
+	COMPREPLY=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-o | --output) ((++i)) ;;
+		-*) ;;
+		*) ((++positionals)) ;;
+		esac
+	done
+	case $before in
+	-o | --output) _reprise_files "$word" && return ;;
+	esac
+	if [[ $word == -* ]]; then
+		COMPREPLY=($(compgen -W "$(_reprise_options crjob)" -- "$word"))
+	elif ((positionals == 0)); then
+		COMPREPLY=($(compgen -W 'list status checkpoint drain report end' -- "$word"))
+	elif ((positionals == 1)); then
+		_reprise_jobs "$word"
+		_reprise_files "$word" -d
+	fi
+}
+
 _reprise() {
+	case ${1##*/} in
+	crrun | crjob) "_reprise_${1##*/}" && return || return ;;
+	esac
 	local command=${1##*/} words=() word before='' option='' value='' i positionals=0
 	COMPREPLY=()
 	# Readline takes "=" for a word of its own: put words together again.
@@ -109,4 +196,4 @@ _reprise() {
 	fi
 }
 
-complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info
+complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info crrun crjob

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "command.h"
+#include "crjob/report.h"
 #include "crrun/options.h"
 #include "crrun/runner.h"
 #include "crrun/settings_json.h"
@@ -73,6 +74,14 @@ RunOptions run_options(const Options& options, const Settings& settings) {
   return out;
 }
 
+/** JOBDIR of what was run. */
+std::string g_directory;
+
+int run(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<State> state, const RunOptions& options) {
+  g_directory = settings.job_directory;
+  return Runner(std::move(file), std::move(settings), begin, std::move(state), options).run();
+}
+
 int run_new(const Options& options) {
   Settings settings = make_settings(options, make_job_id());
   settings.job_directory = make_job_directory(settings);
@@ -84,8 +93,8 @@ int run_new(const Options& options) {
   file.server = make_key_pair();
   file.client = make_key_pair();
   file.settings = settings_json(settings);
-  const RunOptions run = run_options(options, settings);
-  return Runner(std::move(file), std::move(settings), Coordinator::Begin::launch, std::nullopt, run).run();
+  const RunOptions how = run_options(options, settings);
+  return run(std::move(file), std::move(settings), Coordinator::Begin::launch, std::nullopt, how);
 }
 
 int run_again(const Options& options) {
@@ -110,8 +119,8 @@ int run_again(const Options& options) {
   file.server = make_key_pair();
   file.client = make_key_pair();
   file.settings = settings_json(settings);
-  const RunOptions run = run_options(options, settings);
-  return Runner(std::move(file), std::move(settings), Coordinator::Begin::restart, std::move(state), run).run();
+  const RunOptions how = run_options(options, settings);
+  return run(std::move(file), std::move(settings), Coordinator::Begin::restart, std::move(state), how);
 }
 
 int run_attached(const Options& options) {
@@ -122,8 +131,8 @@ int run_attached(const Options& options) {
     throw std::runtime_error("the daemons of " + file.spec.id() + " wait for a crrun on " + file.host + ": call it there");
   if (runs(file)) throw std::runtime_error(file.spec.id() + " has its crrun, process " + std::to_string(file.pid));
   Settings settings = settings_of(file);
-  const RunOptions run = run_options(options, settings);
-  return Runner(std::move(file), std::move(settings), Coordinator::Begin::attach, std::move(state), run).run();
+  const RunOptions how = run_options(options, settings);
+  return run(std::move(file), std::move(settings), Coordinator::Begin::attach, std::move(state), how);
 }
 
 }  // namespace
@@ -163,6 +172,11 @@ int main(int argc, char** argv) {
       const int code = !options.restart.empty()  ? run_again(options)
                        : !options.attach.empty() ? run_attached(options)
                                                  : run_new(options);
+      if (!options.report_file.empty() && !g_directory.empty())
+        write_atomically(options.report_file,
+                         report_page(read_file(g_directory + "/timeline.jsonl"),
+                                     "Job " + std::filesystem::path(g_directory).filename().string()),
+                         0644);
       return code;
     } catch (const Error&) {
       throw;
