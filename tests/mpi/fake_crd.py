@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A daemon for the ranks of one node: what crd says to crtcp, with mpirun as the launcher of the ranks."""
+
+import os
+import re
+import secrets
+import select
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG = range(1, 14)
+HEAD = struct.Struct("=IIII")
+STATES = ("taken", "again", "unable")
+
+# No memory is shared between ranks, and all peers are known when MPI_Init ends.
+ENVIRONMENT = {
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "crtcp,self",
+    "OMPI_MCA_osc": "^ucx,sm",
+    "OMPI_MCA_coll": "^sm,xhc,han,acoll,ucc,hcoll",
+    "OMPI_MCA_mpi_add_procs_cutoff": "1000000",
+    "PMIX_MCA_gds": "hash",
+    "OMPI_MCA_btl_crtcp_if_include": "lo",
+    # libpmix reads OMPI_MCA_mca_base_component_path, too, and complains of what is not its own.
+    "PMIX_MCA_mca_base_component_path": "/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix",
+}
+
+
+class Broken(Exception):
+    """The test cannot go on."""
+
+
+def component_folder():
+    """Where mca_btl_crtcp.so is installed."""
+    for folder in (os.environ.get("CRTCP_FOLDER", ""), "/usr/lib/x86_64-linux-gnu/reprise/openmpi",
+                   "/usr/local/lib/x86_64-linux-gnu/reprise/openmpi"):
+        if os.path.exists(os.path.join(folder, "mca_btl_crtcp.so")):
+            return folder
+    raise Broken("mca_btl_crtcp.so is not installed")
+
+
+class Rank:
+    def __init__(self, number, channel, pid, able, addresses):
+        self.number, self.channel, self.pid, self.able, self.addresses = number, channel, pid, able, addresses
+        self.said = []  # messages that nobody has waited for: (type, bytes)
+
+
+class Daemon:
+    """Answers the ranks while somebody waits for something; no thread of its own."""
+
+    def __init__(self, ranks, folder=None):
+        self.count = ranks
+        self.folder = folder or tempfile.mkdtemp(prefix="fake-crd-")
+        self.path = os.path.join(self.folder, "rank.sock")
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(self.path)
+        self.listener.listen(64)
+        self.cookie = secrets.token_bytes(32)
+        self.recovery = self.wave = 0
+        self.ranks = {}
+        self.log = []
+        self.lost = []
+        self.nobody = []  # connections that have not said who they are
+        self.mpirun = None
+
+    # ---- messages
+
+    def send(self, rank, kind, body=b"", fds=()):
+        packet = HEAD.pack(kind, HEAD.size + len(body), rank.number, self.recovery) + body
+        if fds:
+            socket.send_fds(rank.channel, [packet], fds)
+        else:
+            rank.channel.send(packet)
+
+    @staticmethod
+    def strings(data, count):
+        return [s.decode() for s in data.split(b"\0")[:count]]
+
+    def hear(self, channel):
+        try:
+            packet = channel.recv(65536)
+        except ConnectionError:
+            packet = b""
+        rank = next((r for r in self.ranks.values() if r.channel is channel), None)
+        if not packet:
+            channel.close()
+            if channel in self.nobody:
+                self.nobody.remove(channel)
+            if rank:
+                rank.channel = None
+            return
+        kind, length, number, _ = HEAD.unpack_from(packet)
+        body = packet[HEAD.size:]
+        if length != len(packet):
+            raise Broken(f"rank {number} sent {len(packet)} bytes that say they are {length}")
+        if kind == HELLO:
+            _, pid, able, count = struct.unpack_from("=IiII", body)
+            self.take(channel, Rank(number, channel, pid, able, self.strings(body[16:], count)))
+            self.send(self.ranks[number], WELCOME, self.cookie)
+        elif kind == RESTORED:
+            wave, pid, restarted, stale, count, _ = struct.unpack_from("=IiIIII", body)
+            self.take(channel, Rank(number, channel, pid, 1, self.strings(body[24:], count)))
+            self.ranks[number].said.append((RESTORED, (wave, restarted, stale)))
+        elif kind == LOG:
+            self.log.append(f"rank {number}: {body.decode()}")
+        elif kind == LOST:
+            peer, error = struct.unpack_from("=Ii", body)
+            self.lost.append(f"rank {number} lost {peer}: {os.strerror(error) if error else 'end'}: {body[8:].decode()}")
+        elif kind == PREPARED:
+            wave, state, quiesce, connections, _ = struct.unpack_from("=IIQII", body)
+            rank.said.append((PREPARED, (wave, STATES[state], quiesce / 1e6, connections, body[24:].decode())))
+        elif kind == RESUMED:
+            rank.said.append((RESUMED, struct.unpack_from("=QII", body)))
+        else:
+            rank.said.append((kind, body))
+
+    def take(self, channel, rank):
+        if channel in self.nobody:
+            self.nobody.remove(channel)
+        old = self.ranks.get(rank.number)
+        if old and old.channel and old.channel is not channel:
+            old.channel.close()
+        self.ranks[rank.number] = rank
+
+    def serve(self, seconds=0.0):
+        """Hear what there is; wait for it up to so long."""
+        channels = [r.channel for r in self.ranks.values() if r.channel] + self.nobody
+        ready, _, _ = select.select([self.listener] + channels, [], [], seconds)
+        for one in ready:
+            if one is self.listener:
+                self.nobody.append(self.listener.accept()[0])
+            else:
+                self.hear(one)
+
+    def until(self, condition, seconds, what):
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                raise Broken(f"waited {seconds} s in vain for {what}")
+            if self.mpirun and self.mpirun.poll() not in (None, 0):
+                raise Broken(f"mpirun ended with {self.mpirun.returncode} while waiting for {what}")
+            self.serve(0.05)
+
+    def heard(self, kind, seconds, what, numbers=None):
+        """One message of that kind from each rank."""
+        numbers = range(self.count) if numbers is None else numbers
+
+        def all_said():
+            return all(n in self.ranks and any(k == kind for k, _ in self.ranks[n].said) for n in numbers)
+
+        self.until(all_said, seconds, what)
+        result = {}
+        for n in numbers:
+            said = self.ranks[n].said
+            result[n] = next(body for k, body in said if k == kind)
+            said[:] = [s for s in said if s[0] != kind]
+        return result
+
+    # ---- the job
+
+    def start(self, argv, output, more=None):
+        environment = dict(os.environ, **ENVIRONMENT, OMPI_MCA_mca_base_component_path=component_folder(),
+                           CR_RANK_SOCKET=self.path, **(more or {}))
+        exports = [w for name in ENVIRONMENT for w in ("-x", name)] + ["-x", "CR_RANK_SOCKET"]
+        with open(output, "w", encoding="utf-8") as out:
+            self.mpirun = subprocess.Popen(
+                ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(self.count),
+                 *exports, *argv], env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+    def image(self, wave, rank):
+        return os.path.join(self.folder, f"wave-{wave}-rank-{rank}.img")
+
+    def together(self, commands):
+        """Run commands at once, serving the ranks meanwhile. @return {key: (status, text)}"""
+        running = {key: subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                   for key, argv in commands.items()}
+        self.until(lambda: all(p.poll() is not None for p in running.values()), 120, "commands to end")
+        return {key: (p.returncode, p.stdout.read()) for key, p in running.items()}
+
+    def take_wave(self, timeout_ms=30000, only=None):
+        """@return (wave, {rank: (state, text)}, {rank: quiesce in ms}); the wave is whole when all are 'taken'"""
+        self.wave += 1
+        numbers = range(self.count) if only is None else only
+        for n in numbers:
+            self.send(self.ranks[n], PREPARE, struct.pack("=II", self.wave, timeout_ms))
+        ends = self.together({n: ["cr_checkpoint", "--no-sync", str(self.ranks[n].pid), self.image(self.wave, n)]
+                              for n in numbers})
+        said = self.heard(PREPARED, 60, "PREPARED", numbers)
+        states = {}
+        for n in numbers:
+            _, state, _, _, text = said[n]
+            if state == "taken" and ends[n][0]:
+                state, text = "failed", ends[n][1]
+            states[n] = (state, text)
+        if any(s != "taken" for s, _ in states.values()) or only is not None:
+            self.abort_wave()
+        return self.wave, states, {n: said[n][2] for n in numbers}
+
+    def abort_wave(self):
+        for rank in self.ranks.values():
+            if rank.channel:
+                self.send(rank, ABORT, struct.pack("=II", self.wave, 0))
+
+    def take_whole_wave(self, tries=20):
+        for _ in range(tries):
+            wave, states, quiesce = self.take_wave()
+            bad = {n: s for n, s in states.items() if s[0] != "taken"}
+            if not bad:
+                return wave, quiesce
+            if any(s[0] != "again" for s in bad.values()):
+                raise Broken(f"wave {wave}: {bad}")
+            time.sleep(0.3)
+        raise Broken(f"no wave in {tries} tries: {bad}")
+
+    def go_back(self, wave, moved=()):
+        """Roll all back. @return {rank: (discarded bytes, kept, closed)}"""
+        self.recovery += 1
+        ends = self.together({n: ["cr_pause", "--dead-sockets", "--rewind-files", str(r.pid), self.image(wave, n)]
+                              for n, r in self.ranks.items()})
+        wrong = {n: text for n, (status, text) in ends.items() if status}
+        if wrong:
+            raise Broken(f"cr_pause: {wrong}")
+        restored = self.heard(RESTORED, 60, "RESTORED")
+        for n, (of, restarted, stale) in restored.items():
+            if of != wave or restarted or stale:
+                raise Broken(f"rank {n} says it is at wave {of}, restarted {restarted}, PMIx stale {stale}")
+        table = b""
+        for n in range(self.count):
+            text = b"".join(a.encode() + b"\0" for a in self.ranks[n].addresses)
+            text += b"\0" * (-len(text) % 4)
+            table += struct.pack("=IIHH", n, self.recovery if n in moved else 0, len(self.ranks[n].addresses),
+                                 12 + len(text)) + text
+        nonce = secrets.token_bytes(32)
+        for rank in self.ranks.values():
+            self.send(rank, PEERS, struct.pack("=II", self.count, 0) + table)
+            self.send(rank, RESUME, nonce + struct.pack("=II", len(moved), 0) +
+                      b"".join(struct.pack("=I", m) for m in moved))
+        return self.heard(RESUMED, 60, "RESUMED")
+
+    def sockets(self):
+        """TCP connections between ranks: {(rank, inode, local, remote)}"""
+        numbers = {}
+        for n, rank in self.ranks.items():
+            for fd in os.listdir(f"/proc/{rank.pid}/fd"):
+                try:
+                    target = os.readlink(f"/proc/{rank.pid}/fd/{fd}")
+                except FileNotFoundError:
+                    continue
+                if match := re.match(r"socket:\[(\d+)\]", target):
+                    numbers[match[1]] = n
+        ends = []
+        for name in ("tcp", "tcp6"):
+            with open(f"/proc/net/{name}", encoding="ascii") as file:
+                for line in file.readlines()[1:]:
+                    words = line.split()
+                    if words[3] == "01" and words[9] in numbers:
+                        ends.append((numbers[words[9]], words[9], words[1], words[2]))
+        locals_ = {e[2] for e in ends}
+        return {e for e in ends if e[3] in locals_}
+
+    def close(self):
+        if self.mpirun and self.mpirun.poll() is None:
+            self.mpirun.terminate()
+            try:
+                self.mpirun.wait(10)
+            except subprocess.TimeoutExpired:
+                self.mpirun.kill()
+                self.mpirun.wait()
+        self.listener.close()
