@@ -103,7 +103,7 @@ static bool settle(struct outcome *out, uint32_t wave)
     case CRTCP_CONNECTED:
       ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = wave};
       ep->mark_left = sizeof ep->mark;
-      if (ep->rest_length && crtcp_take_over(ep) < 0)
+      if (crtcp_take_over(ep) < 0)
         return refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", ep->name.vpid);
       break;
     case CRTCP_CONNECTING:

@@ -172,7 +172,7 @@ static int reconsider(void)
     if (ep->state == CRTCP_CONNECTED && ep->rest_length && !ep->shut) {
       crtcp_parse(ep);
       count++;
-      if (crtcp.hold) {
+      if (crtcp.hold || !opal_list_is_empty(&crtcp.inbox)) {
         crtcp.reconsider = true;
         return count;
       }
@@ -204,9 +204,10 @@ int crtcp_progress(void)
   }
   crtcp.progressing = true;
   if (!opal_list_is_empty(&crtcp.inbox)) count += read_inbox();
-  if (crtcp.reconsider && !crtcp.hold) count += reconsider();
-  n = crtcp.hold ? 0 : epoll_wait(crtcp.epoll, events, EVENTS, 0);
-  for (int i = 0; i < n && !crtcp.hold; i++) count += event(&events[i]);
+  if (crtcp.reconsider && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) count += reconsider();
+  n = crtcp.hold || !opal_list_is_empty(&crtcp.inbox) ? 0 : epoll_wait(crtcp.epoll, events, EVENTS, 0);
+  /* What a wave left in the inbox comes before what is still in the sockets. */
+  for (int i = 0; i < n && !crtcp.hold && opal_list_is_empty(&crtcp.inbox); i++) count += event(&events[i]);
   if (!opal_list_is_empty(&crtcp.finished)) count += call_back();
   if (crtcp.failures && !crtcp.hold) tell_failures();
   if (crtcp.alarm_ns && !crtcp.hold && (n == 0 || ++idle % 64 == 0)) {

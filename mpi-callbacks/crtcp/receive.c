@@ -231,10 +231,9 @@ int crtcp_parse(crtcp_endpoint_t *ep)
 
 int crtcp_take_over(crtcp_endpoint_t *ep)
 {
-  if (!ep->rest_length) return 0;
-  if (!ep->owned && !keep_rest(ep)) return -1;
   ep->reader++;
-  return ep->shut ? 0 : crtcp_parse(ep);
+  if (ep->rest_length && !ep->owned && !keep_rest(ep)) return -1;
+  return ep->shut || !ep->rest_length ? 0 : crtcp_parse(ep);
 }
 
 int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
