@@ -10,8 +10,13 @@
  * rollback, with CR_RANK_RESTORED; the newest connection of a rank counts, the older ones are
  * closed by the daemon without further notice. Peers check each other's uid by SO_PEERCRED.
  *
- * Who reads when: a rank reads only in its initialisation and in its libcr callback. Everything from the
- * daemon has the number of the recovery it is of; a rank drops what is of an older one than it knows.
+ * Who reads when: a rank reads in its initialisation, in its libcr callback, after a rollback, and, for ABORT,
+ * whenever it makes progress in MPI. Everything from the daemon has the number of the recovery it is of; a rank drops
+ * what is of an older one than it knows.
+ *
+ * A wave that is given up: the daemon says CR_RANK_ABORT to every rank of its node, also to those that it never said
+ * CR_RANK_PREPARE to, because a peer's mark keeps their connection shut until they hear how the wave ended. Numbers
+ * of waves only grow, over recoveries too.
  */
 #ifndef REPRISE_RANK_CHANNEL_H
 #define REPRISE_RANK_CHANNEL_H 1
@@ -98,7 +103,8 @@ struct cr_rank_restored {
 	uint32_t wave; /**< of the image that it was brought back to */
 	int32_t pid;
 	uint32_t restarted; /**< 0: paused in place */
-	uint32_t pmix_stale; /**< its PMIx connection has carried something since the image: CR_RANK_PMIX is needed */
+	uint32_t pmix_stale; /**< its PMIx connection has carried something since the image, or, of a restarted one, none was
+	                        put in its place: CR_RANK_PMIX is needed */
 	uint32_t addresses; /**< as in cr_rank_hello; a restarted rank listens anew */
 	uint32_t reserved;
 };
@@ -134,7 +140,7 @@ struct cr_rank_resumed {
 struct cr_rank_lost {
 	struct cr_rank_message head;
 	uint32_t peer;
-	int32_t error; /**< errno, 0: end of file */
+	int32_t error; /**< errno, 0: end of file, ENODATA: messages between the two are lost, only a recovery helps */
 };
 
 #endif

@@ -261,6 +261,13 @@ class Daemon:
         locals_ = {e[2] for e in ends}
         return {e for e in ends if e[3] in locals_}
 
+    def cut(self):
+        """Have the kernel reset one connection between two ranks. @return whether it can do so"""
+        local = sorted(self.sockets())[0][2]
+        port = int(local.split(":")[1], 16)
+        done = subprocess.run(["ss", "-K", "-tn", "sport", "=", f":{port}"], capture_output=True, text=True, check=False)
+        return done.returncode == 0 and str(port) in done.stdout
+
     def close(self):
         if self.mpirun and self.mpirun.poll() is None:
             self.mpirun.terminate()
