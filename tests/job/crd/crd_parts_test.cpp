@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Parts of the daemon that need no rank.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "crd/environment.h"
+#include "crd/image_store.h"
+#include "crd/manifest.h"
+#include "crd/pid_bands.h"
+#include "crd/pmix_host.h"
+#include "crd/staging.h"
+#include "job/files.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OnDisk : public ::testing::Test {
+ protected:
+  OnDisk() {
+    char name[] = "/tmp/crd-disk-XXXXXX";
+    directory_ = ::mkdtemp(name);
+  }
+  ~OnDisk() override { fs::remove_all(directory_); }
+  /** An image of @p bytes, committed. @return its path */
+  std::string image(std::uint32_t wave, std::uint32_t rank, std::size_t bytes) {
+    const std::string path = job::image_path(local(), wave, rank);
+    fs::create_directories(fs::path(path).parent_path());
+    std::string content(bytes, 0);
+    for (std::size_t i = 0; i < bytes; ++i) content[i] = static_cast<char>(i * 7 + i / 4096);
+    job::write_atomically(path, content);
+    Manifest manifest;
+    manifest.wave = wave;
+    manifest.rank = rank;
+    manifest.bytes = bytes;
+    manifest.checksum = file_checksum(path);
+    manifest.streams = {{1, 77}, {2, 0}};
+    manifest.pipes = {{1, 1}, {2, 2}, {7, 1}};
+    manifest.pmix_fd = 12;
+    job::write_atomically(job::manifest_path(path), manifest_text(manifest));
+    return path;
+  }
+  std::string local() const { return directory_ + "/local"; }
+  std::string shared() const { return directory_ + "/shared"; }
+  std::string directory_;
+};
+
+TEST_F(OnDisk, ManifestsComeThrough) {
+  const Manifest manifest = read_manifest(job::manifest_path(image(2, 5, 100)));
+  EXPECT_EQ(manifest.rank, 5u);
+  EXPECT_EQ(manifest.streams.at(1), 77u);
+  EXPECT_EQ(manifest.pipes.at(7), 1u);
+  EXPECT_EQ(manifest.pmix_fd, 12);
+  job::write_atomically(directory_ + "/bad.json", "{\"wave\": 1}");
+  EXPECT_THROW(read_manifest(directory_ + "/bad.json"), std::runtime_error);
+}
+
+TEST_F(OnDisk, KnowsWhatItStores) {
+  image(1, 0, 1000);
+  image(2, 0, 500);
+  ASSERT_EQ(image_store::begin_wave(local(), 3), "");
+  EXPECT_EQ(image_store::list(local()).size(), 2u);
+  EXPECT_GT(image_store::used_bytes(local()), 1500u);
+  EXPECT_GT(image_store::free_bytes(local()), 0u);
+  EXPECT_GT(image_store::free_bytes(directory_ + "/not/there/yet"), 0u);
+  image_store::prune(local(), {2});
+  EXPECT_EQ(image_store::list(local()).size(), 1u);
+  EXPECT_TRUE(fs::exists(job::wave_part_directory(local(), 3)));
+  ASSERT_EQ(image_store::commit_wave(local(), 3), "");
+  EXPECT_TRUE(fs::exists(job::wave_directory(local(), 3)));
+  ASSERT_EQ(image_store::begin_wave(local(), 4), "");
+  image_store::drop_part(local(), 4);
+  EXPECT_FALSE(fs::exists(job::wave_part_directory(local(), 4)));
+}
+
+TEST_F(OnDisk, StagesGoesOnAndChecks) {
+  const std::string from = image(1, 0, 5 << 20), to = job::image_path(shared(), 1, 0);
+  // Interrupted after two pieces.
+  int pieces = 0;
+  CopyLimits limits;
+  limits.keep_on = [&] { return ++pieces <= 2; };
+  EXPECT_THROW(stage_image(from, to, limits), std::system_error);
+  EXPECT_FALSE(fs::exists(to));
+  const std::string part = fs::path(to).parent_path() / ".rank-0.img.part";
+  ASSERT_EQ(fs::file_size(part), 2u << 20);
+  // A part with something else in it is not believed.
+  job::write_atomically(part, std::string(2 << 20, 'x'));
+  EXPECT_EQ(stage_image(from, to, {}), 5u << 20);
+  EXPECT_EQ(file_checksum(to), file_checksum(from));
+  EXPECT_FALSE(fs::exists(part));
+  EXPECT_EQ(read_manifest(job::manifest_path(to)).bytes, 5u << 20);
+  // Damage at the source is found before it gets there.
+  const std::string other = image(1, 1, 3 << 20);
+  std::string content = job::read_file(other);
+  content[12345] ^= 1;
+  job::write_atomically(other, content);
+  EXPECT_THROW(stage_image(other, job::image_path(shared(), 1, 1), {}), std::runtime_error);
+  EXPECT_FALSE(fs::exists(job::image_path(shared(), 1, 1)));
+}
+
+TEST_F(OnDisk, StagesNoFasterThanAllowed) {
+  const std::string from = image(1, 0, 4 << 20);
+  CopyLimits limits;
+  limits.bytes_per_second = 8 << 20;
+  const auto begin = std::chrono::steady_clock::now();
+  stage_image(from, job::image_path(shared(), 1, 0), limits);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(450));
+}
+
+TEST(PidBands, DoNotOverlapAndFit) {
+  for (const int pid_max : {32768, 4194304})
+    for (const std::uint32_t nodes : {1u, 4u, 100u})
+      for (std::uint32_t node = 0; node < nodes; ++node) {
+        const PidBand band = pid_band(node, nodes, pid_max);
+        EXPECT_GE(band.first, pid_max / 4);
+        EXPECT_LT(band.last, pid_max);
+        EXPECT_LT(band.first, band.last);
+        if (node) EXPECT_GT(band.first, pid_band(node - 1, nodes, pid_max).last);
+      }
+}
+
+TEST(RankEnvironment, GivesWayToTheUser) {
+  job::JobSpec job;
+  auto* variable = job.add_environment();
+  variable->set_name("OMPI_MCA_btl");
+  variable->set_value("tcp,self");
+  const auto environment = rank_environment(job, {"PMIX_RANK=3", "PMIX_MCA_gds=shmem2"}, "/s");
+  EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl"), "tcp,self");
+  EXPECT_STREQ(find_variable(environment, "OMPI_MCA_pml"), "ob1");
+  EXPECT_STREQ(find_variable(environment, "PMIX_RANK"), "3");
+  EXPECT_STREQ(find_variable(environment, "PMIX_MCA_gds"), "hash");
+  EXPECT_STREQ(find_variable(environment, "CR_RANK_SOCKET"), "/s");
+}
+
+TEST(PmixPort, IsFound) {
+  EXPECT_EQ(pmix_port({"A=1", "PMIX_SERVER_URI41=job.0;tcp4://127.0.0.1:46543"}), 46543);
+  EXPECT_EQ(pmix_port({"A=1"}), 0);
+}
+
+}  // namespace
+}  // namespace reprise::crd

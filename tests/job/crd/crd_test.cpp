@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Daemons with real ranks. What needs the module and crtcp is skipped where they are not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_crrun.h"
+#include "job/names.h"
+
+namespace reprise::crd::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class Crd : public ::testing::Test {
+ protected:
+  void use(std::vector<std::string> argv) {
+    for (const std::string& word : argv) crrun.job.add_argv(word);
+  }
+  void set(const std::string& name, const std::string& value) {
+    auto* variable = crrun.job.add_environment();
+    variable->set_name(name);
+    variable->set_value(value);
+  }
+  /** As root Open MPI starts no job unless told so; and a job without the module takes its own transport. */
+  void start(unsigned ranks, bool crtcp = false) {
+    if (!crtcp) set("OMPI_MCA_btl", "tcp,self");
+    crrun.job.set_ranks(ranks);
+    for (unsigned rank = 0; rank < ranks; ++rank) crrun.place(rank, rank % 2);
+    crrun.start_daemons();
+    crrun.launch();
+  }
+  std::string log() const {
+    std::string all;
+    for (const auto& line : crrun.logs) all += line + "\n";
+    for (const auto& [key, text] : crrun.output) all += std::to_string(key.first) + "/" + std::to_string(key.second) + ": " + text + "\n";
+    return all;
+  }
+  FakeCrrun crrun{2};
+};
+
+TEST_F(Crd, StartsProcessesTellsTheirOutputAndStatus) {
+  use({"sh", "-c", "echo out; echo err >&2; test -t 0 || pwd; exit 3"});
+  start(3);
+  ASSERT_TRUE(crrun.wait_exits(20s)) << log();
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(WEXITSTATUS(crrun.exits[rank]), 3);
+    EXPECT_EQ((crrun.output[{rank, 1}]), "out\n" + crrun.job.working_directory() + "\n");
+    EXPECT_EQ((crrun.output[{rank, 2}]), "err\n");
+  }
+  EXPECT_TRUE(crrun.until([&] { return crrun.heartbeats > 2; }, 5s));
+  EXPECT_EQ(crrun.contradictions, 0u);
+}
+
+TEST_F(Crd, SaysWhyAProgramCannotBeStarted) {
+  use({"/no/such/program"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  EXPECT_THAT(crrun.started[0].error(), HasSubstr("/no/such/program"));
+  EXPECT_TRUE(crrun.exits.empty());
+}
+
+TEST_F(Crd, HoldsBackARankWhoseOutputNobodyTakes) {
+  use({"sh", "-c", "head -c 3000000 /dev/zero; echo through >&2"});
+  crrun.acknowledge = false;
+  start(1);
+  EXPECT_FALSE(crrun.wait_exits(2s));
+  const std::size_t got = crrun.output[{0, 1}].size();
+  EXPECT_GE(got, 1u << 20);
+  EXPECT_LT(got, (1u << 20) + 200000);
+  crrun.acknowledge = true;
+  job::Down down;
+  down.mutable_output_seen()->set_stream(1);
+  down.mutable_output_seen()->set_offset(got);
+  crrun.send_all(down);
+  ASSERT_TRUE(crrun.wait_exits(20s));
+  EXPECT_EQ((crrun.output[{0, 1}].size()), 3000000u);
+}
+
+TEST_F(Crd, GivesInputToWhomItIsFor) {
+  use({"cat"});
+  crrun.job.set_stdin_target("0");
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  job::Down down;
+  job::Stdin& input = *down.mutable_stdin();
+  input.set_data("one ");
+  crrun.send_all(down);
+  input.set_offset(2);  // half of it for the second time
+  input.set_data("e two");
+  input.set_end(true);
+  crrun.send_all(down);
+  ASSERT_TRUE(crrun.wait_exits(20s)) << log();
+  EXPECT_EQ((crrun.output[{0, 1}]), "one two");
+  EXPECT_EQ((crrun.output[{1, 1}]), "");
+}
+
+TEST_F(Crd, DeliversSignalsToTheWholeGroupOfARank) {
+  use({"sh", "-c", "sleep 100 & wait"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  job::Down down;
+  down.mutable_signal()->set_signal(SIGUSR1);
+  down.mutable_signal()->add_ranks(1);
+  crrun.send_all(down);
+  ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(1) != 0 && crrun.ended.count({1, 1}) != 0; }, 20s));
+  EXPECT_EQ(WTERMSIG(crrun.exits[1]), SIGUSR1);
+  EXPECT_EQ(crrun.exits.count(0), 0u);
+}
+
+TEST_F(Crd, EndsItsRanksWithTheJobAndLeavesNothing) {
+  use({"sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return (crrun.output[{0, 1}] == "up\n" && crrun.output[{1, 1}] == "up\n"); }, 20s));
+  const int pid = crrun.started[0].pid();
+  crrun.shut_down();
+  EXPECT_NE(::kill(pid, 0), 0);
+  EXPECT_FALSE(std::filesystem::exists(crrun.run_directory(0)));
+}
+
+TEST_F(Crd, RanksDieWithTheirDaemon) {
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  const int pid = crrun.started[0].pid();
+  crrun.kill_daemon(0);
+  EXPECT_TRUE(crrun.until([&] { return ::kill(pid, 0) != 0; }, 5s));
+}
+
+TEST_F(Crd, RunsOnWithoutCrrunAndFindsItAgain) {
+  use({"sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  const unsigned hellos = crrun.hello_count;
+  crrun.die();
+  EXPECT_FALSE(crrun.until([] { return false; }, 2500ms));  // longer than what counts as silence
+  crrun.come_back();
+  ASSERT_TRUE(crrun.wait_exits(20s)) << log();
+  EXPECT_GE(crrun.hello_count, hellos + 2);
+  EXPECT_EQ((crrun.output[{0, 1}]), "1\n2\n3\n4\n5\n6\n7\n8\n");
+  EXPECT_EQ(crrun.contradictions, 0u);
+}
+
+#ifdef MPI_RING
+TEST_F(Crd, RunsAnMpiProgramOverTwoDaemons) {
+  use({MPI_RING, "30", "0", "5"});
+  start(4);
+  ASSERT_TRUE(crrun.wait_exits()) << log();
+  EXPECT_EQ(WEXITSTATUS(crrun.exits[0]), 5) << log();
+  EXPECT_EQ(crrun.exits[3], 0);
+  EXPECT_THAT((crrun.output[{0, 1}]), HasSubstr("round 20\ntotal "));
+  EXPECT_THAT((crrun.output[{3, 2}]), HasSubstr("rank 3 of 4 is through\n"));
+  EXPECT_GE(crrun.fences, 2u);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(crrun.finalized[rank]) << rank;
+}
+
+TEST_F(Crd, TellsOfAnAbort) {
+  use({MPI_RING, "3", "0", "0", "abort"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return !crrun.aborts.empty(); })) << log();
+  EXPECT_EQ(crrun.aborts[0].rank(), 1u);
+  EXPECT_EQ(crrun.aborts[0].status(), 17);
+}
+
+/** With the module and crtcp. */
+class CrdWaves : public Crd {
+ protected:
+  void SetUp() override {
+    if (::access("/dev/cr", R_OK | W_OK) != 0) GTEST_SKIP() << "the module is not loaded";
+    use({MPI_RING, "400", "20000"});
+    start(4, true);
+    ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}].find("round 10\n") != std::string::npos; }, 120s)) << log();
+  }
+  /** A wave may be refused for a moment. */
+  std::string wave(std::uint32_t& number) {
+    std::string error;
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      error = crrun.wave(number);
+      if (!error.starts_with("again")) return error;
+      ++number;
+      crrun.until([] { return false; }, 500ms);
+    }
+    return error;
+  }
+  void run_to_the_end() {
+    ASSERT_TRUE(crrun.wait_exits(300s)) << log();
+    for (const auto& [rank, status] : crrun.exits) EXPECT_EQ(status, 0) << rank << "\n" << log();
+    EXPECT_THAT((crrun.output[{0, 1}]), HasSubstr("round 390\ntotal "));
+    EXPECT_EQ(crrun.contradictions, 0u);
+  }
+};
+
+TEST_F(CrdWaves, TakesWavesAndRunsOn) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  EXPECT_TRUE(crrun.until([&] { return std::filesystem::exists(job::image_path(crrun.image_directory(), number, 3)); }));
+  for (const auto& [rank, report] : crrun.wave_done) {
+    EXPECT_GT(report.bytes(), 0u);
+    EXPECT_NE(report.checksum(), 0u);
+  }
+  run_to_the_end();
+}
+
+TEST_F(CrdWaves, GoesBackByPausing) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  crrun.until([] { return false; }, 1s);
+  ASSERT_EQ(crrun.recover(number, {}), "") << log();
+  run_to_the_end();
+}
+
+TEST_F(CrdWaves, GoesBackByRestartingOne) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  crrun.until([] { return false; }, 1s);
+  ::kill(crrun.started[3].pid(), SIGKILL);
+  ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(3) != 0; }, 10s));
+  ASSERT_EQ(crrun.recover(number, {3}), "") << log();
+  EXPECT_TRUE(crrun.restored[3].restarted());
+  run_to_the_end();
+}
+
+TEST_F(CrdWaves, StagesAndRestartsElsewhere) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  job::Down down;
+  down.mutable_stage()->set_wave(number);
+  crrun.send_all(down);
+  ASSERT_TRUE(crrun.until([&] { return crrun.staged.size() == 4; }));
+  for (const auto& [rank, report] : crrun.staged) ASSERT_EQ(report.error(), "");
+  std::filesystem::remove_all(crrun.image_directory());
+  crrun.place(1, 0);
+  ASSERT_EQ(crrun.recover(number, {1}), "") << log();
+  EXPECT_GT(crrun.restored[1].shared_bytes_read(), 0u);
+  run_to_the_end();
+}
+#endif
+
+}  // namespace
+}  // namespace reprise::crd::test

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "fake_crrun.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "job/keys.h"
+#include "job/names.h"
+
+namespace reprise::crd::test {
+
+using namespace std::chrono_literals;
+
+FakeCrrun::FakeCrrun(unsigned nodes) : nodes_(nodes), keys_(job::make_key_pair()), client_keys_(job::make_key_pair()) {
+  char name[] = "/tmp/crd-test-XXXXXX";
+  if (!::mkdtemp(name)) throw std::runtime_error("no directory for the test");
+  directory_ = name;
+  job.set_id(job::make_job_id());
+  job.set_local_directory(directory_ + "/local");
+  job.set_shared_directory(directory_ + "/shared");
+  job.set_working_directory(directory_);
+  job.set_stdin_target("none");
+  job.set_heartbeat_ms(100);
+  job.set_lost_after_ms(1500);
+  job.set_cookie(job::random_bytes(32));
+  listen(0);
+}
+
+FakeCrrun::~FakeCrrun() {
+  for (const auto& [node, pid] : daemons_) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  for (const int fd : stdins_) ::close(fd);
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+void FakeCrrun::listen(std::uint16_t port) {
+  job::ServerEvents events;
+  events.up = [this](const job::Peer& peer, const job::Up& up) { take(peer, up); };
+  server_ = std::make_unique<job::Server>(loop, keys_, client_keys_.public_key, port, std::move(events));
+  port_ = server_->port();
+}
+
+void FakeCrrun::die() { server_.reset(); }
+void FakeCrrun::come_back() { listen(port_); }
+
+std::string FakeCrrun::run_directory(std::uint32_t node) const { return directory_ + "/run-" + std::to_string(node); }
+std::string FakeCrrun::image_directory() const { return job::local_directory(job.local_directory(), job.id()); }
+
+void FakeCrrun::start_daemon(std::uint32_t node) {
+  job::DaemonStart start;
+  start.job = job.id();
+  start.node = node;
+  start.addresses = {"tcp://127.0.0.1:" + std::to_string(port_)};
+  start.server_public_key = keys_.public_key;
+  start.client = client_keys_;
+  start.log_level = std::getenv("CRD_LOG") ? std::getenv("CRD_LOG") : "warning";
+  start.run_directory = run_directory(node);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::dup2(ends[0], 0);
+    ::execl(CRD, "crd", "--job-from-stdin", nullptr);
+    ::_exit(127);
+  }
+  ::close(ends[0]);
+  const std::string line = job::daemon_start_line(start) + "\n";
+  if (::write(ends[1], line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw std::runtime_error("no daemon");
+  stdins_.push_back(ends[1]);
+  daemons_[node] = pid;
+}
+
+void FakeCrrun::kill_daemon(std::uint32_t node) {
+  ::kill(daemons_.at(node), SIGKILL);
+  ::waitpid(daemons_.at(node), nullptr, 0);
+  daemons_.erase(node);
+  peers_.erase(node);
+}
+
+void FakeCrrun::start_daemons() {
+  for (std::uint32_t node = 0; node < nodes_; ++node) start_daemon(node);
+  if (!until([&] { return peers_.size() == nodes_; }, 10s)) throw std::runtime_error("the daemons do not come");
+}
+
+void FakeCrrun::place(std::uint32_t rank, std::uint32_t node) {
+  for (auto& one : placement)
+    if (one.rank() == rank) return one.set_node(node);
+  placement.emplace_back();
+  placement.back().set_rank(rank);
+  placement.back().set_node(node);
+}
+
+void FakeCrrun::launch() {
+  job::Down down;
+  down.mutable_launch()->set_recovery(recovery);
+  for (const auto& one : placement) *down.mutable_launch()->add_placement() = one;
+  send_all(down);
+}
+
+void FakeCrrun::send(std::uint32_t node, job::Down down) {
+  if (server_ && peers_.count(node)) server_->send(peers_.at(node), down);
+}
+void FakeCrrun::send_all(const job::Down& down) {
+  for (const auto& [node, peer] : peers_) send(node, down);
+}
+
+bool FakeCrrun::until(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  auto beat = std::chrono::steady_clock::now();
+  while (!condition() && std::chrono::steady_clock::now() < end) {
+    loop.restart();
+    loop.run_for(10ms);
+    if (std::chrono::steady_clock::now() - beat > 100ms) {
+      beat = std::chrono::steady_clock::now();
+      job::Down down;
+      down.mutable_heartbeat();
+      send_all(down);
+    }
+  }
+  return condition();
+}
+
+bool FakeCrrun::wait_exits(std::chrono::milliseconds limit) {
+  return until([&] { return exits.size() == placement.size() && ended.size() == 2 * placement.size(); }, limit);
+}
+
+void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
+  const std::uint32_t node = up.from();
+  switch (up.what_case()) {
+    case job::Up::kHello: {
+      ++hello_count;
+      hellos[node] = up.hello();
+      peers_[node] = peer;
+      job::Down down;
+      job::Welcome& welcome = *down.mutable_welcome();
+      *welcome.mutable_job() = job;
+      welcome.set_node(node);
+      welcome.set_recovery(recovery);
+      for (std::uint32_t i = 0; i < nodes_; ++i) {
+        auto* one = welcome.add_nodes();
+        one->set_index(i);
+        one->set_host("node" + std::to_string(i));
+      }
+      return send(node, down);
+    }
+    case job::Up::kRankStarted:
+      started[up.rank_started().rank()] = up.rank_started();
+      return;
+    case job::Up::kRankReady:
+      addresses[up.rank_ready().address().rank()] = up.rank_ready().address();
+      return;
+    case job::Up::kRankExited:
+      exits[up.rank_exited().rank()] = up.rank_exited().wait_status();
+      finalized[up.rank_exited().rank()] = up.rank_exited().finalized();
+      return;
+    case job::Up::kOutput: {
+      const auto& message = up.output();
+      std::string& text = output[{message.rank(), message.stream()}];
+      // What is said again must be the same.
+      const std::size_t known = std::min<std::size_t>(text.size() - std::min<std::size_t>(text.size(), message.offset()), message.data().size());
+      if (message.offset() > text.size() || text.compare(message.offset(), known, message.data(), 0, known) != 0) ++contradictions;
+      if (message.offset() <= text.size()) text.append(message.data(), known);
+      if (message.end()) ended.insert({message.rank(), message.stream()});
+      if (!acknowledge) return;
+      job::Down down;
+      down.mutable_output_seen()->set_rank(message.rank());
+      down.mutable_output_seen()->set_stream(message.stream());
+      down.mutable_output_seen()->set_offset(message.offset() + message.data().size());
+      return send(node, down);
+    }
+    case job::Up::kFence:
+      return fence(up);
+    case job::Up::kModexBlob: {
+      blobs_[up.modex_blob().rank()] = up.modex_blob().data();
+      for (const auto& [asker, request] : std::exchange(waiting_, {})) {
+        job::Up again;
+        again.set_from(asker);
+        *again.mutable_modex_request() = request;
+        take(peers_[asker], again);
+      }
+      return;
+    }
+    case job::Up::kModexRequest: {
+      const auto found = blobs_.find(up.modex_request().rank());
+      if (found == blobs_.end()) return waiting_.emplace_back(node, up.modex_request()), void();
+      job::Down down;
+      down.mutable_modex_reply()->set_id(up.modex_request().id());
+      down.mutable_modex_reply()->set_rank(up.modex_request().rank());
+      down.mutable_modex_reply()->set_data(found->second);
+      return send(node, down);
+    }
+    case job::Up::kPublish:
+    case job::Up::kLookup: {
+      job::Down down;
+      job::LookupReply& reply = *down.mutable_lookup_reply();
+      if (up.has_publish()) {
+        reply.set_id(up.publish().id());
+        for (const auto& [key, value] : up.publish().values()) published_[key] = value;
+        for (const auto& key : up.publish().keys()) published_.erase(key);
+      } else {
+        reply.set_id(up.lookup().id());
+        for (const auto& key : up.lookup().keys())
+          if (published_.count(key)) (*reply.mutable_values())[key] = published_[key];
+      }
+      return send(node, down);
+    }
+    case job::Up::kAbort:
+      aborts.push_back(up.abort());
+      return;
+    case job::Up::kHeartbeat:
+      ++heartbeats;
+      return;
+    case job::Up::kLog:
+      logs.push_back(up.log().text());
+      return;
+    case job::Up::kWaveDone:
+      for (const auto& rank : up.wave_done().ranks()) wave_done[rank.rank()] = rank;
+      return;
+    case job::Up::kRestored:
+      for (const auto& rank : up.restored().ranks()) restored[rank.rank()] = rank;
+      return;
+    case job::Up::kResumed:
+      for (const auto& rank : up.resumed().ranks()) resumed[rank.rank()] = rank;
+      return;
+    case job::Up::kStaged:
+      for (const auto& rank : up.staged().ranks()) staged[rank.rank()] = rank;
+      staging_finished = staging_finished || up.staged().finished();
+      return;
+    default:
+      return;
+  }
+}
+
+void FakeCrrun::fence(const job::Up& up) {
+  const job::Fence& fence = up.fence();
+  if (fence.recovery() != recovery) return;
+  std::set<std::uint32_t> wanted;
+  std::string key = std::to_string(fence.recovery()) + "/" + std::to_string(fence.count()) + ":";
+  for (const std::uint32_t member : fence.members()) key += std::to_string(member) + ",";
+  for (const auto& one : placement)
+    if (fence.members().empty() || std::find(fence.members().begin(), fence.members().end(), one.rank()) != fence.members().end())
+      wanted.insert(one.node());
+  Open& open = fences_[key];
+  open.data += fence.data();
+  open.from.insert(up.from());
+  if (open.from != wanted) return;
+  ++fences;
+  job::Down down;
+  job::FenceDone& done = *down.mutable_fence_done();
+  *done.mutable_members() = fence.members();
+  done.set_count(fence.count());
+  done.set_data(open.data);
+  done.set_recovery(recovery);
+  fences_.erase(key);
+  send_all(down);
+}
+
+std::string FakeCrrun::wave(std::uint32_t number, bool commit) {
+  wave_done.clear();
+  job::Down down;
+  down.mutable_wave_begin()->set_wave(number);
+  down.mutable_wave_begin()->set_recovery(recovery);
+  down.mutable_wave_begin()->set_timeout_ms(30000);
+  send_all(down);
+  std::string error = until([&] { return wave_done.size() == placement.size(); }) ? "" : "the wave does not end";
+  for (const auto& [rank, report] : wave_done)
+    if (error.empty() && !report.error().empty()) error = (report.again() ? "again: " : "") + report.error();
+  down.mutable_wave_end()->set_wave(number);
+  down.mutable_wave_end()->set_commit(commit && error.empty());
+  send_all(down);
+  return error;
+}
+
+std::string FakeCrrun::recover(std::uint32_t wave, const std::set<std::uint32_t>& restart) {
+  restored.clear();
+  resumed.clear();
+  ++recovery;
+  moved.insert(restart.begin(), restart.end());
+  job::Down down;
+  job::Recover& message = *down.mutable_recover();
+  message.set_recovery(recovery);
+  message.set_wave(wave);
+  message.set_deadline_ms(60000);
+  for (const auto& one : placement) {
+    *message.add_placement() = one;
+    auto* image = message.add_images();
+    image->set_rank(one.rank());
+    image->add_paths(job::image_path(image_directory(), wave, one.rank()));
+    image->add_paths(job::image_path(job::job_directory(job.shared_directory(), job.id()), wave, one.rank()));
+  }
+  for (const std::uint32_t rank : restart) {
+    message.add_restart(rank);
+    exits.erase(rank);
+    ended.erase({rank, 1});
+    ended.erase({rank, 2});
+  }
+  send_all(down);
+  if (!until([&] { return restored.size() == placement.size(); }, 90s)) return "not all ranks are brought back";
+  job::Down go;
+  job::Resume& resume = *go.mutable_resume();
+  resume.set_recovery(recovery);
+  resume.set_nonce(job::random_bytes(32));
+  for (const std::uint32_t rank : moved) resume.add_moved(rank);
+  for (const auto& [rank, report] : restored) {
+    if (!report.error().empty()) return report.error();
+    *resume.add_addresses() = report.address();
+  }
+  send_all(go);
+  return until([&] { return resumed.size() == placement.size(); }) ? "" : "not all ranks go on";
+}
+
+void FakeCrrun::shut_down(bool keep_images) {
+  job::Down down;
+  down.mutable_shutdown()->set_kill(true);
+  down.mutable_shutdown()->set_keep_images(keep_images);
+  send_all(down);
+  until([&] {
+    for (auto at = daemons_.begin(); at != daemons_.end();)
+      at = ::waitpid(at->second, nullptr, WNOHANG) == at->second ? daemons_.erase(at) : std::next(at);
+    return daemons_.empty();
+  }, 15s);
+}
+
+}  // namespace reprise::crd::test

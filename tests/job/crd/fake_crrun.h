@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Enough of crrun to test daemons: answers PMIx, collects output, and does what a test tells it. */
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "job/daemon_start.h"
+#include "job/transport.h"
+
+namespace reprise::crd::test {
+
+class FakeCrrun {
+ public:
+  explicit FakeCrrun(unsigned nodes);
+  ~FakeCrrun();
+
+  job::JobSpec job;
+  std::vector<job::Placement> placement;
+  /** Start a daemon; its rank socket lies in a directory of its own. */
+  void start_daemon(std::uint32_t node);
+  /** Start all and wait until they are there. */
+  void start_daemons();
+  void place(std::uint32_t rank, std::uint32_t node);
+  void launch();
+  void send(std::uint32_t node, job::Down down);
+  void send_all(const job::Down& down);
+  /** @return whether @p condition became true in time */
+  bool until(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(60));
+  bool wait_exits(std::chrono::milliseconds limit = std::chrono::seconds(60));
+  /** Take a wave; @return the first error, "" when it is committed */
+  std::string wave(std::uint32_t number, bool commit = true);
+  /** Go back to a wave. @return the first error */
+  std::string recover(std::uint32_t wave, const std::set<std::uint32_t>& restart);
+  void shut_down(bool keep_images = false);
+  std::string run_directory(std::uint32_t node) const;
+  std::string image_directory() const;
+  void kill_daemon(std::uint32_t node);
+  /** End without a word, as if crrun had died; or be there again, at the same address. */
+  void die();
+  void come_back();
+
+  // What came.
+  std::map<std::uint32_t, job::Hello> hellos;
+  unsigned hello_count = 0;
+  std::map<std::uint32_t, job::RankStarted> started;
+  std::map<std::uint32_t, job::RankAddress> addresses;
+  std::map<std::uint32_t, int> exits;
+  std::map<std::uint32_t, bool> finalized;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> output;  ///< by rank and stream
+  std::set<std::pair<std::uint32_t, std::uint32_t>> ended;
+  std::map<std::uint32_t, job::RankWave> wave_done;
+  std::map<std::uint32_t, job::RankRestored> restored;
+  std::map<std::uint32_t, job::RankResumed> resumed;
+  std::map<std::uint32_t, job::RankStaged> staged;
+  std::vector<job::Abort> aborts;
+  std::vector<std::string> logs;
+  unsigned fences = 0, heartbeats = 0, contradictions = 0;
+  bool staging_finished = false, acknowledge = true;
+  std::uint32_t recovery = 0;
+  std::set<std::uint32_t> moved;
+  asio::io_context loop{1};
+
+ private:
+  void listen(std::uint16_t port);
+  void take(const job::Peer& peer, const job::Up& up);
+  void fence(const job::Up& up);
+
+  unsigned nodes_;
+  std::string directory_;
+  job::KeyPair keys_, client_keys_;
+  std::uint16_t port_ = 0;
+  std::unique_ptr<job::Server> server_;
+  std::map<std::uint32_t, job::Peer> peers_;
+  std::map<std::uint32_t, pid_t> daemons_;
+  std::vector<int> stdins_;
+  struct Open {
+    std::set<std::uint32_t> from;
+    std::string data;
+  };
+  std::map<std::string, Open> fences_;
+  std::map<std::uint32_t, std::string> blobs_;
+  std::map<std::string, std::string> published_;
+  std::vector<std::pair<std::uint32_t, job::ModexRequest>> waiting_;
+};
+
+}  // namespace reprise::crd::test

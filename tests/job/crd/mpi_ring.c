@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// mpi_ring ROUNDS [PAUSE_US [STATUS [abort]]]: numbers go around, every one is checked, and each round ends with a sum over
+// all. Rank 0 tells of every tenth round, and at the end what came out.
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+  const long rounds = argc > 1 ? atol(argv[1]) : 10;
+  const unsigned pause_us = argc > 2 ? (unsigned)atol(argv[2]) : 0;
+  const int status = argc > 3 ? atoi(argv[3]) : 0;
+  int rank, size;
+  long total = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  for (long round = 0; round < rounds; ++round) {
+    static long out[4096], in[4096];
+    for (int i = 0; i < 4096; ++i) out[i] = round * 1000003 + rank * 4096 + i;
+    const int right = (rank + 1) % size, left = (rank + size - 1) % size;
+    MPI_Sendrecv(out, 4096, MPI_LONG, right, 7, in, 4096, MPI_LONG, left, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 4096; ++i)
+      if (in[i] != round * 1000003 + left * 4096 + i) {
+        fprintf(stderr, "rank %d: wrong number in round %ld\n", rank, round);
+        MPI_Abort(MPI_COMM_WORLD, 9);
+      }
+    long sum = 0, mine = in[round % 4096] % 977;
+    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    total += sum;
+    if (rank == 0 && round % 10 == 0) printf("round %ld\n", round);
+    if (pause_us) usleep(pause_us);
+  }
+  if (argc > 4 && strcmp(argv[4], "abort") == 0 && rank == 1) MPI_Abort(MPI_COMM_WORLD, 17);
+  if (rank == 0) printf("total %ld\n", total);
+  fprintf(stderr, "rank %d of %d is through\n", rank, size);
+  MPI_Finalize();
+  return rank == 0 ? status : 0;
+}
