@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "report.h"
+#include "common/report.h"
 
 namespace reprise::job {
 
