@@ -214,6 +214,7 @@ struct crtcp_component {
   bool holding; /**< the callback thread reads: messages go to the inbox */
   bool progressing; /**< a thread is in crtcp_progress(): there is one at a time */
   bool open; /**< between init and finalize */
+  uint32_t turn; /**< changes in a rollback: events that were fetched before it name what is gone */
   int epoll;
   int listener4, listener6;
   enum crtcp_watch watch_listener4, watch_listener6, watch_channel;

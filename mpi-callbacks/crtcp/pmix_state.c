@@ -119,12 +119,34 @@ static void find_watches(int fd)
   if (folder) closedir(folder);
 }
 
+void crtcp_pmix_watch(void)
+{
+  const pmix_peer_t *server = pmix_client_globals.myserver;
+
+  if (!server || server->sd < 0) return;
+  for (int i = 0; i < seen.watches; i++) {
+    struct epoll_event event = {.events = seen.watch[i].events, .data.u64 = seen.watch[i].data};
+
+    if (epoll_ctl(seen.watch[i].set, EPOLL_CTL_ADD, server->sd, &event) && errno == EEXIST)
+      epoll_ctl(seen.watch[i].set, EPOLL_CTL_MOD, server->sd, &event);
+  }
+}
+
+/* The connection that a rollback finds may be a dead one, and a client that sees its server's end ends its process. So
+ * in the image nobody watches it. */
+static void unwatch(int fd)
+{
+  find_watches(fd);
+  for (int i = 0; i < seen.watches; i++) epoll_ctl(seen.watch[i].set, EPOLL_CTL_DEL, fd, NULL);
+}
+
 enum crtcp_pmix_state crtcp_pmix_look(const char **why)
 {
   pmix_peer_t *server = pmix_client_globals.myserver;
   int queued = 0, unread = 0;
 
   seen.has_server = false;
+  seen.watches = 0;
   if (!right_version()) {
     *why = "libpmix is not of the version that crtcp was built for, so its state cannot be told";
     return CRTCP_PMIX_UNKNOWN;
@@ -134,14 +156,15 @@ enum crtcp_pmix_state crtcp_pmix_look(const char **why)
     *why = "the connection to the PMIx server is not one of TCP, or is broken";
     return CRTCP_PMIX_UNKNOWN;
   }
+  unwatch(server->sd);
   if (requests_pending() || server->send_msg || server->recv_msg || ioctl(server->sd, SIOCOUTQ, &queued) || queued ||
       ioctl(server->sd, SIOCINQ, &unread) || unread) {
+    crtcp_pmix_watch();
     *why = "a PMIx call is under way";
     return CRTCP_PMIX_BUSY;
   }
   seen.tag = pmix_ptl_base.current_tag;
   seen.flags = fcntl(server->sd, F_GETFL);
-  find_watches(server->sd);
   seen.has_server = true;
   return CRTCP_PMIX_IDLE;
 }
@@ -167,25 +190,15 @@ bool crtcp_pmix_alive(void)
 int crtcp_pmix_install(int fd)
 {
   const pmix_peer_t *server = pmix_client_globals.myserver;
-  int result = 0;
+  int moved = -1;
 
-  if (!seen.has_server || !server || server->sd < 0) {
-    if (fd >= 0) close(fd);
+  if (seen.has_server && server && server->sd >= 0)
+    moved = dup3(fd, server->sd, O_CLOEXEC);
+  else
     errno = ENOTCONN;
-    return -1;
-  }
-  if (fd >= 0) {
-    const int moved = dup3(fd, server->sd, O_CLOEXEC);
-
-    close(fd);
-    if (moved < 0) return -1;
-  }
-  fcntl(server->sd, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
-  for (int i = 0; i < seen.watches; i++) {
-    struct epoll_event event = {.events = seen.watch[i].events, .data.u64 = seen.watch[i].data};
-
-    if (epoll_ctl(seen.watch[i].set, EPOLL_CTL_ADD, server->sd, &event) && errno == EEXIST)
-      result |= epoll_ctl(seen.watch[i].set, EPOLL_CTL_MOD, server->sd, &event);
-  }
-  return result;
+  close(fd);
+  if (moved < 0) return -1;
+  fcntl(moved, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
+  crtcp_pmix_watch();
+  return 0;
 }

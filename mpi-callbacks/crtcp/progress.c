@@ -191,6 +191,7 @@ int crtcp_progress(void)
 {
   struct epoll_event events[EVENTS];
   static unsigned idle;
+  uint32_t turn;
   int count = 0, n;
 
   if (atomic_load_explicit(&crtcp.hold, memory_order_relaxed)) {
@@ -205,9 +206,11 @@ int crtcp_progress(void)
   crtcp.progressing = true;
   if (!opal_list_is_empty(&crtcp.inbox)) count += read_inbox();
   if (crtcp.reconsider && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) count += reconsider();
+  turn = crtcp.turn;
   n = crtcp.hold || !opal_list_is_empty(&crtcp.inbox) ? 0 : epoll_wait(crtcp.epoll, events, EVENTS, 0);
   /* What a wave left in the inbox comes before what is still in the sockets. */
-  for (int i = 0; i < n && !crtcp.hold && opal_list_is_empty(&crtcp.inbox); i++) count += event(&events[i]);
+  for (int i = 0; i < n && !crtcp.hold && crtcp.turn == turn && opal_list_is_empty(&crtcp.inbox); i++)
+    count += event(&events[i]);
   if (!opal_list_is_empty(&crtcp.finished)) count += call_back();
   if (crtcp.failures && !crtcp.hold) tell_failures();
   if (crtcp.alarm_ns && !crtcp.hold && (n == 0 || ++idle % 64 == 0)) {

@@ -17,6 +17,7 @@ enum { CHUNK = 65536, LOST_STEP_MS = 100 };
 
 struct rollback {
   bool restarted;
+  bool pmix_stale; /**< its connection is not the one of the image, and nobody watches it */
   uint8_t nonce[CRTCP_NONCE];
   struct cr_rank_resumed resumed;
 };
@@ -25,6 +26,7 @@ struct rollback {
 static void make_still(const struct rollback *back)
 {
   crtcp_close_guests();
+  crtcp.turn++;
   crtcp.alarm_ns = 0;
   crtcp.reconsider = false;
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
@@ -41,7 +43,7 @@ static bool report(const struct rollback *back)
   struct cr_rank_restored message = {.wave = crtcp.wave,
                                      .pid = getpid(),
                                      .restarted = back->restarted,
-                                     .pmix_stale = back->restarted ? !crtcp_pmix_alive() : !crtcp_pmix_same()};
+                                     .pmix_stale = back->pmix_stale};
   char *text = NULL;
   size_t bytes = 0;
   const int count = crtcp_local_addresses(crtcp.port4, crtcp.port6, &text, &bytes);
@@ -89,7 +91,7 @@ static void peers(const char *buffer, size_t bytes)
   }
 }
 
-static void pmix(int fd)
+static void pmix(struct rollback *back, int fd)
 {
   struct cr_rank_message done;
 
@@ -97,6 +99,7 @@ static void pmix(int fd)
     crtcp_channel_log("the new connection to the PMIx server could not be put in its place");
     return;
   }
+  back->pmix_stale = false;
   crtcp_channel_send(CR_RANK_PMIX_DONE, &done, sizeof done, NULL, 0);
 }
 
@@ -144,7 +147,7 @@ static void await_resume(struct rollback *back)
       const struct cr_rank_message *head = (struct cr_rank_message *) buffer;
 
       if (head->type == CR_RANK_PMIX && fd >= 0) {
-        pmix(fd);
+        pmix(back, fd);
         continue;
       }
       if (fd >= 0) close(fd);
@@ -266,9 +269,12 @@ static void *rollback(void *argument)
   pthread_mutex_lock(&crtcp.lock);
   make_still(back);
   if (back->restarted && crtcp_listen()) crtcp_say("no port to listen on: %s", strerror(errno));
-  if (back->restarted && crtcp_pmix_alive()) crtcp_pmix_install(-1);
+  back->pmix_stale = back->restarted ? !crtcp_pmix_alive() : !crtcp_pmix_same();
+  if (!back->pmix_stale) crtcp_pmix_watch();
   await_resume(back);
   exchange_nonces(back);
+  /* Not replaced, though it has carried something: good enough while it lives. A dead one would end this process. */
+  if (back->pmix_stale && crtcp_pmix_alive()) crtcp_pmix_watch();
   if (crtcp_epoll_make()) crtcp_say("no new epoll set: %s", strerror(errno));
   crtcp_release();
   crtcp_channel_send(CR_RANK_RESUMED, &back->resumed, sizeof back->resumed, NULL, 0);
