@@ -150,8 +150,8 @@ static int component_close(void)
 
 static int fragments(opal_free_list_t *list, size_t payload)
 {
-  return opal_free_list_init(list, sizeof(crtcp_fragment_t) + payload, opal_cache_line_size, OBJ_CLASS(crtcp_fragment_t),
-                             0, opal_cache_line_size, crtcp.free_list_num, crtcp.free_list_max, crtcp.free_list_inc,
+  return opal_free_list_init(list, sizeof(crtcp_fragment_t) + payload, opal_cache_line_size,
+                             OBJ_CLASS(crtcp_fragment_t), 0, opal_cache_line_size, crtcp.free_list_num, crtcp.free_list_max, crtcp.free_list_inc,
                              NULL, 0, NULL, crtcp_fragment_init, list);
 }
 
@@ -196,8 +196,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
   (void) mpi_threads;
   *count = 0;
   if (getrandom(crtcp.cookie, sizeof crtcp.cookie, 0) != sizeof crtcp.cookie) return NULL;
-  if (fragments(&crtcp.eager, crtcp_module.btl_eager_limit) || fragments(&crtcp.full, crtcp_module.btl_max_send_size) ||
-      fragments(&crtcp.user, 0))
+  if (fragments(&crtcp.eager, crtcp_module.btl_eager_limit) ||
+      fragments(&crtcp.full, crtcp_module.btl_max_send_size) || fragments(&crtcp.user, 0))
     return NULL;
   crtcp.scratch = malloc(CRTCP_SCRATCH);
   modules = malloc(sizeof *modules);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Connections: listening, connecting, who is who, and what becomes of those that break. */
-#include "crtcp.h"
+/* Connections: listening, connecting, and what becomes of those that break. */
+#include "connect.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { MILLISECOND = 1000000, RETRY_MS = 20, RETRY_MAX_MS = 1000, GUESTS = 512 };
+enum { RETRY_MS = 20, RETRY_MAX_MS = 1000 };
 
 void crtcp_alarm(uint64_t when)
 {
@@ -47,7 +47,7 @@ int crtcp_listen(void)
   return crtcp.listener4 < 0 && crtcp.listener6 < 0 ? -1 : 0;
 }
 
-static void tune(int fd)
+void crtcp_tune(int fd)
 {
   const int on = 1, idle = crtcp.keepalive_s, interval = idle > 3 ? idle / 3 : 1, probes = 3;
   const unsigned timeout = crtcp.user_timeout_ms;
@@ -90,7 +90,7 @@ void crtcp_fin(crtcp_endpoint_t *ep)
   crtcp_close_endpoint(ep);
 }
 
-static void later(crtcp_endpoint_t *ep)
+void crtcp_later(crtcp_endpoint_t *ep)
 {
   const int shift = ep->attempts < 6 ? ep->attempts : 6;
   uint64_t wait = (uint64_t) RETRY_MS << shift;
@@ -123,7 +123,7 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
     crtcp_channel_lost(ep, error, doing);
   }
   ep->attempts++;
-  later(ep);
+  crtcp_later(ep);
 }
 
 /* An attempt that came to nothing. Another address, another time, or never. */
@@ -143,12 +143,12 @@ static void attempt_failed(crtcp_endpoint_t *ep, int error)
   }
   ep->state = CRTCP_LOST;
   if (crtcp_with_daemon() && !lost) crtcp_channel_lost(ep, error, "connecting");
-  later(ep);
+  crtcp_later(ep);
 }
 
 /* ---------------------------------------------------------------------------------------- handshake */
 
-static bool say(int fd, const crtcp_endpoint_t *to, const uint8_t *cookie, uint32_t word, uint32_t reason)
+bool crtcp_say_word(int fd, const crtcp_endpoint_t *to, const uint8_t *cookie, uint32_t word, uint32_t reason)
 {
   struct crtcp_hello hello = {
       .word = word,
@@ -168,7 +168,7 @@ static bool say(int fd, const crtcp_endpoint_t *to, const uint8_t *cookie, uint3
   return send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
 }
 
-static bool same_cookie(const uint8_t *a, const uint8_t *b)
+bool crtcp_same_cookie(const uint8_t *a, const uint8_t *b)
 {
   uint8_t differs = 0;
 
@@ -181,7 +181,7 @@ static bool well_formed(const struct crtcp_hello *word)
   return !memcmp(word->magic, CRTCP_MAGIC, sizeof word->magic);
 }
 
-static void deadline(crtcp_endpoint_t *ep)
+void crtcp_deadline(crtcp_endpoint_t *ep)
 {
   ep->deadline_ns = crtcp_now() + (uint64_t) crtcp.handshake_ms * MILLISECOND;
   crtcp_alarm(ep->deadline_ns);
@@ -189,11 +189,11 @@ static void deadline(crtcp_endpoint_t *ep)
 
 static void ask(crtcp_endpoint_t *ep)
 {
-  tune(ep->fd);
-  if (!say(ep->fd, ep, ep->cookie, CRTCP_HELLO, 0)) return attempt_failed(ep, errno);
+  crtcp_tune(ep->fd);
+  if (!crtcp_say_word(ep->fd, ep, ep->cookie, CRTCP_HELLO, 0)) return attempt_failed(ep, errno);
   ep->state = CRTCP_ASKED;
   ep->word_got = 0;
-  deadline(ep);
+  crtcp_deadline(ep);
   crtcp_watch_endpoint(ep);
 }
 
@@ -210,7 +210,7 @@ void crtcp_connect(crtcp_endpoint_t *ep)
   if (connect(ep->fd, (const struct sockaddr *) &address->name, address->length) == 0) return ask(ep);
   if (errno != EINPROGRESS) return attempt_failed(ep, errno);
   ep->state = CRTCP_CONNECTING;
-  deadline(ep);
+  crtcp_deadline(ep);
   crtcp_watch_endpoint(ep);
 }
 
@@ -226,7 +226,7 @@ static void connected(crtcp_endpoint_t *ep)
 }
 
 /* Messages between the two are missing: nothing can be sent before a recovery has put both back. */
-static void gap(crtcp_endpoint_t *ep)
+void crtcp_gap(crtcp_endpoint_t *ep)
 {
   if (!ep->gap) {
     crtcp_say("messages between rank %u and this one were lost with their connection; only going back to a wave helps",
@@ -239,28 +239,28 @@ static void gap(crtcp_endpoint_t *ep)
 static void answered(crtcp_endpoint_t *ep)
 {
   if (ep->word.word == CRTCP_ACK) {
-    if (!same_cookie(ep->word.cookie, crtcp.cookie)) return attempt_failed(ep, EACCES);
-    if (!say(ep->fd, ep, ep->cookie, CRTCP_READY, 0)) return attempt_failed(ep, errno);
+    if (!crtcp_same_cookie(ep->word.cookie, crtcp.cookie)) return attempt_failed(ep, EACCES);
+    if (!crtcp_say_word(ep->fd, ep, ep->cookie, CRTCP_READY, 0)) return attempt_failed(ep, errno);
     connected(ep);
     return;
   }
   if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_CROSSED) {
     /* Its own attempt is on the way; should that fail, ours is made again. */
     crtcp_close_endpoint(ep);
-    later(ep);
+    crtcp_later(ep);
     return;
   }
   if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_BEHIND) {
     crtcp_close_endpoint(ep);
-    later(ep);
+    crtcp_later(ep);
     return;
   }
-  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_GAP) gap(ep);
+  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_GAP) crtcp_gap(ep);
   attempt_failed(ep, EPROTO);
 }
 
 /* @return 1 a whole word was read, 0 not yet, -1 with errno */
-static int read_word(int fd, struct crtcp_hello *word, size_t *got)
+int crtcp_read_word(int fd, struct crtcp_hello *word, size_t *got)
 {
   while (*got < sizeof *word) {
     const ssize_t n = recv(fd, (char *) word + *got, sizeof *word - *got, 0);
@@ -290,7 +290,7 @@ void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
     return ask(ep);
   }
   if (ep->state != CRTCP_ASKED && ep->state != CRTCP_ANSWERED) return;
-  r = read_word(ep->fd, &ep->word, &ep->word_got);
+  r = crtcp_read_word(ep->fd, &ep->word, &ep->word_got);
   if (r == 0) return;
   if (ep->state == CRTCP_ASKED) {
     if (r < 0) return attempt_failed(ep, errno);
@@ -299,139 +299,7 @@ void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
   if (r > 0 && ep->word.word == CRTCP_READY) return connected(ep);
   /* The other side has thought better of it. */
   crtcp_close_endpoint(ep);
-  if (!opal_list_is_empty(&ep->queue)) later(ep);
-}
-
-/* -------------------------------------------------------------------------------------------- guests */
-
-static void dismiss(crtcp_guest_t *guest)
-{
-  if (guest->fd >= 0) close(guest->fd);
-  guest->fd = -1;
-  guest->gone = true;
-  crtcp_alarm(1);
-}
-
-void crtcp_close_guests(void)
-{
-  opal_list_item_t *item;
-
-  while ((item = opal_list_remove_first(&crtcp.guests))) {
-    crtcp_guest_t *guest = (crtcp_guest_t *) ((char *) item - offsetof(crtcp_guest_t, super));
-
-    if (guest->fd >= 0) close(guest->fd);
-    free(guest);
-  }
-}
-
-void crtcp_accept_event(int listener)
-{
-  struct sockaddr_storage name;
-  socklen_t length;
-  uint32_t none;
-  int fd;
-
-  while ((length = sizeof name,
-          fd = accept4(listener, (struct sockaddr *) &name, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-    crtcp_guest_t *guest = opal_list_get_size(&crtcp.guests) < GUESTS ? calloc(1, sizeof *guest) : NULL;
-
-    if (!guest) {
-      close(fd);
-      continue;
-    }
-    tune(fd);
-    guest->watch = CRTCP_WATCH_GUEST;
-    OBJ_CONSTRUCT(&guest->super, opal_list_item_t);
-    guest->fd = fd;
-    snprintf(guest->from, sizeof guest->from, "%s", crtcp_address_text((struct sockaddr *) &name));
-    guest->deadline_ns = crtcp_now() + (uint64_t) crtcp.handshake_ms * MILLISECOND;
-    crtcp_alarm(guest->deadline_ns);
-    opal_list_append(&crtcp.guests, &guest->super);
-    none = 0;
-    crtcp_watch_set(fd, &none, EPOLLIN, guest);
-  }
-}
-
-static void refuse(crtcp_guest_t *guest, crtcp_endpoint_t *ep, enum crtcp_refusal reason)
-{
-  say(guest->fd, ep, ep ? ep->cookie : NULL, CRTCP_REFUSE, reason);
-  dismiss(guest);
-}
-
-static void stranger(crtcp_guest_t *guest, const char *why)
-{
-  char text[200];
-
-  snprintf(text, sizeof text, "refused a connection from %s: %s", guest->from, why);
-  crtcp_say("%s", text);
-  if (crtcp_with_daemon()) crtcp_channel_log(text);
-  refuse(guest, NULL, CRTCP_STRANGER);
-}
-
-/* We and they connect at once: the attempt of the lower one holds. */
-static bool ours_holds(const crtcp_endpoint_t *ep)
-{
-  if (ep->state != CRTCP_CONNECTING && ep->state != CRTCP_ASKED) return false;
-  return opal_compare_proc(OPAL_PROC_MY_NAME, ep->name) < 0;
-}
-
-/* A whole HELLO is there. Answered, refused, or left until something has changed. */
-static void hello(crtcp_guest_t *guest)
-{
-  const struct crtcp_hello *word = &guest->word;
-  crtcp_endpoint_t *ep;
-
-  if (word->word != CRTCP_HELLO || !same_cookie(word->cookie, crtcp.cookie))
-    return stranger(guest, "it does not show the cookie of this rank");
-  if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
-  if (word->recovery > crtcp.recovery) return;
-  if (word->wave > crtcp.wave) return; /* it has seen the end of a wave that is still to come here */
-  ep = crtcp_find_or_make(word->jobid, word->vpid);
-  if (!ep) return stranger(guest, "nobody knows such a rank");
-  if (guest->gone) return;
-  if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
-  if (word->wave < crtcp.wave) return refuse(guest, ep, CRTCP_BEHIND);
-  if (ep->state == CRTCP_CONNECTED) return; /* its end of the old connection is closed: we shall see that, too */
-  if (ep->state == CRTCP_FAILED) return refuse(guest, ep, CRTCP_GAP);
-  if (ours_holds(ep)) return refuse(guest, ep, CRTCP_CROSSED);
-  if (word->sent != ep->received || word->received != ep->sent) {
-    gap(ep);
-    return refuse(guest, ep, CRTCP_GAP);
-  }
-  crtcp_close_endpoint(ep);
-  ep->fd = guest->fd;
-  crtcp_watch_set(guest->fd, &(uint32_t){EPOLLIN}, 0, guest);
-  guest->fd = -1;
-  dismiss(guest);
-  if (!say(ep->fd, ep, ep->cookie, CRTCP_ACK, 0)) {
-    crtcp_close_endpoint(ep);
-    return;
-  }
-  ep->state = CRTCP_ANSWERED;
-  ep->retry_ns = 0;
-  deadline(ep);
-  crtcp_watch_endpoint(ep);
-}
-
-void crtcp_guest_event(crtcp_guest_t *guest)
-{
-  char more;
-
-  if (guest->gone) return;
-  if (guest->got < sizeof guest->word) {
-    const int r = read_word(guest->fd, &guest->word, &guest->got);
-
-    if (r < 0) {
-      if (errno == EPROTO)
-        stranger(guest, "it speaks another language");
-      else
-        dismiss(guest);
-    }
-    if (r <= 0) return;
-  } else if (recv(guest->fd, &more, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-    return dismiss(guest); /* it did not want to wait */
-  }
-  hello(guest);
+  if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);
 }
 
 /* --------------------------------------------------------------------------------------------- time */
@@ -444,7 +312,7 @@ static void endpoint_clock(crtcp_endpoint_t *ep, uint64_t now)
       attempt_failed(ep, ETIMEDOUT);
     } else if (ep->state == CRTCP_ANSWERED) {
       crtcp_close_endpoint(ep);
-      if (!opal_list_is_empty(&ep->queue)) later(ep);
+      if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);
     }
   }
   if (ep->retry_ns && now >= ep->retry_ns) {
@@ -463,17 +331,5 @@ void crtcp_clock(uint64_t now)
   for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);
        item = opal_list_get_next(item))
     endpoint_clock((crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super)), now);
-  for (item = opal_list_get_first(&crtcp.guests); item != opal_list_get_end(&crtcp.guests);) {
-    crtcp_guest_t *guest = (crtcp_guest_t *) ((char *) item - offsetof(crtcp_guest_t, super));
-
-    item = opal_list_get_next(item);
-    if (guest->gone) {
-      opal_list_remove_item(&crtcp.guests, &guest->super);
-      free(guest);
-    } else if (now >= guest->deadline_ns) {
-      dismiss(guest);
-    } else {
-      crtcp_alarm(guest->deadline_ns);
-    }
-  }
+  crtcp_guests_clock(now);
 }

@@ -272,7 +272,7 @@ int crtcp_write_current(crtcp_endpoint_t *endpoint);
 void crtcp_rewind(crtcp_endpoint_t *endpoint);
 
 /* receive.c */
-/** Read once and deliver what is complete. @return messages delivered, -1 when the connection broke (and was handled) */
+/** Read once and deliver what is complete. @return messages, -1 when the connection broke (and was handled) */
 int crtcp_read(crtcp_endpoint_t *endpoint, uint8_t *scratch);
 /** Look at what was read before. @return as crtcp_read() */
 int crtcp_parse(crtcp_endpoint_t *endpoint);

@@ -230,7 +230,8 @@ static bool quiesce(struct outcome *out, uint32_t wave)
   case CRTCP_PMIX_BUSY: return refuse(out, CR_RANK_AGAIN, why, 0);
   case CRTCP_PMIX_UNKNOWN: return refuse(out, CR_RANK_UNABLE, why, 0);
   }
-  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) out->connections += ep->state == CRTCP_CONNECTED;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+    out->connections += ep->state == CRTCP_CONNECTED;
   out->quiesce_ns = crtcp_now() - out->begin_ns;
   return true;
 }

@@ -75,7 +75,7 @@ void crtcp_fragment_finish(crtcp_fragment_t *fragment)
   if (ours) release(&crtcp_module, &fragment->base);
 }
 
-/* `reserve` bytes for the caller's header, then as much of the data as fits; data that lies in one piece is not copied. */
+/* `reserve` bytes for the caller's header, then as much of the data as fits; data in one piece is not copied. */
 static mca_btl_base_descriptor_t *prepare_src(mca_btl_base_module_t *btl, crtcp_endpoint_t *endpoint,
                                               struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
                                               size_t *size, uint32_t flags)

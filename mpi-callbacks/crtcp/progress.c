@@ -87,7 +87,9 @@ static int event(const struct epoll_event *e)
 {
   switch (*(enum crtcp_watch *) e->data.ptr) {
   case CRTCP_WATCH_ENDPOINT: return endpoint_event(e->data.ptr, e->events);
-  case CRTCP_WATCH_LISTEN: crtcp_accept_event(e->data.ptr == &crtcp.watch_listener4 ? crtcp.listener4 : crtcp.listener6); return 1;
+  case CRTCP_WATCH_LISTEN:
+    crtcp_accept_event(e->data.ptr == &crtcp.watch_listener4 ? crtcp.listener4 : crtcp.listener6);
+    return 1;
   case CRTCP_WATCH_GUEST: crtcp_guest_event(e->data.ptr); return 1;
   case CRTCP_WATCH_CHANNEL: crtcp_channel_event(); return 1;
   }

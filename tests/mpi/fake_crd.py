@@ -108,7 +108,8 @@ class Daemon:
             self.log.append(f"rank {number}: {body.decode()}")
         elif kind == LOST:
             peer, error = struct.unpack_from("=Ii", body)
-            self.lost.append(f"rank {number} lost {peer}: {os.strerror(error) if error else 'end'}: {body[8:].decode()}")
+            why = os.strerror(error) if error else "end"
+            self.lost.append(f"rank {number} lost {peer}: {why}: {body[8:].decode()}")
         elif kind == PREPARED:
             wave, state, quiesce, connections, _ = struct.unpack_from("=IIQII", body)
             rank.said.append((PREPARED, (wave, STATES[state], quiesce / 1e6, connections, body[24:].decode())))
@@ -265,7 +266,8 @@ class Daemon:
         """Have the kernel reset one connection between two ranks. @return whether it can do so"""
         local = sorted(self.sockets())[0][2]
         port = int(local.split(":")[1], 16)
-        done = subprocess.run(["ss", "-K", "-tn", "sport", "=", f":{port}"], capture_output=True, text=True, check=False)
+        done = subprocess.run(["ss", "-K", "-tn", "sport", "=", f":{port}"], capture_output=True, text=True,
+                              check=False)
         return done.returncode == 0 and str(port) in done.stdout
 
     def close(self):

@@ -79,8 +79,9 @@ static void all_to_all(MPI_Comm comm, int me, int size, long iteration, int nonb
 
 static void all_to_all_v(MPI_Comm comm, int me, int size, long iteration)
 {
-  int *numbers = room(4 * size * sizeof *numbers), *out_n = numbers, *out_at = numbers + size, *in_n = numbers + 2 * size,
-      *in_at = numbers + 3 * size, out_all = 0, in_all = 0;
+  int *out_n = room(4 * size * sizeof *out_n), *out_at = out_n + size, *in_n = out_n + 2 * size;
+  int *in_at = out_n + 3 * size;
+  int out_all = 0, in_all = 0;
   char *out, *in;
 
   for (int r = 0; r < size; r++) {
@@ -98,7 +99,7 @@ static void all_to_all_v(MPI_Comm comm, int me, int size, long iteration)
   for (int r = 0; r < size; r++) verify(in + in_at[r], in_n[r], name_of(r, me, ALLTOALLV, iteration), "alltoallv");
   free(out);
   free(in);
-  free(numbers);
+  free(out_n);
 }
 
 static void reductions(MPI_Comm comm, int me, int size, long iteration)

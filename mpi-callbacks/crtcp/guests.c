@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Those who connect to us: who they are, and whether they are let in. */
+#include "connect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { GUESTS = 512 };
+
+void crtcp_dismiss(crtcp_guest_t *guest)
+{
+  if (guest->fd >= 0) close(guest->fd);
+  guest->fd = -1;
+  guest->gone = true;
+  crtcp_alarm(1);
+}
+
+void crtcp_close_guests(void)
+{
+  opal_list_item_t *item;
+
+  while ((item = opal_list_remove_first(&crtcp.guests))) {
+    crtcp_guest_t *guest = (crtcp_guest_t *) ((char *) item - offsetof(crtcp_guest_t, super));
+
+    if (guest->fd >= 0) close(guest->fd);
+    free(guest);
+  }
+}
+
+void crtcp_accept_event(int listener)
+{
+  struct sockaddr_storage name;
+  socklen_t length;
+  uint32_t none;
+  int fd;
+
+  while ((length = sizeof name,
+          fd = accept4(listener, (struct sockaddr *) &name, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+    crtcp_guest_t *guest = opal_list_get_size(&crtcp.guests) < GUESTS ? calloc(1, sizeof *guest) : NULL;
+
+    if (!guest) {
+      close(fd);
+      continue;
+    }
+    crtcp_tune(fd);
+    guest->watch = CRTCP_WATCH_GUEST;
+    OBJ_CONSTRUCT(&guest->super, opal_list_item_t);
+    guest->fd = fd;
+    snprintf(guest->from, sizeof guest->from, "%s", crtcp_address_text((struct sockaddr *) &name));
+    guest->deadline_ns = crtcp_now() + (uint64_t) crtcp.handshake_ms * MILLISECOND;
+    crtcp_alarm(guest->deadline_ns);
+    opal_list_append(&crtcp.guests, &guest->super);
+    none = 0;
+    crtcp_watch_set(fd, &none, EPOLLIN, guest);
+  }
+}
+
+static void refuse(crtcp_guest_t *guest, crtcp_endpoint_t *ep, enum crtcp_refusal reason)
+{
+  crtcp_say_word(guest->fd, ep, ep ? ep->cookie : NULL, CRTCP_REFUSE, reason);
+  crtcp_dismiss(guest);
+}
+
+static void stranger(crtcp_guest_t *guest, const char *why)
+{
+  char text[200];
+
+  snprintf(text, sizeof text, "refused a connection from %s: %s", guest->from, why);
+  crtcp_say("%s", text);
+  if (crtcp_with_daemon()) crtcp_channel_log(text);
+  refuse(guest, NULL, CRTCP_STRANGER);
+}
+
+/* We and they connect at once: the attempt of the lower one holds. */
+static bool ours_holds(const crtcp_endpoint_t *ep)
+{
+  if (ep->state != CRTCP_CONNECTING && ep->state != CRTCP_ASKED) return false;
+  return opal_compare_proc(OPAL_PROC_MY_NAME, ep->name) < 0;
+}
+
+/* A whole HELLO is there. Answered, refused, or left until something has changed. */
+static void hello(crtcp_guest_t *guest)
+{
+  const struct crtcp_hello *word = &guest->word;
+  crtcp_endpoint_t *ep;
+
+  if (word->word != CRTCP_HELLO || !crtcp_same_cookie(word->cookie, crtcp.cookie))
+    return stranger(guest, "it does not show the cookie of this rank");
+  if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
+  if (word->recovery > crtcp.recovery) return;
+  if (word->wave > crtcp.wave) return; /* it has seen the end of a wave that is still to come here */
+  ep = crtcp_find_or_make(word->jobid, word->vpid);
+  if (!ep) return stranger(guest, "nobody knows such a rank");
+  if (guest->gone) return;
+  if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
+  if (word->wave < crtcp.wave) return refuse(guest, ep, CRTCP_BEHIND);
+  if (ep->state == CRTCP_CONNECTED) return; /* its end of the old connection is closed: we shall see that, too */
+  if (ep->state == CRTCP_FAILED) return refuse(guest, ep, CRTCP_GAP);
+  if (ours_holds(ep)) return refuse(guest, ep, CRTCP_CROSSED);
+  if (word->sent != ep->received || word->received != ep->sent) {
+    crtcp_gap(ep);
+    return refuse(guest, ep, CRTCP_GAP);
+  }
+  crtcp_close_endpoint(ep);
+  ep->fd = guest->fd;
+  crtcp_watch_set(guest->fd, &(uint32_t){EPOLLIN}, 0, guest);
+  guest->fd = -1;
+  crtcp_dismiss(guest);
+  if (!crtcp_say_word(ep->fd, ep, ep->cookie, CRTCP_ACK, 0)) {
+    crtcp_close_endpoint(ep);
+    return;
+  }
+  ep->state = CRTCP_ANSWERED;
+  ep->retry_ns = 0;
+  crtcp_deadline(ep);
+  crtcp_watch_endpoint(ep);
+}
+
+void crtcp_guest_event(crtcp_guest_t *guest)
+{
+  char more;
+
+  if (guest->gone) return;
+  if (guest->got < sizeof guest->word) {
+    const int r = crtcp_read_word(guest->fd, &guest->word, &guest->got);
+
+    if (r < 0) {
+      if (errno == EPROTO)
+        stranger(guest, "it speaks another language");
+      else
+        crtcp_dismiss(guest);
+    }
+    if (r <= 0) return;
+  } else if (recv(guest->fd, &more, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+    return crtcp_dismiss(guest); /* it did not want to wait */
+  }
+  hello(guest);
+}
+
+void crtcp_guests_clock(uint64_t now)
+{
+  opal_list_item_t *item;
+
+  for (item = opal_list_get_first(&crtcp.guests); item != opal_list_get_end(&crtcp.guests);) {
+    crtcp_guest_t *guest = (crtcp_guest_t *) ((char *) item - offsetof(crtcp_guest_t, super));
+
+    item = opal_list_get_next(item);
+    if (guest->gone) {
+      opal_list_remove_item(&crtcp.guests, &guest->super);
+      free(guest);
+    } else if (now >= guest->deadline_ns) {
+      crtcp_dismiss(guest);
+    } else {
+      crtcp_alarm(guest->deadline_ns);
+    }
+  }
+}
