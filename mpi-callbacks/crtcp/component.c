@@ -151,8 +151,8 @@ static int component_close(void)
 static int fragments(opal_free_list_t *list, size_t payload)
 {
   return opal_free_list_init(list, sizeof(crtcp_fragment_t) + payload, opal_cache_line_size,
-                             OBJ_CLASS(crtcp_fragment_t), 0, opal_cache_line_size, crtcp.free_list_num, crtcp.free_list_max, crtcp.free_list_inc,
-                             NULL, 0, NULL, crtcp_fragment_init, list);
+                             OBJ_CLASS(crtcp_fragment_t), 0, opal_cache_line_size, crtcp.free_list_num,
+                             crtcp.free_list_max, crtcp.free_list_inc, NULL, 0, NULL, crtcp_fragment_init, list);
 }
 
 static int publish(void)

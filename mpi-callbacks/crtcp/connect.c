@@ -27,6 +27,8 @@ static int listen_on(int family, uint16_t *port)
 
   *port = 0;
   if (fd < 0) return -1;
+  /* A restart on the same node binds it again while old connections of that port are dying away. */
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   if (bind(fd, (struct sockaddr *) &name, length) || listen(fd, SOMAXCONN) ||
       getsockname(fd, (struct sockaddr *) &name, &length)) {

@@ -21,6 +21,7 @@ ENVIRONMENT = {
     "OMPI_MCA_btl": "crtcp,self",
     "OMPI_MCA_osc": "^ucx,sm",
     "OMPI_MCA_coll": "^sm,xhc,han,acoll,ucc,hcoll",
+    "OMPI_MCA_shmem": "^posix",  # it leaves a deleted file open
     "OMPI_MCA_mpi_add_procs_cutoff": "1000000",
     "PMIX_MCA_gds": "hash",
     "OMPI_MCA_btl_crtcp_if_include": "lo",
@@ -216,17 +217,21 @@ class Daemon:
             time.sleep(0.3)
         raise Broken(f"no wave in {tries} tries: {bad}")
 
-    def go_back(self, wave, moved=()):
-        """Roll all back. @return {rank: (discarded bytes, kept, closed)}"""
+    def go_back(self, wave, moved=(), restart=()):
+        """Roll all back; `restart`: made from their images, their processes are gone. @param moved beside those
+        @return {rank: (discarded bytes, kept, closed)}"""
         self.recovery += 1
-        ends = self.together({n: ["cr_pause", "--dead-sockets", "--rewind-files", str(r.pid), self.image(wave, n)]
+        moved = (*moved, *restart)
+        back = ["--dead-sockets", "--rewind-files"]
+        ends = self.together({n: ["cr_restart", *back, "--no-restore-pid", "--detach", self.image(wave, n)]
+                              if n in restart else ["cr_pause", *back, str(r.pid), self.image(wave, n)]
                               for n, r in self.ranks.items()})
         wrong = {n: text for n, (status, text) in ends.items() if status}
         if wrong:
-            raise Broken(f"cr_pause: {wrong}")
+            raise Broken(f"rolling back: {wrong}")
         restored = self.heard(RESTORED, 60, "RESTORED")
         for n, (of, restarted, stale) in restored.items():
-            if of != wave or restarted or stale:
+            if of != wave or restarted != (n in restart) or stale != (n in restart):
                 raise Broken(f"rank {n} says it is at wave {of}, restarted {restarted}, PMIx stale {stale}")
         table = b""
         for n in range(self.count):
