@@ -81,13 +81,22 @@ void Node::rank_ended(Rank& rank, int wait_status) {
   rank.status = wait_status;
   spdlog::debug("rank {} has ended with status {:#x}", rank.number, wait_status);
   if (socket) socket->drop(rank.number);
-  job::Up up;
-  job::RankExited& message = *up.mutable_rank_exited();
-  message.set_rank(rank.number);
-  message.set_wait_status(wait_status);
-  message.set_finalized(rank.finalized);
-  message.set_recovery(recovery);
-  send_up(up);
+  // That it has finalized is said by the PMIx server, on another way.
+  const auto tell = [this, number = rank.number, incarnation = rank.incarnation, wait_status, current = recovery] {
+    const Rank* it = find(number);
+    if (!it || it->incarnation != incarnation || current != recovery) return;
+    job::Up up;
+    job::RankExited& message = *up.mutable_rank_exited();
+    message.set_rank(number);
+    message.set_wait_status(wait_status);
+    message.set_finalized(it->finalized);
+    message.set_recovery(recovery);
+    send_up(up);
+  };
+  if (pmix)
+    pmix->when_heard(tell);
+  else
+    tell();
 }
 
 void Node::end_rank(Rank& rank, std::function<void()> then) {

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <system_error>
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -57,6 +58,7 @@ struct PmixHost::State {
   std::unique_ptr<FramedStream> stream;
   std::map<std::uint32_t, std::vector<std::string>> environments;
   std::vector<std::shared_ptr<Donor>> donors;
+  std::deque<std::function<void()>> echoes;
   bool ready = false;
 };
 
@@ -65,14 +67,18 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixStart& start, std::function
     : state_(std::make_shared<State>(loop, std::move(message), std::move(lost))) {
   auto [ours, its] = socket_pair();
   ProcessSpec spec;
-  spec.argv = {"/proc/self/exe", "--pmix-server"};
+  spec.argv = {"crd", "--pmix-server"};
+  spec.program = "/proc/self/exe";
   spec.environment = own_environment();
   // The store in shared memory would tie ranks to this node.
   set_variable(spec.environment, "PMIX_MCA_gds", "hash");
   spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
   const std::weak_ptr<State> weak = state_;
   state_->process = std::make_unique<Process>(loop, spec, nullptr, [weak](int status) {
-    if (const auto state = weak.lock(); state && state->lost) state->lost(fmt::format("it ended with status {:#x}", status));
+    const auto state = weak.lock();
+    if (!state) return;
+    for (auto& then : std::exchange(state->echoes, {})) then();
+    if (state->lost) state->lost(fmt::format("it ended with status {:#x}", status));
   });
   state_->stream = std::make_unique<FramedStream>(
       loop, ours.release(),
@@ -85,6 +91,11 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixStart& start, std::function
           for (const auto& rank : message.ready().ranks())
             state->environments[rank.rank()] = {rank.variables().begin(), rank.variables().end()};
         }
+        if (message.has_echo()) {
+          auto then = std::move(state->echoes.front());
+          state->echoes.pop_front();
+          return then();
+        }
         state->message(message);
       },
       nullptr);
@@ -94,6 +105,7 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixStart& start, std::function
 }
 
 PmixHost::~PmixHost() {
+  for (auto& then : std::exchange(state_->echoes, {})) asio::post(state_->loop, std::move(then));
   state_->lost = nullptr;
   for (auto& donor : state_->donors) {
     donor->done = nullptr;
@@ -105,6 +117,14 @@ PmixHost::~PmixHost() {
 }
 
 void PmixHost::send(const ToPmix& message) { state_->stream->send(message); }
+void PmixHost::when_heard(std::function<void()> then) {
+  if (!state_->process->running()) return asio::post(state_->loop, std::move(then));
+  state_->echoes.push_back(std::move(then));
+  ToPmix message;
+  message.set_echo(true);
+  send(message);
+}
+
 bool PmixHost::ready() const { return state_->ready; }
 
 const std::vector<std::string>& PmixHost::environment(std::uint32_t rank) const {
@@ -123,7 +143,8 @@ void PmixHost::donate(std::uint32_t rank, const std::vector<std::string>& enviro
   auto donor = std::make_shared<Donor>(state_->loop, ours.release());
   donor->done = std::move(done);
   ProcessSpec spec;
-  spec.argv = {"/proc/self/exe", "--donor"};
+  spec.argv = {"crd", "--donor"};
+  spec.program = "/proc/self/exe";
   spec.environment = environment;
   spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
   donor->process = std::make_unique<Process>(state_->loop, spec, nullptr, [donor, rank](int) {

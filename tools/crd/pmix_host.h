@@ -28,6 +28,8 @@ class PmixHost {
 
   void send(const ToPmix& message);
   bool ready() const;
+  /** Call @p then when everything that the server has said up to now was taken, or when it has gone. */
+  void when_heard(std::function<void()> then);
   /** What libpmix wants in the environment of a local rank; empty before ready(). */
   const std::vector<std::string>& environment(std::uint32_t rank) const;
   /** TCP port that it listens at; 0 before ready(). */

@@ -211,6 +211,12 @@ int run_pmix_server(int fd) {
       case ToPmix::kTellModex:
         tell_modex(start);
         break;
+      case ToPmix::kEcho: {
+        FromPmix echo;
+        echo.set_echo(true);
+        tell_crd(echo);
+        break;
+      }
       case ToPmix::WHAT_NOT_SET:
         break;
     }

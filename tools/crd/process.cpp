@@ -34,7 +34,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 
 /** Where to look for the program; known before the fork, since a child may not allocate. */
 std::vector<std::string> candidates(const ProcessSpec& spec) {
-  const std::string& name = spec.argv.at(0);
+  const std::string& name = spec.program.empty() ? spec.argv.at(0) : spec.program;
   if (name.find('/') != std::string::npos) return {name};
   std::string path = "/usr/local/bin:/usr/bin:/bin";
   for (const std::string& variable : spec.environment)

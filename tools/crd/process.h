@@ -16,6 +16,7 @@ namespace reprise::crd {
 
 struct ProcessSpec {
   std::vector<std::string> argv;
+  std::string program;                       ///< "": argv[0]
   std::vector<std::string> environment;      ///< "NAME=value"; its PATH is searched
   std::string directory;                     ///< to start in; "": ours
   std::vector<std::pair<int, int>> fds;      ///< descriptor in the child, descriptor of ours; others are closed

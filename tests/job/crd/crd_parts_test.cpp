@@ -119,7 +119,9 @@ TEST(PidBands, DoNotOverlapAndFit) {
         EXPECT_GE(band.first, pid_max / 4);
         EXPECT_LT(band.last, pid_max);
         EXPECT_LT(band.first, band.last);
-        if (node) EXPECT_GT(band.first, pid_band(node - 1, nodes, pid_max).last);
+        if (node) {
+          EXPECT_GT(band.first, pid_band(node - 1, nodes, pid_max).last);
+        }
       }
 }
 

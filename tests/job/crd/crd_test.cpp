@@ -29,9 +29,12 @@ class Crd : public ::testing::Test {
     variable->set_name(name);
     variable->set_value(value);
   }
-  /** As root Open MPI starts no job unless told so; and a job without the module takes its own transport. */
+  /** Without the module: Open MPI's own transport; both daemons are on one host, which may have no network. */
   void start(unsigned ranks, bool crtcp = false) {
-    if (!crtcp) set("OMPI_MCA_btl", "tcp,self");
+    if (!crtcp) {
+      set("OMPI_MCA_btl", "tcp,self");
+      set("OMPI_MCA_btl_tcp_if_include", "127.0.0.1/8");
+    }
     crrun.job.set_ranks(ranks);
     for (unsigned rank = 0; rank < ranks; ++rank) crrun.place(rank, rank % 2);
     crrun.start_daemons();
