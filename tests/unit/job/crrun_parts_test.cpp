@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// crrun's command line, nodes and output; the page of crjob.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "crjob/report.h"
+#include "crrun/hosts.h"
+#include "crrun/launcher.h"
+#include "crrun/options.h"
+#include "crrun/output_writer.h"
+#include "crrun/settings_json.h"
+#include "job/job_file.h"
+
+namespace reprise::job {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> described(const std::vector<Host>& hosts) {
+  std::vector<std::string> out;
+  for (const Host& host : hosts) out.push_back(host.name + "=" + std::to_string(host.slots));
+  return out;
+}
+
+TEST(HostsTest, Lists) {
+  EXPECT_THAT(described(parse_hosts("a:2,b,10.0.0.1:3")), ElementsAre("a=2", "b=0", "10.0.0.1=3"));
+  EXPECT_THAT(described(parse_hosts("fe80::1,[fe80::2]:4")), ElementsAre("fe80::1=0", "fe80::2=4"));
+  EXPECT_THAT(described(parse_hosts("a,a,b")), ElementsAre("a=2", "b=0")) << "named twice: two slots";
+  EXPECT_THROW(parse_hosts("a:x"), std::runtime_error);
+  EXPECT_THROW(parse_hosts("a:0"), std::runtime_error);
+  EXPECT_THROW(parse_hosts("-oProxyCommand=x"), std::runtime_error) << "ssh would take it for an option";
+}
+
+TEST(HostsTest, FilesAsOpenMpiHasThem) {
+  EXPECT_THAT(described(parse_hostfile("# nodes\nn1 slots=4\n\nn2 slots=2 max-slots=8 # two\nn3\n", "f")),
+              ElementsAre("n1=4", "n2=2", "n3=0"));
+  try {
+    parse_hostfile("n1\nn2 slot=3\n", "f");
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("f:2"));
+  }
+  EXPECT_THROW(parse_hostfile("# none\n", "f"), std::runtime_error);
+}
+
+TEST(HostsTest, SlurmsCounts) {
+  EXPECT_THAT(parse_slurm_counts("2(x3),1"), ElementsAre(2, 2, 2, 1));
+  EXPECT_THROW(parse_slurm_counts("many"), std::runtime_error);
+}
+
+TEST(HostsTest, ThisHostIsKnown) {
+  EXPECT_TRUE(is_this_host("localhost"));
+  EXPECT_TRUE(is_this_host("127.0.0.1"));
+  EXPECT_FALSE(is_this_host("192.0.2.1"));
+}
+
+TEST(HostsTest, SparesTakeAsMuchAsTheLargestNode) {
+  const auto nodes = make_nodes(parse_hosts("a:2,b:5"), parse_hosts("c,d:1"));
+  EXPECT_EQ(nodes[2].slots(), 5u);
+  EXPECT_TRUE(nodes[2].spare());
+  EXPECT_EQ(nodes[3].slots(), 1u);
+  EXPECT_THROW(make_nodes(parse_hosts("a"), parse_hosts("a")), std::runtime_error);
+}
+
+struct Parsed {
+  Options options;
+  std::vector<std::string> words;
+};
+
+Parsed parse(std::vector<std::string> line) {
+  Parsed out;
+  CLI::App app;
+  add_options(app, out.options);
+  line.insert(line.begin(), "crrun");
+  std::vector<char*> argv;
+  for (std::string& word : line) argv.push_back(word.data());
+  std::vector<std::string> words = split_command_line(app, static_cast<int>(argv.size()), argv.data(), out.options.program);
+  out.words = words;
+  std::reverse(words.begin(), words.end());
+  app.parse(words);
+  return out;
+}
+
+TEST(OptionsTest, EndAtTheProgramsName) {
+  const Parsed p = parse({"-np", "4", "--mca", "btl", "self", "-x", "A=1", "-x", "B", "--tag-output", "-v", "./app", "-n", "9", "--help"});
+  EXPECT_EQ(p.options.ranks, 4u);
+  EXPECT_THAT(p.options.mca, ElementsAre(std::pair<std::string, std::string>("btl", "self")));
+  EXPECT_THAT(p.options.exported, ElementsAre("A=1", "B"));
+  EXPECT_TRUE(p.options.tag_output);
+  EXPECT_TRUE(p.options.verbose);
+  EXPECT_THAT(p.options.program, ElementsAre("./app", "-n", "9", "--help"));
+  EXPECT_THAT(parse({"-n", "2", "--", "-odd", "x"}).options.program, ElementsAre("-odd", "x"));
+  EXPECT_EQ(parse({"--hosts=a:2", "-n2", "app"}).options.ranks, 2u);
+  EXPECT_THAT(parse({"-host", "a,b", "app"}).options.hosts, ElementsAre("a,b"));
+  EXPECT_THROW(parse({"--no-such-option", "app"}), CLI::ParseError);
+}
+
+TEST(OptionsTest, TimesAndBytes) {
+  EXPECT_EQ(milliseconds("250ms", "x"), 250u);
+  EXPECT_EQ(milliseconds("1.5s", "x"), 1500u);
+  EXPECT_EQ(milliseconds("3", "x"), 3000u);
+  EXPECT_EQ(milliseconds("2min", "x"), 120'000u);
+  EXPECT_THROW(milliseconds("soon", "x"), std::runtime_error);
+  EXPECT_THROW(milliseconds("3 parsecs", "x"), std::runtime_error);
+  EXPECT_EQ(byte_count("1.5G", "x"), 1'500'000'000u);
+  EXPECT_EQ(byte_count("2MB", "x"), 2'000'000u);
+  EXPECT_THROW(byte_count("-1", "x"), std::runtime_error);
+}
+
+TEST(OptionsTest, TooFewSlotsAreToldWithTheWayOut) {
+  Parsed p = parse({"-n", "5", "--hosts", "a:2,b:2", "app"});
+  try {
+    make_settings(p.options, "cr-1");
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--oversubscribe"));
+  }
+  p.options.oversubscribe = true;
+  const Settings settings = make_settings(p.options, "cr-1");
+  EXPECT_EQ(settings.spec.ranks(), 5u);
+  EXPECT_LT(settings.spec.lost_after_ms(), settings.lost_after_ms) << "daemons stop before crrun gives them up";
+}
+
+TEST(OptionsTest, SettingsComeBackFromTheJobsFile) {
+  Settings settings;
+  settings.wave_interval_ms = 77;
+  settings.double_up = false;
+  Settings other;
+  settings_from_json(other, nlohmann::json::parse(settings_json(settings).dump()));
+  EXPECT_EQ(settings_json(other), settings_json(settings));
+}
+
+TEST(LaunchTest, TheScriptQuotesAndChecks) {
+  LaunchOptions options;
+  options.job_directory = "/a b/it's";
+  options.working_directory = "/w";
+  options.program = "./app";
+  const std::string script = remote_script(options);
+  EXPECT_THAT(script, HasSubstr("test -r '/a b/it'\\''s/job.json' || exit 66"));
+  EXPECT_THAT(script, HasSubstr("cd '/w' || exit 68"));
+  EXPECT_THAT(script, HasSubstr("exec crd --job-from-stdin"));
+}
+
+TEST(TaggerTest, WholeLinesOnlyAndWhatWasTakenBackIsNotPrinted) {
+  LineTagger tagger("[j,0]<stdout>: ");
+  EXPECT_EQ(tagger.feed("one\ntwo", 0, false), "[j,0]<stdout>: one\n");
+  EXPECT_EQ(tagger.feed("ice\n", 2, false), "[j,0]<stdout>: tice\n");
+  EXPECT_EQ(tagger.feed("end", 0, false), "");
+  EXPECT_EQ(tagger.feed("", 0, true), "[j,0]<stdout>: end\n");
+}
+
+TEST(ReportTest, NothingInTheDataCanBecomeMarkup) {
+  const std::string page = report_page(
+      R"({"event":"job-begin","t":1,"argv":["</script><script>alert(1)"],"nodes":[]})" "\nnot json\n", "<b>job</b>");
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_THAT(page, HasSubstr("&lt;b&gt;job&lt;/b&gt;"));
+  EXPECT_THAT(page, HasSubstr("data-count=\"1\""));
+  EXPECT_EQ(page.find("{{"), std::string::npos);
+  EXPECT_EQ(page.find("src="), std::string::npos);
+}
+
+TEST(JobFileTest, IsReadAsItWasWrittenAndFoundByItsName) {
+  const std::string home = testing::TempDir() + "crrun_state_" + std::to_string(::getpid());
+  std::filesystem::create_directories(home + "/job");
+  ::setenv("XDG_STATE_HOME", home.c_str(), 1);
+  JobFile file;
+  file.spec.set_id("cr-12ab");
+  file.spec.set_cookie(std::string("\0\xff", 2));
+  file.nodes = make_nodes(parse_hosts("a:2"), parse_hosts("b"));
+  file.directory = home + "/job";
+  file.port = 4711;
+  file.server = make_key_pair();
+  file.client = make_key_pair();
+  file.write();
+  const auto mode = std::filesystem::status(home + "/job/job.json").permissions();
+  EXPECT_EQ(static_cast<unsigned>(mode), 0600u);
+  const JobFile again = JobFile::read(home + "/job");
+  EXPECT_EQ(again.spec.cookie(), file.spec.cookie());
+  EXPECT_EQ(again.nodes[1].spare(), true);
+  EXPECT_EQ(again.client.secret_key, file.client.secret_key);
+  write_registry({"cr-12ab", home + "/job", "h", "app", 1, 5, false, 0});
+  write_registry({"cr-12cd", home + "/other", "h", "app", 1, 6, true, 3});
+  EXPECT_EQ(find_job("12a"), home + "/job");
+  EXPECT_EQ(find_job("cr-12cd"), home + "/other");
+  EXPECT_THROW(find_job("cr-12"), std::runtime_error);
+  EXPECT_THROW(find_job("zz"), std::runtime_error);
+  EXPECT_THROW(JobFile::read(home), std::runtime_error);
+  std::filesystem::remove_all(home);
+}
+
+}  // namespace
+}  // namespace reprise::job
