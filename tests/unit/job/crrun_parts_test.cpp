@@ -2,6 +2,9 @@
 // crrun's command line, nodes and output; the page of crjob.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -154,7 +157,7 @@ TEST(TaggerTest, WholeLinesOnlyAndWhatWasTakenBackIsNotPrinted) {
 
 TEST(ReportTest, NothingInTheDataCanBecomeMarkup) {
   const std::string page = report_page(
-      R"({"event":"job-begin","t":1,"argv":["</script><script>alert(1)"],"nodes":[]})" "\nnot json\n", "<b>job</b>");
+      R"x({"event":"job-begin","t":1,"argv":["</script><script>alert(1)"],"nodes":[]})x" "\nnot json\n", "<b>job</b>");
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
   EXPECT_THAT(page, HasSubstr("&lt;b&gt;job&lt;/b&gt;"));
   EXPECT_THAT(page, HasSubstr("data-count=\"1\""));

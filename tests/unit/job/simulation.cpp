@@ -239,7 +239,12 @@ void Cluster::send_up(NodeIndex node, Up up) {
 
 void Cluster::pass_up(NodeIndex node, const Up& up) {
   Daemon& daemon = *daemons_[node];
-  if (!daemon.host || !daemon.alive || daemon.cut) return;
+  if (!daemon.host || daemon.cut) return;
+  if (!daemon.alive) {
+    // A relay that is still being started: its children try again until it is there.
+    if (tree_ && up.from() != node && code_ < 0 && daemon.linked) later(10'000, [this, node, up] { pass_up(node, up); });
+    return;
+  }
   std::vector<Up> out{up};
   if (daemon.relay) out = daemon.relay->up(up, now_us_ / 1000);
   for (Up& one : out) {
@@ -330,7 +335,7 @@ void Cluster::heartbeat(NodeIndex node, const std::string& instance) {
 }
 
 void Cluster::watch_lease(NodeIndex node, const std::string& instance) {
-  if (model_.ranks > 2000) return;
+  if (!model_.leases || model_.ranks > 2000) return;
   Daemon& daemon = *daemons_[node];
   if (!daemon.host || !daemon.alive || daemon.instance != instance || code_ >= 0) return;
   // crrun's death is seen as such: its host refuses connections. Then the ranks run on.

@@ -32,6 +32,7 @@ struct Model {
   std::uint64_t work_ms = 10'000;         ///< that each rank has to do
   std::uint64_t step_ms = 500;            ///< between its lines of output
   bool output = true;
+  bool leases = true;                     ///< daemons that are cut off stop their ranks
   double again = 0;                       ///< how often a wave is refused for the moment
   Settings settings;                      ///< nodes and spec are filled in
 };

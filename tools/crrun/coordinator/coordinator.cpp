@@ -355,6 +355,7 @@ void Coordinator::launch(Now now) {
 void Coordinator::attached(Now now) {
   begin_ = Begin::launch;  // from here on a job as any other
   phase_ = Phase::running;
+  check_module();
   std::vector<NodeIndex> silent;
   for (Member& member : members_.all())
     if (member.state == NodeState::starting) silent.push_back(member.node.index());
