@@ -22,10 +22,14 @@ constexpr std::pair<const char*, const char*> kDefaults[] = {
     // All peers become known in MPI_Init: later there is hardly any PMIx traffic.
     {"OMPI_MCA_mpi_add_procs_cutoff", "1000000"},
     // Memory shared between ranks cannot be restored on another node.
-    {"OMPI_MCA_coll", "^sm,xhc,han"},
+    {"OMPI_MCA_coll", "^sm,xhc,han,acoll,ucc,hcoll"},
     {"OMPI_MCA_osc", "^sm,ucx"},
     {"OMPI_MCA_sharedfp", "^sm"},
-    {"OMPI_MCA_mca_base_component_path", "SYSTEM_DEFAULT:USER_DEFAULT:" REPRISE_COMPONENTS},
+    // Trying POSIX shared memory leaves a descriptor of a deleted file behind.
+    {"OMPI_MCA_shmem", "mmap"},
+    {"OMPI_MCA_mca_base_component_path", REPRISE_COMPONENTS},
+    // libpmix would look there, too, and complain of what is not its own.
+    {"PMIX_MCA_mca_base_component_path", REPRISE_PMIX_COMPONENTS},
     {"PMIX_MCA_gds", "hash"},
 };
 

@@ -44,9 +44,16 @@ bool keep_to_band(std::uint32_t node, std::uint32_t nodes) {
   const int last = number_in(kLastPid), pid_max = number_in("/proc/sys/kernel/pid_max");
   if (last < 0 || pid_max < 0) return false;
   const PidBand band = pid_band(node, nodes, pid_max);
-  if (last >= band.first && last < band.last - (band.last - band.first) / 16) return true;
+  // An id that was just given free may be that of a rank about to be restarted: go on where we were, not from the beginning.
+  static int reached = 0;
+  if (last >= band.first && last < band.last - (band.last - band.first) / 16) {
+    reached = last;
+    return true;
+  }
+  if (reached < band.first || reached + 256 >= band.last) reached = band.first;
+  reached += (band.last - band.first) > 512 ? 256 : 0;  // what was started between two looks
   UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
-  const std::string text = std::to_string(band.first);
+  const std::string text = std::to_string(reached);
   if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
   spdlog::debug("process ids come from {} to {} from now on", band.first, band.last);
   return true;

@@ -8,6 +8,7 @@
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -121,6 +122,8 @@ Process::Process(asio::io_context& loop, const ProcessSpec& spec, Started starte
     for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
     if (spec.cpus) ::sched_setaffinity(0, sizeof *spec.cpus, &*spec.cpus);
     if (!spec.directory.empty() && ::chdir(spec.directory.c_str()) != 0) fail(0);
+    // What libraries of ours have opened is not for it: it would be in its image.
+    ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     // Above all targets first, so that none is overwritten before it was copied.
     for (std::size_t i = 0; i < spec.fds.size(); ++i)
       if ((high[i] = ::fcntl(spec.fds[i].second, F_DUPFD_CLOEXEC, 256)) < 0) fail(1);

@@ -203,7 +203,7 @@ class CrdWaves : public Crd {
 TEST_F(CrdWaves, TakesWavesAndRunsOn) {
   std::uint32_t number = 1;
   ASSERT_EQ(wave(number), "");
-  EXPECT_TRUE(crrun.until([&] { return std::filesystem::exists(job::image_path(crrun.image_directory(), number, 3)); }));
+  EXPECT_TRUE(crrun.until([&] { return std::filesystem::exists(job::image_path(crrun.image_directory(1), number, 3)); }));
   for (const auto& [rank, report] : crrun.wave_done) {
     EXPECT_GT(report.bytes(), 0u);
     EXPECT_NE(report.checksum(), 0u);
@@ -238,7 +238,8 @@ TEST_F(CrdWaves, StagesAndRestartsElsewhere) {
   crrun.send_all(down);
   ASSERT_TRUE(crrun.until([&] { return crrun.staged.size() == 4; }));
   for (const auto& [rank, report] : crrun.staged) ASSERT_EQ(report.error(), "");
-  std::filesystem::remove_all(crrun.image_directory());
+  std::filesystem::remove_all(crrun.image_directory(0));
+  std::filesystem::remove_all(crrun.image_directory(1));
   crrun.place(1, 0);
   ASSERT_EQ(crrun.recover(number, {1}), "") << log();
   EXPECT_GT(crrun.restored[1].shared_bytes_read(), 0u);

@@ -54,7 +54,9 @@ void FakeCrrun::die() { server_.reset(); }
 void FakeCrrun::come_back() { listen(port_); }
 
 std::string FakeCrrun::run_directory(std::uint32_t node) const { return directory_ + "/run-" + std::to_string(node); }
-std::string FakeCrrun::image_directory() const { return job::local_directory(job.local_directory(), job.id()); }
+std::string FakeCrrun::image_directory(std::uint32_t node) const {
+  return job::local_directory(job.local_directory() + std::to_string(node), job.id());
+}
 
 void FakeCrrun::start_daemon(std::uint32_t node) {
   job::DaemonStart start;
@@ -145,6 +147,7 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
       job::Down down;
       job::Welcome& welcome = *down.mutable_welcome();
       *welcome.mutable_job() = job;
+      welcome.mutable_job()->set_local_directory(job.local_directory() + std::to_string(node));
       welcome.set_node(node);
       welcome.set_recovery(recovery);
       for (std::uint32_t i = 0; i < nodes_; ++i) {
@@ -296,7 +299,7 @@ std::string FakeCrrun::recover(std::uint32_t wave, const std::set<std::uint32_t>
     *message.add_placement() = one;
     auto* image = message.add_images();
     image->set_rank(one.rank());
-    image->add_paths(job::image_path(image_directory(), wave, one.rank()));
+    image->add_paths(job::image_path(image_directory(one.node()), wave, one.rank()));
     image->add_paths(job::image_path(job::job_directory(job.shared_directory(), job.id()), wave, one.rank()));
   }
   for (const std::uint32_t rank : restart) {

@@ -40,7 +40,7 @@ class FakeCrrun {
   std::string recover(std::uint32_t wave, const std::set<std::uint32_t>& restart);
   void shut_down(bool keep_images = false);
   std::string run_directory(std::uint32_t node) const;
-  std::string image_directory() const;
+  std::string image_directory(std::uint32_t node) const;  ///< each daemon has a disk of its own
   void kill_daemon(std::uint32_t node);
   /** End without a word, as if crrun had died; or be there again, at the same address. */
   void die();
