@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -40,6 +41,7 @@ class Cluster:
         self.kernel = kernel
         self.mem = mem
         self.syns = None
+        self.kept = False
 
     def vm(self, *words, check=True, timeout=180, **options):
         result = subprocess.run([VM, words[0], *(["--cluster", self.name] if words[0] != "build" else []),
@@ -55,10 +57,12 @@ class Cluster:
 
     def watch_syns(self):
         log = open(self.share / ".syns", "wb")
-        self.syns = subprocess.Popen([VM, "host", "--cluster", self.name, "--", "python3", "-u",
+        self.syns = subprocess.Popen(["nsenter", f"--net=/run/netns/reprise-{self.name}", "--", sys.executable, "-u",
                                       Path(__file__).with_name("syns.py")], stdout=log)
 
     def down(self):
+        if not self.share.exists():
+            return 0
         if self.syns:
             self.syns.kill()
         status = self.vm("down", check=False).returncode

@@ -31,6 +31,7 @@ class Job:
         self.folder = cluster.share / self.name
         self.folder.mkdir()
         self.folder.chmod(0o777)
+        (self.folder / "cr").mkdir()
         self.local = local
         self.shared = f"/mnt/share/{self.name}/cr"
         words = ["crrun", "-n", ranks, "--hosts", ",".join(hosts), "--local", local, "--shared", self.shared,
