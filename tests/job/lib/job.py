@@ -139,6 +139,12 @@ class Job:
         return self.cluster.head(quoted(["crjob", command, self.directory("/mnt/share"), *arguments]),
                                  timeout=timeout)
 
+    def checkpoint(self):
+        """A wave, now: once the program is in its main loop. @return its number"""
+        self.await_output(r"^iteration \d")
+        self.crjob("checkpoint")
+        return self.events("wave-commit")[-1]["wave"]
+
     # ------------------------------------------------------------------ its processes
     def where(self):
         """rank -> (node, pid)"""

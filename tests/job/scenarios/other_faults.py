@@ -133,9 +133,10 @@ def shared_storage_is_full(cluster):
 def a_damaged_image(cluster):
     # The newest staged image of the lost rank is damaged on disk: the wave before it counts.
     program = checked("--phase", "p2p,coll", "--iterations", 60)
-    job = job_of(cluster, program, every="60s", options=["--keep-waves", "2"]).start()
+    job = job_of(cluster, program, every=None).start()
+    job.checkpoint()
     job.await_event("wave-staged", 1, seconds=90)
-    job.crjob("checkpoint")
+    job.checkpoint()
     newest = job.await_event("wave-staged", 2, seconds=90)["wave"]
     image = job.directory() / f"wave-{newest}" / "rank-2.img"
     with open(image, "r+b") as file:

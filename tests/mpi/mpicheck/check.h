@@ -13,6 +13,7 @@ struct options {
   double seconds;
   size_t size; /**< of the largest messages */
   int compute_ms, threads, progress;
+  int linger;
   unsigned phases; /**< 1 << enum phase */
 };
 

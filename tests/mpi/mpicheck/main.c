@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct options options = {.seed = 1, .iterations = 0, .seconds = 0, .size = 4 << 20, .compute_ms = 200, .threads = 3};
 int rank, ranks;
@@ -14,9 +15,10 @@ static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads",
 
 static const char help[] =
     "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,compute] [--size BYTES]\n"
-    "                [--sleep-compute MS] [--threads N] [--seed N] [--progress]\n"
+    "                [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S]\n"
     "Checks every message, collective and one-sided access that it makes. The last line is the same for the same\n"
-    "--iterations, --phase, --size, --threads, --seed and number of ranks, whatever happened on the way.\n";
+    "--iterations, --phase, --size, --threads, --seed and number of ranks, whatever happened on the way.\n"
+    "With --linger all ranks but 0 wait S seconds before MPI_Finalize.\n";
 
 void bad(const char *format, ...)
 {
@@ -54,6 +56,7 @@ static void read_options(int argc, char **argv)
   static const struct option names[] = {
       {"iterations", 1, 0, 'i'}, {"seconds", 1, 0, 's'}, {"phase", 1, 0, 'p'}, {"size", 1, 0, 'b'},
       {"sleep-compute", 1, 0, 'c'}, {"threads", 1, 0, 't'}, {"seed", 1, 0, 'r'}, {"progress", 0, 0, 'v'},
+      {"linger", 1, 0, 'l'},
       {"help", 0, 0, 'h'}, {0}};
   int option;
 
@@ -66,6 +69,7 @@ static void read_options(int argc, char **argv)
     case 'c': options.compute_ms = atoi(optarg); break;
     case 't': options.threads = atoi(optarg); break;
     case 'r': options.seed = strtoull(optarg, NULL, 0); break;
+    case 'l': options.linger = atoi(optarg); break;
     case 'v': options.progress = 1; break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs(help, stderr); exit(2);
@@ -130,6 +134,7 @@ int main(int argc, char **argv)
     printf("mpicheck: %d ranks, %ld iterations, checksum %016llx\n", ranks, iteration, (unsigned long long) all);
     fflush(stdout);
   }
+  if (rank > 0 && options.linger) sleep((unsigned) options.linger);
   MPI_Finalize();
   return 0;
 }
