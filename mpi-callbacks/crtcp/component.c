@@ -110,6 +110,9 @@ static int component_register(void)
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.user_timeout_ms);
   parameter("handshake_timeout", "Milliseconds for connecting to an address and for each step of the handshake",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, &crtcp.handshake_ms);
+  parameter("spin", "Polls without any event after which a rank waits for the network, up to a millisecond at a time, "
+            "and leaves its processor to others; 0: it polls on. For nodes with more ranks than processors",
+            MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.spin);
 
   crtcp_module.btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW + 200;
   crtcp_module.btl_eager_limit = 64 * 1024;

@@ -208,6 +208,7 @@ struct crtcp_component {
   int free_list_num, free_list_max, free_list_inc;
   int sndbuf, rcvbuf;
   int keepalive_s, user_timeout_ms, handshake_ms;
+  int spin; /**< polls without an event before a rank waits for the network; 0: it never does */
 
   pthread_mutex_t lock; /**< guards all that follows, endpoints and guests included */
   atomic_bool hold; /**< nothing is read or sent, sends are queued. Written under the lock, read without it too */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -192,9 +193,10 @@ static int reconsider(void)
 int crtcp_progress(void)
 {
   struct epoll_event events[EVENTS];
-  static unsigned idle;
+  static unsigned idle, quiet; /* guarded by the lock */
   uint32_t turn;
   int count = 0, n;
+  bool wait;
 
   if (atomic_load_explicit(&crtcp.hold, memory_order_relaxed)) {
     usleep(100); /* nothing can be done, and the one who holds us may want this processor */
@@ -220,7 +222,14 @@ int crtcp_progress(void)
 
     if (now >= crtcp.alarm_ns) crtcp_clock(now);
   }
+  quiet = count || n ? 0 : quiet + 1;
+  wait = crtcp.spin > 0 && quiet > (unsigned) crtcp.spin && !crtcp.hold;
   crtcp.progressing = false;
   pthread_mutex_unlock(&crtcp.lock);
+  if (wait) {
+    struct pollfd set = {.fd = crtcp.epoll, .events = POLLIN};
+
+    poll(&set, 1, 1);
+  }
   return count;
 }

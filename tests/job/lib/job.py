@@ -35,7 +35,9 @@ class Job:
         self.local = local
         self.shared = f"/mnt/share/{self.name}/cr"
         words = ["crrun", "-n", ranks, "--hosts", ",".join(hosts), "--local", local, "--shared", self.shared,
-                 "--wdir", f"/mnt/share/{self.name}", "-v"]
+                 "--wdir", f"/mnt/share/{self.name}", "-v",
+                 # The nodes have more processors than the machine that emulates them.
+                 "--mca", "btl_crtcp_spin", "200"]
         if spares:
             words += ["--spares", ",".join(spares)]
         if every:

@@ -96,6 +96,7 @@ def two_before_the_next_wave(cluster):
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4"), every=None)
     job.start()
     job.checkpoint()
+    job.await_event("wave-staged", 1)
     cluster.kill("node2")
     job.await_event("resume")
     cluster.kill("node3")
