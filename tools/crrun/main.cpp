@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "command.h"
@@ -43,7 +44,13 @@ State read_state(const JobFile& file) {
   return state_from_json(nlohmann::json::parse(newest_state_text(file.directory, file.spec.id())), file.spec.ranks());
 }
 
-bool runs(const JobFile& file) { return file.host == own_host() && (::kill(file.pid, 0) == 0 || errno == EPERM); }
+/** Its crrun is still there: a process of its number may be another one by now, or this one. */
+bool runs(const JobFile& file) {
+  if (file.host != own_host() || file.pid == ::getpid()) return false;
+  std::string name;
+  std::ifstream comm("/proc/" + std::to_string(file.pid) + "/comm");
+  return std::getline(comm, name) && name == "crrun";
+}
 
 Settings settings_of(const JobFile& file) {
   Settings settings;

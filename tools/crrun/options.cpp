@@ -224,8 +224,11 @@ Settings make_settings(const Options& options, const std::string& id) {
                                                  : fs::absolute(options.local).lexically_normal().string());
   if (!options.shared.empty()) {
     const fs::path shared = fs::absolute(options.shared).lexically_normal();
-    if (!fs::is_directory(shared))
-      throw std::runtime_error("--shared: " + shared.string() + " is no directory; make it, on storage that all nodes see");
+    // Its last part is made; what is above must be there, lest a file system that is not mounted be taken for one.
+    std::error_code error;
+    if (!fs::is_directory(shared) && !fs::create_directory(shared, error))
+      throw std::runtime_error("--shared: " + shared.string() + " is no directory and cannot be made one (" +
+                               (error ? error.message() : "something else is there") + "); it must be on storage that all nodes see");
     spec.set_shared_directory(shared.string());
   }
   spec.set_stdin_target(options.standard_input);

@@ -9,7 +9,6 @@ import time
 
 from .cluster import NODES, VM, Failure, quoted, wait_until
 
-
 class Job:
     """One job. Its output lies in files of the shared folder."""
 
@@ -31,7 +30,7 @@ class Job:
         self.folder = cluster.share / self.name
         self.folder.mkdir()
         self.folder.chmod(0o777)
-        (self.folder / "cr").mkdir()
+
         self.local = local
         self.shared = f"/mnt/share/{self.name}/cr"
         words = ["crrun", "-n", ranks, "--hosts", ",".join(hosts), "--local", local, "--shared", self.shared,
@@ -172,7 +171,6 @@ class Job:
 
     def descriptors(self, where):
         return {rank: int(self.cluster.ssh(node, f"ls /proc/{pid}/fd | wc -l")) for rank, (node, pid) in where.items()}
-
 
 def addresses(nodes):
     return {f"10.77.0.{NODES.index(node) + 1}" for node in nodes}

@@ -10,7 +10,7 @@ def job_of(cluster, program, **options):
     return Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), **options)
 
 
-PROGRAM = ("--phase", "p2p,coll", "--iterations", 40)
+PROGRAM = ("--phase", "p2p,coll", "--iterations", 120)
 
 
 @scenario
@@ -57,7 +57,7 @@ def the_launcher_is_killed(cluster):
 @scenario
 def a_node_reboots(cluster):
     # It answers at once, at its old address, but knows nothing of the job; then it is a spare.
-    program = checked("--phase", "p2p,coll", "--iterations", 70)
+    program = checked("--phase", "p2p,coll", "--iterations", 120)
     job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",)).start()
     job.await_event("wave-commit", 2)
     cluster.kill("node3")
@@ -69,7 +69,7 @@ def a_node_reboots(cluster):
 @scenario
 def the_network_is_split(cluster):
     # For ten seconds nobody hears of node3; its ranks are started elsewhere, and the old ones must not go on.
-    program = checked("--phase", "p2p,coll", "--iterations", 80)
+    program = checked("--phase", "p2p,coll", "--iterations", 160)
     job = job_of(cluster, program).start()
     job.await_event("wave-commit", 2)
     node, pid = job.where()[2]
@@ -132,7 +132,7 @@ def shared_storage_is_full(cluster):
 @scenario
 def a_damaged_image(cluster):
     # The newest staged image of the lost rank is damaged on disk: the wave before it counts.
-    program = checked("--phase", "p2p,coll", "--iterations", 60)
+    program = checked("--phase", "p2p,coll", "--iterations", 120)
     job = job_of(cluster, program, every=None).start()
     job.checkpoint()
     job.await_event("wave-staged", 1, seconds=90)

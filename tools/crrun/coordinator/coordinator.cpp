@@ -94,7 +94,10 @@ void Coordinator::message(const Up& up, Now now) {
       RankInfo& rank = ranks_[started.rank()];
       rank.started = rank.alive = started.error().empty();
       rank.pid = started.pid();
-      if (started.error().empty()) break;
+      if (started.error().empty()) {
+        send_input();
+        break;
+      }
       if (phase_ == Phase::ending) break;
       out_.say(Log::ERROR, on(started.rank()) + " could not be started: " + started.error());
       end(127, true, false, now);
@@ -349,7 +352,6 @@ void Coordinator::launch(Now now) {
   }
   event({{"event", "launch"}, {"recovery", recovery_number_}, {"placement", placement_}}, now);
   clock_.running(now, false);
-  send_input();
 }
 
 void Coordinator::attached(Now now) {

@@ -69,9 +69,12 @@ void Coordinator::input_end() {
 void Coordinator::send_input() {
   const std::string& target = settings_.spec.stdin_target();
   if (placement_.empty() || target == "none" || phase_ == Phase::ending) return;
+  // A daemon rewinds the input of a rank as it brings it back: what comes before that would be lost.
+  if (recovering_ && recovering_->step() == RecoveryRound::Step::restoring) return;
   for (Rank rank = 0; rank < ranks_.size(); ++rank) {
     if (target == "0" && rank != 0) break;
     RankInfo& info = ranks_[rank];
+    if (!info.started) continue;
     const bool end = input_.ended() && !info.input_end_sent;
     if (info.input_sent >= input_.end_offset() && !end) continue;
     info.input_sent = std::max(info.input_sent, input_.base());

@@ -177,7 +177,6 @@ void Coordinator::send_recover(Now) {
       *message.add_images() = store_.place(recovering_->wave(), rank, placement_[rank]);
   }
   for (Rank rank : recovering_->restart()) message.add_restart(rank);
-  send_input();
 }
 
 void Coordinator::relaunch(Now now) {
@@ -306,6 +305,7 @@ void Coordinator::resume(Now now) {
     address.set_incarnation(ranks_[rank].incarnation);
   }
   event({{"event", "resume"}, {"recovery", recovery_number_}}, now);
+  send_input();
 }
 
 void Coordinator::recovery_failed(Now now) {
