@@ -257,11 +257,19 @@ void Waves::rank_ended(std::uint32_t rank) {
 }
 
 void Waves::end(const job::WaveEnd& message) {
+  if (!message.commit()) {
+    if (message.wave() == wave_)
+      abandon();
+    else
+      tell_of_abort(message.wave());
+    return;
+  }
   if (message.wave() != wave_) {
-    if (!message.commit()) return;
+    // A new crrun says it again.
+    std::error_code ignored;
+    if (node_.ranks.empty() || std::filesystem::is_directory(job::wave_directory(node_.images(), message.wave()), ignored)) return;
     return node_.say(job::Log::ERROR, fmt::format("wave {} is committed, and this node does not have it", message.wave()));
   }
-  if (!message.commit()) return abandon();
   if (!ranks_.empty())
     node_.on_disk([directory = node_.images(), wave = wave_] { return image_store::commit_wave(directory, wave); },
                   [this, wave = wave_](const std::string& why) {
@@ -272,15 +280,20 @@ void Waves::end(const job::WaveEnd& message) {
   ranks_.clear();
 }
 
+void Waves::tell_of_abort(std::uint32_t wave) {
+  cr_rank_wave abort{};
+  abort.wave = wave;
+  for (const auto& [number, rank] : node_.ranks)
+    if (node_.socket) node_.socket->send(abort, CR_RANK_ABORT, number, node_.recovery);
+}
+
 void Waves::abandon() {
   ++turn_;
   timer_.cancel();
   if (wave_ == 0) return;
+  tell_of_abort(wave_);
   for (auto& [number, taking] : ranks_) {
     taking.tool.reset();
-    cr_rank_wave abort{};
-    abort.wave = wave_;
-    if (!taking.answered && node_.socket) node_.socket->send(abort, CR_RANK_ABORT, number, node_.recovery);
     read_on(number);
   }
   if (!ranks_.empty())

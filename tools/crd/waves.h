@@ -20,6 +20,8 @@ class Waves {
   void end(const job::WaveEnd& message);
   /** A recovery or relaunch began: give up what is under way. */
   void abandon();
+  /** To every rank of the node: a peer's mark may hold up one that never began this wave. */
+  void tell_of_abort(std::uint32_t wave);
   /** CR_RANK_PREPARED */
   void prepared(const RankMessage& message);
   /** A rank has ended. */
