@@ -42,7 +42,7 @@ void add_options(CLI::App& app, Options& o) {
   option("--checkpoint-every", o.checkpoint_every, "take a wave of checkpoints so often (default: on request)", "TIME");
   option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
   option("--shared", o.shared, "directory that is the same on all nodes, for copies of the images", "DIR");
-  option("--detect", o.detect, "silence after which a node is given up (default: 3s)", "TIME");
+  option("--detect", o.detect, "silence after which a node is given up (default: 2.5s)", "TIME");
   app.add_flag("--no-double-up", o.no_double_up, "never give a node more ranks than slots when others are lost");
   app.add_flag("--require-checkpoints", o.require_checkpoints, "do not start when a node lacks the kernel module");
   option("--max-restarts", o.max_restarts, "restarts of a rank that dies, between two waves (default: 3)", "N");
