@@ -75,7 +75,7 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
   node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), [this](const RankMessage& message) { from_rank(message); });
   link_ = std::make_unique<Link>(node_, LinkEvents{.connected = [this] { hello(); },
                                                    .down = [this](job::Down down) { take(down); },
-                                                   .fence = [this](bool stand) { deliver(stand ? SIGSTOP : SIGCONT, {}); },
+                                                   .fence = [this](bool stand) { fence(stand); },
                                                    .heartbeat = [this](job::Up& up) { heartbeat(up); }});
   signals_.async_wait([this](const asio::error_code& error, int number) {
     if (error) return;
@@ -130,6 +130,18 @@ void Daemon::hello() {
 
 void Daemon::take(const job::Down& down) {
   if (down.to_size() && std::find(down.to().begin(), down.to().end(), node_.index) == down.to().end()) return;
+  if (down.has_heartbeat()) return link_->answered(down.heartbeat().unix_ns());
+  if (link_->fenced() && !down.has_welcome() && !down.has_shutdown()) return held_.push_back(down);
+  obey(down);
+}
+
+void Daemon::fence(bool stand) {
+  deliver(stand ? SIGSTOP : SIGCONT, {});
+  if (stand) return;
+  for (const job::Down& down : std::exchange(held_, {})) take(down);
+}
+
+void Daemon::obey(const job::Down& down) {
   if (relay_.take(down)) return;
   switch (down.what_case()) {
     case job::Down::kWelcome:
@@ -172,8 +184,6 @@ void Daemon::take(const job::Down& down) {
       return;
     case job::Down::kShutdown:
       return shut_down(down.shutdown().kill(), down.shutdown().keep_images());
-    case job::Down::kHeartbeat:
-      return;
     default:
       spdlog::debug("a message of kind {} is not understood", static_cast<int>(down.what_case()));
   }
@@ -188,7 +198,6 @@ void Daemon::welcome(const job::Welcome& message) {
   const bool first = !std::exchange(node_.welcomed, true);
   node_.job = message.job();
   node_.nodes.assign(message.nodes().begin(), message.nodes().end());
-  node_.index = message.node();
   if (first) {
     node_.recovery = std::max(node_.recovery, message.recovery());
     if (keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size())))
@@ -210,6 +219,8 @@ void Daemon::become_spare() {
   recovery_.abandon();
   staging_.stop();
   relay_.reset();
+  held_.clear();
+  link_->forget();
   auto old = std::make_shared<std::map<std::uint32_t, std::unique_ptr<Rank>>>(std::move(node_.ranks));
   node_.ranks.clear();
   node_.pmix.reset();
@@ -222,7 +233,6 @@ void Daemon::become_spare() {
       node_.instance = job::make_job_id().substr(3);
       node_.welcomed = false;
       node_.recovery = 0;
-      link_->welcomed();
       hello();
     });
   };

@@ -25,6 +25,8 @@ class Daemon {
  private:
   void hello();
   void take(const job::Down& down);
+  void obey(const job::Down& down);
+  void fence(bool stand);
   void welcome(const job::Welcome& message);
   void become_spare();
   void from_rank(const RankMessage& message);
@@ -47,6 +49,7 @@ class Daemon {
   asio::signal_set signals_;
   asio::steady_timer end_timer_;
   bool ending_ = false;
+  std::vector<job::Down> held_;  ///< came while the ranks stand still: it may be void
   std::uint64_t free_bytes_ = 0, image_bytes_ = 0;
   std::chrono::steady_clock::time_point space_asked_{};
   int status_ = 0;

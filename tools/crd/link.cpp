@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/link.h"
 
+#include <algorithm>
+#include <ctime>
+
 #include "job/log.h"
 
 namespace reprise::crd {
 
 using namespace std::chrono_literals;
+
+namespace {
+/** Of the heartbeats whose answer is awaited, so many are remembered. */
+constexpr std::size_t kUnanswered = 256;
+}  // namespace
+
+Link::LeaseClock::time_point Link::LeaseClock::now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return time_point(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
 
 Link::Link(Node& node, LinkEvents events)
     : node_(node), events_(std::move(events)),
@@ -22,6 +36,7 @@ Link::Link(Node& node, LinkEvents events)
                      connected_ = true;
                      connecting_ = crrun_dead_ = false;
                      heard_ = Clock::now();
+                     unanswered_.clear();
                      events_.connected();
                    },
                .lost =
@@ -30,7 +45,7 @@ Link::Link(Node& node, LinkEvents events)
                      connected_ = connecting_ = false;
                      look();
                    }}),
-      look_timer_(node.loop), beat_timer_(node.loop) {}
+      beat_timer_(node.loop), lease_timer_(node.loop) {}
 
 std::chrono::milliseconds Link::heartbeat() const {
   return std::chrono::milliseconds(node_.welcomed && node_.job.heartbeat_ms() ? node_.job.heartbeat_ms() : 500);
@@ -45,13 +60,31 @@ void Link::start() {
 }
 
 void Link::send(const job::Up& up) {
-  if (connected_) client_.send(up);
+  if (!connected_) return;
+  if (up.has_hello()) hello_sent_ = LeaseClock::now();
+  client_.send(up);
 }
 
-void Link::welcomed() {
-  if (!std::exchange(fenced_, false)) return;
-  spdlog::warn("crrun is there again, and this node counts: its ranks go on");
-  events_.fence(false);
+void Link::welcomed() { renew(hello_sent_); }
+
+void Link::answered(std::uint64_t unix_ns) {
+  // The time of day may have been set since: what counts is when we sent what has this number.
+  const auto found = std::find_if(unanswered_.begin(), unanswered_.end(), [&](const auto& one) { return one.first == unix_ns; });
+  if (found == unanswered_.end()) return;
+  const auto sent = found->second;
+  unanswered_.erase(unanswered_.begin(), found + 1);
+  renew(sent);
+}
+
+void Link::forget() {
+  fenced_ = false;
+  lease_ = {};
+  lease_timer_.cancel();
+}
+
+void Link::renew(LeaseClock::time_point sent) {
+  lease_ = std::max(lease_, sent);
+  judge();
 }
 
 void Link::look() {
@@ -67,6 +100,8 @@ void Link::found(job::Reach reach, const std::string& endpoint) {
     connected_ = false;
     connecting_ = true;
     connect_began_ = Clock::now();
+    // A crrun that has begun anew waits for its daemons longer than this before it gives them up.
+    if (std::exchange(crrun_dead_, false) && !fenced_) lease_ = LeaseClock::now();
     client_.connect(endpoint);
   }
   if (reach == job::Reach::refused && !std::exchange(crrun_dead_, true))
@@ -77,23 +112,33 @@ void Link::found(job::Reach reach, const std::string& endpoint) {
 
 /** Whether the ranks may run. */
 void Link::judge() {
-  const auto silent_for = Clock::now() - heard_;
-  if (!node_.welcomed || fenced_ || crrun_dead_ || connecting_ || silent_for < lost_after()) return;
-  // A connection that is up carries a word of crrun's every heartbeat, so that silence means it is cut.
+  if (!node_.welcomed) return;
+  const auto left = lease_ + lost_after() - LeaseClock::now();
+  if (left > 0ns) {
+    // To the moment: crrun counts from when it heard of us, and starts them elsewhere soon after.
+    lease_timer_.expires_after(left);
+    lease_timer_.async_wait([this](const asio::error_code& error) {
+      if (!error) judge();
+    });
+    if (!std::exchange(fenced_, false)) return;
+    spdlog::warn("crrun is there again, and this node counts: its ranks go on");
+    return events_.fence(false);
+  }
+  if (fenced_ || crrun_dead_) return;
   fenced_ = true;
-  spdlog::warn("no word from crrun for {} ms: its ranks may have been started elsewhere, those here stand still",
-               std::chrono::duration_cast<std::chrono::milliseconds>(silent_for).count());
+  spdlog::warn("crrun has not answered for {} ms: the ranks of this node may have been started elsewhere, those here stand still",
+               std::chrono::duration_cast<std::chrono::milliseconds>(lost_after() - left).count());
   events_.fence(true);
 }
 
 void Link::beat() {
   const auto now = Clock::now();
-  // We may have been stopped ourselves: give crrun the chance to be heard first.
-  if (last_beat_ != Clock::time_point{} && now - last_beat_ > heartbeat() + lost_after() / 2) heard_ = std::max(heard_, now - lost_after() / 2);
-  last_beat_ = now;
+  judge();
   if (connected_) {
     job::Up up;
     events_.heartbeat(up);
+    unanswered_.emplace_back(up.heartbeat().unix_ns(), LeaseClock::now());
+    if (unanswered_.size() > kUnanswered) unanswered_.pop_front();
     client_.send(up);
   }
   if (connecting_ && now - connect_began_ > lost_after()) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,15 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+
+/** 'S', 'T' … of /proc/PID/stat; 0: it has ended, be it that nobody has waited for it. */
+char state_of(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name = text.rfind(") ");
+  return name == std::string::npos || text[name + 2] == 'Z' ? 0 : text[name + 2];
+}
 
 class Crd : public ::testing::Test {
  protected:
@@ -134,7 +144,7 @@ TEST_F(Crd, RanksDieWithTheirDaemon) {
   ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
   const int pid = crrun.started[0].pid();
   crrun.kill_daemon(0);
-  EXPECT_TRUE(crrun.until([&] { return ::kill(pid, 0) != 0; }, 5s));
+  EXPECT_TRUE(crrun.until([&] { return state_of(pid) == 0; }, 5s));
 }
 
 TEST_F(Crd, RunsOnWithoutCrrunAndFindsItAgain) {
@@ -149,6 +159,59 @@ TEST_F(Crd, RunsOnWithoutCrrunAndFindsItAgain) {
   EXPECT_GE(crrun.hello_count, hellos + 2);
   EXPECT_EQ((crrun.output[{0, 1}]), "1\n2\n3\n4\n5\n6\n7\n8\n");
   EXPECT_EQ(crrun.contradictions, 0u);
+}
+
+TEST_F(Crd, StopsItsRanksWhenNothingIsAnswered) {
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  const int pid = crrun.started[1].pid();
+  const unsigned hellos = crrun.hello_count;
+  EXPECT_FALSE(crrun.until([&] { return state_of(pid) == 'T'; }, 3s));
+  crrun.answers = false;
+  EXPECT_FALSE(crrun.until([&] { return state_of(pid) == 'T'; }, 1s));
+  ASSERT_TRUE(crrun.until([&] { return state_of(pid) == 'T'; }, 3s));
+  // What crrun says while it may have started them elsewhere is not done before it is known that it has not.
+  job::Down down;
+  down.mutable_signal()->set_signal(SIGKILL);
+  down.mutable_signal()->add_ranks(1);
+  crrun.send_all(down);
+  EXPECT_FALSE(crrun.until([&] { return state_of(pid) != 'T'; }, 500ms));
+  crrun.answers = true;
+  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S' && crrun.exits.count(1); }, 5s));
+  EXPECT_EQ(crrun.hello_count, hellos);
+}
+
+TEST_F(Crd, MeasuresTheLeaseFromWhatIsAnswered) {
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  crrun.late_answers = true;  // there is no silence, and still nothing is known of now
+  ASSERT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 3s));
+  crrun.late_answers = false;
+  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S'; }, 3s));
+}
+
+TEST_F(Crd, IsASpareWhenItWasGivenUp) {
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  const std::string image = crrun.image_directory(1) + "/wave-1/rank-1.img", instance = crrun.instances[1];
+  std::filesystem::create_directories(std::filesystem::path(image).parent_path());
+  std::ofstream(image) << "an image";
+  crrun.answers = false;
+  ASSERT_TRUE(crrun.until([&] { return state_of(crrun.started[1].pid()) == 'T'; }, 5s));
+  job::Down down;
+  *down.mutable_welcome()->mutable_job() = crrun.job;
+  down.mutable_welcome()->mutable_job()->set_local_directory(crrun.job.local_directory() + "1");
+  down.mutable_welcome()->set_stale(true);
+  crrun.send(1, down);
+  ASSERT_TRUE(crrun.until([&] { return crrun.instances[1] != instance; }, 10s));
+  EXPECT_EQ(state_of(crrun.started[1].pid()), 0);
+  EXPECT_EQ(crrun.hellos[1].ranks_size(), 0);
+  EXPECT_FALSE(std::filesystem::exists(image));
+  EXPECT_EQ(crrun.exits.count(1), 0u);
+  EXPECT_EQ(state_of(crrun.started[0].pid()), 'T');  // nothing was said of this one
 }
 
 #ifdef MPI_RING

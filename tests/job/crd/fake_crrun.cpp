@@ -119,16 +119,9 @@ void FakeCrrun::send_all(const job::Down& down) {
 
 bool FakeCrrun::until(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  auto beat = std::chrono::steady_clock::now();
   while (!condition() && std::chrono::steady_clock::now() < end) {
     loop.restart();
     loop.run_for(10ms);
-    if (std::chrono::steady_clock::now() - beat > 100ms) {
-      beat = std::chrono::steady_clock::now();
-      job::Down down;
-      down.mutable_heartbeat();
-      send_all(down);
-    }
   }
   return condition();
 }
@@ -143,12 +136,13 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
     case job::Up::kHello: {
       ++hello_count;
       hellos[node] = up.hello();
+      instances[node] = up.instance();
       peers_[node] = peer;
       job::Down down;
       job::Welcome& welcome = *down.mutable_welcome();
       *welcome.mutable_job() = job;
       welcome.mutable_job()->set_local_directory(job.local_directory() + std::to_string(node));
-      welcome.set_node(node);
+      welcome.set_node(0);  // as when one goes to all: a daemon knows its own
       welcome.set_recovery(recovery);
       for (std::uint32_t i = 0; i < nodes_; ++i) {
         auto* one = welcome.add_nodes();
@@ -221,9 +215,15 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
     case job::Up::kAbort:
       aborts.push_back(up.abort());
       return;
-    case job::Up::kHeartbeat:
+    case job::Up::kHeartbeat: {
       ++heartbeats;
-      return;
+      if (!answers) return;
+      // As it would be when the answer was long on its way.
+      if (!late_answers) heartbeat_ns[node] = up.heartbeat().unix_ns();
+      job::Down down;
+      down.mutable_heartbeat()->set_unix_ns(heartbeat_ns[node]);
+      return send(node, down);
+    }
     case job::Up::kLog:
       logs.push_back(up.log().text());
       return;

@@ -62,6 +62,10 @@ class FakeCrrun {
   std::vector<job::Abort> aborts;
   std::vector<std::string> logs;
   unsigned fences = 0, heartbeats = 0, contradictions = 0;
+  std::map<std::uint32_t, std::string> instances;
+  std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
+  bool answers = true;       ///< heartbeats
+  bool late_answers = false; ///< always with the same old time
   bool staging_finished = false, acknowledge = true;
   std::uint32_t recovery = 0;
   std::set<std::uint32_t> moved;
