@@ -68,7 +68,7 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
   node_.send_up = [this](job::Up& up) {
     up.set_from(node_.index);
     up.set_instance(node_.instance);
-    up.set_recovery(node_.recovery);
+    up.set_recovery(node_.settled);
     if (link_) link_->send(up);
   };
   node_.pmix_said = [this](const FromPmix& message) { relay_.take(message); };
@@ -148,7 +148,7 @@ void Daemon::obey(const job::Down& down) {
       return welcome(down.welcome());
     case job::Down::kLaunch:
       waves_.abandon();
-      recovery_.abandon();
+      recovery_.forget();
       relay_.reset();
       return launcher_.launch(down.launch());
     case job::Down::kWaveBegin:
@@ -199,14 +199,15 @@ void Daemon::welcome(const job::Welcome& message) {
   node_.job = message.job();
   node_.nodes.assign(message.nodes().begin(), message.nodes().end());
   if (first) {
-    node_.recovery = std::max(node_.recovery, message.recovery());
+    node_.recovery = node_.settled = std::max(node_.recovery, message.recovery());
     if (keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size())))
       spdlog::debug("this node has ids of its own for its processes");
     else
       spdlog::info("process ids cannot be chosen here (no CAP_CHECKPOINT_RESTORE): a rank may find its id taken on another node");
   }
   link_->welcomed();
-  // What crrun may have missed.
+  // What crrun may have missed, or another crrun has never heard.
+  if (!first) relay_.resend();
   for (const auto& [number, rank] : node_.ranks) {
     if (!rank->addresses.empty()) tell_ready(*rank);
     for (auto& output : rank->outputs)
@@ -216,7 +217,7 @@ void Daemon::welcome(const job::Welcome& message) {
 
 void Daemon::become_spare() {
   waves_.abandon();
-  recovery_.abandon();
+  recovery_.forget();
   staging_.stop();
   relay_.reset();
   held_.clear();
@@ -226,18 +227,15 @@ void Daemon::become_spare() {
   node_.pmix.reset();
   ++node_.pmix_generation;
   node_.placement.clear();
-  auto left = std::make_shared<std::size_t>(old->size() + 1);
-  const auto gone = [this, left, old] {
-    if (--*left) return;
+  for (auto& [number, rank] : *old) node_.end_rank(*rank, [] {});
+  node_.when_gone([this, old] {
     node_.on_disk([directory = node_.images()] { image_store::remove_all(directory); return 0; }, [this](int) {
       node_.instance = job::make_job_id().substr(3);
       node_.welcomed = false;
-      node_.recovery = 0;
+      node_.recovery = node_.settled = 0;
       hello();
     });
-  };
-  for (auto& [number, rank] : *old) node_.end_rank(*rank, gone);
-  gone();
+  });
 }
 
 void Daemon::tell_ready(const Rank& rank) {
@@ -316,7 +314,7 @@ void Daemon::heartbeat(job::Up& up) {
   }
   up.set_from(node_.index);
   up.set_instance(node_.instance);
-  up.set_recovery(node_.recovery);
+  up.set_recovery(node_.settled);
   job::Heartbeat& beat = *up.mutable_heartbeat();
   beat.set_unix_ns(unix_ns());
   beat.set_free_local_bytes(free_bytes_);

@@ -59,6 +59,11 @@ void set_variable(std::vector<std::string>& environment, const std::string& name
 std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket) {
   std::vector<std::string> all = own_environment();
   for (const auto& variable : job.environment()) set_variable(all, variable.name(), variable.value());
+  if (job.crtcp_interfaces_size()) {
+    std::string list;
+    for (const std::string& one : job.crtcp_interfaces()) list += (list.empty() ? "" : ",") + one;
+    set_variable(all, "OMPI_MCA_btl_crtcp_if_include", list);
+  }
   for (const auto& [name, value] : kDefaults)
     if (!find_variable(all, name)) set_variable(all, name, value);
   for (const std::string& variable : pmix) {

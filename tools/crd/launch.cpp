@@ -19,14 +19,14 @@ void Launcher::launch(const job::Launch& message) {
   node_.placement.clear();
   for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
   const std::uint32_t recovery = node_.recovery;
-  auto left = std::make_shared<std::size_t>(node_.ranks.size() + 1);
   auto old = std::make_shared<std::map<std::uint32_t, std::unique_ptr<Rank>>>(std::move(node_.ranks));
   node_.ranks.clear();
-  const auto gone = [this, recovery, left, old] {
-    if (--*left == 0 && recovery == node_.recovery) start_all();
-  };
-  for (auto& [number, rank] : *old) node_.end_rank(*rank, gone);
-  asio::post(node_.loop, gone);
+  for (auto& [number, rank] : *old) node_.end_rank(*rank, [] {});
+  node_.when_gone([this, recovery, old] {
+    if (recovery != node_.recovery) return;
+    node_.settled = recovery;
+    start_all();
+  });
 }
 
 void Launcher::start_all() {

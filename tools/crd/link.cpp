@@ -37,6 +37,7 @@ Link::Link(Node& node, LinkEvents events)
                      connecting_ = crrun_dead_ = false;
                      heard_ = Clock::now();
                      unanswered_.clear();
+                     greeted_ = false;
                      events_.connected();
                    },
                .lost =
@@ -60,12 +61,16 @@ void Link::start() {
 }
 
 void Link::send(const job::Up& up) {
-  if (!connected_) return;
+  // Output that comes before Hello was answered is said again then, after what went before it.
+  if (!connected_ || (up.has_output() && !greeted_)) return;
   if (up.has_hello()) hello_sent_ = LeaseClock::now();
   client_.send(up);
 }
 
-void Link::welcomed() { renew(hello_sent_); }
+void Link::welcomed() {
+  greeted_ = true;
+  renew(hello_sent_);
+}
 
 void Link::answered(std::uint64_t unix_ns) {
   // The time of day may have been set since: what counts is when we sent what has this number.

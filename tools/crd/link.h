@@ -66,6 +66,7 @@ class Link {
   job::Client client_;
   asio::steady_timer beat_timer_, lease_timer_;
   bool connected_ = false, connecting_ = false, looking_ = false, fenced_ = false;
+  bool greeted_ = false;        ///< over this connection crrun has welcomed us
   bool crrun_dead_ = false;     ///< its address refused us: it has died, its host lives
   Clock::time_point heard_ = Clock::now(), connect_began_{};
   LeaseClock::time_point lease_{};        ///< when the newest thing that was answered was sent

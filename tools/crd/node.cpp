@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/node.h"
 
+#include <csignal>
 #include <ctime>
 #include <filesystem>
 
+#include <asio/steady_timer.hpp>
 #include <fcntl.h>
 #include <sys/wait.h>
 
@@ -99,7 +101,45 @@ void Node::rank_ended(Rank& rank, int wait_status) {
     tell();
 }
 
-void Node::end_rank(Rank& rank, std::function<void()> then) {
+std::function<void()> Node::one_dies() {
+  ++dying_;
+  return [this] {
+    if (--dying_) return;
+    for (auto& then : std::exchange(awaiting_gone_, {})) asio::post(loop, std::move(then));
+  };
+}
+
+void Node::when_gone(std::function<void()> then) {
+  if (dying_) return awaiting_gone_.push_back(std::move(then));
+  asio::post(loop, std::move(then));
+}
+
+namespace {
+
+/** Until none of these is there any more: whoever adopts them waits for them. */
+void await_none(asio::io_context& loop, std::vector<pid_t> pids, std::function<void()> then, int tries = 400) {
+  std::erase_if(pids, [](pid_t pid) { return ::kill(pid, 0) != 0; });
+  if (pids.empty() || tries == 0) return then();
+  auto timer = std::make_shared<asio::steady_timer>(loop, std::chrono::milliseconds(5));
+  timer->async_wait([&loop, timer, pids, then, tries](const asio::error_code& error) {
+    if (!error) await_none(loop, pids, then, tries - 1);
+  });
+}
+
+}  // namespace
+
+void Node::end_tool(std::unique_ptr<Tool> tool) {
+  if (!tool) return;
+  std::shared_ptr<Tool> held = std::move(tool);
+  const std::vector<pid_t> made = held->kill();
+  held->process().on_end([this, held, made, gone = one_dies()] { await_none(loop, made, gone); });
+}
+
+void Node::end_rank(Rank& rank, std::function<void()> call) {
+  auto then = [call = std::move(call), gone = one_dies()] {
+    call();
+    gone();
+  };
   if (socket) socket->drop(rank.number);
   const bool lives = rank.alive();
   rank.exited = true;  // nobody is to hear of it

@@ -54,6 +54,7 @@ struct Node {
   std::vector<job::Node> nodes;
   std::uint32_t index = 0;
   std::uint32_t recovery = 0;         ///< the newest heard of
+  std::uint32_t settled = 0;          ///< the newest whose ranks that moved away have ended here; what crrun is told
   std::map<std::uint32_t, std::uint32_t> placement;  ///< rank to node
   std::map<std::uint32_t, std::unique_ptr<Rank>> ranks;  ///< of this node
   std::unique_ptr<RankSocket> socket;
@@ -77,9 +78,19 @@ struct Node {
   void rank_ended(Rank& rank, int wait_status);
   /** Kill the rank and forget its process; @p then when it is gone. */
   void end_rank(Rank& rank, std::function<void()> then);
+  /** Kill a tool, and what it was making. */
+  void end_tool(std::unique_ptr<Tool> tool);
+  /** Call @p then, from the loop, when all that end_rank() and end_tool() have killed is gone, so that ids are free again. */
+  void when_gone(std::function<void()> then);
   /** Start a PMIx server for the current placement in the place of the old one, which is returned. */
   std::shared_ptr<PmixHost> new_pmix(std::function<void(const std::string& error)> ready);
   std::function<void(const FromPmix&)> pmix_said;  ///< set by the daemon
+
+ private:
+  /** One more process is being ended. @return to be called when it is gone */
+  std::function<void()> one_dies();
+  std::size_t dying_ = 0;
+  std::vector<std::function<void()>> awaiting_gone_;
 };
 
 template <class Work, class Then>

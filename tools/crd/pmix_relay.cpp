@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/pmix_relay.h"
 
+#include <algorithm>
+
 #include "job/log.h"
 
 namespace reprise::crd {
@@ -8,7 +10,26 @@ namespace reprise::crd {
 void PmixRelay::reset() {
   counts_.clear();
   fences_.clear();
+  finished_.clear();
+  questions_.clear();
   modex_told_ = false;
+}
+
+void PmixRelay::send(const job::Up& up) { node_.send(job::Up(up)); }
+
+std::uint64_t PmixRelay::ask(std::uint64_t id) {
+  questions_[++last_].id = id;
+  return last_;
+}
+
+void PmixRelay::resend() {
+  for (const auto& [members, up] : finished_) send(up);
+  for (const auto& [key, open] : fences_) send(open.up);
+  for (const auto& [number, open] : questions_) send(open.up);
+  if (!modex_told_ || !node_.pmix) return;
+  ToPmix tell;
+  tell.set_tell_modex(true);
+  node_.pmix->send(tell);
 }
 
 void PmixRelay::take(const FromPmix& message) {
@@ -16,21 +37,25 @@ void PmixRelay::take(const FromPmix& message) {
   switch (message.what_case()) {
     case FromPmix::kFence: {
       const PmixFence& fence = message.fence();
-      const Members members(fence.members().begin(), fence.members().end());
+      Members members(fence.members().begin(), fence.members().end());
+      std::sort(members.begin(), members.end());
       const std::uint32_t count = counts_[members]++;
-      fences_[{members, count}] = fence.id();
       job::Fence& out = *up.mutable_fence();
-      *out.mutable_members() = fence.members();
+      out.mutable_members()->Assign(members.begin(), members.end());
       out.set_count(count);
       out.set_data(fence.data());
       out.set_collect(fence.collect());
       out.set_recovery(node_.recovery);
+      fences_[{members, count}] = {fence.id(), up};
       break;
     }
-    case FromPmix::kModex:
-      up.mutable_modex_request()->set_id(message.modex().id());
+    case FromPmix::kModex: {
+      const std::uint64_t number = ask(message.modex().id());
+      up.mutable_modex_request()->set_id(number);
       up.mutable_modex_request()->set_rank(message.modex().rank());
+      questions_[number].up = up;
       break;
+    }
     case FromPmix::kBlob:
       up.mutable_modex_blob()->set_rank(message.blob().rank());
       up.mutable_modex_blob()->set_data(message.blob().data());
@@ -38,18 +63,22 @@ void PmixRelay::take(const FromPmix& message) {
     case FromPmix::kPublish: {
       const PmixPublish& publish = message.publish();
       job::Publish& out = *up.mutable_publish();
-      out.set_id(publish.id());
+      out.set_id(ask(publish.id()));
       out.set_publisher(std::to_string(publish.rank()));
       for (const auto& [key, value] : publish.values()) (*out.mutable_values())[key] = value;
       out.set_unpublish(publish.unpublish());
       *out.mutable_keys() = publish.keys();
+      questions_[out.id()].up = up;
       break;
     }
-    case FromPmix::kLookup:
-      up.mutable_lookup()->set_id(message.lookup().id());
+    case FromPmix::kLookup: {
+      const std::uint64_t number = ask(message.lookup().id());
+      up.mutable_lookup()->set_id(number);
       *up.mutable_lookup()->mutable_keys() = message.lookup().keys();
       up.mutable_lookup()->set_wait(message.lookup().wait());
+      questions_[number].up = up;
       break;
+    }
     case FromPmix::kAbort:
       up.mutable_abort()->set_rank(message.abort().rank());
       up.mutable_abort()->set_status(message.abort().status());
@@ -77,21 +106,29 @@ bool PmixRelay::take(const job::Down& message) {
     case job::Down::kFenceDone: {
       const job::FenceDone& done = message.fence_done();
       if (done.recovery() != node_.recovery) return true;
-      const auto open = fences_.extract({Members(done.members().begin(), done.members().end()), done.count()});
+      Members members(done.members().begin(), done.members().end());
+      std::sort(members.begin(), members.end());
+      auto open = fences_.extract({members, done.count()});
       if (!open) return true;  // others had it alone
-      to.mutable_fence_done()->set_id(open.mapped());
+      to.mutable_fence_done()->set_id(open.mapped().id);
+      finished_[members] = std::move(open.mapped().up);
       to.mutable_fence_done()->set_status(done.status());
       to.mutable_fence_done()->set_data(done.data());
       break;
     }
-    case job::Down::kModexReply:
-      to.mutable_modex_reply()->set_id(message.modex_reply().id());
+    case job::Down::kModexReply: {
+      const auto open = questions_.extract(message.modex_reply().id());
+      if (!open) return true;
+      to.mutable_modex_reply()->set_id(open.mapped().id);
       to.mutable_modex_reply()->set_status(message.modex_reply().status());
       to.mutable_modex_reply()->set_data(message.modex_reply().data());
       break;
+    }
     case job::Down::kLookupReply: {
+      const auto open = questions_.extract(message.lookup_reply().id());
+      if (!open) return true;
       PmixLookupReply& out = *to.mutable_lookup_reply();
-      out.set_id(message.lookup_reply().id());
+      out.set_id(open.mapped().id);
       out.set_status(message.lookup_reply().status());
       out.set_publisher(message.lookup_reply().publisher());
       for (const auto& [key, value] : message.lookup_reply().values()) (*out.mutable_values())[key] = value;

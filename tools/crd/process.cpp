@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -173,6 +174,14 @@ void Process::on_end(std::function<void()> then) {
     state_->waiting.push_back(std::move(then));
   else
     then();
+}
+
+bool process_runs(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name = text.rfind(") ");
+  return name != std::string::npos && name + 2 < text.size() && text[name + 2] != 'Z' && text[name + 2] != 'X';
 }
 
 void signal_group(pid_t pid, int number) {

@@ -51,6 +51,9 @@ class Process {
   std::shared_ptr<State> state_;
 };
 
+/** Whether it is there and has not ended, be it that nobody has waited for it yet. */
+bool process_runs(pid_t pid);
+
 /** Send to the group that @p pid leads, if it does, else to it alone. */
 void signal_group(pid_t pid, int number);
 

@@ -17,19 +17,24 @@ Recovery::Guard Recovery::guard() const {
 void Recovery::abandon() {
   ++turn_;
   timer_.cancel();
-  // A tool that is killed in the middle may leave its rank dead, or, when it had not begun, as it was: both are
-  // dealt with by the next recovery. What a killed cr_restart has made dies with it.
+  // A tool that is killed in the middle may leave its rank dead, or, when it had not begun, as it was: the next recovery
+  // looks. What a killed cr_restart was making dies with it.
   for (auto& [number, bringing] : ranks_) {
     Rank* rank = node_.find(number);
     if (bringing.restart && bringing.tool && rank) {
-      bringing.tool.reset();
       rank->pid = -1;
       rank->exited = true;
     }
+    node_.end_tool(std::move(bringing.tool));
   }
   ranks_.clear();
-  old_pmix_.reset();
   pmix_starting_ = false;
+}
+
+void Recovery::forget() {
+  abandon();
+  old_pmix_.clear();
+  pmix_mixed_ = false;
 }
 
 void Recovery::begin(const job::Recover& message) {
@@ -37,6 +42,7 @@ void Recovery::begin(const job::Recover& message) {
     spdlog::debug("recovery {} is void: {} is known", message.recovery(), node_.recovery);
     return;
   }
+  superseding_ = !ranks_.empty();
   abandon();
   node_.recovery = number_ = message.recovery();
   wave_ = message.wave();
@@ -80,10 +86,7 @@ void Recovery::begin(const job::Recover& message) {
 }
 
 void Recovery::kill_those_that_leave(std::function<void()> then) {
-  auto left = std::make_shared<std::size_t>(1);
-  const auto gone = [left, then = std::move(then), current = guard()] {
-    if (--*left == 0 && current()) then();
-  };
+  bool some_left = false;
   for (auto at = node_.ranks.begin(); at != node_.ranks.end();) {
     const auto wanted = ranks_.find(at->first);
     if (wanted != ranks_.end() && !wanted->second.restart) {
@@ -91,24 +94,58 @@ void Recovery::kill_those_that_leave(std::function<void()> then) {
       ++at;
       continue;
     }
-    ++*left;
-    if (wanted == ranks_.end()) spdlog::info("rank {} has moved away", at->first);
+    if (wanted == ranks_.end()) {
+      spdlog::info("rank {} has moved away", at->first);
+      some_left = true;
+    }
     std::shared_ptr<Rank> rank = std::move(at->second);
     at = node_.ranks.erase(at);
-    node_.end_rank(*rank, [rank, gone] { gone(); });
+    node_.end_rank(*rank, [rank] {});
   }
-  asio::post(node_.loop, gone);
+  // Also those that an older recovery had begun to end.
+  node_.when_gone([this, some_left, then = std::move(then), current = guard()] {
+    if (!current()) return;
+    look_who_lives();
+    node_.when_gone([this, some_left, then, current] {
+      if (!current()) return;
+      node_.settled = number_;
+      if (some_left && !ranks_.empty()) {
+        job::Up up;
+        up.mutable_restored()->set_recovery(number_);
+        node_.send(std::move(up));
+      }
+      then();
+    });
+  });
+}
+
+/** A rank whose cr_pause was killed may have died of it, without crrun knowing. */
+void Recovery::look_who_lives() {
+  for (auto& [number, bringing] : ranks_) {
+    const auto found = node_.ranks.find(number);
+    if (bringing.restart || (found != node_.ranks.end() && found->second->alive() && process_runs(found->second->pid))) continue;
+    spdlog::info("rank {} has ended, and is restarted", number);
+    bringing.restart = true;
+    bringing.report.set_restarted(true);
+    if (found == node_.ranks.end()) continue;
+    std::shared_ptr<Rank> rank = std::move(found->second);
+    node_.ranks.erase(found);
+    node_.end_rank(*rank, [rank] {});
+  }
 }
 
 void Recovery::prepare_pmix(std::function<void()> then) {
-  const bool needed = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.restart; });
+  const bool needed = pmix_mixed_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.restart; });
   if (ranks_.empty()) {
     node_.pmix.reset();
     ++node_.pmix_generation;
+    old_pmix_.clear();
+    pmix_mixed_ = false;
+    return then();
   }
   if (!needed) return then();
-  pmix_fresh_ = true;
-  old_pmix_ = node_.new_pmix([this, then = std::move(then), current = guard()](const std::string& error) {
+  pmix_fresh_ = pmix_mixed_ = true;
+  old_pmix_.push_back(node_.new_pmix([this, then = std::move(then), current = guard()](const std::string& error) {
     if (!current()) return;
     if (!error.empty()) {
       for (auto& [number, bringing] : ranks_) fail(number, error);
@@ -124,7 +161,7 @@ void Recovery::prepare_pmix(std::function<void()> then) {
       donate(number, one_less);
     }
     one_less();
-  });
+  }));
 }
 
 void Recovery::donate(std::uint32_t number, std::function<void()> then) {
@@ -277,6 +314,8 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
       rank->outputs[stream - 1]->resume();
     }
     rank->finalized = false;
+    // A rank that stands still connects again and says where it is.
+    if (bringing.said_early) node_.socket->drop(number);
   }
   check(number);
 }
@@ -285,10 +324,12 @@ void Recovery::another_image(std::uint32_t number, const std::string& why, bool 
   Bringing& bringing = ranks_.at(number);
   bringing.image_bad = bringing.image_bad || bad;
   bringing.problems += (bringing.problems.empty() ? "" : "; ") + why;
-  bringing.tool.reset();
+  node_.end_tool(std::move(bringing.tool));
   if (bringing.next_path < bringing.place.paths_size())
     node_.say(job::Log::WARNING, fmt::format("rank {}: {}; trying {}", number, why, bringing.place.paths(bringing.next_path)), number);
-  bring(number);
+  node_.when_gone([this, number, current = guard()] {
+    if (current()) bring(number);
+  });
 }
 
 void Recovery::restored(const RankMessage& message) {
@@ -297,6 +338,11 @@ void Recovery::restored(const RankMessage& message) {
   Rank* rank = node_.find(said.head.rank);
   if (found == ranks_.end() || !rank || found->second.done) return;
   Bringing& bringing = found->second;
+  if (superseding_ && !bringing.restart && !bringing.tool_done) {
+    // It may stand still since the older recovery, and this may be of then: it is asked again when it is surely back.
+    bringing.said_early = true;
+    return;
+  }
   bringing.said = true;
   const auto addresses = message.strings(sizeof said, said.addresses);
   if (!addresses.empty()) rank->addresses = addresses;
@@ -310,7 +356,8 @@ void Recovery::give_pmix(std::uint32_t number) {
   if (!pmix_fresh_) {
     // The first one that is stale: libpmix's server remembers what its clients have said, so all get a new one.
     if (std::exchange(pmix_starting_, true)) return;
-    old_pmix_ = node_.new_pmix([this, current = guard()](const std::string& error) {
+    pmix_mixed_ = true;
+    old_pmix_.push_back(node_.new_pmix([this, current = guard()](const std::string& error) {
       if (!current()) return;
       pmix_fresh_ = true;
       for (auto& [other, bringing] : ranks_) {
@@ -324,7 +371,7 @@ void Recovery::give_pmix(std::uint32_t number) {
           if (ranks_.at(other).said) give_pmix(other);
         });
       }
-    });
+    }));
     return;
   }
   Bringing& bringing = ranks_.at(number);
@@ -362,7 +409,7 @@ void Recovery::fail(std::uint32_t number, const std::string& why) {
   if (bringing.done) return;
   spdlog::error("rank {} is not brought back: {}", number, why);
   bringing.done = true;
-  bringing.tool.reset();
+  node_.end_tool(std::move(bringing.tool));
   bringing.report.set_error(why);
   bringing.report.set_end_unix_ns(unix_ns());
   // At once: crrun need not wait for the others to decide what to do.
@@ -376,7 +423,10 @@ void Recovery::tell_when_done() {
   if (told_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return !one.second.done; })) return;
   told_ = true;
   timer_.cancel();
-  old_pmix_.reset();
+  if (std::all_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.report.error().empty(); })) {
+    old_pmix_.clear();
+    pmix_mixed_ = false;
+  }
   job::Up up;
   up.mutable_restored()->set_recovery(number_);
   for (const auto& [number, bringing] : ranks_)

@@ -23,6 +23,8 @@ class Recovery {
   void resume(const job::Resume& message);
   /** Something newer began: kill what is under way. */
   void abandon();
+  /** No rank of before is left: nothing of older recoveries is needed any more. */
+  void forget();
   void restored(const RankMessage& message);   ///< CR_RANK_RESTORED
   void pmix_done(const RankMessage& message);  ///< CR_RANK_PMIX_DONE
   void resumed(const RankMessage& message);    ///< CR_RANK_RESUMED
@@ -39,6 +41,7 @@ class Recovery {
     std::unique_ptr<Tool> tool;
     bool tool_done = false;      ///< the process is what it was
     bool said = false;           ///< CR_RANK_RESTORED came
+    bool said_early = false;     ///< it came before that could be known
     bool stale = false;          ///< it needs a new PMIx connection, and has none yet
     bool pmix_sent = false;      ///< the connection is on its way
     bool done = false, resumed = false;
@@ -51,6 +54,7 @@ class Recovery {
   /** @return a function that tells whether this recovery is still the one under way */
   Guard guard() const;
   void kill_those_that_leave(std::function<void()> then);
+  void look_who_lives();
   void prepare_pmix(std::function<void()> then);
   void donate(std::uint32_t rank, std::function<void()> then);
   void bring(std::uint32_t rank);
@@ -71,8 +75,11 @@ class Recovery {
   std::uint32_t number_ = 0, wave_ = 0;
   bool pmix_fresh_ = false;    ///< the server was replaced in this recovery
   bool pmix_starting_ = false;
+  bool pmix_mixed_ = false;    ///< a server was replaced, and not every rank here has a connection to the new one yet
+  bool superseding_ = false;   ///< another recovery was under way when this one began: what a rank says may be of that
   bool told_ = false, resumed_told_ = false;
-  std::shared_ptr<PmixHost> old_pmix_;  ///< until every rank here has a connection to the new one
+  /** Servers that were replaced, until every rank here has a connection to the new one: one that runs must not see its end. */
+  std::vector<std::shared_ptr<PmixHost>> old_pmix_;
   std::map<std::uint32_t, Bringing> ranks_;
 };
 

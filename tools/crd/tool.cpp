@@ -2,7 +2,9 @@
 #include "crd/tool.h"
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -116,6 +118,23 @@ Tool::~Tool() {
   state_->process.reset();
   asio::error_code ignored;
   state_->output.close(ignored);
+}
+
+std::vector<pid_t> Tool::kill() {
+  state_->said = nullptr;
+  state_->ended = nullptr;
+  std::vector<pid_t> made;
+  Process& process = *state_->process;
+  if (!process.running()) return made;
+  process.signal(SIGSTOP);  // it makes no more while we look
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(process.pid()) + "/task", error)) {
+    std::ifstream children(task.path() / "children");
+    for (pid_t pid = 0; children >> pid;) made.push_back(pid);
+  }
+  for (const pid_t pid : made) ::kill(pid, SIGKILL);
+  process.signal(SIGKILL);
+  return made;
 }
 
 Process& Tool::process() { return *state_->process; }

@@ -35,6 +35,8 @@ class Tool {
   /** Kills it if it runs. */
   ~Tool();
   Process& process();
+  /** Kill it, and the processes that it has made; no function is called any more. @return these processes */
+  std::vector<pid_t> kill();
 
  private:
   struct State;

@@ -130,9 +130,12 @@ TEST(RankEnvironment, GivesWayToTheUser) {
   auto* variable = job.add_environment();
   variable->set_name("OMPI_MCA_btl");
   variable->set_value("tcp,self");
+  job.add_crtcp_interfaces("eth1");
+  job.add_crtcp_interfaces("10.0.0.0/8");
   const auto environment = rank_environment(job, {"PMIX_RANK=3", "PMIX_MCA_gds=shmem2"}, "/s");
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl"), "tcp,self");
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_pml"), "ob1");
+  EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl_crtcp_if_include"), "eth1,10.0.0.0/8");
   EXPECT_STREQ(find_variable(environment, "PMIX_RANK"), "3");
   EXPECT_STREQ(find_variable(environment, "PMIX_MCA_gds"), "hash");
   EXPECT_STREQ(find_variable(environment, "CR_RANK_SOCKET"), "/s");

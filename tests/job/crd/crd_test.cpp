@@ -211,10 +211,68 @@ TEST_F(Crd, IsASpareWhenItWasGivenUp) {
   EXPECT_EQ(crrun.hellos[1].ranks_size(), 0);
   EXPECT_FALSE(std::filesystem::exists(image));
   EXPECT_EQ(crrun.exits.count(1), 0u);
-  EXPECT_EQ(state_of(crrun.started[0].pid()), 'T');  // nothing was said of this one
+  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 5s));  // nothing was said of this one
+}
+
+TEST_F(Crd, TellsOfARecoveryWhenWhatHasMovedAwayHasEnded) {
+  use({"sleep", "100"});
+  start(4);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 4; }, 20s));
+  const int moved = crrun.started[1].pid();
+  unsigned empty = 0;
+  char lived = 0;
+  crrun.seen = [&](const job::Up& up) {
+    if (up.from() != 1 || up.recovery() != 1) return;
+    if (state_of(moved)) lived = state_of(moved);
+    if (up.has_restored() && up.restored().ranks_size() == 0) ++empty;
+  };
+  job::Down down;
+  job::Recover& recover = *down.mutable_recover();
+  recover.set_recovery(1);
+  recover.set_wave(1);
+  crrun.place(1, 0);  // and 3 stays
+  for (const auto& one : crrun.placement) *recover.add_placement() = one;
+  crrun.recovery = 1;
+  crrun.send_all(down);
+  // There are no images: what stays, or comes, is said not to be restored.
+  ASSERT_TRUE(crrun.until([&] { return empty == 1 && crrun.restored.size() == 4; }, 10s)) << log();
+  EXPECT_EQ(lived, 0);
+  EXPECT_TRUE(crrun.restored[3].image_bad());
+  // With none left.
+  empty = 0;
+  crrun.seen = [&](const job::Up& up) {
+    if (up.from() == 1 && up.recovery() == 2 && up.has_restored() && up.restored().ranks_size() == 0) ++empty;
+  };
+  crrun.place(3, 0);
+  recover.set_recovery(2);
+  recover.clear_placement();
+  for (const auto& one : crrun.placement) *recover.add_placement() = one;
+  crrun.send_all(down);
+  EXPECT_TRUE(crrun.until([&] { return empty == 1; }, 10s));
+  EXPECT_EQ(state_of(crrun.started[3].pid()), 0);
+  crrun.seen = nullptr;
 }
 
 #ifdef MPI_RING
+TEST_F(Crd, SaysAgainWhatIsOpenWhenCrrunHasBegunAnew) {
+  use({MPI_RING, "30", "0", "5"});
+  // The first to come to a collective says so, and crrun dies before it is complete.
+  bool dead = false;
+  unsigned shares = 0;
+  crrun.seen = [&](const job::Up& up) { shares += up.has_fence() && !dead; };
+  crrun.forget_fences = true;
+  start(4);
+  ASSERT_TRUE(crrun.until([&] { return shares >= 2; })) << log();
+  dead = true;
+  crrun.die();
+  EXPECT_FALSE(crrun.until([] { return false; }, 500ms));
+  crrun.forget_fences = false;
+  crrun.come_back();
+  ASSERT_TRUE(crrun.wait_exits()) << log();
+  EXPECT_EQ(WEXITSTATUS(crrun.exits[0]), 5) << log();
+  crrun.seen = nullptr;
+}
+
 TEST_F(Crd, RunsAnMpiProgramOverTwoDaemons) {
   use({MPI_RING, "30", "0", "5"});
   start(4);

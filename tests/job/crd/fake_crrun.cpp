@@ -132,6 +132,7 @@ bool FakeCrrun::wait_exits(std::chrono::milliseconds limit) {
 
 void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
   const std::uint32_t node = up.from();
+  if (seen) seen(up);
   switch (up.what_case()) {
     case job::Up::kHello: {
       ++hello_count;
@@ -247,7 +248,7 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
 
 void FakeCrrun::fence(const job::Up& up) {
   const job::Fence& fence = up.fence();
-  if (fence.recovery() != recovery) return;
+  if (fence.recovery() != recovery || forget_fences) return;
   std::set<std::uint32_t> wanted;
   std::string key = std::to_string(fence.recovery()) + "/" + std::to_string(fence.count()) + ":";
   for (const std::uint32_t member : fence.members()) key += std::to_string(member) + ",";

@@ -64,8 +64,10 @@ class FakeCrrun {
   unsigned fences = 0, heartbeats = 0, contradictions = 0;
   std::map<std::uint32_t, std::string> instances;
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
+  bool forget_fences = false;
   bool answers = true;       ///< heartbeats
   bool late_answers = false; ///< always with the same old time
+  std::function<void(const job::Up&)> seen;  ///< of every message, if set
   bool staging_finished = false, acknowledge = true;
   std::uint32_t recovery = 0;
   std::set<std::uint32_t> moved;

@@ -195,9 +195,11 @@ TEST(BoardTest, PublishedNamesAreFoundAndWaitedFor) {
   publish.set_publisher("job.0");
   (*publish.mutable_values())["port"] = "tcp";
   const auto answers = board.publish(1, publish);
-  ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].to, 2u);
-  EXPECT_EQ(answers[0].reply.values().at("port"), "tcp");
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0].to, 1u);  // who publishes waits until it is taken
+  EXPECT_EQ(answers[0].reply.id(), publish.id());
+  EXPECT_EQ(answers[1].to, 2u);
+  EXPECT_EQ(answers[1].reply.values().at("port"), "tcp");
 }
 
 TEST(OutputStreamTest, WhatIsSaidAgainIsDroppedUpToTheFirstDifference) {

@@ -251,6 +251,8 @@ void Coordinator::restored(const Restored& message, Now now) {
     info.pid = rank.pid();
     info.address = rank.address();
     info.started = info.ready = true;
+    // A daemon restarts one, too, that it was to pause and finds dead.
+    if (rank.restarted()) info.incarnation = recovery_number_;
   }
   recovering_->restored(message);
   judge_recovery(now);

@@ -14,6 +14,10 @@ constexpr int kNotFound = -46;
 std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement) {
   Key key{{fence.members().begin(), fence.members().end()}, fence.count()};
   std::sort(key.members.begin(), key.members.end());
+  if (const auto last = last_.find(key.members); last != last_.end() && key.count <= last->second.count()) {
+    if (key.count < last->second.count()) return std::nullopt;
+    return Done{last->second, {from}};
+  }
   auto [at, fresh] = open_.try_emplace(key);
   Open& open = at->second;
   if (fresh) {
@@ -36,6 +40,7 @@ std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fenc
   for (const auto& [node, data] : open.data) all += data;
   done.message.set_data(std::move(all));
   done.to = std::move(open.all);
+  last_[key.members] = done.message;
   open_.erase(at);
   return done;
 }
@@ -95,13 +100,16 @@ std::optional<LookupReply> Board::find(const Lookup& message, bool whole) const 
   return out;
 }
 
-std::vector<Board::Answer> Board::publish(NodeIndex, const Publish& message) {
+std::vector<Board::Answer> Board::publish(NodeIndex from, const Publish& message) {
+  Answer taken{from, {}};
+  taken.reply.set_id(message.id());
+  taken.reply.set_status(kSuccess);
   if (message.unpublish()) {
     for (const std::string& key : message.keys()) entries_.erase(key);
-    return {};
+    return {taken};
   }
   for (const auto& [key, value] : message.values()) entries_[key] = {value, message.publisher()};
-  std::vector<Answer> out;
+  std::vector<Answer> out{taken};
   std::erase_if(waiting_, [&](const Waiting& one) {
     auto reply = find(one.message, true);
     if (reply) out.push_back({one.node, std::move(*reply)});

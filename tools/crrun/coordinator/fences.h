@@ -19,7 +19,10 @@ class Fences {
   /** A daemon's share. When it was the last one of the nodes that have members, the result. */
   std::optional<Done> contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement);
   /** A rollback makes what was half done void. */
-  void reset() { open_.clear(); }
+  void reset() {
+    open_.clear();
+    last_.clear();
+  }
   std::size_t open() const { return open_.size(); }
 
  private:
@@ -34,6 +37,7 @@ class Fences {
     std::map<NodeIndex, std::string> data;
   };
   std::map<Key, Open> open_;
+  std::map<std::vector<Rank>, FenceDone> last_;  ///< of these members: for a daemon that asks again, having missed it
 };
 
 /** What the ranks have put, for daemons that come later or ask. */
@@ -67,6 +71,7 @@ class Board {
     NodeIndex to;
     LookupReply reply;
   };
+  /** @return that it was taken, to whom it is from, and answers to those who waited for it */
   std::vector<Answer> publish(NodeIndex from, const Publish& message);
   std::optional<Answer> lookup(NodeIndex from, const Lookup& message);
   void clear();
