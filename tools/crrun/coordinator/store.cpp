@@ -84,9 +84,11 @@ std::vector<WaveNumber> Store::forget_after(WaveNumber wave) {
 
 std::set<WaveNumber> Store::keep() const {
   std::set<WaveNumber> out;
-  for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave) {
+  // One staged wave may turn out to be damaged.
+  unsigned staged = 0;
+  for (auto wave = waves_.rbegin(); wave != waves_.rend() && staged < 2; ++wave) {
     out.insert(wave->first);
-    if (wave->second.staged()) return out;
+    staged += wave->second.staged();
   }
   return out;
 }

@@ -49,7 +49,7 @@ class Store {
   ImagePlace place(WaveNumber wave, Rank rank, NodeIndex node) const;
   /** The job went back to @p wave: newer ones are of a future that did not happen. @return which */
   std::vector<WaveNumber> forget_after(WaveNumber wave);
-  /** Waves that count: the newest, the newest staged one and what lies between. */
+  /** Waves that count: the newest, the two newest staged ones and what lies between. */
   std::set<WaveNumber> keep() const;
   /** Drop the others. @return which */
   std::vector<WaveNumber> prune();
