@@ -15,7 +15,7 @@ complain() { # WHAT
 }
 
 for command; do
-	page=$folder/${command##*/}.1
+	page=$(echo "$folder/${command##*/}".[18])
 	helped=$("$command" --help | grep -E '^ +-' | grep -oE '(^|[ ,])--?[a-zA-Z-]+' | tr -d ' ,' | sort -u)
 	# ".It Fl q , -quiet" and ".It Fl -kill Ns Op = Ns Ar SIG"
 	written=$(sed -n 's/^\.It Fl //p' "$page" | sed 's/ Ns .*//; s/ Ar .*//; s/ , /\n/g' | sed 's/^/-/' | sort -u)

@@ -17,6 +17,7 @@
 
 #include "crd/image_store.h"
 #include "crd/pid_bands.h"
+#include "crd/takeover.h"
 #include "job/files.h"
 #include "job/keys.h"
 #include "job/log.h"
@@ -63,7 +64,7 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
   node_.instance = job::make_job_id().substr(3);
   node_.job.set_id(start.job);
   node_.run_directory = start.run_directory.empty() ? job::run_directory(start.job) : start.run_directory;
-  job::make_private_directory(node_.run_directory);
+  run_lock_ = take_over(node_.run_directory);
   job::log_to_file(node_.run_directory + "/crd.log");
   node_.send_up = [this](job::Up& up) {
     up.set_from(node_.index);

@@ -39,6 +39,7 @@ class Daemon {
   void tell_ready(const Rank& rank);
 
   asio::io_context& loop_;
+  UniqueFd run_lock_;  ///< that this is the daemon of the job here
   Node node_;
   Waves waves_;
   Recovery recovery_;

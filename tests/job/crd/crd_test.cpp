@@ -214,6 +214,27 @@ TEST_F(Crd, IsASpareWhenItWasGivenUp) {
   EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 5s));  // nothing was said of this one
 }
 
+TEST_F(Crd, TakesOverFromAnOlderDaemon) {
+  // The one below the rank is in a session of its own, and nobody's child when its parent dies.
+  use({"sh", "-c", "setsid sleep 100 & echo $!; wait"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return !crrun.output[{0, 1}].empty() && !crrun.output[{1, 1}].empty(); }, 20s));
+  const int rank = crrun.started[1].pid(), below = std::stoi(crrun.output[{1, 1}]), other = std::stoi(crrun.output[{0, 1}]);
+  ASSERT_NE(state_of(below), 0);
+  const std::string instance = crrun.instances[1];
+  const pid_t old = crrun.start_daemon(1);
+  ASSERT_TRUE(crrun.until([&] { return crrun.instances[1] != instance; }, 10s));
+  int status = 0;
+  EXPECT_EQ(::waitpid(old, &status, 0), old);
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_EQ(state_of(rank), 0);
+  EXPECT_EQ(state_of(below), 0);
+  EXPECT_NE(state_of(other), 0);  // of the other node
+  EXPECT_EQ(crrun.hellos[1].ranks_size(), 0);
+  ::kill(other, SIGKILL);
+  crrun.shut_down();
+}
+
 TEST_F(Crd, TellsOfARecoveryWhenWhatHasMovedAwayHasEnded) {
   use({"sleep", "100"});
   start(4);
@@ -283,6 +304,16 @@ TEST_F(Crd, RunsAnMpiProgramOverTwoDaemons) {
   EXPECT_THAT((crrun.output[{3, 2}]), HasSubstr("rank 3 of 4 is through\n"));
   EXPECT_GE(crrun.fences, 2u);
   for (std::uint32_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(crrun.finalized[rank]) << rank;
+}
+
+TEST_F(Crd, NamesArePublishedAndLookedUp) {
+  use({MPI_NAMES});
+  start(3);
+  ASSERT_TRUE(crrun.wait_exits(20s)) << log();
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(crrun.exits[rank], 0) << rank << "\n" << log();
+    EXPECT_EQ((crrun.output[{rank, 1}]), "here it is\n");
+  }
 }
 
 TEST_F(Crd, TellsOfAnAbort) {

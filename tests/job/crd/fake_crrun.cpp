@@ -58,7 +58,7 @@ std::string FakeCrrun::image_directory(std::uint32_t node) const {
   return job::local_directory(job.local_directory() + std::to_string(node), job.id());
 }
 
-void FakeCrrun::start_daemon(std::uint32_t node) {
+pid_t FakeCrrun::start_daemon(std::uint32_t node) {
   job::DaemonStart start;
   start.job = job.id();
   start.node = node;
@@ -80,7 +80,7 @@ void FakeCrrun::start_daemon(std::uint32_t node) {
   const std::string line = job::daemon_start_line(start) + "\n";
   if (::write(ends[1], line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw std::runtime_error("no daemon");
   stdins_.push_back(ends[1]);
-  daemons_[node] = pid;
+  return std::exchange(daemons_[node], pid);
 }
 
 void FakeCrrun::kill_daemon(std::uint32_t node) {

@@ -23,8 +23,8 @@ class FakeCrrun {
 
   job::JobSpec job;
   std::vector<job::Placement> placement;
-  /** Start a daemon; its rank socket lies in a directory of its own. */
-  void start_daemon(std::uint32_t node);
+  /** Start a daemon; its rank socket lies in a directory of its own. @return process of the one before it, if there is one */
+  pid_t start_daemon(std::uint32_t node);
   /** Start all and wait until they are there. */
   void start_daemons();
   void place(std::uint32_t rank, std::uint32_t node);
