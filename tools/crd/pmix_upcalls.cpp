@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "crd/framed.h"
@@ -50,6 +51,11 @@ void log(pmix_rank_t rank, const std::string& text) {
   message.mutable_log()->set_rank(rank);
   message.mutable_log()->set_text(text);
   tell_crd(message);
+}
+
+/** Not from within the upcall: libpmix may hold a lock that its callback takes. */
+void answer_later(pmix_op_cbfunc_t call, pmix_status_t status, void* cbdata) {
+  if (call) std::thread(call, status, cbdata).detach();
 }
 
 /** @return false when some are of another job */
@@ -149,7 +155,7 @@ pmix_status_t abort_job(const pmix_proc_t* proc, void*, int status, const char t
   message.mutable_abort()->set_status(status);
   message.mutable_abort()->set_message(text ? text : "");
   tell_crd(message);
-  if (call) call(PMIX_SUCCESS, cbdata);
+  answer_later(call, PMIX_SUCCESS, cbdata);
   return PMIX_SUCCESS;
 }
 
@@ -193,7 +199,7 @@ void log_for(const pmix_proc_t* client, const pmix_info_t data[], size_t ndata, 
   bool any = false;
   for (std::size_t i = 0; i < ndata; ++i)
     if (data[i].value.type == PMIX_STRING && data[i].value.data.string) log(client->rank, data[i].value.data.string), any = true;
-  if (call) call(any ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED, cbdata);
+  answer_later(call, any ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED, cbdata);
 }
 
 }  // namespace
