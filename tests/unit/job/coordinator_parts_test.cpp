@@ -63,15 +63,15 @@ TEST(StoreTest, TakesTheNewestWaveOfWhichAllCanBeHad) {
   EXPECT_FALSE(store.choose({0, 1}));
 }
 
-TEST(StoreTest, KeepsTheNewestTheNewestStagedAndWhatLiesBetween) {
+TEST(StoreTest, KeepsTheNewestTwoStagedOnesAndWhatLiesBetween) {
   Store store("/job", "/local/job");
-  for (WaveNumber number = 1; number <= 5; ++number) store.commit(wave(number));
-  store.staged(2, 0);
-  store.staged(2, 1);
-  store.staged(3, 0);
+  for (WaveNumber number = 1; number <= 6; ++number) store.commit(wave(number));
+  for (const WaveNumber number : {1, 2, 4})
+    for (const Rank rank : {0, 1}) store.staged(number, rank);
+  store.staged(5, 0);
   EXPECT_THAT(store.prune(), ElementsAre(1));
-  EXPECT_THAT(store.keep(), ElementsAre(2, 3, 4, 5));
-  EXPECT_THAT(store.forget_after(3), ElementsAre(4, 5));
+  EXPECT_THAT(store.keep(), ElementsAre(2, 3, 4, 5, 6));
+  EXPECT_THAT(store.forget_after(4), ElementsAre(5, 6));
 }
 
 TEST(StoreTest, NamesTheLocalImageFirst) {
