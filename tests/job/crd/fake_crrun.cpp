@@ -139,6 +139,7 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
       hellos[node] = up.hello();
       instances[node] = up.instance();
       peers_[node] = peer;
+      if (!answers) return;
       job::Down down;
       job::Welcome& welcome = *down.mutable_welcome();
       *welcome.mutable_job() = job;

@@ -65,7 +65,7 @@ class FakeCrrun {
   std::map<std::uint32_t, std::string> instances;
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
   bool forget_fences = false;
-  bool answers = true;       ///< heartbeats
+  bool answers = true;       ///< heartbeats and Hello
   bool late_answers = false; ///< always with the same old time
   std::function<void(const job::Up&)> seen;  ///< of every message, if set
   bool staging_finished = false, acknowledge = true;
