@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
       model.fan_out = tree ? fan_out : 0;
       model.fixed_times = true;
       model.output = false;
+      model.leases = false;
       model.step_ms = model.work_ms = 3'600'000;
       model.settings.staging_nodes = 64;
       model.settings.lost_after_ms = 30'000;
@@ -78,7 +79,7 @@ int main(int argc, char** argv) {
       if (!wait("launch")) return fail("the launch");
       cluster.run_until(cluster.now_ms() + 30'000);
       cluster.reset_traffic();
-      cluster.coordinator().request_checkpoint(1, {cluster.now_ms() + 1000, cluster.now_ms() * 1'000'000});
+      cluster.coordinator().request_checkpoint(1, {cluster.now_ms() + 1000, 1'000'000'000 + cluster.now_ms() * 1'000'000});
       if (!cluster.run_while([&] { return cluster.count("wave-commit") == 0; }, 3'600'000)) return fail("the wave");
       rows.push_back({"wave", between(cluster, "wave-begin", "wave-commit"), cluster.traffic()});
       if (!cluster.run_while([&] { return cluster.count("wave-staged") == 0; }, 3'600'000)) return fail("staging");

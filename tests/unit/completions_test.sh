@@ -31,7 +31,7 @@ offered() { # WORD...
 for command; do
 	name=${command##*/}
 	wanted=$(long_options "$command")
-	[ "$(wc -l <<<"$wanted")" -gt 4 ] || expect "$name --help" 'a list of options' "$wanted"
+	[ "$(wc -l <<<"$wanted")" -gt 3 ] || expect "$name --help" 'a list of options' "$wanted"
 	expect "$name --" "$wanted" "$(offered "$name" --)"
 	[[ $(complete -p "$name") == *_reprise* ]] || expect "$name" _reprise "$(complete -p "$name")"
 done

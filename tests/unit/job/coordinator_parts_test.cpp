@@ -261,9 +261,9 @@ TEST(MembershipTest, SilenceIsLossAndSuspicionMakesItSooner) {
   members.hello(0, "a", {}, {0, 0});
   members.hello(1, "b", {}, {0, 0});
   members.suspect(1);
-  EXPECT_TRUE(members.silent({1400, 0}).empty());
-  ASSERT_EQ(members.silent({1500, 0}).size(), 1u);
-  EXPECT_FALSE(members.heard(1, "b", {1600, 0})) << "given up is given up";
+  EXPECT_TRUE(members.silent({2400, 0}).empty());
+  ASSERT_EQ(members.silent({2500, 0}).size(), 1u);
+  EXPECT_FALSE(members.heard(1, "b", {2600, 0})) << "given up is given up";
   EXPECT_TRUE(members.silent({2900, 0}).empty());
   members.excuse(1000);
   EXPECT_TRUE(members.silent({3900, 0}).empty());

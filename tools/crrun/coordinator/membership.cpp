@@ -6,8 +6,11 @@
 namespace reprise::job {
 
 namespace {
-/** So many heartbeats may be missing of a suspected node. */
-constexpr std::uint64_t kSuspectedBeats = 3;
+/**
+ * So many heartbeats may be missing of a suspected node. There are six in the time after which a node is lost, and its
+ * ranks go on for four of them without an answer: they must stand still before they are started elsewhere.
+ */
+constexpr std::uint64_t kSuspectedBeats = 5;
 }  // namespace
 
 Membership::Membership(const std::vector<Node>& nodes, std::uint64_t lost_after_ms, std::uint64_t heartbeat_ms)
