@@ -177,7 +177,8 @@ TEST_F(Crd, StopsItsRanksWhenNothingIsAnswered) {
   crrun.send_all(down);
   EXPECT_FALSE(crrun.until([&] { return state_of(pid) != 'T'; }, 500ms));
   crrun.answers = true;
-  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S' && crrun.exits.count(1); }, 5s));
+  // Whether the signal is done now depends on whether the daemon connected anew meanwhile: then it never came.
+  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S' && state_of(pid) != 'T'; }, 5s));
 }
 
 TEST_F(Crd, MeasuresTheLeaseFromWhatIsAnswered) {
@@ -225,8 +226,8 @@ TEST_F(Crd, TakesOverFromAnOlderDaemon) {
   int status = 0;
   EXPECT_EQ(::waitpid(old, &status, 0), old);
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
-  EXPECT_EQ(state_of(rank), 0);
-  EXPECT_EQ(state_of(below), 0);
+  // A signal that is sent is not yet one that was acted on.
+  EXPECT_TRUE(crrun.until([&] { return state_of(rank) == 0 && state_of(below) == 0; }, 5s));
   EXPECT_NE(state_of(other), 0);  // of the other node
   EXPECT_EQ(crrun.hellos[1].ranks_size(), 0);
   ::kill(other, SIGKILL);
