@@ -102,11 +102,18 @@ class Server::Impl {
         failed_ = true;
         break;
       case ZMQ_EVENT_DISCONNECTED: {
-        if (std::exchange(failed_, false))
-          refused(addresses_.count(fd) ? addresses_[fd] : "an unknown address", "it does not speak as the job's programs do");
+        std::string address = addresses_.count(fd) ? addresses_[fd] : "";
         addresses_.erase(fd);
+        if (std::exchange(failed_, false)) {
+          refused(address.empty() ? "an unknown address" : address, "it does not speak as the job's programs do");
+          address.clear();
+        }
         const auto found = peers_.find(fd);
-        if (found == peers_.end()) break;
+        if (found == peers_.end()) {
+          // A port scan, or something that is not ZeroMQ at all, fails no handshake: it never comes to one.
+          if (!address.empty()) refused(address, "it ended before it had shown the job's key");
+          break;
+        }
         const Peer peer = found->second;
         peers_.erase(found);
         if (events_.disconnected) events_.disconnected(peer);
