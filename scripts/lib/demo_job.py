@@ -13,7 +13,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tests" / "job"))
 
 # pylint: disable=wrong-import-position
 from lib.cluster import PROJECT, Cluster, Failure  # noqa: E402
-from lib.scenario import THREE, Job, Survivors, check_result, lammps  # noqa: E402
+from lib.scenario import Job, Survivors, check_result, lammps, on_three  # noqa: E402
 
 STEPS = 700
 
@@ -22,18 +22,14 @@ def say(text):
     print(text, flush=True)
 
 
-def seconds(ns):
-    return f"{ns / 1e9:.2f} s"
-
-
 def words(job):
     """The timeline, for reading."""
     events = job.events()
     begin = events[0]["t"]
     lines = []
 
-    def at(event, text, key="t"):
-        lines.append((event[key], f"  {(event[key] - begin) / 1e9:6.1f} s  {text}"))
+    def at(event, text):
+        lines.append(f"  {(event['t'] - begin) / 1e9:6.1f} s  {text}")
 
     for event in events:
         kind = event["event"]
@@ -54,11 +50,11 @@ def words(job):
             at(event, "the job goes on")
         elif kind == "job-end":
             at(event, f"the job has ended with status {event['code']}")
-    return "\n".join(text for _, text in lines)
+    return "\n".join(lines)
 
 
 def main():
-    program = lammps(STEPS, None)
+    program = lammps(STEPS)
     say("== what LAMMPS says without failures, under Open MPI's own mpirun")
     expected = program.expected(3)
     say(f"  last line: {expected[-1].strip()}")
@@ -67,7 +63,7 @@ def main():
     say("== booting four virtual nodes")
     cluster.up()
     try:
-        job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",))
+        job = on_three(cluster, program)
         say("== " + " ".join(map(str, job.words)))
         job.start()
         job.await_event("wave-commit", 2)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The virtual nodes that the scenarios run on: four of them and the head node."""
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -44,8 +43,8 @@ class Cluster:
         self.kept = False
 
     def vm(self, *words, check=True, timeout=180, **options):
-        result = subprocess.run([VM, words[0], *(["--cluster", self.name] if words[0] != "build" else []),
-                                 *words[1:]], check=False, timeout=timeout, **options)
+        result = subprocess.run([VM, words[0], "--cluster", self.name, *words[1:]], check=False, timeout=timeout,
+                                **options)
         if check and result.returncode:
             raise Failure(f"vm {' '.join(map(str, words))}: status {result.returncode}")
         return result
@@ -69,21 +68,20 @@ class Cluster:
         shutil.rmtree(self.share, ignore_errors=True)
         return status
 
-    def ssh(self, node, command, check=True, timeout=60):
-        """A shell's command on a node; @return its output."""
-        result = self.vm("ssh", node, "--", "sh", "-c", command, check=False, timeout=timeout,
+    def shell(self, place, words, command, check, timeout):
+        result = self.vm(*words, "--", "sh", "-c", command, check=False, timeout=timeout,
                          capture_output=True, text=True)
         if check and result.returncode:
-            raise Failure(f"{node}: {command}: status {result.returncode}: {result.stderr.strip()}")
+            raise Failure(f"{place}: {command}: status {result.returncode}: {result.stderr.strip()}")
         return result.stdout
+
+    def ssh(self, node, command, check=True, timeout=60):
+        """A shell's command on a node; @return its output."""
+        return self.shell(node, ["ssh", node], command, check, timeout)
 
     def head(self, command, check=True, timeout=60):
         """A shell's command on the head node; @return its output."""
-        result = self.vm("head", "--", "sh", "-c", command, check=False, timeout=timeout,
-                         capture_output=True, text=True)
-        if check and result.returncode:
-            raise Failure(f"head: {command}: status {result.returncode}: {result.stderr.strip()}")
-        return result.stdout
+        return self.shell("head", ["head"], command, check, timeout)
 
     def kill(self, node):
         """Power failure."""
@@ -115,7 +113,3 @@ class Cluster:
 
 def quoted(words):
     return " ".join(shlex.quote(str(word)) for word in words)
-
-
-def environment():
-    return {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX_"))}

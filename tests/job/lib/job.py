@@ -9,6 +9,7 @@ import time
 
 from .cluster import NODES, VM, Failure, quoted, wait_until
 
+
 class Job:
     """One job. Its output lies in files of the shared folder."""
 
@@ -30,8 +31,6 @@ class Job:
         self.folder = cluster.share / self.name
         self.folder.mkdir()
         self.folder.chmod(0o777)
-
-        self.local = local
         self.shared = f"/mnt/share/{self.name}/cr"
         words = ["crrun", "-n", ranks, "--hosts", ",".join(hosts), "--local", local, "--shared", self.shared,
                  "--wdir", f"/mnt/share/{self.name}", "-v",

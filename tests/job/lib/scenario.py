@@ -3,7 +3,6 @@
 
 import re
 import subprocess
-import time
 
 from .cluster import PROJECT, VM, Failure
 from .job import Job, addresses
@@ -62,7 +61,7 @@ def checked(*options):
     return Program(mpicheck(*options), r"^mpicheck: .*checksum.*$")
 
 
-def lammps(steps, folder):
+def lammps(steps):
     """A melt of 864 atoms; its thermodynamics to the last digit."""
     source = (PROJECT / "tests" / "job" / "in.melt").read_text("ascii")
     path = PROJECT / "build" / "test"
@@ -105,22 +104,21 @@ class Survivors:
         check(not bad, f"connections between survivors' nodes were begun anew: {bad}")
 
 
-def survive(job, program, lost, fault, settle=None, recoveries=1):
+def survive(job, program, lost, fault):
     """Run `program`, have two waves, do `fault`, prove the recovery and the result."""
     job.start()
     job.await_event("wave-commit", 2)
-    if settle:
-        settle()
     survivors = Survivors(job, lost)
     fault()
-    job.await_event("recovery-done", recoveries, seconds=90)
+    job.await_event("recovery-done", seconds=90)
     survivors.check()
     check_result(job, program)
 
 
-def pause_between(seconds):
-    time.sleep(seconds)
+def on_three(cluster, program, **options):
+    """A job with a rank on each of three nodes, and a spare."""
+    return Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), **options)
 
 
 __all__ = ["Failure", "Job", "MPICHECK", "Program", "SCENARIOS", "Survivors", "THREE", "check", "check_result",
-           "checked", "lammps", "mpicheck", "pause_between", "scenario", "survive"]
+           "checked", "lammps", "mpicheck", "on_three", "scenario", "survive"]

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A node is lost, in whatever the program is doing."""
 
-from lib.scenario import (THREE, Job, check, check_result, checked, lammps, pause_between, scenario, survive)
+import time
 
-
-def job_of(cluster, program, **options):
-    return Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), **options)
+from lib.scenario import (THREE, Job, check, check_result, checked, lammps, on_three, scenario, survive)
 
 
 def lose_node3(cluster, program):
-    job = job_of(cluster, program)
+    job = on_three(cluster, program)
     survive(job, program, {"node3"}, lambda: cluster.kill("node3"))
     check(job.events("node-lost"), "no node-lost in the timeline")
 
 
 @scenario
 def lammps_loses_a_node(cluster):
-    lose_node3(cluster, lammps(700, cluster))
+    lose_node3(cluster, lammps(700))
 
 
 @scenario
@@ -56,7 +54,7 @@ def two_ranks_a_node(cluster):
 def right_after_init(cluster):
     # There may be no wave yet: then every rank begins again, and nobody is to see that.
     program = checked("--phase", "p2p", "--iterations", 60)
-    job = job_of(cluster, program, every=None).start()
+    job = on_three(cluster, program, every=None).start()
     job.await_output(r"^iteration 0")
     cluster.kill("node3")
     check_result(job, program)
@@ -67,7 +65,7 @@ def right_after_init(cluster):
 def just_before_finalize(cluster):
     # Rank 0 has said its result and waits in MPI_Finalize for the others.
     program = checked("--phase", "p2p", "--iterations", 15, "--linger", 6)
-    job = job_of(cluster, program).start()
+    job = on_three(cluster, program).start()
     job.await_event("wave-commit")
     job.await_output(r"^mpicheck: .*checksum", seconds=120)
     cluster.kill("node3")
@@ -171,11 +169,11 @@ def a_clear_end_and_restart(cluster):
 def before_a_wave_is_committed(cluster):
     # The daemon of node3 is stopped: the wave can begin there, but not end.
     program = checked("--phase", "p2p,coll", "--iterations", 30)
-    job = job_of(cluster, program, every="5s", options=["--detect", "30s"]).start()
+    job = on_three(cluster, program, every="5s", options=["--detect", "30s"]).start()
     first = job.await_event("wave-commit", 2)["wave"]
     cluster.ssh("node3", "pkill -STOP -f '^crd --job'")
     job.await_event("wave-begin", wave=first + 1)
-    pause_between(1.5)
+    time.sleep(1.5)
     cluster.kill("node3")
     cluster.start("node3")  # its address answers again: it is known to be gone at once
     done = job.await_event("recovery-begin", seconds=90)
@@ -187,7 +185,7 @@ def before_a_wave_is_committed(cluster):
 def while_staging(cluster):
     # The newest wave is on the lost node alone: the one before it counts.
     program = checked("--phase", "p2p,coll", "--iterations", 30)
-    job = job_of(cluster, program, every=None, options=["--stage-rate", "1M"]).start()
+    job = on_three(cluster, program, every=None, options=["--stage-rate", "1M"]).start()
     job.checkpoint()
     job.await_event("wave-staged", 1, seconds=120)
     job.checkpoint()

@@ -2,12 +2,9 @@
 """What else may break: a process, a daemon, the launcher, the network, a disk."""
 
 import subprocess
+import time
 
-from lib.scenario import THREE, Job, Survivors, check, check_result, checked, pause_between, scenario
-
-
-def job_of(cluster, program, **options):
-    return Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), **options)
+from lib.scenario import THREE, Job, Survivors, check, check_result, checked, on_three, scenario
 
 
 PROGRAM = ("--phase", "p2p,coll", "--iterations", 120)
@@ -16,7 +13,7 @@ PROGRAM = ("--phase", "p2p,coll", "--iterations", 120)
 @scenario
 def a_rank_is_killed(cluster):
     program = checked(*PROGRAM)
-    job = job_of(cluster, program).start()
+    job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     survivors = Survivors(job, {2})
     node, pid = survivors.where[2]
@@ -30,7 +27,7 @@ def a_rank_is_killed(cluster):
 @scenario
 def a_daemon_is_killed(cluster):
     program = checked(*PROGRAM)
-    job = job_of(cluster, program).start()
+    job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     cluster.ssh("node3", "pkill -9 -f '^crd --job'")
     job.await_event("recovery-done", seconds=60)
@@ -40,11 +37,11 @@ def a_daemon_is_killed(cluster):
 @scenario
 def the_launcher_is_killed(cluster):
     program = checked(*PROGRAM)
-    job = job_of(cluster, program).start()
+    job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     where = job.where()
     job.kill_launcher()
-    pause_between(4)
+    time.sleep(4)
     for rank, (node, pid) in where.items():
         check(cluster.ssh(node, f"test -d /proc/{pid} && echo there", check=False), f"rank {rank} died with crrun")
     job.attach()
@@ -58,7 +55,7 @@ def the_launcher_is_killed(cluster):
 def a_node_reboots(cluster):
     # It answers at once, at its old address, but knows nothing of the job; then it is a spare.
     program = checked("--phase", "p2p,coll", "--iterations", 120)
-    job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",)).start()
+    job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     cluster.kill("node3")
     cluster.start("node3")
@@ -70,13 +67,13 @@ def a_node_reboots(cluster):
 def the_network_is_split(cluster):
     # For ten seconds nobody hears of node3; its ranks are started elsewhere, and the old ones must not go on.
     program = checked("--phase", "p2p,coll", "--iterations", 160)
-    job = job_of(cluster, program).start()
+    job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     node, pid = job.where()[2]
     cluster.split(node, True)
     try:
         job.await_event("recovery-done")
-        pause_between(6)
+        time.sleep(6)
     finally:
         cluster.split(node, False)
     job.await_event("node-back", seconds=60)
@@ -108,7 +105,7 @@ def local_storage_is_full(cluster):
 @scenario
 def shared_storage_is_full(cluster):
     program = checked(*PROGRAM)
-    job = job_of(cluster, program)
+    job = on_three(cluster, program)
     shared = job.folder / "cr"
     shared.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", shared], check=True)
@@ -133,7 +130,7 @@ def shared_storage_is_full(cluster):
 def a_damaged_image(cluster):
     # The newest staged image of the lost rank is damaged on disk: the wave before it counts.
     program = checked("--phase", "p2p,coll", "--iterations", 120)
-    job = job_of(cluster, program, every=None).start()
+    job = on_three(cluster, program, every=None).start()
     job.checkpoint()
     job.await_event("wave-staged", 1, seconds=90)
     job.checkpoint()

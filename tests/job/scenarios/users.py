@@ -5,9 +5,10 @@ import json
 import re
 import signal
 import subprocess
+import time
 
 from lib.cluster import VM
-from lib.scenario import THREE, Job, check, check_result, checked, pause_between, scenario
+from lib.scenario import THREE, Job, check, check_result, checked, on_three, scenario
 
 
 def run(cluster, *words, stdin=None, timeout=60):
@@ -43,7 +44,7 @@ def interrupt_ends_the_job(cluster):
     program = checked("--phase", "compute", "--sleep-compute", 60000, "--iterations", 1)
     job = Job(cluster, program.words, ranks=3, hosts=THREE, every=None).start()
     job.await_event("launch")
-    pause_between(3)
+    time.sleep(3)
     subprocess.run(["pkill", "-INT", "-f", f"^crrun .*{job.name}"], check=True)
     status = job.wait(30)
     check(status == 128 + signal.SIGINT, f"exit status {status} instead of 130")
@@ -54,7 +55,7 @@ def interrupt_ends_the_job(cluster):
 @scenario
 def drain_a_node(cluster):
     program = checked("--phase", "p2p,coll", "--iterations", 40)
-    job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",)).start()
+    job = on_three(cluster, program).start()
     job.await_event("wave-commit")
     job.crjob("drain", "node2")
     check("node2" not in {node for node, _ in job.where().values()}, "a rank is still on node2")
@@ -74,7 +75,7 @@ def strangers_are_refused(cluster):
     job.await_event("launch")
     port = json.loads((job.directory() / "job.json").read_text("utf-8"))["port"]
     cluster.ssh("node4", f"(echo hello; sleep 1) | nc -w 2 head {port} >/dev/null; true")
-    pause_between(1)
+    time.sleep(1)
     check("10.77.0.4" in job.messages(), f"the stranger is not in the log:\n{job.messages()[-2000:]}")
     check_result(job, program)
 
