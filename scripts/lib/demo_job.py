@@ -56,7 +56,7 @@ def words(job):
 def main():
     program = lammps(STEPS)
     say("== what LAMMPS says without failures, under Open MPI's own mpirun")
-    expected = program.expected(3)
+    expected = program.expected(3, [])
     say(f"  last line: {expected[-1].strip()}")
 
     cluster = Cluster("demo")

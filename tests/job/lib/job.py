@@ -13,6 +13,7 @@ from .cluster import NODES, VM, Failure, quoted, wait_until
 class Job:
     """One job. Its output lies in files of the shared folder."""
 
+    HOLD = "go-on"  # a held program goes on while this is in its working directory
     count = 0
     running = []
 
@@ -31,6 +32,7 @@ class Job:
         self.folder = cluster.share / self.name
         self.folder.mkdir()
         self.folder.chmod(0o777)
+        (self.folder / self.HOLD).touch()
         self.shared = f"/mnt/share/{self.name}/cr"
         words = ["crrun", "-n", ranks, "--hosts", ",".join(hosts), "--local", local, "--shared", self.shared,
                  "--wdir", f"/mnt/share/{self.name}", "-v",
@@ -54,6 +56,10 @@ class Job:
             [VM, "head", "--cluster", self.cluster.name, "--", *map(str, words or self.words)],
             stdin=self.stdin or subprocess.DEVNULL, stdout=out, stderr=err)
         return self
+
+    def release(self):
+        """Lets a held program come to its end."""
+        (self.folder / self.HOLD).unlink(missing_ok=True)
 
     def wait(self, seconds=120):
         """@return the launcher's exit status"""
@@ -170,6 +176,7 @@ class Job:
 
     def descriptors(self, where):
         return {rank: int(self.cluster.ssh(node, f"ls /proc/{pid}/fd | wc -l")) for rank, (node, pid) in where.items()}
+
 
 def addresses(nodes):
     return {f"10.77.0.{NODES.index(node) + 1}" for node in nodes}

@@ -36,14 +36,17 @@ class Program:
         self.words = [str(word) for word in words]
         self.result = result
 
-    def expected(self, ranks):
+    def expected(self, ranks, _got):
         """Its result on the head node, under Open MPI's own launcher and transport."""
-        key = (ranks, *self.words)
+        return self.reference(ranks, self.words)
+
+    def reference(self, ranks, words):
+        key = (ranks, *words)
         if key not in self.references:
             done = subprocess.run(
                 [VM, "native", "--", "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks),
                  "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
-                 "--mca", "mpi_yield_when_idle", "1", *self.words],
+                 "--mca", "mpi_yield_when_idle", "1", *words],
                 check=False, capture_output=True, text=True, timeout=300)
             found = self.of(done.stdout)
             if done.returncode or not found:
@@ -56,9 +59,32 @@ class Program:
         return re.findall(self.result, output, re.M)
 
 
+class Held(Program):
+    """The project's own program, which goes on for as long as the scenario needs it (Job.release()).
+
+    Its last line has the number of iterations and a sum over all that it has received: a run without failures of as
+    many iterations must say the same.
+    """
+
+    def __init__(self, options):
+        self.options = options
+        super().__init__(mpicheck(*options, "--while", Job.HOLD), r"^mpicheck: .*checksum.*$")
+
+    def expected(self, ranks, got):
+        count = re.search(r"(\d+) iterations", got[0]) if len(got) == 1 else None
+        if not count:
+            raise Failure(f"not one result: {got}")
+        return self.reference(ranks, mpicheck(*self.options, "--iterations", count[1]))
+
+
 def checked(*options):
-    """The project's own program; its last line has a sum over all that it has received."""
+    """The project's own program, for a given number of iterations."""
     return Program(mpicheck(*options), r"^mpicheck: .*checksum.*$")
+
+
+def held(phases, *options):
+    """The same, for as long as the scenario needs it."""
+    return Held(("--phase", phases, *options))
 
 
 def lammps(steps):
@@ -73,9 +99,11 @@ def lammps(steps):
 
 def check_result(job, program, code=0, seconds=240):
     """The job ends well, and says what it would have said without failures, once."""
+    job.release()
     status = job.wait(seconds)
     check(status == code, f"exit status {status}; messages:\n{job.messages()[-3000:]}\n{job.output()[-500:]}")
-    expected, got = program.expected(job.ranks), program.of(job.output())
+    got = program.of(job.output())
+    expected = program.expected(job.ranks, got)
     check(got == expected, f"another result: {got} instead of {expected}; messages:\n{job.messages()[-3000:]}")
 
 
@@ -121,4 +149,4 @@ def on_three(cluster, program, **options):
 
 
 __all__ = ["Failure", "Job", "MPICHECK", "Program", "SCENARIOS", "Survivors", "THREE", "check", "check_result",
-           "checked", "lammps", "mpicheck", "on_three", "scenario", "survive"]
+           "checked", "held", "lammps", "mpicheck", "on_three", "scenario", "survive"]

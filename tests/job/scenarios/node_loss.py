@@ -3,7 +3,7 @@
 
 import time
 
-from lib.scenario import (THREE, Job, check, check_result, checked, lammps, on_three, scenario, survive)
+from lib.scenario import (THREE, Job, check, check_result, checked, held, lammps, on_three, scenario, survive)
 
 
 def lose_node3(cluster, program):
@@ -19,22 +19,22 @@ def lammps_loses_a_node(cluster):
 
 @scenario
 def in_messages(cluster):
-    lose_node3(cluster, checked("--phase", "p2p", "--iterations", 60))
+    lose_node3(cluster, held("p2p"))
 
 
 @scenario
 def in_a_collective(cluster):
-    lose_node3(cluster, checked("--phase", "coll", "--iterations", 40))
+    lose_node3(cluster, held("coll"))
 
 
 @scenario
 def in_one_sided_access(cluster):
-    lose_node3(cluster, checked("--phase", "rma", "--iterations", 40))
+    lose_node3(cluster, held("rma"))
 
 
 @scenario
 def with_threads(cluster):
-    lose_node3(cluster, checked("--phase", "threads", "--iterations", 25))
+    lose_node3(cluster, held("threads"))
 
 
 @scenario
@@ -45,7 +45,7 @@ def in_a_long_computation(cluster):
 
 @scenario
 def two_ranks_a_node(cluster):
-    program = checked("--phase", "p2p,coll", "--iterations", 20)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=6, hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",))
     survive(job, program, {"node2"}, lambda: cluster.kill("node2"))
 
@@ -53,7 +53,7 @@ def two_ranks_a_node(cluster):
 @scenario
 def right_after_init(cluster):
     # There may be no wave yet: then every rank begins again, and nobody is to see that.
-    program = checked("--phase", "p2p", "--iterations", 60)
+    program = held("p2p")
     job = on_three(cluster, program, every=None).start()
     job.await_output(r"^iteration 0")
     cluster.kill("node3")
@@ -64,9 +64,10 @@ def right_after_init(cluster):
 @scenario
 def just_before_finalize(cluster):
     # Rank 0 has said its result and waits in MPI_Finalize for the others.
-    program = checked("--phase", "p2p", "--iterations", 15, "--linger", 6)
+    program = held("p2p", "--linger", 6)
     job = on_three(cluster, program).start()
     job.await_event("wave-commit")
+    job.release()
     job.await_output(r"^mpicheck: .*checksum", seconds=120)
     cluster.kill("node3")
     check_result(job, program)
@@ -75,7 +76,7 @@ def just_before_finalize(cluster):
 
 @scenario
 def two_one_after_the_other(cluster):
-    program = checked("--phase", "p2p,coll", "--iterations", 250)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4"))
     job.start()
     job.await_event("wave-commit", 2)
@@ -90,7 +91,7 @@ def two_one_after_the_other(cluster):
 @scenario
 def two_before_the_next_wave(cluster):
     # Both recoveries go back to the same wave, whose images know nothing of the first.
-    program = checked("--phase", "p2p,coll", "--iterations", 250)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4"), every=None)
     job.start()
     job.checkpoint()
@@ -104,7 +105,7 @@ def two_before_the_next_wave(cluster):
 
 @scenario
 def two_at_once(cluster):
-    program = checked("--phase", "p2p,coll", "--iterations", 200)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4")).start()
     job.await_event("wave-staged", 1)
     cluster.kill("node1")
@@ -114,7 +115,7 @@ def two_at_once(cluster):
 
 @scenario
 def the_spare_while_taking_over(cluster):
-    program = checked("--phase", "p2p,coll", "--iterations", 250)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4")).start()
     job.await_event("wave-staged", 1)
     cluster.kill("node2")
@@ -128,7 +129,7 @@ def the_spare_while_taking_over(cluster):
 
 @scenario
 def a_survivor_during_the_recovery(cluster):
-    program = checked("--phase", "p2p,coll", "--iterations", 250)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4")).start()
     job.await_event("wave-staged", 1)
     cluster.kill("node2")
@@ -140,7 +141,7 @@ def a_survivor_during_the_recovery(cluster):
 @scenario
 def more_than_there_are_spares(cluster):
     # With no spare left the survivors take the ranks.
-    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=()).start()
     job.await_event("wave-staged", 1)
     cluster.kill("node3")
@@ -152,7 +153,7 @@ def more_than_there_are_spares(cluster):
 @scenario
 def a_clear_end_and_restart(cluster):
     # No spare and no doubling up: the job ends, says how to go on, and goes on elsewhere.
-    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=(), options=["--no-double-up"]).start()
     job.await_event("wave-staged", 1)
     cluster.kill("node3")
@@ -168,7 +169,7 @@ def a_clear_end_and_restart(cluster):
 @scenario
 def before_a_wave_is_committed(cluster):
     # The daemon of node3 is stopped: the wave can begin there, but not end.
-    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    program = held("p2p,coll")
     job = on_three(cluster, program, every="5s", options=["--detect", "30s"]).start()
     first = job.await_event("wave-commit", 2)["wave"]
     cluster.ssh("node3", "pkill -STOP -f '^crd --job'")
@@ -184,7 +185,7 @@ def before_a_wave_is_committed(cluster):
 @scenario
 def while_staging(cluster):
     # The newest wave is on the lost node alone: the one before it counts.
-    program = checked("--phase", "p2p,coll", "--iterations", 30)
+    program = held("p2p,coll")
     job = on_three(cluster, program, every=None, options=["--stage-rate", "1M"]).start()
     job.checkpoint()
     job.await_event("wave-staged", 1, seconds=120)
@@ -201,7 +202,7 @@ def while_staging(cluster):
 @scenario
 def twenty_recoveries(cluster):
     # Two nodes take turns: the ranks of one are moved away, it comes back as a spare. Nothing may grow.
-    program = checked("--phase", "p2p,coll", "--iterations", 900)
+    program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3",), every=None).start()
     job.checkpoint()
     counts = []

@@ -4,15 +4,12 @@
 import subprocess
 import time
 
-from lib.scenario import THREE, Job, Survivors, check, check_result, checked, on_three, scenario
-
-
-PROGRAM = ("--phase", "p2p,coll", "--iterations", 120)
+from lib.scenario import THREE, Job, Survivors, check, check_result, held, on_three, scenario
 
 
 @scenario
 def a_rank_is_killed(cluster):
-    program = checked(*PROGRAM)
+    program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     survivors = Survivors(job, {2})
@@ -26,7 +23,7 @@ def a_rank_is_killed(cluster):
 
 @scenario
 def a_daemon_is_killed(cluster):
-    program = checked(*PROGRAM)
+    program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     cluster.ssh("node3", "pkill -9 -f '^crd --job'")
@@ -36,7 +33,7 @@ def a_daemon_is_killed(cluster):
 
 @scenario
 def the_launcher_is_killed(cluster):
-    program = checked(*PROGRAM)
+    program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     where = job.where()
@@ -54,7 +51,7 @@ def the_launcher_is_killed(cluster):
 @scenario
 def a_node_reboots(cluster):
     # It answers at once, at its old address, but knows nothing of the job; then it is a spare.
-    program = checked("--phase", "p2p,coll", "--iterations", 120)
+    program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     cluster.kill("node3")
@@ -66,7 +63,7 @@ def a_node_reboots(cluster):
 @scenario
 def the_network_is_split(cluster):
     # For ten seconds nobody hears of node3; its ranks are started elsewhere, and the old ones must not go on.
-    program = checked("--phase", "p2p,coll", "--iterations", 160)
+    program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
     node, pid = job.where()[2]
@@ -84,7 +81,7 @@ def the_network_is_split(cluster):
 
 @scenario
 def local_storage_is_full(cluster):
-    program = checked(*PROGRAM)
+    program = held("p2p,coll")
     for node in THREE:
         cluster.ssh(node, "mkdir -p /var/tmp/small && mount -t tmpfs -o size=64m tmpfs /var/tmp/small")
     try:
@@ -104,7 +101,7 @@ def local_storage_is_full(cluster):
 
 @scenario
 def shared_storage_is_full(cluster):
-    program = checked(*PROGRAM)
+    program = held("p2p,coll")
     job = on_three(cluster, program)
     shared = job.folder / "cr"
     shared.mkdir()
@@ -129,7 +126,7 @@ def shared_storage_is_full(cluster):
 @scenario
 def a_damaged_image(cluster):
     # The newest staged image of the lost rank is damaged on disk: the wave before it counts.
-    program = checked("--phase", "p2p,coll", "--iterations", 120)
+    program = held("p2p,coll")
     job = on_three(cluster, program, every=None).start()
     job.checkpoint()
     job.await_event("wave-staged", 1, seconds=90)

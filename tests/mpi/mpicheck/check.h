@@ -14,6 +14,7 @@ struct options {
   size_t size; /**< of the largest messages */
   int compute_ms, threads, progress;
   int linger;
+  const char *hold; /**< a file: go on while it exists; NULL */
   unsigned phases; /**< 1 << enum phase */
 };
 

@@ -15,9 +15,10 @@ static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads",
 
 static const char help[] =
     "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,compute] [--size BYTES]\n"
-    "                [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S]\n"
+    "                [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S] [--while FILE]\n"
     "Checks every message, collective and one-sided access that it makes. The last line is the same for the same\n"
     "--iterations, --phase, --size, --threads, --seed and number of ranks, whatever happened on the way.\n"
+    "With --while it goes on for as long as FILE exists, and the last line is that of as many --iterations.\n"
     "With --linger all ranks but 0 wait S seconds before MPI_Finalize.\n";
 
 void bad(const char *format, ...)
@@ -56,7 +57,7 @@ static void read_options(int argc, char **argv)
   static const struct option names[] = {
       {"iterations", 1, 0, 'i'}, {"seconds", 1, 0, 's'}, {"phase", 1, 0, 'p'}, {"size", 1, 0, 'b'},
       {"sleep-compute", 1, 0, 'c'}, {"threads", 1, 0, 't'}, {"seed", 1, 0, 'r'}, {"progress", 0, 0, 'v'},
-      {"linger", 1, 0, 'l'},
+      {"linger", 1, 0, 'l'}, {"while", 1, 0, 'w'},
       {"help", 0, 0, 'h'}, {0}};
   int option;
 
@@ -70,6 +71,7 @@ static void read_options(int argc, char **argv)
     case 't': options.threads = atoi(optarg); break;
     case 'r': options.seed = strtoull(optarg, NULL, 0); break;
     case 'l': options.linger = atoi(optarg); break;
+    case 'w': options.hold = optarg; break;
     case 'v': options.progress = 1; break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs(help, stderr); exit(2);
@@ -78,7 +80,7 @@ static void read_options(int argc, char **argv)
     fputs(help, stderr);
     exit(2);
   }
-  if (!options.iterations && options.seconds <= 0) options.iterations = 10;
+  if (!options.iterations && options.seconds <= 0 && !options.hold) options.iterations = 10;
 }
 
 /* No MPI call for a while. */
@@ -95,8 +97,9 @@ static int more(long iteration, double end)
 {
   int yes;
 
-  if (options.iterations) return iteration < options.iterations;
-  yes = MPI_Wtime() < end;
+  if (options.iterations && !options.hold) return iteration < options.iterations;
+  yes = iteration < options.iterations || MPI_Wtime() < end;
+  if (options.hold && !access(options.hold, F_OK)) yes = 1;
   MPI_Bcast(&yes, 1, MPI_INT, 0, MPI_COMM_WORLD);
   return yes;
 }
