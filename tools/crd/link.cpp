@@ -35,6 +35,7 @@ Link::Link(Node& node, LinkEvents events)
                      spdlog::debug("connected to crrun");
                      connected_ = true;
                      connecting_ = crrun_dead_ = false;
+                     tried_.reset();
                      heard_ = Clock::now();
                      unanswered_.clear();
                      greeted_ = false;
@@ -96,11 +97,15 @@ void Link::look() {
   if (looking_ || connecting_) return;
   looking_ = true;
   job::find_reach(node_.loop, node_.start.addresses, std::max<std::chrono::milliseconds>(lost_after() / 2, 500ms),
-                  [this](job::Reach reach, const std::string& endpoint) { found(reach, endpoint); });
+                  [this](job::Reach reach, const std::string& endpoint, std::shared_ptr<void> held) {
+                    tried_ = std::move(held);
+                    found(reach, endpoint);
+                  });
 }
 
 void Link::found(job::Reach reach, const std::string& endpoint) {
   looking_ = false;
+  if (connected_) tried_.reset();
   if (reach == job::Reach::open && (!connected_ || Clock::now() - heard_ > lost_after())) {
     connected_ = false;
     connecting_ = true;
@@ -148,6 +153,7 @@ void Link::beat() {
   }
   if (connecting_ && now - connect_began_ > lost_after()) {
     connecting_ = false;
+    tried_.reset();
     client_.disconnect();
   }
   if (!connected_ || now - heard_ > lost_after()) look();

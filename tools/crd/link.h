@@ -65,6 +65,7 @@ class Link {
   LinkEvents events_;
   job::Client client_;
   asio::steady_timer beat_timer_, lease_timer_;
+  std::shared_ptr<void> tried_;  ///< the connection that found crrun's address, until we are connected
   bool connected_ = false, connecting_ = false, looking_ = false, fenced_ = false;
   bool greeted_ = false;        ///< over this connection crrun has welcomed us
   bool crrun_dead_ = false;     ///< its address refused us: it has died, its host lives

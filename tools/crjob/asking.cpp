@@ -28,7 +28,9 @@ Answer ask_crrun(const JobFile& job, const Ask& ask, std::uint64_t limit_ms) {
   std::string name = random_bytes(16);
   name[0] = 'q';
   Client client(loop, name, job.server.public_key, job.client, std::move(events));
-  find_reach(loop, job.addresses, std::chrono::seconds(5), [&](Reach reach, const std::string& endpoint) {
+  std::shared_ptr<void> tried;
+  find_reach(loop, job.addresses, std::chrono::seconds(5), [&](Reach reach, const std::string& endpoint, std::shared_ptr<void> held) {
+    tried = std::move(held);
     if (reach == Reach::open) {
       client.connect(endpoint);
       client.ask(ask);

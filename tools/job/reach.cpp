@@ -11,31 +11,35 @@
 namespace reprise::job {
 namespace {
 
+using Done = std::function<void(Reach, const std::string&, std::shared_ptr<void>)>;
+
 /** All attempts together; lives until the last handler has run. */
 struct Attempt : std::enable_shared_from_this<Attempt> {
-  Attempt(asio::io_context& io, std::function<void(Reach, const std::string&)> call) : timer(io), done(std::move(call)) {}
+  Attempt(asio::io_context& io, Done call) : timer(io), done(std::move(call)) {}
 
-  void end(Reach reach, const std::string& endpoint) {
+  void end(Reach reach, const std::string& endpoint, const std::shared_ptr<asio::ip::tcp::socket>& open = nullptr) {
     if (!done) return;
     timer.cancel();
     for (auto& socket : sockets) {
       asio::error_code ignored;
-      socket->close(ignored);
+      if (socket != open) socket->close(ignored);
     }
+    sockets.clear();
     for (auto& resolver : resolvers) resolver->cancel();
     auto call = std::exchange(done, nullptr);
-    call(reach, endpoint);
+    call(reach, endpoint, open);
   }
 
-  void answered(const asio::error_code& error, const std::string& endpoint) {
-    if (!error) return end(Reach::open, endpoint);
+  void answered(const asio::error_code& error, const std::string& endpoint,
+                const std::shared_ptr<asio::ip::tcp::socket>& socket = nullptr) {
+    if (!error) return end(Reach::open, endpoint, socket);
     refused = refused || error == asio::error::connection_refused || error == asio::error::connection_reset;
     if (--left == 0) end(refused ? Reach::refused : Reach::silent, "");
   }
 
   asio::steady_timer timer;
-  std::function<void(Reach, const std::string&)> done;
-  std::vector<std::unique_ptr<asio::ip::tcp::socket>> sockets;
+  Done done;
+  std::vector<std::shared_ptr<asio::ip::tcp::socket>> sockets;
   std::vector<std::unique_ptr<asio::ip::tcp::resolver>> resolvers;
   std::size_t left = 0;
   bool refused = false;
@@ -43,8 +47,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
 
 }  // namespace
 
-void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoints, std::chrono::milliseconds limit,
-                std::function<void(Reach, const std::string&)> done) {
+void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoints, std::chrono::milliseconds limit, Done done) {
   auto attempt = std::make_shared<Attempt>(loop, std::move(done));
   attempt->timer.expires_after(limit);
   attempt->timer.async_wait([attempt](const asio::error_code& error) {
@@ -57,16 +60,17 @@ void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoint
     const std::string port = colon == std::string::npos ? "" : host.substr(colon + 1);
     host.resize(colon == std::string::npos ? host.size() : colon);
     if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    attempt->sockets.push_back(std::make_unique<asio::ip::tcp::socket>(loop));
+    attempt->sockets.push_back(std::make_shared<asio::ip::tcp::socket>(loop));
     attempt->resolvers.push_back(std::make_unique<asio::ip::tcp::resolver>(loop));
     attempt->resolvers.back()->async_resolve(
         host, port,
-        [attempt, endpoint, socket = attempt->sockets.back().get()](const asio::error_code& error,
+        [attempt, endpoint, socket = attempt->sockets.back()](const asio::error_code& error,
                                                                       const asio::ip::tcp::resolver::results_type& results) {
           if (error || !attempt->done) return attempt->answered(error ? error : asio::error::operation_aborted, endpoint);
-          asio::async_connect(*socket, results, [attempt, endpoint](const asio::error_code& failed, const asio::ip::tcp::endpoint&) {
-            attempt->answered(failed, endpoint);
-          });
+          asio::async_connect(*socket, results,
+                              [attempt, endpoint, socket](const asio::error_code& failed, const asio::ip::tcp::endpoint&) {
+                                attempt->answered(failed, endpoint, socket);
+                              });
         });
   }
   asio::post(loop, [attempt] { attempt->answered(asio::error::operation_aborted, ""); });

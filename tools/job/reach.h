@@ -3,6 +3,7 @@
 /** @file Whether somebody listens at an address: tells a program that has died from a network that is silent. */
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ enum class Reach {
 /**
  * Try TCP connections to all of @p endpoints ("tcp://ADDRESS:PORT") at once. @p done is called once, from the loop: as
  * soon as one is open, with it; else, when all have answered or @p limit has passed, `refused` if any
- * was refused, else `silent`, with "".
+ * was refused, else `silent`, with "". `held` keeps the connection that was tried open: a server takes one that ends
+ * before anybody at its address has shown the job's key for a stranger's.
  */
 void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoints, std::chrono::milliseconds limit,
-                std::function<void(Reach, const std::string& endpoint)> done);
+                std::function<void(Reach, const std::string& endpoint, std::shared_ptr<void> held)> done);
 
 }  // namespace reprise::job

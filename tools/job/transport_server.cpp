@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <chrono>
 #include <map>
+#include <memory>
+#include <set>
 #include <stdexcept>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
+
+#include <asio/steady_timer.hpp>
 
 #include "job/frames.h"
 #include "job/log.h"
@@ -16,16 +22,21 @@
 namespace reprise::job {
 namespace {
 
+struct Address {
+  std::string host, port;
+  std::string text() const { return host.empty() ? "an address that has gone" : host + " port " + port; }
+};
+
 /** Who is at the other end of @p fd, as long as it is open. */
-std::string address_of(int fd) {
+Address address_of(int fd) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   char host[NI_MAXHOST], port[NI_MAXSERV];
   auto* any = reinterpret_cast<sockaddr*>(&address);
   if (::getpeername(fd, any, &length) != 0 ||
       ::getnameinfo(any, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "an address that has gone";
-  return std::string(host) + " port " + port;
+    return {};
+  return {host, port};
 }
 
 zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
@@ -51,7 +62,7 @@ zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
 class Server::Impl {
  public:
   Impl(asio::io_context& loop, const KeyPair& own, const std::string& client_public_key, std::uint16_t port, ServerEvents events)
-      : events_(std::move(events)),
+      : loop_(loop), events_(std::move(events)),
         doorkeeper_(loop, context_, client_public_key,
                     [this](const std::string& address, const std::string& why) { refused(address, why); }),
         socket_(server_socket(context_, own)),
@@ -66,6 +77,11 @@ class Server::Impl {
     port_ = static_cast<std::uint16_t>(std::stoul(endpoint.substr(endpoint.rfind(':') + 1)));
   }
 
+  ~Impl() {
+    for (const auto& one : suspects_)
+      if (const auto timer = one.lock()) timer->cancel();
+  }
+
   std::uint16_t port() const { return port_; }
 
   bool send(const Peer& peer, Kind kind, const google::protobuf::MessageLite& message) {
@@ -78,7 +94,10 @@ class Server::Impl {
   void receive() {
     Received received;
     if (!receive_frames(socket_, true, received)) return;
-    if (received.fd >= 0) peers_[received.fd] = received.peer;
+    if (received.fd >= 0) {
+      peers_[received.fd] = received.peer;
+      trusted_.insert(addresses_[received.fd].host);
+    }
     if (received.kind == static_cast<char>(Kind::up)) {
       Up up;
       if (parse(received, up) && events_.up) events_.up(received.peer, std::move(up));
@@ -102,16 +121,15 @@ class Server::Impl {
         failed_ = true;
         break;
       case ZMQ_EVENT_DISCONNECTED: {
-        std::string address = addresses_.count(fd) ? addresses_[fd] : "";
+        const Address address = std::exchange(addresses_[fd], {});
         addresses_.erase(fd);
-        if (std::exchange(failed_, false)) {
-          refused(address.empty() ? "an unknown address" : address, "it does not speak as the job's programs do");
-          address.clear();
-        }
+        const bool failed = std::exchange(failed_, false);
         const auto found = peers_.find(fd);
+        if (failed) refused(address.text(), "it does not speak as the job's programs do");
         if (found == peers_.end()) {
-          // A port scan, or something that is not ZeroMQ at all, fails no handshake: it never comes to one.
-          if (!address.empty()) refused(address, "it ended before it had shown the job's key");
+          // A port scan, or something that is not ZeroMQ at all, fails no handshake: it never comes to one. Neither
+          // does what the job's own programs do to find out whether we are there, but they show the key then.
+          if (!failed) suspect(address);
           break;
         }
         const Peer peer = found->second;
@@ -124,6 +142,17 @@ class Server::Impl {
     }
   }
 
+  /** What came just before this end may still lie in the other socket. */
+  void suspect(const Address& address) {
+    auto timer = std::make_shared<asio::steady_timer>(loop_, std::chrono::seconds(1));
+    timer->async_wait([this, address, timer](const asio::error_code& error) {
+      if (error || trusted_.contains(address.host)) return;
+      refused(address.text(), "it ended before it had shown the job's key");
+    });
+    suspects_.push_back(timer);
+    std::erase_if(suspects_, [](const std::weak_ptr<asio::steady_timer>& one) { return one.expired(); });
+  }
+
   void refused(const std::string& address, const std::string& why) {
     if (events_.refused)
       events_.refused(address, why);
@@ -131,9 +160,12 @@ class Server::Impl {
       spdlog::warn("a connection from {} was refused: {}", address, why);
   }
 
+  asio::io_context& loop_;
   ServerEvents events_;
   std::map<int, Peer> peers_;             ///< by descriptor, who has said something over it
-  std::map<int, std::string> addresses_;  ///< by descriptor
+  std::map<int, Address> addresses_;      ///< by descriptor
+  std::vector<std::weak_ptr<asio::steady_timer>> suspects_;
+  std::set<std::string> trusted_;         ///< hosts from where somebody has shown the job's key
   bool failed_ = false;
   std::uint16_t port_ = 0;
   zmq::context_t context_{1};

@@ -168,6 +168,31 @@ TEST_F(Transport, LogsWhoSpeaksSomethingElse) {
   EXPECT_TRUE(ups_.empty());
 }
 
+TEST_F(Transport, LogsWhoLeavesWithoutAWord) {
+  serve();
+  asio::ip::tcp::socket socket(loop_);
+  socket.connect({asio::ip::make_address("127.0.0.1"), server_->port()});
+  until([] { return false; }, 100ms);
+  socket.close();
+  ASSERT_TRUE(until([&] { return !refused_.empty(); }));
+  EXPECT_THAT(refused_[0], ::testing::HasSubstr("127.0.0.1"));
+}
+
+TEST_F(Transport, TakesNoneOfItsOwnForAStranger) {
+  serve();
+  std::shared_ptr<void> tried;
+  find_reach(loop_, {endpoint()}, 3s, [&](Reach, const std::string&, std::shared_ptr<void> held) { tried = std::move(held); });
+  ASSERT_TRUE(until([&] { return tried != nullptr; }));
+  auto daemon = client("d1");
+  daemon->connect(endpoint());
+  ASSERT_TRUE(until([&] { return connected_ == 1; }));
+  tried.reset();
+  daemon->send(hello(1));
+  ASSERT_TRUE(until([&] { return !ups_.empty(); }));
+  until([] { return false; }, 1500ms);
+  EXPECT_TRUE(refused_.empty()) << refused_[0];
+}
+
 TEST_F(Transport, TellsBothSidesOfTheEnd) {
   serve();
   auto daemon = client("d1");
@@ -211,7 +236,7 @@ TEST_F(Transport, TellsRefusedFromOpen) {
   const std::string open = endpoint();
   std::optional<Reach> reach;
   std::string which;
-  const auto note = [&](Reach got, const std::string& at) { reach = got, which = at; };
+  const auto note = [&](Reach got, const std::string& at, const std::shared_ptr<void>&) { reach = got, which = at; };
   find_reach(loop_, {"tcp://127.0.0.1:1", open}, 3s, note);
   ASSERT_TRUE(until([&] { return reach.has_value(); }));
   EXPECT_EQ(*reach, Reach::open);
