@@ -41,7 +41,7 @@ std::string make_job_directory(const Settings& settings) {
 }
 
 State read_state(const JobFile& file) {
-  return state_from_json(nlohmann::json::parse(newest_state_text(file.directory, file.spec.id())), file.spec.ranks());
+  return state_from_json(newest_state(file.directory, file.spec.id()), file.spec.ranks());
 }
 
 /** Its crrun is still there: a process of its number may be another one by now, or this one. */

@@ -9,33 +9,19 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 
 #include <asio/post.hpp>
 
 #include "crrun/hosts.h"
-#include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
 
 namespace reprise::job {
 
-namespace fs = std::filesystem;
-
 namespace {
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr std::size_t kInputBytes = 64 << 10;
-
-std::string copy_of_state(const std::string& id) { return registry_directory() + "/" + id + ".state"; }
 }  // namespace
-
-std::string newest_state_text(const std::string& job_directory, const std::string& id) {
-  const std::string path = job_directory + "/state.json", copy = copy_of_state(id);
-  std::error_code no_copy, no_state;
-  const auto copy_time = fs::last_write_time(copy, no_copy);
-  const auto time = fs::last_write_time(path, no_state);
-  return read_file(!no_copy && (no_state || copy_time > time) ? copy : path);
-}
 
 Now Runner::now() {
   timespec real{};
@@ -62,6 +48,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
               std::fprintf(stderr, "crrun: %s: %s\n", coordinator_.members().host(node).c_str(), line.c_str());
           }),
       output_(file_.spec.id(), options_.tag_output),
+      recorder_(file_.directory, file_.spec.id()),
       signals_(loop_),
       timer_(loop_),
       input_timer_(loop_) {
@@ -89,11 +76,8 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
   }
   file_.pid = ::getpid();
   file_.write();
-  timeline_.open(file_.directory + "/timeline.jsonl", std::ios::app);
   write_registry({file_.spec.id(), file_.directory, file_.host, file_.spec.argv(0), file_.pid, now().unix_ns, false, 0});
 }
-
-Runner::~Runner() { disk_.join(); }
 
 int Runner::run() {
   ::signal(SIGPIPE, SIG_IGN);
@@ -188,20 +172,6 @@ void Runner::start_daemon(NodeIndex node) {
   launcher_.start(coordinator_.members().at(node).node, std::move(start));
 }
 
-void Runner::save() {
-  const std::string text = to_json(coordinator_.state()).dump() + "\n";
-  try {
-    write_atomically(file_.directory + "/state.json", text);
-    state_warned_ = false;
-  } catch (const std::exception& error) {
-    if (!state_warned_)
-      std::fprintf(stderr, "crrun: %s; until that works again the job's state is kept in %s\n", error.what(),
-                   copy_of_state(file_.spec.id()).c_str());
-    state_warned_ = true;
-    write_atomically(copy_of_state(file_.spec.id()), text);
-  }
-}
-
 void Runner::say(const Say& say) {
   if (say.level == Log::DEBUG && !options_.verbose) return;
   if (say.level == Log::INFO && options_.quiet) return;
@@ -221,16 +191,12 @@ void Runner::apply() {
             if constexpr (std::is_same_v<T, SendDown>) send(one.down);
             if constexpr (std::is_same_v<T, StartDaemon>) start_daemon(one.node);
             if constexpr (std::is_same_v<T, StopDaemon>) launcher_.stop(one.node);
-            if constexpr (std::is_same_v<T, SaveState>) save();
+            if constexpr (std::is_same_v<T, SaveState>) recorder_.save(to_json(coordinator_.state()));
             if constexpr (std::is_same_v<T, Say>) say(one);
             if constexpr (std::is_same_v<T, WriteOutput>)
               output_.write(one.rank, one.stream, one.data, one.take_back, one.end);
-            if constexpr (std::is_same_v<T, TimelineEvent>) timeline_ << one.line.dump() << std::endl;
-            if constexpr (std::is_same_v<T, RemoveStaged>)
-              asio::post(disk_, [path = wave_directory(file_.directory, one.wave)] {
-                std::error_code ignored;
-                fs::remove_all(path, ignored);
-              });
+            if constexpr (std::is_same_v<T, TimelineEvent>) recorder_.event(one.line);
+            if constexpr (std::is_same_v<T, RemoveStaged>) recorder_.remove(wave_directory(file_.directory, one.wave));
             if constexpr (std::is_same_v<T, Reply>) {
               Answer answer;
               answer.set_ok(one.ok);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The loop around the coordinator: messages, daemons, signals, streams, files. */
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,11 +10,11 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/thread_pool.hpp>
 
 #include "crrun/coordinator/coordinator.h"
 #include "crrun/launcher.h"
 #include "crrun/output_writer.h"
+#include "crrun/recorder.h"
 #include "job/job_file.h"
 #include "job/transport.h"
 
@@ -30,7 +29,6 @@ struct RunOptions {
 class Runner {
  public:
   Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<State> state, RunOptions options);
-  ~Runner();
   /** @return exit code */
   int run();
   const std::string& directory() const { return file_.directory; }
@@ -41,7 +39,6 @@ class Runner {
   void apply();
   void send(const Down& down);
   void start_daemon(NodeIndex node);
-  void save();
   void say(const Say& say);
   void timer();
   void got_signal();
@@ -56,20 +53,16 @@ class Runner {
   std::unique_ptr<Server> server_;
   Launcher launcher_;
   OutputWriter output_;
+  Recorder recorder_;
   asio::signal_set signals_;
   asio::steady_timer timer_, input_timer_;
   std::unique_ptr<asio::posix::stream_descriptor> input_;
-  asio::thread_pool disk_{1};  ///< removes old waves, which may take long
-  std::ofstream timeline_;
   std::map<NodeIndex, Peer> peers_;
   std::map<Peer, std::pair<NodeIndex, std::string>> daemons_;  ///< node and instance behind a connection
   std::map<std::uint64_t, Peer> requests_;
   std::uint64_t next_request_ = 1;
-  bool input_ended_ = false, reading_ = false, state_warned_ = false, applying_ = false;
+  bool input_ended_ = false, reading_ = false, applying_ = false;
   std::optional<int> code_;
 };
-
-/** state.json of a job: JOBDIR's, or, if it could not be written there, the newer copy beside crjob's entry. */
-std::string newest_state_text(const std::string& job_directory, const std::string& id);
 
 }  // namespace reprise::job

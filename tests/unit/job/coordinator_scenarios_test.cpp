@@ -274,6 +274,7 @@ TEST_F(Job, SharedStorageGoneIsToldOnceAndTriedAgain) {
             1);
   cluster.shared_gone(false);
   ASSERT_TRUE(cluster.run_while([&] { return cluster.count("wave-staged") == 0; }));
+  EXPECT_TRUE(cluster.said("copied to shared storage again"));
   ends_well(cluster);
 }
 

@@ -151,7 +151,7 @@ void Cluster::apply() {
       }
       if (auto* one = std::get_if<RemoveStaged>(&effect))
         std::erase_if(staged_, [&](const auto& image) { return image.first.first == one->wave; });
-      if (auto* one = std::get_if<Say>(&effect)) said_.push_back(one->text);
+      if (auto* one = std::get_if<Say>(&effect); one && one->level != Log::DEBUG) said_.push_back(one->text);
       if (auto* one = std::get_if<WriteOutput>(&effect); one && one->stream == 1) output_[one->rank] += one->data;
       if (auto* one = std::get_if<Reply>(&effect)) replies_[one->request] = {one->ok, one->text};
       if (auto* one = std::get_if<Finish>(&effect)) code_ = one->code;

@@ -179,7 +179,8 @@ class Coordinator {
   bool prune_wanted_ = false;
   bool was_recovering_ = false;  ///< attached in the middle of a recovery
   std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;
-  std::string last_staging_error_, last_wave_error_;
+  std::string last_wave_error_;
+  bool staging_fails_ = false;  ///< since a wave was in shared storage as a whole
   std::uint64_t last_tick_ms_ = 0;
   std::uint64_t started_ms_ = 0, begun_unix_ns_ = 0;
   std::uint64_t streams_deadline_ms_ = 0;

@@ -159,11 +159,11 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
   for (const RankStaged& rank : message.ranks()) {
     if (!rank.error().empty()) {
       well = false;
-      if (rank.error() != last_staging_error_)
-        out_.say(Log::WARNING, "the image of " + on(rank.rank()) + " in wave " + std::to_string(message.wave()) +
-                                   " could not be copied to shared storage (" + rank.error() +
-                                   "); it is tried again, until then the job goes on with what is on the nodes");
-      last_staging_error_ = rank.error();
+      // Once: a full file system fails for every rank of every wave.
+      const Log::Level level = std::exchange(staging_fails_, true) ? Log::DEBUG : Log::WARNING;
+      out_.say(level, "the image of " + on(rank.rank()) + " in wave " + std::to_string(message.wave()) +
+                          " could not be copied to shared storage (" + rank.error() +
+                          "); it is tried again, until then the job goes on with what is on the nodes");
       continue;
     }
     whole |= store_.staged(message.wave(), rank.rank());
@@ -181,7 +181,8 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
     staging_progress_.erase(from);
   }
   if (whole) {
-    last_staging_error_.clear();
+    if (std::exchange(staging_fails_, false))
+      out_.say(Log::INFO, "waves are copied to shared storage again: wave " + std::to_string(message.wave()) + " is there");
     event({{"event", "wave-staged"}, {"wave", message.wave()}}, now);
   }
   // What is staged may be all there is of a rank tomorrow: a crrun that comes later must know of it.
