@@ -31,7 +31,7 @@ def first_iteration(job, offset=0):
     def there():
         if job.ended():
             raise Failure(f"ended early: {job.messages()[-2000:]}")
-        return b"ballast: iteration" in (job.folder / "stdout").read_bytes()[offset:]
+        return b"ballast: iteration" in job.log("stdout").read_bytes()[offset:]
     wait_until(there, 120, "the program's first iteration")
     return time.monotonic() - job.begun
 
@@ -98,7 +98,7 @@ def measure(cluster, ranks, megabytes, put):
     job.kill_launcher()
     cluster.start("node3")
     cluster.up_again()
-    offset = len((job.folder / "stdout").read_bytes())
+    offset = len(job.log("stdout").read_bytes())
     job.start(["crrun", "--restart", job.directory("/mnt/share"), "--hosts", ",".join(HOSTS)])
     put("crrun --restart", first_iteration(job, offset))
     job.stop()

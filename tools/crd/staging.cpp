@@ -93,7 +93,8 @@ std::uint64_t stage_image(const std::string& from, const std::string& to, const 
     return manifest.bytes;
   }
   std::error_code error;
-  fs::create_directories(fs::path(to).parent_path(), error);
+  // Not what is above it: where the shared file system is not mounted, nothing may be taken for a copy on it.
+  fs::create_directory(fs::path(to).parent_path(), error);
   if (error) throw std::system_error(error, "cannot make " + fs::path(to).parent_path().string());
   UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!source) fail("cannot open " + from);

@@ -24,6 +24,7 @@ class OnDisk : public ::testing::Test {
   OnDisk() {
     char name[] = "/tmp/crd-disk-XXXXXX";
     directory_ = ::mkdtemp(name);
+    fs::create_directory(shared());
   }
   ~OnDisk() override { fs::remove_all(directory_); }
   /** An image of @p bytes, committed. @return its path */
@@ -100,6 +101,13 @@ TEST_F(OnDisk, StagesGoesOnAndChecks) {
   job::write_atomically(other, content);
   EXPECT_THROW(stage_image(other, job::image_path(shared(), 1, 1), {}), std::runtime_error);
   EXPECT_FALSE(fs::exists(job::image_path(shared(), 1, 1)));
+}
+
+TEST_F(OnDisk, StagesNothingWhereSharedStorageIsNotMounted) {
+  const std::string from = image(1, 0, 1000);
+  fs::remove_all(shared());
+  EXPECT_THROW(stage_image(from, job::image_path(shared(), 1, 0), {}), std::system_error);
+  EXPECT_FALSE(fs::exists(shared()));
 }
 
 TEST_F(OnDisk, StagesNoFasterThanAllowed) {

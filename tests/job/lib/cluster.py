@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The virtual nodes that the scenarios run on: four of them and the head node."""
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[3]
 VM = PROJECT / "tests" / "vm" / "vm"
+SHARE_BYTES = 3 << 30
 NODES = ["node1", "node2", "node3", "node4"]
 
 
@@ -35,8 +37,8 @@ class Cluster:
 
     def __init__(self, name="job", kernel="6.12", mem=900):
         self.name = name
-        self.share = Path(tempfile.mkdtemp(prefix="reprise-job-"))
-        self.share.chmod(0o755)
+        self.logs = Path(tempfile.mkdtemp(prefix="reprise-job-"))
+        self.share = self.logs / "share"
         self.kernel = kernel
         self.mem = mem
         self.syns = None
@@ -50,23 +52,33 @@ class Cluster:
         return result
 
     def up(self):
+        # A file system of its own, which a scenario can fill.
+        self.share.mkdir(mode=0o755)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0755,size={SHARE_BYTES}", "tmpfs", self.share], check=True)
         self.vm("up", str(len(NODES)), "--kernel", self.kernel, "--share", str(self.share), "--mem", str(self.mem),
                 "--build", "none")
         self.watch_syns()
 
     def watch_syns(self):
-        log = open(self.share / ".syns", "wb")
+        log = open(self.logs / "syns", "wb")
         self.syns = subprocess.Popen(["nsenter", f"--net=/run/netns/reprise-{self.name}", "--", sys.executable, "-u",
                                       Path(__file__).with_name("syns.py")], stdout=log)
 
     def down(self):
-        if not self.share.exists():
+        if not self.logs.exists():
             return 0
         if self.syns:
             self.syns.kill()
         status = self.vm("down", check=False).returncode
-        shutil.rmtree(self.share, ignore_errors=True)
+        subprocess.run(["umount", "-l", self.share], check=False)
+        shutil.rmtree(self.logs, ignore_errors=True)
         return status
+
+    def leave_room(self, spare=None):
+        """Only so many bytes more fit into the share; None: as many as before."""
+        use = os.statvfs(self.share)
+        size = SHARE_BYTES if spare is None else (use.f_blocks - use.f_bfree) * use.f_frsize + spare
+        subprocess.run(["mount", "-o", f"remount,size={size}", self.share], check=True)
 
     def shell(self, place, words, command, check, timeout):
         result = self.vm(*words, "--", "sh", "-c", command, check=False, timeout=timeout,
@@ -107,7 +119,7 @@ class Cluster:
 
     def syn_list(self):
         """Connection attempts seen on the network so far: (source, port, destination, port)."""
-        lines = (self.share / ".syns").read_text("ascii").splitlines()
+        lines = (self.logs / "syns").read_text("ascii").splitlines()
         return [tuple(line.split()) for line in lines if len(line.split()) == 4]
 
 

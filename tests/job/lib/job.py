@@ -49,7 +49,7 @@ class Job:
 
     # ------------------------------------------------------------------ the launcher
     def start(self, words=None):
-        out, err = (open(self.folder / name, "ab") for name in ("stdout", "stderr"))
+        out, err = (open(self.log(name), "ab") for name in ("stdout", "stderr"))
         self.begun = time.monotonic()
         self.running.append(self)
         self.process = subprocess.Popen(
@@ -86,11 +86,14 @@ class Job:
             self.process.wait()
 
     # ------------------------------------------------------------------ what it wrote
+    def log(self, name):
+        return self.cluster.logs / f"{self.name}.{name}"
+
     def output(self):
-        return (self.folder / "stdout").read_text("utf-8", "replace")
+        return self.log("stdout").read_text("utf-8", "replace")
 
     def messages(self):
-        return (self.folder / "stderr").read_text("utf-8", "replace")
+        return self.log("stderr").read_text("utf-8", "replace")
 
     def directory(self, share=None):
         """JOBDIR, as the host sees it or below `share`."""
