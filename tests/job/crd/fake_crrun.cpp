@@ -25,6 +25,7 @@ FakeCrrun::FakeCrrun(unsigned nodes) : nodes_(nodes), keys_(job::make_key_pair()
   job.set_id(job::make_job_id());
   job.set_local_directory(directory_ + "/local");
   job.set_shared_directory(directory_ + "/shared");
+  std::filesystem::create_directories(job::job_directory(job.shared_directory(), job.id()));
   job.set_working_directory(directory_);
   job.set_stdin_target("none");
   job.set_heartbeat_ms(100);
