@@ -9,8 +9,10 @@
 #include <elf.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/text.h"
+#include "process/clocks.h"
 #include "process/threads.h"
 #include "process/xstate.h"
 
@@ -31,10 +33,13 @@ Timespec timespec_of(std::uint64_t ns) {
   return {static_cast<std::int64_t>(ns / kSecond), static_cast<std::int64_t>(ns % kSecond)};
 }
 
-std::uint64_t now_ns(clockid_t clock) {
+/** As @p pid sees it. */
+std::uint64_t now_ns(clockid_t clock, pid_t pid) {
   timespec ts{};
   ::clock_gettime(clock, &ts);
-  return static_cast<std::uint64_t>(ts.tv_sec) * kSecond + static_cast<std::uint64_t>(ts.tv_nsec);
+  std::int64_t ns = static_cast<std::int64_t>(ts.tv_sec) * kSecond + ts.tv_nsec;
+  if (clock == CLOCK_MONOTONIC) ns += clock_offsets(pid).monotonic - clock_offsets(::getpid()).monotonic;
+  return static_cast<std::uint64_t>(ns);
 }
 
 /**
@@ -64,7 +69,7 @@ bool remaining_call(Remote& remote, const Thread& thread, const user_regs_struct
       if (op != FUTEX_WAIT && op != FUTEX_WAIT_BITSET) return false;
       // FUTEX_WAIT takes a time span, its sister a point in time.
       const clockid_t clock = regs.rsi & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-      arg[3] = remote.argument_of(timespec_of(op == FUTEX_WAIT ? left : now_ns(clock) + left));
+      arg[3] = remote.argument_of(timespec_of(op == FUTEX_WAIT ? left : now_ns(clock, thread.tid()) + left));
       return true;
     }
     default:

@@ -3,6 +3,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <tuple>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -15,7 +17,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "process/clocks.h"
 #include "process/clone_args.h"
+#include "request/identity.h"
 
 namespace reprise {
 namespace {
@@ -50,16 +54,43 @@ std::string owner_of(pid_t pid) {
 
 }  // namespace
 
-BlankChild::BlankChild(const Process& image, const RestoreOptions& options) {
+pid_t BlankChild::make(const Process& image, const RestoreOptions& options) {
   IdSoonFree soon_free;
   pid_t got;
   do {
     got = clone_child(options.restore_pid ? image.pid() : 0);
   } while (got == -EEXIST && soon_free(image.pid()));
+  return got;
+}
+
+BlankChild::BlankChild(const Process& image, const RestoreOptions& options, Report& report) {
+  pid_t got;
+  const bool stayed = same_boot(image);
+  const ClockOffsets offsets = offsets_for(image.host(), stayed);
+  if (offsets == clock_offsets(::getpid())) {
+    got = make(image, options);
+  } else {
+    // A thread of its own: the namespace of what it makes cannot be changed back.
+    std::promise<std::pair<int, pid_t>> made;
+    maker_ = std::thread([&, done = done_.get_future()] {
+      const int error = enter_time_namespace(offsets);
+      made.set_value({error, make(image, options)});
+      done.wait();
+    });
+    int error;
+    std::tie(error, got) = made.get_future().get();
+    if (error)
+      report.warnings.push_back(
+          std::string(stayed ? "its time namespace cannot be made again"
+                             : "the machine was booted since the checkpoint, or is another one") +
+          ": the program sees CLOCK_MONOTONIC jump (" +
+          (error == EPERM ? "a time namespace needs CAP_SYS_ADMIN and CAP_SYS_TIME" : error_text(error)) + ")");
+  }
   if (got > 0) {
     pid_ = got;
     return;
   }
+  end_maker();
   const std::string pid = std::to_string(image.pid());
   switch (-got) {
     case EEXIST:
@@ -76,10 +107,18 @@ BlankChild::BlankChild(const Process& image, const RestoreOptions& options) {
 }
 
 BlankChild::~BlankChild() {
-  if (!pid_) return;
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  if (pid_) {
+    ::kill(pid_, SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
+  end_maker();
+}
+
+void BlankChild::end_maker() {
+  if (!maker_.joinable()) return;
+  done_.set_value();
+  maker_.join();
 }
 
 void BlankChild::prepare(Remote& remote, const Process& image) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file The blank process that a restart is made of. */
+#include <future>
+#include <thread>
+
 #include <sys/types.h>
 
 #include "image/state.pb.h"
@@ -12,8 +15,11 @@ namespace reprise {
 /** A child of ours that does nothing but wait; killed and reaped unless released. */
 class BlankChild {
  public:
-  /** With the image's pid, or any when it is not to be restored. Throws Error (refused) when it cannot be had. */
-  BlankChild(const Process& image, const RestoreOptions& options);
+  /**
+   * With the image's pid, or any when it is not to be restored, and with its clocks where we may give it a time
+   * namespace. Throws Error (refused) when the pid cannot be had.
+   */
+  BlankChild(const Process& image, const RestoreOptions& options, Report& report);
   ~BlankChild();
   BlankChild(const BlankChild&) = delete;
   BlankChild& operator=(const BlankChild&) = delete;
@@ -29,7 +35,12 @@ class BlankChild {
   static void prepare(Remote& remote, const Process& image);
 
  private:
+  pid_t make(const Process& image, const RestoreOptions& options);
+  void end_maker();
+
   pid_t pid_ = 0;
+  std::promise<void> done_;
+  std::thread maker_;  ///< made it, when it needs a time namespace; blank, it dies with this thread
 };
 
 }  // namespace reprise

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/text.h"
+#include "process/clocks.h"
 #include "process/maps.h"
 #include "process/xstate.h"
 
@@ -43,12 +44,6 @@ Stat read_stat(pid_t pid) {
     while (at < end && *at != ' ') ++at;
   }
   return stat;
-}
-
-std::int64_t clock_ns(clockid_t clock) {
-  timespec ts{};
-  ::clock_gettime(clock, &ts);
-  return ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
 /** Hash of this kernel's vdso, which is the same in every process; 0 when there is none. */
@@ -154,9 +149,7 @@ void collect_host(Session& session, Process& process) {
   host.set_machine(name.machine);
   host.set_vdso_hash(vdso_hash());
   host.set_boot_id(boot_id());
-  host.set_monotonic_ns(clock_ns(CLOCK_MONOTONIC));
-  host.set_boottime_ns(clock_ns(CLOCK_BOOTTIME));
-  host.set_realtime_ns(clock_ns(CLOCK_REALTIME));
+  collect_clocks(session.pid(), host);
   collect_xstate_layout(host);
   process.set_taken_unix_ns(host.realtime_ns());
 }
@@ -179,7 +172,7 @@ void check_same_process(Session& session, const Process& image, bool tracked) {
     refuse("runs another program now, " + exe_path(session.pid()));
 }
 
-void check_same_machine(const Process& image, Report& report) {
+void check_same_machine(const Process& image) {
   utsname name{};
   ::uname(&name);
   if (image.host().machine() != name.machine)
@@ -190,9 +183,8 @@ void check_same_machine(const Process& image, Report& report) {
                 "the image was taken under kernel " + image.host().kernel_release() + ", this is " + name.release +
                     " (or another kind of processor), and the code that the kernel maps into every program differs: "
                     "restart it on a node like the one it was taken on");
-  if (image.host().boot_id() != boot_id())
-    report.warnings.push_back("the machine was booted since the checkpoint, or is another one: the program sees "
-                              "CLOCK_MONOTONIC jump");
 }
+
+bool same_boot(const Process& image) { return image.host().boot_id() == boot_id(); }
 
 }  // namespace reprise

@@ -22,8 +22,11 @@ void collect_host(Session& session, Process& process);
  */
 void check_same_process(Session& session, const Process& image, bool tracked);
 
-/** Can an image of that machine be restarted on this one? Throws Error (refused); says what may be felt. */
-void check_same_machine(const Process& image, Report& report);
+/** Can an image of that machine be restarted on this one? Throws Error (refused). */
+void check_same_machine(const Process& image);
+
+/** The machine has not been booted since the checkpoint, and is the same one. */
+bool same_boot(const Process& image);
 
 /** "1234 (name)" */
 std::string process_name(const Process& image);

@@ -46,12 +46,12 @@ Report restart(const RestartOptions& options) {
   const Image image = Image::open(options.image);
   Process process = image.process();
   report.image_taken_unix_ns = static_cast<std::uint64_t>(process.taken_unix_ns());
-  check_same_machine(process, report);
+  check_same_machine(process);
   check_image(process, options.restore, RestoreMode::restart);
   MappingFiles files = MappingFiles::for_restart(process, options.restore);
   report.open_ns = watch.lap();
 
-  BlankChild child(process, options.restore);
+  BlankChild child(process, options.restore, report);
   Verification verification(image, options.progress);
   const pid_t pid = child.pid();
   if (!options.restore.restore_pid) forget_pid(process, pid, report);
