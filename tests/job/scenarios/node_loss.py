@@ -64,10 +64,9 @@ def right_after_init(cluster):
 @scenario
 def just_before_finalize(cluster):
     # Rank 0 has said its result and waits in MPI_Finalize for the others.
-    program = held("p2p", "--linger", 6)
+    program = checked("--phase", "p2p,compute", "--iterations", 30, "--sleep-compute", 300, "--linger", 6)
     job = on_three(cluster, program).start()
     job.await_event("wave-commit")
-    job.release()
     job.await_output(r"^mpicheck: .*checksum", seconds=120)
     cluster.kill("node3")
     check_result(job, program)
