@@ -7,13 +7,16 @@
 #include <vector>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <asio/steady_timer.hpp>
 
+#include "base/unique_fd.h"
 #include "job/frames.h"
 #include "job/log.h"
+#include "job/received.h"
 #include "job/socket_monitor.h"
 #include "job/transport.h"
 #include "job/zap.h"
@@ -22,8 +25,11 @@
 namespace reprise::job {
 namespace {
 
+constexpr char kNoKey[] = "it ended before it had shown the job's key";
+
 struct Address {
   std::string host, port;
+  std::shared_ptr<UniqueFd> socket;  ///< until its peer has shown the key: tells whether it has said anything
   std::string text() const { return host.empty() ? "an address that has gone" : host + " port " + port; }
 };
 
@@ -36,7 +42,7 @@ Address address_of(int fd) {
   if (::getpeername(fd, any, &length) != 0 ||
       ::getnameinfo(any, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return {};
-  return {host, port};
+  return {host, port, std::make_shared<UniqueFd>(::fcntl(fd, F_DUPFD_CLOEXEC, 0))};
 }
 
 zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
@@ -96,7 +102,9 @@ class Server::Impl {
     if (!receive_frames(socket_, true, received)) return;
     if (received.fd >= 0) {
       peers_[received.fd] = received.peer;
-      trusted_.insert(addresses_[received.fd].host);
+      Address& address = addresses_[received.fd];
+      address.socket.reset();
+      trusted_.insert(address.host);
     }
     if (received.kind == static_cast<char>(Kind::up)) {
       Up up;
@@ -128,8 +136,12 @@ class Server::Impl {
         if (failed) refused(address.text(), "it does not speak as the job's programs do");
         if (found == peers_.end()) {
           // A port scan, or something that is not ZeroMQ at all, fails no handshake: it never comes to one. Neither
-          // does what the job's own programs do to find out whether we are there, but they show the key then.
-          if (!failed) suspect(address);
+          // does what the job's own programs do to find out whether we are there, but they say nothing, and show the
+          // key then.
+          if (!failed && address.socket && has_received(address.socket->get()))
+            refused(address.text(), kNoKey);
+          else if (!failed)
+            suspect(address);
           break;
         }
         const Peer peer = found->second;
@@ -147,7 +159,7 @@ class Server::Impl {
     auto timer = std::make_shared<asio::steady_timer>(loop_, std::chrono::seconds(1));
     timer->async_wait([this, address, timer](const asio::error_code& error) {
       if (error || trusted_.contains(address.host)) return;
-      refused(address.text(), "it ended before it had shown the job's key");
+      refused(address.text(), kNoKey);
     });
     suspects_.push_back(timer);
     std::erase_if(suspects_, [](const std::weak_ptr<asio::steady_timer>& one) { return one.expired(); });

@@ -191,6 +191,13 @@ TEST_F(Transport, TakesNoneOfItsOwnForAStranger) {
   ASSERT_TRUE(until([&] { return !ups_.empty(); }));
   until([] { return false; }, 1500ms);
   EXPECT_TRUE(refused_.empty()) << refused_[0];
+  // Somebody else on the same host is one all the same.
+  asio::ip::tcp::socket socket(loop_);
+  socket.connect({asio::ip::make_address("127.0.0.1"), server_->port()});
+  asio::write(socket, asio::buffer(std::string("hello\n")));
+  until([] { return false; }, 100ms);
+  socket.close();
+  ASSERT_TRUE(until([&] { return !refused_.empty(); }));
 }
 
 TEST_F(Transport, TellsBothSidesOfTheEnd) {
