@@ -7,10 +7,23 @@
 
 namespace reprise::crd {
 
-std::vector<cpu_set_t> usable_cores() {
+namespace {
+/** None of them when the kernel does not tell. */
+cpu_set_t usable() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) CPU_ZERO(&allowed);
+  return allowed;
+}
+}  // namespace
+
+std::size_t usable_cpus() {
+  const cpu_set_t allowed = usable();
+  return static_cast<std::size_t>(CPU_COUNT(&allowed));
+}
+
+std::vector<cpu_set_t> usable_cores() {
+  const cpu_set_t allowed = usable();
   std::vector<cpu_set_t> cores;
   std::map<std::string, std::size_t> known;  // by the list of its hardware threads
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {

@@ -33,6 +33,12 @@ constexpr std::pair<const char*, const char*> kDefaults[] = {
     {"PMIX_MCA_gds", "hash"},
 };
 
+/** On a node with more ranks than processors. */
+constexpr std::pair<const char*, const char*> kCrowded[] = {
+    {"OMPI_MCA_mpi_yield_when_idle", "1"},
+    {"OMPI_MCA_btl_crtcp_spin", "200"},
+};
+
 }  // namespace
 
 std::vector<std::string> own_environment() {
@@ -56,7 +62,8 @@ void set_variable(std::vector<std::string>& environment, const std::string& name
     *at = text;
 }
 
-std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket) {
+std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket,
+                                          bool crowded) {
   std::vector<std::string> all = own_environment();
   for (const auto& variable : job.environment()) set_variable(all, variable.name(), variable.value());
   if (job.crtcp_interfaces_size()) {
@@ -66,6 +73,9 @@ std::vector<std::string> rank_environment(const job::JobSpec& job, const std::ve
   }
   for (const auto& [name, value] : kDefaults)
     if (!find_variable(all, name)) set_variable(all, name, value);
+  if (crowded)
+    for (const auto& [name, value] : kCrowded)
+      if (!find_variable(all, name)) set_variable(all, name, value);
   for (const std::string& variable : pmix) {
     const std::size_t equal = variable.find('=');
     if (equal != std::string::npos) set_variable(all, variable.substr(0, equal), variable.substr(equal + 1));

@@ -20,7 +20,9 @@ void set_variable(std::vector<std::string>& environment, const std::string& name
  * Ours, then the job's, then what a rank needs to be saved and restarted elsewhere (unless it is set already: no
  * memory shared between ranks, crtcp as the transport), then PMIx's.
  * @param socket of the daemon, for its ranks
+ * @param crowded more ranks than processors: they leave theirs to others when they wait
  */
-std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket);
+std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket,
+                                          bool crowded);
 
 }  // namespace reprise::crd

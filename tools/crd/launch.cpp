@@ -11,7 +11,7 @@ namespace reprise::crd {
 
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank) {
   return rank_environment(node.job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
-                          job::rank_socket_path(node.run_directory));
+                          job::rank_socket_path(node.run_directory), node.ranks.size() > usable_cpus());
 }
 
 void Launcher::launch(const job::Launch& message) {

@@ -140,13 +140,24 @@ TEST(RankEnvironment, GivesWayToTheUser) {
   variable->set_value("tcp,self");
   job.add_crtcp_interfaces("eth1");
   job.add_crtcp_interfaces("10.0.0.0/8");
-  const auto environment = rank_environment(job, {"PMIX_RANK=3", "PMIX_MCA_gds=shmem2"}, "/s");
+  const auto environment = rank_environment(job, {"PMIX_RANK=3", "PMIX_MCA_gds=shmem2"}, "/s", false);
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl"), "tcp,self");
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_pml"), "ob1");
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl_crtcp_if_include"), "eth1,10.0.0.0/8");
   EXPECT_STREQ(find_variable(environment, "PMIX_RANK"), "3");
   EXPECT_STREQ(find_variable(environment, "PMIX_MCA_gds"), "hash");
   EXPECT_STREQ(find_variable(environment, "CR_RANK_SOCKET"), "/s");
+}
+
+TEST(RankEnvironment, LetsRanksWaitWhereTheyAreManyUnlessTheUserSaysOtherwise) {
+  job::JobSpec job;
+  auto* variable = job.add_environment();
+  variable->set_name("OMPI_MCA_btl_crtcp_spin");
+  variable->set_value("7");
+  EXPECT_EQ(find_variable(rank_environment(job, {}, "/s", false), "OMPI_MCA_mpi_yield_when_idle"), nullptr);
+  const auto environment = rank_environment(job, {}, "/s", true);
+  EXPECT_STREQ(find_variable(environment, "OMPI_MCA_mpi_yield_when_idle"), "1");
+  EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl_crtcp_spin"), "7");
 }
 
 TEST(PmixPort, IsFound) {
