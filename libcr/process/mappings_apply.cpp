@@ -115,12 +115,14 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
   }
   batch.run();
 
+  // All files first: installing makes calls of its own, and would break the batch of all mappings into many.
+  for (const MappingPlan::Map& step : plan.maps)
+    if (const Mapping& mapping = image.mappings(step.mapping); mapping.has_file())
+      target_fd(session, remote, mapping, image, gap);
   for (const MappingPlan::Map& step : plan.maps) {
     const Mapping& mapping = image.mappings(step.mapping);
     std::uint64_t fd = static_cast<std::uint64_t>(-1), offset = 0;
     if (mapping.has_file()) {
-      const auto entry = files_.find(key_of(mapping));
-      if (entry == files_.end() || entry->second.target_fd < 0) batch.run();  // installing makes calls of its own
       fd = static_cast<std::uint64_t>(target_fd(session, remote, mapping, image, gap));
       offset = mapping.offset() + (step.start - mapping.start());
     }
