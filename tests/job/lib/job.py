@@ -3,6 +3,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -18,10 +19,13 @@ class Job:
     running = []
 
     @classmethod
-    def stop_all(cls):
-        """Ends whatever a scenario that failed has left."""
+    def stop_all(cls, keep=None):
+        """Ends whatever a scenario has left; a folder `keep` gets the logs of one that failed."""
         while cls.running:
-            cls.running.pop().stop()
+            job = cls.running.pop()
+            job.stop()
+            if keep:
+                job.keep(keep)
 
     def __init__(self, cluster, program, ranks=4, hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",),
                  every="4s", options=(), local="/var/tmp/cr", stdin=None):
@@ -66,7 +70,7 @@ class Job:
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise Failure(f"the job did not end in {seconds} s; its messages:\n{self.messages()[-3000:]}") from None
+            raise Failure(f"the job did not end in {seconds} s; its messages:\n{self.last_messages()}") from None
 
     def ended(self):
         return self.process.poll() is not None
@@ -95,11 +99,23 @@ class Job:
     def messages(self):
         return self.log("stderr").read_text("utf-8", "replace")
 
+    def last_messages(self):
+        """What matters of them for somebody who looks for a fault."""
+        lines = [line for line in self.messages().splitlines() if ": ssh: connect" not in line]
+        return "\n".join(lines if len(lines) < 60 else [*lines[:20], "…", *lines[-40:]])
+
+    def keep(self, folder):
+        """Copies all that tells what happened."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in [self.log("stdout"), self.log("stderr"), *(self.folder / "cr").glob("*/*.json*")]:
+            if path.is_file() and path.name != "job.json":  # which has keys
+                shutil.copy(path, folder / path.name)
+
     def directory(self, share=None):
         """JOBDIR, as the host sees it or below `share`."""
         found = sorted((self.folder / "cr").glob("*/job.json"))
         if not found:
-            raise Failure(f"no JOBDIR in {self.shared}; messages:\n{self.messages()[-3000:]}")
+            raise Failure(f"no JOBDIR in {self.shared}; messages:\n{self.last_messages()}")
         path = found[-1].parent
         return f"{share}/{path.relative_to(self.cluster.share)}" if share else path
 
@@ -125,19 +141,19 @@ class Job:
                 return found[-1]
             if self.ended():
                 raise Failure(f"the job ended with {self.process.returncode} before {count} x {kind}; messages:\n"
-                              f"{self.messages()[-3000:]}\noutput:\n{self.output()[-1000:]}")
+                              f"{self.last_messages()}\noutput:\n{self.output()[-1000:]}")
             return None
         try:
             return wait_until(there, seconds, f"{count} x {kind} {fields or ''}")
         except Failure as failure:
-            raise Failure(f"{failure}; messages:\n{self.messages()[-3000:]}") from None
+            raise Failure(f"{failure}; messages:\n{self.last_messages()}") from None
 
     def await_output(self, pattern, seconds=60):
         def there():
             found = re.search(pattern, self.output(), re.M)
             if not found and self.ended():
                 raise Failure(f"the job ended with {self.process.returncode} before its output had {pattern!r}; "
-                              f"messages:\n{self.messages()[-3000:]}")
+                              f"messages:\n{self.last_messages()}")
             return found
         return wait_until(there, seconds, f"output {pattern!r}")
 

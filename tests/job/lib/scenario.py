@@ -102,10 +102,10 @@ def check_result(job, program, code=0, seconds=240):
     """The job ends well, and says what it would have said without failures, once."""
     job.release()
     status = job.wait(seconds)
-    check(status == code, f"exit status {status}; messages:\n{job.messages()[-3000:]}\n{job.output()[-500:]}")
+    check(status == code, f"exit status {status}; messages:\n{job.last_messages()}\n{job.output()[-500:]}")
     got = program.of(job.output())
     expected = program.expected(job.ranks, got)
-    check(got == expected, f"another result: {got} instead of {expected}; messages:\n{job.messages()[-3000:]}")
+    check(got == expected, f"another result: {got} instead of {expected}; messages:\n{job.last_messages()}")
 
 
 class Survivors:

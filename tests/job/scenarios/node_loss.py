@@ -159,7 +159,7 @@ def a_clear_end_and_restart(cluster):
     status = job.wait(60)
     check(status != 0, "the launcher ended with 0 although the job could not go on")
     directory = job.directory("/mnt/share")
-    check("--restart" in job.messages(), f"nothing is said of --restart:\n{job.messages()[-2000:]}")
+    check("--restart" in job.messages(), f"nothing is said of --restart:\n{job.last_messages()}")
     job.start(["crrun", "-v", "--restart", directory, "--hosts", "node1,node2,node4"])
     check_result(job, program)
     check(job.events("job-begin")[-1]["how"] == "restart", "it was not a restart")
