@@ -40,13 +40,25 @@ def netpipe(transport, components):
     return {int(row[0]): (float(row[2]) * 1e6, float(row[1])) for row in rows}
 
 
-def lammps(transport, components, steps):
-    """@return seconds of its loop"""
+def crrun(ranks, program):
+    """The same under crrun, whose daemons set crtcp up."""
+    with tempfile.TemporaryDirectory() as local:
+        words = ["crrun", "-q", "-n", str(ranks), "--hosts", ",".join(f"{host}:{(ranks + 1) // 2}" for host in os.environ["HOSTS"].split(",")),
+                 "--interface", "10.99.0.0/24", "--local", local, *program]
+        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def lammps(how, components, steps):
+    """@return seconds of its loop: under mpirun with a transport, or under crrun"""
     source = "tests/job/in.melt"
     with tempfile.NamedTemporaryFile("w", suffix=".melt", delete=False) as script:
         script.write(open(source, encoding="ascii").read().replace("STEPS", str(steps))
                      .replace("thermo 20", "thermo 1000").replace("0 6 0 6 0 6", "0 12 0 12 0 12"))
-    text = mpirun(transport, 2, components, "lmp", "-in", script.name, "-log", "none")
+    program = ["lmp", "-in", script.name, "-log", "none"]
+    text = crrun(2, program) if how == "crrun" else mpirun(how, 2, components, *program)
     os.unlink(script.name)
     return float(next(line for line in text.splitlines() if line.startswith("Loop time")).split()[3])
 
@@ -60,12 +72,12 @@ def main():
     options = parser.parse_args()
 
     pipes = {name: [] for name in TRANSPORTS}
-    loops = {name: [] for name in TRANSPORTS}
+    loops = {name: [] for name in (*TRANSPORTS, "crrun")}
     for number in range(options.rounds):
         order = list(TRANSPORTS) if number % 2 else list(reversed(TRANSPORTS))
         for name in order:
             pipes[name].append(netpipe(name, options.components))
-        for name in order:
+        for name in [*order, "crrun"] if number % 2 else ["crrun", *order]:
             loops[name].append(lammps(name, options.components, options.steps))
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
 
@@ -78,14 +90,16 @@ def main():
                 # The ratio is of rounds, not of medians: the two of a round ran beside the same neighbours.
                 ratio = statistics.median(b[size][column] / a[size][column] for a, b in zip(pipes["tcp"], pipes["crtcp"]))
                 table.writerow(["netpipe", size, unit, f"{tcp:.3f}", f"{ours:.3f}", f"{ratio:.3f}"])
-        tcp, ours = (statistics.median(loops[name]) for name in TRANSPORTS)
-        ratio = statistics.median(b / a for a, b in zip(loops["tcp"], loops["crtcp"]))
-        table.writerow(["lammps loop", 0, "s", f"{tcp:.3f}", f"{ours:.3f}", f"{ratio:.3f}"])
+        tcp = statistics.median(loops["tcp"])
+        for name, what in (("crtcp", "lammps loop, mpirun with crtcp"), ("crrun", "lammps loop, crrun")):
+            ours = statistics.median(loops[name])
+            ratio = statistics.median(b / a for a, b in zip(loops["tcp"], loops[name]))
+            table.writerow([what, 0, "s", f"{tcp:.3f}", f"{ours:.3f}", f"{ratio:.3f}"])
     sizes = [size for size in pipes["tcp"][0] if size <= 64]
     small = statistics.median(b[s][0] / a[s][0] for a, b in zip(pipes["tcp"], pipes["crtcp"]) for s in sizes)
     sizes = [size for size in pipes["tcp"][0] if size >= 262144]
     large = statistics.median(b[s][1] / a[s][1] for a, b in zip(pipes["tcp"], pipes["crtcp"]) for s in sizes)
-    print(f"latency up to 64 bytes: {small:.3f} of btl/tcp's; bandwidth from 256 kB: {large:.3f}; LAMMPS: {ratio:.3f}")
+    print(f"latency up to 64 bytes: {small:.3f} of btl/tcp's; bandwidth from 256 kB: {large:.3f}; LAMMPS under crrun: {ratio:.3f}")
 
 
 main()
