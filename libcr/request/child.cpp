@@ -3,12 +3,15 @@
 
 #include <cerrno>
 #include <csignal>
+#include <future>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include <fcntl.h>
 #include <linux/membarrier.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -63,22 +66,36 @@ pid_t BlankChild::make(const Process& image, const RestoreOptions& options) {
   return got;
 }
 
+/**
+ * A thread of its own, since the namespace of what it makes cannot be changed back. The kernel takes it for the
+ * parent that a blank child, and many a program, is to die with.
+ */
+struct BlankChild::Maker {
+  std::thread thread;
+  std::promise<UniqueFd> done;  ///< with the process to wait for, or nothing
+};
+
 BlankChild::BlankChild(const Process& image, const RestoreOptions& options, Report& report) {
+  for (const Thread& thread : image.threads()) dies_with_parent_ |= thread.pdeath_signal() != 0;
   pid_t got;
   const bool stayed = same_boot(image);
   const ClockOffsets offsets = offsets_for(image.host(), stayed);
   if (offsets == clock_offsets(::getpid())) {
     got = make(image, options);
   } else {
-    // A thread of its own: the namespace of what it makes cannot be changed back.
-    std::promise<std::pair<int, pid_t>> made;
-    maker_ = std::thread([&, done = done_.get_future()] {
+    std::promise<std::pair<int, pid_t>> result;
+    auto made = result.get_future();
+    maker_ = std::make_shared<Maker>();
+    maker_->thread = std::thread([&, result = std::move(result), done = maker_->done.get_future()]() mutable {
       const int error = enter_time_namespace(offsets);
-      made.set_value({error, make(image, options)});
-      done.wait();
+      result.set_value({error, make(image, options)});
+      const UniqueFd process = done.get();
+      pollfd end{process.get(), POLLIN, 0};
+      while (process && ::poll(&end, 1, -1) < 0 && errno == EINTR) {
+      }
     });
     int error;
-    std::tie(error, got) = made.get_future().get();
+    std::tie(error, got) = made.get();
     if (error)
       report.warnings.push_back(
           std::string(stayed ? "its time namespace cannot be made again"
@@ -116,9 +133,20 @@ BlankChild::~BlankChild() {
 }
 
 void BlankChild::end_maker() {
-  if (!maker_.joinable()) return;
-  done_.set_value();
-  maker_.join();
+  if (!maker_) return;
+  maker_->done.set_value(UniqueFd());
+  maker_->thread.join();
+  maker_.reset();
+}
+
+void BlankChild::release() {
+  if (maker_ && dies_with_parent_) {
+    // As long as the process lives its parent does, unless all of ours ends.
+    maker_->done.set_value(UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))));
+    maker_->thread.detach();
+    maker_.reset();
+  }
+  pid_ = 0;
 }
 
 void BlankChild::prepare(Remote& remote, const Process& image) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file The blank process that a restart is made of. */
-#include <future>
-#include <thread>
+#include <memory>
 
 #include <sys/types.h>
 
@@ -26,7 +25,7 @@ class BlankChild {
 
   pid_t pid() const { return pid_; }
   /** It is no longer blank: leave it alone. */
-  void release() { pid_ = 0; }
+  void release();
 
   /**
    * Rid it of what it has from us: descriptors above 2; give it a session and a process group of its
@@ -38,9 +37,10 @@ class BlankChild {
   pid_t make(const Process& image, const RestoreOptions& options);
   void end_maker();
 
+  struct Maker;
   pid_t pid_ = 0;
-  std::promise<void> done_;
-  std::thread maker_;  ///< made it, when it needs a time namespace; blank, it dies with this thread
+  bool dies_with_parent_ = false;  ///< as the image wants it: with the thread that made it
+  std::shared_ptr<Maker> maker_;   ///< the thread that made it, when it needs a time namespace
 };
 
 }  // namespace reprise

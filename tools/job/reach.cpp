@@ -17,29 +17,23 @@ using Done = std::function<void(Reach, const std::string&, std::shared_ptr<void>
 struct Attempt : std::enable_shared_from_this<Attempt> {
   Attempt(asio::io_context& io, Done call) : timer(io), done(std::move(call)) {}
 
-  void end(Reach reach, const std::string& endpoint, const std::shared_ptr<asio::ip::tcp::socket>& open = nullptr) {
+  void end(Reach reach, const std::string& endpoint) {
     if (!done) return;
     timer.cancel();
-    for (auto& socket : sockets) {
-      asio::error_code ignored;
-      if (socket != open) socket->close(ignored);
-    }
-    sockets.clear();
     for (auto& resolver : resolvers) resolver->cancel();
     auto call = std::exchange(done, nullptr);
-    call(reach, endpoint, open);
+    call(reach, endpoint, reach == Reach::open ? shared_from_this() : nullptr);
   }
 
-  void answered(const asio::error_code& error, const std::string& endpoint,
-                const std::shared_ptr<asio::ip::tcp::socket>& socket = nullptr) {
-    if (!error) return end(Reach::open, endpoint, socket);
+  void answered(const asio::error_code& error, const std::string& endpoint) {
+    if (!error) return end(Reach::open, endpoint);
     refused = refused || error == asio::error::connection_refused || error == asio::error::connection_reset;
     if (--left == 0) end(refused ? Reach::refused : Reach::silent, "");
   }
 
   asio::steady_timer timer;
   Done done;
-  std::vector<std::shared_ptr<asio::ip::tcp::socket>> sockets;
+  std::vector<std::unique_ptr<asio::ip::tcp::socket>> sockets;
   std::vector<std::unique_ptr<asio::ip::tcp::resolver>> resolvers;
   std::size_t left = 0;
   bool refused = false;
@@ -60,16 +54,16 @@ void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoint
     const std::string port = colon == std::string::npos ? "" : host.substr(colon + 1);
     host.resize(colon == std::string::npos ? host.size() : colon);
     if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    attempt->sockets.push_back(std::make_shared<asio::ip::tcp::socket>(loop));
+    attempt->sockets.push_back(std::make_unique<asio::ip::tcp::socket>(loop));
     attempt->resolvers.push_back(std::make_unique<asio::ip::tcp::resolver>(loop));
     attempt->resolvers.back()->async_resolve(
         host, port,
-        [attempt, endpoint, socket = attempt->sockets.back()](const asio::error_code& error,
+        [attempt, endpoint, socket = attempt->sockets.back().get()](const asio::error_code& error,
                                                                       const asio::ip::tcp::resolver::results_type& results) {
           if (error || !attempt->done) return attempt->answered(error ? error : asio::error::operation_aborted, endpoint);
           asio::async_connect(*socket, results,
-                              [attempt, endpoint, socket](const asio::error_code& failed, const asio::ip::tcp::endpoint&) {
-                                attempt->answered(failed, endpoint, socket);
+                              [attempt, endpoint](const asio::error_code& failed, const asio::ip::tcp::endpoint&) {
+                                attempt->answered(failed, endpoint);
                               });
         });
   }

@@ -20,8 +20,8 @@ enum class Reach {
 /**
  * Try TCP connections to all of @p endpoints ("tcp://ADDRESS:PORT") at once. @p done is called once, from the loop: as
  * soon as one is open, with it; else, when all have answered or @p limit has passed, `refused` if any
- * was refused, else `silent`, with "". `held` keeps the connection that was tried open: a server takes one that ends
- * before anybody at its address has shown the job's key for a stranger's.
+ * was refused, else `silent`, with "". `held` keeps the connections that were tried open: one that is gone before
+ * the server could look at it would be taken for a stranger's.
  */
 void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoints, std::chrono::milliseconds limit,
                 std::function<void(Reach, const std::string& endpoint, std::shared_ptr<void> held)> done);

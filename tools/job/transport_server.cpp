@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <chrono>
 #include <map>
 #include <memory>
-#include <set>
 #include <stdexcept>
-#include <vector>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <sys/socket.h>
-
-#include <asio/steady_timer.hpp>
 
 #include "base/unique_fd.h"
 #include "job/frames.h"
@@ -24,8 +19,6 @@
 
 namespace reprise::job {
 namespace {
-
-constexpr char kNoKey[] = "it ended before it had shown the job's key";
 
 struct Address {
   std::string host, port;
@@ -68,7 +61,7 @@ zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
 class Server::Impl {
  public:
   Impl(asio::io_context& loop, const KeyPair& own, const std::string& client_public_key, std::uint16_t port, ServerEvents events)
-      : loop_(loop), events_(std::move(events)),
+      : events_(std::move(events)),
         doorkeeper_(loop, context_, client_public_key,
                     [this](const std::string& address, const std::string& why) { refused(address, why); }),
         socket_(server_socket(context_, own)),
@@ -81,11 +74,6 @@ class Server::Impl {
     }
     const std::string endpoint = socket_.get(zmq::sockopt::last_endpoint);
     port_ = static_cast<std::uint16_t>(std::stoul(endpoint.substr(endpoint.rfind(':') + 1)));
-  }
-
-  ~Impl() {
-    for (const auto& one : suspects_)
-      if (const auto timer = one.lock()) timer->cancel();
   }
 
   std::uint16_t port() const { return port_; }
@@ -102,9 +90,7 @@ class Server::Impl {
     if (!receive_frames(socket_, true, received)) return;
     if (received.fd >= 0) {
       peers_[received.fd] = received.peer;
-      Address& address = addresses_[received.fd];
-      address.socket.reset();
-      trusted_.insert(address.host);
+      addresses_[received.fd].socket.reset();
     }
     if (received.kind == static_cast<char>(Kind::up)) {
       Up up;
@@ -135,13 +121,13 @@ class Server::Impl {
         const auto found = peers_.find(fd);
         if (failed) refused(address.text(), "it does not speak as the job's programs do");
         if (found == peers_.end()) {
-          // A port scan, or something that is not ZeroMQ at all, fails no handshake: it never comes to one. Neither
-          // does what the job's own programs do to find out whether we are there, but they say nothing, and show the
-          // key then.
-          if (!failed && address.socket && has_received(address.socket->get()))
-            refused(address.text(), kNoKey);
-          else if (!failed)
-            suspect(address);
+          // What is not ZeroMQ at all fails no handshake: it never comes to one. Who says nothing was only looking
+          // whether we are there, as the job's own programs do.
+          if (failed) break;
+          if (address.socket && !has_received(address.socket->get()))
+            spdlog::debug("a connection from {} ended without a word", address.text());
+          else
+            refused(address.text(), "it ended before it had shown the job's key");
           break;
         }
         const Peer peer = found->second;
@@ -154,17 +140,6 @@ class Server::Impl {
     }
   }
 
-  /** What came just before this end may still lie in the other socket. */
-  void suspect(const Address& address) {
-    auto timer = std::make_shared<asio::steady_timer>(loop_, std::chrono::seconds(1));
-    timer->async_wait([this, address, timer](const asio::error_code& error) {
-      if (error || trusted_.contains(address.host)) return;
-      refused(address.text(), kNoKey);
-    });
-    suspects_.push_back(timer);
-    std::erase_if(suspects_, [](const std::weak_ptr<asio::steady_timer>& one) { return one.expired(); });
-  }
-
   void refused(const std::string& address, const std::string& why) {
     if (events_.refused)
       events_.refused(address, why);
@@ -172,12 +147,9 @@ class Server::Impl {
       spdlog::warn("a connection from {} was refused: {}", address, why);
   }
 
-  asio::io_context& loop_;
   ServerEvents events_;
   std::map<int, Peer> peers_;             ///< by descriptor, who has said something over it
   std::map<int, Address> addresses_;      ///< by descriptor
-  std::vector<std::weak_ptr<asio::steady_timer>> suspects_;
-  std::set<std::string> trusted_;         ///< hosts from where somebody has shown the job's key
   bool failed_ = false;
   std::uint16_t port_ = 0;
   zmq::context_t context_{1};

@@ -39,8 +39,8 @@ def with_threads(cluster):
 
 @scenario
 def in_a_long_computation(cluster):
-    # No rank calls MPI for ten seconds: neither a wave nor a recovery may wait for that.
-    lose_node3(cluster, checked("--phase", "p2p,compute", "--sleep-compute", 10000, "--iterations", 3))
+    # No rank calls MPI for six seconds: neither a wave nor a recovery may wait for that.
+    lose_node3(cluster, checked("--phase", "p2p,compute", "--sleep-compute", 6000, "--iterations", 3))
 
 
 @scenario

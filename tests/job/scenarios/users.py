@@ -75,7 +75,7 @@ def strangers_are_refused(cluster):
     job = Job(cluster, program.words, ranks=3, hosts=THREE, every=None).start()
     job.await_event("launch")
     port = json.loads((job.directory() / "job.json").read_text("utf-8"))["port"]
-    cluster.ssh("node4", f"(echo hello; sleep 1) | nc -w 2 head {port} >/dev/null; true")
+    cluster.ssh("node4", f"(printf '\\377\\0\\0'; sleep 1) | nc -w 2 head {port} >/dev/null; true")
     time.sleep(1)
     check("10.77.0.4" in job.messages(), f"the stranger is not in the log:\n{job.last_messages()}")
     check_result(job, program)
