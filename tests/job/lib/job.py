@@ -52,12 +52,13 @@ class Job:
         self.begun = None
 
     # ------------------------------------------------------------------ the launcher
-    def start(self, words=None):
+    def start(self, words=None, where=("head",)):
+        """`where`: the words of `vm` before the command."""
         out, err = (open(self.log(name), "ab") for name in ("stdout", "stderr"))
         self.begun = time.monotonic()
         self.running.append(self)
         self.process = subprocess.Popen(
-            [VM, "head", "--cluster", self.cluster.name, "--", *map(str, words or self.words)],
+            [VM, where[0], "--cluster", self.cluster.name, *where[1:], "--", *map(str, words or self.words)],
             stdin=self.stdin or subprocess.DEVNULL, stdout=out, stderr=err)
         return self
 

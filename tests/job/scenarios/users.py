@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from lib.cluster import VM
+from lib.cluster import NODES, VM, quoted
 from lib.scenario import THREE, Job, check, check_result, checked, held, on_three, scenario
 
 
@@ -78,6 +78,23 @@ def strangers_are_refused(cluster):
     cluster.ssh("node4", f"(printf '\\377\\0\\0'; sleep 1) | nc -w 2 head {port} >/dev/null; true")
     time.sleep(1)
     check("10.77.0.4" in job.messages(), f"the stranger is not in the log:\n{job.last_messages()}")
+    check_result(job, program)
+
+
+@scenario
+def an_ordinary_user(cluster):
+    # With the capabilities that docs/job-admin.md names, and ssh keys of the user's own.
+    for node in NODES:
+        cluster.ssh(node, "id alice >/dev/null 2>&1 || useradd -m -u 4711 -s /bin/sh alice; rm -rf /home/alice/.ssh; "
+                          "cp -r /root/.ssh /home/alice/.ssh; chown -R alice /home/alice/.ssh; "
+                          "setcap cap_checkpoint_restore+ep $(command -v crd); setcap cap_checkpoint_restore+ep $(command -v cr_restart)")
+    program = held("p2p,coll")
+    job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3",), local="/var/tmp/alice")
+    job.start(["su", "alice", "-c", quoted(job.words)], where=("ssh", "node1"))
+    job.await_event("wave-staged", 1)
+    cluster.kill("node2")
+    job.await_event("recovery-done", seconds=60)
+    check("CLOCK_MONOTONIC" in job.messages(), "nothing is said of the clock, which takes more capabilities")
     check_result(job, program)
 
 
