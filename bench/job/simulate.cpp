@@ -83,9 +83,9 @@ int main(int argc, char** argv) {
       if (!cluster.run_while([&] { return cluster.count("wave-commit") == 0; }, 3'600'000)) return fail("the wave");
       rows.push_back({"wave", between(cluster, "wave-begin", "wave-commit"), cluster.traffic()});
       if (!cluster.run_while([&] { return cluster.count("wave-staged") == 0; }, 3'600'000)) return fail("staging");
+      cluster.reset_traffic();
       cluster.kill_node(count - 1);
       if (!wait("recovery-begin")) return fail("the recovery");
-      cluster.reset_traffic();
       if (!wait("resume")) return fail("the resume");
       rows.push_back({"restore", between(cluster, "recovery-begin", "resume"), cluster.traffic()});
       cluster.reset_traffic();

@@ -108,10 +108,12 @@ std::uint64_t Cluster::some_time() {
   return model_.fixed_times ? model_.image_us : std::uniform_int_distribution<std::uint64_t>(1, model_.image_us)(random_);
 }
 
-void Cluster::transmit(int from, int to, std::size_t bytes, std::function<void()> arrived) {
-  ++traffic_.all;
-  traffic_.all_bytes += bytes;
-  if (from < 0 || to < 0) {
+void Cluster::transmit(int from, int to, std::size_t bytes, bool heartbeat, std::function<void()> arrived) {
+  if (!heartbeat) {
+    ++traffic_.all;
+    traffic_.all_bytes += bytes;
+  }
+  if (!heartbeat && (from < 0 || to < 0)) {
     ++traffic_.at_crrun;
     traffic_.crrun_bytes += bytes;
   }
@@ -173,8 +175,11 @@ void Cluster::apply() {
           }
           std::erase_if(committed_, [&](WaveNumber newer) { return newer > wave; });
         }
-        if (model_.ranks <= 2000 || line.at("event").get<std::string>().find("rank") == std::string::npos)
+        const auto name = line.at("event").get<std::string>();
+        if (model_.ranks <= 2000 || name.find("rank") == std::string::npos) {
+          ++counts_[name];
           timeline_.push_back(line);
+        }
         for (std::size_t i = 0; i < triggers_.size(); ++i)
           if (triggers_[i].first(line)) {
             later(0, triggers_[i].second);
@@ -198,7 +203,7 @@ void Cluster::send_down(const Down& down) {
   }
   std::set<NodeIndex> to(down.to().begin(), down.to().end());
   const auto send = [&](NodeIndex node) {
-    transmit(-1, static_cast<int>(node), message->bytes, [this, node, message] { pass_down(node, message); });
+    transmit(-1, static_cast<int>(node), message->bytes, message->down.has_heartbeat(), [this, node, message] { pass_down(node, message); });
   };
   if (!tree_) {
     const std::vector<NodeIndex> all = to.empty() ? coordinator_->members().living() : std::vector<NodeIndex>(to.begin(), to.end());
@@ -223,7 +228,7 @@ void Cluster::pass_down(NodeIndex node, const DownPtr& message) {
   if (!daemon.host || !daemon.alive || daemon.cut) return;
   if (daemon.relay)
     for (NodeIndex child : daemon.relay->down(message->down))
-      transmit(static_cast<int>(node), static_cast<int>(child), message->bytes,
+      transmit(static_cast<int>(node), static_cast<int>(child), message->bytes, message->down.has_heartbeat(),
                [this, child, message] { pass_down(child, message); });
   const auto& to = message->down.to();
   if (to.empty() || std::find(to.begin(), to.end(), node) != to.end()) received(node, *message);
@@ -250,11 +255,11 @@ void Cluster::pass_up(NodeIndex node, const Up& up) {
   for (Up& one : out) {
     const auto parent = tree_ ? tree_->parent(node) : std::nullopt;
     if (parent) {
-      transmit(static_cast<int>(node), static_cast<int>(*parent), one.ByteSizeLong(),
+      transmit(static_cast<int>(node), static_cast<int>(*parent), one.ByteSizeLong(), one.has_heartbeat(),
                [this, parent = *parent, one] { pass_up(parent, one); });
       continue;
     }
-    transmit(static_cast<int>(node), -1, one.ByteSizeLong(), [this, one = std::move(one)] {
+    transmit(static_cast<int>(node), -1, one.ByteSizeLong(), one.has_heartbeat(), [this, one = std::move(one)] {
       if (!crrun_alive_ || daemons_[one.from()]->cut) return;
       coordinator_->message(one, now());
       apply();
@@ -327,7 +332,7 @@ void Cluster::heartbeat(NodeIndex node, const std::string& instance) {
   send_up(node, std::move(up));
   if (daemon.relay) {
     for (const Up& late : daemon.relay->tick(now_us_ / 1000))
-      transmit(static_cast<int>(node), -1, late.ByteSizeLong(), [this, late] {
+      transmit(static_cast<int>(node), -1, late.ByteSizeLong(), late.has_heartbeat(), [this, late] {
         if (crrun_alive_) coordinator_->message(late, now()), apply();
       });
   }
@@ -690,8 +695,8 @@ std::string Cluster::expected_output(Rank rank) const {
 }
 
 std::size_t Cluster::count(const std::string& event) const {
-  return static_cast<std::size_t>(std::count_if(timeline_.begin(), timeline_.end(),
-                                                [&](const nlohmann::json& line) { return line.at("event") == event; }));
+  const auto found = counts_.find(event);
+  return found == counts_.end() ? 0 : found->second;
 }
 
 bool Cluster::said(const std::string& part) const {

@@ -79,6 +79,7 @@ class Cluster {
   const State& saved() const { return saved_; }
   std::mt19937_64& random() { return random_; }
 
+  /** Messages and bytes, heartbeats apart. */
   struct Traffic {
     std::uint64_t at_crrun = 0, crrun_bytes = 0, all = 0, all_bytes = 0;
   };
@@ -95,7 +96,7 @@ class Cluster {
   void later(std::uint64_t us, std::function<void()> what);
   Now now() const { return {now_us_ / 1000 + 1000, 1'000'000'000ull + now_us_ * 1000}; }
   /** Over the wire between two ends (-1: crrun), with what it costs. */
-  void transmit(int from, int to, std::size_t bytes, std::function<void()> arrived);
+  void transmit(int from, int to, std::size_t bytes, bool heartbeat, std::function<void()> arrived);
   void send_down(const Down& down);
   void pass_down(NodeIndex node, const DownPtr& message);
   void send_up(NodeIndex node, Up up);
@@ -139,6 +140,7 @@ class Cluster {
   std::set<WaveNumber> committed_;
   int code_ = -1;
   std::vector<nlohmann::json> timeline_;
+  std::map<std::string, std::size_t> counts_;  ///< of it, by event
   std::vector<std::string> said_, violations_;
   std::map<std::uint64_t, std::pair<bool, std::string>> replies_;
   std::vector<std::pair<std::function<bool(const nlohmann::json&)>, std::function<void()>>> triggers_;
