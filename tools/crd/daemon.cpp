@@ -54,6 +54,9 @@ std::string module_problem() {
   return std::string("/dev/cr cannot be opened: ") + std::strerror(errno);
 }
 
+/** Longer than ranks are given to end, shorter than crrun waits for daemons. */
+constexpr std::chrono::seconds kChildrenEnd{7};
+
 }  // namespace
 
 Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
@@ -70,18 +73,25 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
     up.set_from(node_.index);
     up.set_instance(node_.instance);
     up.set_recovery(node_.settled);
-    if (link_) link_->send(up);
+    if (!link_) return;
+    if (!children_) return link_->send(up);
+    for (const job::Up& one : children_->own(up)) link_->send(one);
   };
   node_.pmix_said = [this](const FromPmix& message) { relay_.take(message); };
   node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), [this](const RankMessage& message) { from_rank(message); });
   link_ = std::make_unique<Link>(node_, LinkEvents{.connected = [this] { hello(); },
                                                    .down = [this](job::Down down) { take(down); },
                                                    .fence = [this](bool stand) { fence(stand); },
-                                                   .heartbeat = [this](job::Up& up) { heartbeat(up); }});
+                                                   .heartbeat = [this](job::Up& up) { heartbeat(up); },
+                                                   .lost = [this] { drop_children(); }});
+  if (start.relays)
+    children_ = std::make_unique<Children>(
+        node_, ChildrenEvents{.up = [this](const job::Up& up) { link_->forward(up); }, .beat = [this] { link_->beat_now(); }});
   signals_.async_wait([this](const asio::error_code& error, int number) {
     if (error) return;
     spdlog::warn("ended by signal {}", number);
     status_ = 128 + number;
+    drop_children();
     end_all([this] { leave(true); });
   });
 }
@@ -125,13 +135,20 @@ void Daemon::hello() {
         }
         for (const job::StoredImage& image : known.images) *hello.add_images() = image;
         for (const std::string& address : node_addresses()) hello.add_addresses(address);
+        if (children_) *hello.mutable_relaying() = children_->offer();
         node_.send(std::move(up));
       });
 }
 
 void Daemon::take(const job::Down& down) {
+  // Whatever holds for this node: those below are judged by crrun alone.
+  if (children_) children_->pass(down);
   if (down.to_size() && std::find(down.to().begin(), down.to().end(), node_.index) == down.to().end()) return;
-  if (down.has_heartbeat()) return link_->answered(down.heartbeat().unix_ns());
+  if (down.has_heartbeat()) {
+    for (const job::RelayedBeat& one : down.heartbeat().below())
+      if (one.node() == node_.index) return link_->answered(one.unix_ns());
+    return link_->answered(down.heartbeat().unix_ns());
+  }
   if (link_->fenced() && !down.has_welcome() && !down.has_shutdown()) return held_.push_back(down);
   obey(down);
 }
@@ -216,7 +233,16 @@ void Daemon::welcome(const job::Welcome& message) {
   }
 }
 
+/** They turn to crrun itself, which knows by their Hello what they have missed. */
+void Daemon::drop_children() {
+  if (!children_) return;
+  for (const job::Up& up : children_->end()) link_->send(up);
+  // It may be one of its own callbacks that asks for it.
+  asio::post(loop_, [old = std::shared_ptr<Children>(std::move(children_))] {});
+}
+
 void Daemon::become_spare() {
+  drop_children();
   waves_.abandon();
   recovery_.forget();
   staging_.stop();
@@ -322,6 +348,11 @@ void Daemon::heartbeat(job::Up& up) {
   beat.set_image_bytes(image_bytes_);
   double load = 0;
   if (::getloadavg(&load, 1) == 1) beat.set_load(load);
+  if (!children_) return;
+  std::vector<job::Up> all = children_->own(up);
+  up = std::move(all.back());
+  all.pop_back();
+  for (const job::Up& one : all) link_->send(one);
 }
 
 void Daemon::shut_down(bool kill, bool keep_images) {
@@ -330,12 +361,14 @@ void Daemon::shut_down(bool kill, bool keep_images) {
   waves_.abandon();
   recovery_.abandon();
   staging_.stop();
+  leave_by_ = std::chrono::steady_clock::now() + kChildrenEnd;
   if (!kill) return leave(keep_images);
   end_all([this, keep_images] { leave(keep_images); });
 }
 
 void Daemon::end_all(std::function<void()> then) {
   ending_ = true;
+  leave_by_ = std::chrono::steady_clock::now() + kChildrenEnd;
   auto left = std::make_shared<std::size_t>(1);
   const auto gone = [this, left, then = std::move(then)] {
     if (--*left) return;
@@ -358,6 +391,13 @@ void Daemon::end_all(std::function<void()> then) {
 }
 
 void Daemon::leave(bool keep_images) {
+  // Those below may still have something to say.
+  if (children_ && children_->any() && std::chrono::steady_clock::now() < leave_by_) {
+    end_timer_.expires_after(std::chrono::milliseconds(50));
+    return end_timer_.async_wait([this, keep_images](const asio::error_code& error) {
+      if (!error) leave(keep_images);
+    });
+  }
   node_.ranks.clear();
   node_.pmix.reset();
   node_.on_disk(

@@ -5,6 +5,7 @@
 
 #include <asio/signal_set.hpp>
 
+#include "crd/children.h"
 #include "crd/launch.h"
 #include "crd/link.h"
 #include "crd/node.h"
@@ -33,6 +34,7 @@ class Daemon {
   void deliver(int signal, const google::protobuf::RepeatedField<std::uint32_t>& ranks);
   void input(const job::Stdin& message);
   void heartbeat(job::Up& up);
+  void drop_children();
   void shut_down(bool kill, bool keep_images);
   void end_all(std::function<void()> then);
   void leave(bool keep_images);
@@ -47,9 +49,11 @@ class Daemon {
   PmixRelay relay_;
   Staging staging_;
   std::unique_ptr<Link> link_;
+  std::unique_ptr<Children> children_;  ///< none: nobody is below this daemon
   asio::signal_set signals_;
   asio::steady_timer end_timer_;
   bool ending_ = false;
+  std::chrono::steady_clock::time_point leave_by_{};  ///< those below are not waited for longer
   std::vector<job::Down> held_;  ///< came while the ranks stand still: it may be void
   std::uint64_t free_bytes_ = 0, image_bytes_ = 0;
   std::chrono::steady_clock::time_point space_asked_{};

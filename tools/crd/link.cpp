@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "job/log.h"
+#include "job/names.h"
 
 namespace reprise::crd {
 
@@ -13,6 +14,8 @@ using namespace std::chrono_literals;
 namespace {
 /** Of the heartbeats whose answer is awaited, so many are remembered. */
 constexpr std::size_t kUnanswered = 256;
+/** Messages that are kept for the time after the parent; within a lease there are hardly any. */
+constexpr std::size_t kKept = 4096;
 }  // namespace
 
 Link::LeaseClock::time_point Link::LeaseClock::now() {
@@ -23,31 +26,48 @@ Link::LeaseClock::time_point Link::LeaseClock::now() {
 
 Link::Link(Node& node, LinkEvents events)
     : node_(node), events_(std::move(events)),
-      client_(node.loop, "node-" + std::to_string(node.start.node) + "-" + node.instance, node.start.server_public_key, node.start.client,
-              {.down =
-                   [this](job::Down down) {
-                     heard_ = Clock::now();
-                     events_.down(std::move(down));
-                   },
-               .answer = nullptr,
-               .connected =
-                   [this] {
-                     spdlog::debug("connected to crrun");
-                     connected_ = true;
-                     connecting_ = crrun_dead_ = false;
-                     tried_.reset();
-                     heard_ = Clock::now();
-                     unanswered_.clear();
-                     greeted_ = false;
-                     events_.connected();
-                   },
-               .lost =
-                   [this](const std::string& why) {
-                     spdlog::info("the connection to crrun is lost: {}", why);
-                     connected_ = connecting_ = false;
-                     look();
-                   }}),
-      beat_timer_(node.loop), lease_timer_(node.loop) {}
+      client_(node.loop, job::connection_name(node.start.node, node.instance), node.start.server_public_key, node.start.client,
+              client_events(false)),
+      beat_timer_(node.loop), lease_timer_(node.loop), parent_timer_(node.loop) {
+  if (node.start.parent_addresses.empty()) return;
+  parent_ = std::make_unique<job::Client>(node.loop, job::connection_name(node.start.node, node.instance),
+                                          node.start.parent_public_key, node.start.client, client_events(true));
+  by_parent_ = keeps_ = true;
+}
+
+job::ClientEvents Link::client_events(bool of_parent) {
+  return {.down =
+              [this](job::Down down) {
+                heard_ = Clock::now();
+                // An answer that comes by another way than what was sent before it proves nothing of that.
+                if (by_parent_ || !down.has_heartbeat()) seen_ = down.sequence();
+                events_.down(std::move(down));
+              },
+          .answer = nullptr,
+          .connected =
+              [this, of_parent] {
+                spdlog::debug("connected to {}", of_parent ? "the parent" : "crrun");
+                connected_ = true;
+                connecting_ = crrun_dead_ = false;
+                tried_.reset();
+                heard_ = Clock::now();
+                unanswered_.clear();
+                greeted_ = resent_ = false;
+                if (of_parent) {
+                  parent_since_ = LeaseClock::now();
+                  watch_parent();
+                }
+                events_.connected();
+              },
+          .lost =
+              [this, of_parent](const std::string& why) {
+                if (of_parent) return leave_parent(why);
+                spdlog::info("the connection to crrun is lost: {}", why);
+                connecting_ = false;
+                if (std::exchange(connected_, false)) events_.lost();
+                look();
+              }};
+}
 
 std::chrono::milliseconds Link::heartbeat() const {
   return std::chrono::milliseconds(node_.welcomed && node_.job.heartbeat_ms() ? node_.job.heartbeat_ms() : 500);
@@ -61,24 +81,70 @@ void Link::start() {
   beat();
 }
 
+namespace {
+/** What is not said again by those who have said it, when crrun welcomes us anew. */
+bool belongs_in_journal(const job::Up& up) {
+  switch (up.what_case()) {
+    case job::Up::kHello:
+    case job::Up::kHeartbeat:
+    case job::Up::kOutput:
+    case job::Up::kRankReady:
+    case job::Up::kFence:
+    case job::Up::kModexRequest:
+    case job::Up::kModexBlob:
+    case job::Up::kPublish:
+    case job::Up::kLookup:
+      return false;
+    default:
+      return true;
+  }
+}
+}  // namespace
+
 void Link::send(const job::Up& up) {
+  if (keeps_ && !crrun_dead_ && belongs_in_journal(up)) {
+    journal_.push_back(up);
+    if (journal_.size() > kKept) {
+      journal_.pop_front();
+      ++journal_begin_;
+    }
+  }
   // Output that comes before Hello was answered is said again then, after what went before it.
   if (!connected_ || (up.has_output() && !greeted_)) return;
-  if (up.has_hello()) hello_sent_ = LeaseClock::now();
-  client_.send(up);
+  if (!up.has_hello()) {
+    // After the parent was left Hello goes first, then the journal.
+    if (!keeps_ || by_parent_ || resent_) way().send(up);
+    return;
+  }
+  hello_sent_ = LeaseClock::now();
+  if (!parent_ || by_parent_) return way().send(up);
+  job::Up hello = up;
+  hello.mutable_hello()->set_seen(seen_);
+  client_.send(hello);
+  for (const job::Up& old : journal_) client_.send(old);
+  resent_ = true;
+}
+
+void Link::forward(const job::Up& up) {
+  if (connected_) way().send(up);
 }
 
 void Link::welcomed() {
   greeted_ = true;
+  if (!by_parent_) {
+    keeps_ = false;
+    journal_.clear();
+  }
   renew(hello_sent_);
 }
 
 void Link::answered(std::uint64_t unix_ns) {
   // The time of day may have been set since: what counts is when we sent what has this number.
-  const auto found = std::find_if(unanswered_.begin(), unanswered_.end(), [&](const auto& one) { return one.first == unix_ns; });
+  const auto found = std::find_if(unanswered_.begin(), unanswered_.end(), [&](const Beat& one) { return one.unix_ns == unix_ns; });
   if (found == unanswered_.end()) return;
-  const auto sent = found->second;
+  const auto [number, sent, said] = *found;
   unanswered_.erase(unanswered_.begin(), found + 1);
+  for (; journal_begin_ < said && !journal_.empty(); ++journal_begin_) journal_.pop_front();
   renew(sent);
 }
 
@@ -90,14 +156,42 @@ void Link::forget() {
 
 void Link::renew(LeaseClock::time_point sent) {
   lease_ = std::max(lease_, sent);
+  if (by_parent_) watch_parent();
   judge();
+}
+
+void Link::leave_parent(const std::string& why) {
+  if (!std::exchange(by_parent_, false)) return;
+  spdlog::info("crrun is reached through another daemon no more: {}", why);
+  parent_timer_.cancel();
+  parent_->disconnect();
+  connecting_ = false;
+  tried_.reset();
+  if (std::exchange(connected_, false)) events_.lost();
+  look();
+}
+
+/** As long as there is no answer through it, time is left to reach crrun within the lease. */
+void Link::watch_parent() {
+  const auto left = std::max(lease_, parent_since_) + lost_after() * 2 / 3 - LeaseClock::now();
+  parent_timer_.expires_after(std::max<LeaseClock::duration>(left, 0ns));
+  parent_timer_.async_wait([this](const asio::error_code& error) {
+    if (error || !by_parent_ || !connected_) return;
+    if (std::max(lease_, parent_since_) + lost_after() * 2 / 3 > LeaseClock::now()) return watch_parent();
+    leave_parent("nothing was answered through it");
+  });
 }
 
 void Link::look() {
   if (looking_ || connecting_) return;
   looking_ = true;
-  job::find_reach(node_.loop, node_.start.addresses, std::max<std::chrono::milliseconds>(lost_after() / 2, 500ms),
-                  [this](job::Reach reach, const std::string& endpoint, std::shared_ptr<void> held) {
+  job::find_reach(node_.loop, by_parent_ ? node_.start.parent_addresses : node_.start.addresses,
+                  std::max<std::chrono::milliseconds>(lost_after() / 2, 500ms),
+                  [this, by_parent = by_parent_](job::Reach reach, const std::string& endpoint, std::shared_ptr<void> held) {
+                    if (by_parent != by_parent_) {
+                      looking_ = false;
+                      return look();
+                    }
                     tried_ = std::move(held);
                     found(reach, endpoint);
                   });
@@ -106,16 +200,20 @@ void Link::look() {
 void Link::found(job::Reach reach, const std::string& endpoint) {
   looking_ = false;
   if (connected_) tried_.reset();
+  if (by_parent_ && reach != job::Reach::open) return leave_parent("nobody listens there");
   if (reach == job::Reach::open && (!connected_ || Clock::now() - heard_ > lost_after())) {
-    connected_ = false;
+    if (std::exchange(connected_, false)) events_.lost();
     connecting_ = true;
     connect_began_ = Clock::now();
     // A crrun that has begun anew waits for its daemons longer than this before it gives them up.
     if (std::exchange(crrun_dead_, false) && !fenced_) lease_ = LeaseClock::now();
-    client_.connect(endpoint);
+    way().connect(endpoint);
   }
-  if (reach == job::Reach::refused && !std::exchange(crrun_dead_, true))
+  if (reach == job::Reach::refused && !std::exchange(crrun_dead_, true)) {
     spdlog::warn("crrun has ended, its host lives: the ranks here run on, and wait for crrun --attach");
+    // To another crrun it would be news of a job that it does not know; Hello tells it what there is.
+    journal_.clear();
+  }
   if (reach == job::Reach::silent) crrun_dead_ = false;
   judge();
 }
@@ -141,20 +239,28 @@ void Link::judge() {
   events_.fence(true);
 }
 
+void Link::beat_now() {
+  if (!connected_) return;
+  job::Up up;
+  events_.heartbeat(up);
+  if (by_parent_) up.mutable_heartbeat()->set_seen(seen_);
+  unanswered_.push_back({up.heartbeat().unix_ns(), LeaseClock::now(), journal_begin_ + journal_.size()});
+  if (unanswered_.size() > kUnanswered) unanswered_.pop_front();
+  way().send(up);
+}
+
 void Link::beat() {
   const auto now = Clock::now();
   judge();
-  if (connected_) {
-    job::Up up;
-    events_.heartbeat(up);
-    unanswered_.emplace_back(up.heartbeat().unix_ns(), LeaseClock::now());
-    if (unanswered_.size() > kUnanswered) unanswered_.pop_front();
-    client_.send(up);
-  }
+  beat_now();
   if (connecting_ && now - connect_began_ > lost_after()) {
-    connecting_ = false;
-    tried_.reset();
-    client_.disconnect();
+    if (by_parent_) {
+      leave_parent("the connection was not made in time");
+    } else {
+      connecting_ = false;
+      tried_.reset();
+      client_.disconnect();
+    }
   }
   if (!connected_ || now - heard_ > lost_after()) look();
   beat_timer_.expires_after(heartbeat());

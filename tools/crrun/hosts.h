@@ -24,8 +24,6 @@ std::vector<std::uint32_t> parse_slurm_counts(const std::string& text);
 std::vector<Host> slurm_hosts();
 /** Whether @p name is this machine. */
 bool is_this_host(const std::string& name);
-/** Endpoints "tcp://ADDRESS:PORT" at which others reach this machine; @p interfaces: names or CIDR, none: all. */
-std::vector<std::string> own_endpoints(std::uint16_t port, const std::vector<std::string>& interfaces, bool loopback);
 
 /** Indexed nodes: those with ranks first, then spares. */
 std::vector<Node> make_nodes(const std::vector<Host>& hosts, const std::vector<Host>& spares);

@@ -54,6 +54,8 @@ void add_options(CLI::App& app, Options& o) {
   option("--recover-timeout", o.recover_timeout, "time for each step of a recovery (default: 10min)", "TIME");
   app.add_flag("--keep", o.keep, "keep the images of a job that has ended");
   option("--interface", o.interfaces, "networks to use: names or CIDR", "NAME|CIDR,...")->delimiter(',');
+  option("--fan-out", o.fan_out, "nodes below crrun and each daemon; with more they form a tree (default: 64)", "N")
+      ->check(CLI::PositiveNumber);
   option("--launcher", o.launcher, "how daemons are started: auto, ssh, srun", "HOW")
       ->check(CLI::IsMember({"auto", "ssh", "srun"}));
   option("--launch-agent", o.launch_agent, "the daemon's program on the nodes (default: crd)", "COMMAND");
@@ -188,6 +190,7 @@ void change_settings(Settings& settings, const Options& options) {
   settings.quiesce_timeout_ms = milliseconds(options.quiesce_timeout, "--quiesce-timeout");
   settings.recover_timeout_ms = milliseconds(options.recover_timeout, "--recover-timeout");
   if (!options.timeout.empty()) settings.run_timeout_ms = milliseconds(options.timeout, "--timeout");
+  if (options.fan_out) settings.fan_out = options.fan_out;
   settings.staging_nodes = options.staging_nodes;
   settings.max_restarts = options.max_restarts;
   settings.map_by_node = options.map_by == "node";

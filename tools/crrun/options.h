@@ -25,6 +25,7 @@ struct Options {
   std::string local, shared, stage_rate, local_limit;
   std::vector<std::string> interfaces;
   unsigned staging_nodes = 2, max_restarts = 3;
+  unsigned fan_out = 0;  ///< 0: not said
   std::string launch_agent = "crd", launcher = "auto", report_file, restart, attach;
   std::vector<std::string> program;
 };

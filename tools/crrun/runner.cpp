@@ -13,6 +13,7 @@
 #include <asio/post.hpp>
 
 #include "crrun/hosts.h"
+#include "job/endpoints.h"
 #include "job/log.h"
 #include "job/names.h"
 
@@ -20,6 +21,8 @@ namespace reprise::job {
 
 namespace {
 constexpr auto kTick = std::chrono::milliseconds(100);
+/** For each level of the tree; a node whose parent is not there by then does without it. */
+constexpr auto kParentWait = std::chrono::seconds(10);
 constexpr std::size_t kInputBytes = 64 << 10;
 }  // namespace
 
@@ -35,6 +38,9 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
                RunOptions options)
     : file_(std::move(file)),
       options_(std::move(options)),
+      tree_(settings.nodes.size() > settings.fan_out
+                ? std::optional<Tree>(std::in_place, static_cast<std::uint32_t>(settings.nodes.size()), settings.fan_out)
+                : std::nullopt),
       coordinator_(std::move(settings), [] { return random_bytes(32); }, begin, std::move(state)),
       launcher_(
           loop_, options_.launch,
@@ -56,10 +62,9 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
   events.up = [this](const Peer& peer, Up up) { message(peer, std::move(up)); };
   events.ask = [this](const Peer& peer, const Ask& request) { ask(peer, request); };
   events.disconnected = [this](const Peer& peer) {
-    const auto found = daemons_.find(peer);
-    if (found == daemons_.end()) return;
-    const auto [node, instance] = found->second;
-    coordinator_.connection_closed(node, instance, now());
+    const auto had = ways_.closed(peer);
+    if (!had) return;
+    coordinator_.connection_closed(had->first, had->second, now());
     apply();
   };
   events.refused = [](const std::string& address, const std::string& why) {
@@ -114,16 +119,17 @@ void Runner::timer() {
     if (error || code_) return;
     coordinator_.tick(now());
     apply();
+    start_waiting();
     read_input();
     if (!code_) timer();
   });
 }
 
 void Runner::message(const Peer& peer, Up up) {
-  peers_[up.from()] = peer;
-  daemons_[peer] = {up.from(), up.instance()};
+  if (!ways_.up(peer, up)) return;
   if (up.has_hello()) launcher_.said_hello(up.from());
   coordinator_.message(up, now());
+  if (up.has_child_gone()) coordinator_.connection_closed(up.child_gone().node(), up.child_gone().instance(), now());
   apply();
 }
 
@@ -133,6 +139,8 @@ void Runner::ask(const Peer& peer, const Ask& ask) {
     answer.set_ok(ask.what_case() == Ask::kStatus);
     if (answer.ok()) {
       nlohmann::json status = coordinator_.status(now());
+      for (nlohmann::json& node : status["nodes"])
+        if (const auto via = ways_.via(node.at("index").get<NodeIndex>())) node["via"] = coordinator_.members().host(*via);
       status["crrun"] = {{"host", file_.host}, {"pid", file_.pid}};
       answer.set_status_json(status.dump());
     } else {
@@ -152,16 +160,39 @@ void Runner::ask(const Peer& peer, const Ask& ask) {
 }
 
 void Runner::send(const Down& down) {
-  const auto to = [&](NodeIndex node) {
-    const auto found = peers_.find(node);
-    if (found != peers_.end()) server_->send(found->second, down);
-  };
-  if (down.to().empty())
-    for (NodeIndex node : coordinator_.members().living()) to(node);
-  for (NodeIndex node : down.to()) to(node);
+  for (const Ways::Copy& copy : ways_.down(down, down.to().empty() ? coordinator_.members().living() : std::vector<NodeIndex>{}))
+    server_->send(copy.peer, *copy.down);
 }
 
 void Runner::start_daemon(NodeIndex node) {
+  const auto parent = tree_ ? tree_->parent(node) : std::nullopt;
+  if (!parent) return start_daemon(node, nullptr);
+  const Relaying* relaying = ways_.relaying(*parent);
+  if (relaying || coordinator_.members().at(*parent).state != NodeState::starting) return start_daemon(node, relaying);
+  auto until = std::chrono::steady_clock::now();
+  for (auto above = parent; above; above = tree_->parent(*above)) until += kParentWait;
+  waiting_[node] = until;
+}
+
+void Runner::start_waiting() {
+  const bool over = coordinator_.phase() == Coordinator::Phase::ending || coordinator_.phase() == Coordinator::Phase::finished;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const NodeIndex node = at->first, parent = *tree_->parent(node);
+    const Relaying* relaying = ways_.relaying(parent);
+    const bool wait = !over && !relaying && coordinator_.members().at(parent).state == NodeState::starting &&
+                      std::chrono::steady_clock::now() < at->second;
+    if (wait) {
+      ++at;
+      continue;
+    }
+    at = waiting_.erase(at);
+    if (!over) start_daemon(node, relaying);
+    else coordinator_.link_ended(node, true, "it was not started", now());
+  }
+  if (over) apply();
+}
+
+void Runner::start_daemon(NodeIndex node, const Relaying* parent) {
   DaemonStart start;
   start.job = file_.spec.id();
   start.node = node;
@@ -169,6 +200,12 @@ void Runner::start_daemon(NodeIndex node) {
   start.server_public_key = file_.server.public_key;
   start.client = file_.client;
   start.log_level = options_.verbose ? "debug" : "warning";
+  start.relays = tree_ && !tree_->children(node).empty();
+  start.interfaces = options_.interfaces;
+  if (parent) {
+    start.parent_addresses.assign(parent->endpoints().begin(), parent->endpoints().end());
+    start.parent_public_key = parent->public_key();
+  }
   launcher_.start(coordinator_.members().at(node).node, std::move(start));
 }
 
@@ -190,7 +227,11 @@ void Runner::apply() {
             using T = std::decay_t<decltype(one)>;
             if constexpr (std::is_same_v<T, SendDown>) send(one.down);
             if constexpr (std::is_same_v<T, StartDaemon>) start_daemon(one.node);
-            if constexpr (std::is_same_v<T, StopDaemon>) launcher_.stop(one.node);
+            if constexpr (std::is_same_v<T, StopDaemon>) {
+              waiting_.erase(one.node);
+              ways_.stopped(one.node);
+              launcher_.stop(one.node);
+            }
             if constexpr (std::is_same_v<T, SaveState>) recorder_.save(to_json(coordinator_.state()));
             if constexpr (std::is_same_v<T, Say>) say(one);
             if constexpr (std::is_same_v<T, WriteOutput>)

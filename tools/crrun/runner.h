@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The loop around the coordinator: messages, daemons, signals, streams, files. */
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +16,9 @@
 #include "crrun/launcher.h"
 #include "crrun/output_writer.h"
 #include "crrun/recorder.h"
+#include "crrun/ways.h"
 #include "job/job_file.h"
+#include "job/relay.h"
 #include "job/transport.h"
 
 namespace reprise::job {
@@ -39,6 +42,8 @@ class Runner {
   void apply();
   void send(const Down& down);
   void start_daemon(NodeIndex node);
+  void start_daemon(NodeIndex node, const Relaying* parent);
+  void start_waiting();
   void say(const Say& say);
   void timer();
   void got_signal();
@@ -49,6 +54,7 @@ class Runner {
   JobFile file_;
   RunOptions options_;
   asio::io_context loop_;
+  std::optional<Tree> tree_;  ///< none: all connect to crrun
   Coordinator coordinator_;
   std::unique_ptr<Server> server_;
   Launcher launcher_;
@@ -57,8 +63,8 @@ class Runner {
   asio::signal_set signals_;
   asio::steady_timer timer_, input_timer_;
   std::unique_ptr<asio::posix::stream_descriptor> input_;
-  std::map<NodeIndex, Peer> peers_;
-  std::map<Peer, std::pair<NodeIndex, std::string>> daemons_;  ///< node and instance behind a connection
+  Ways ways_;
+  std::map<NodeIndex, std::chrono::steady_clock::time_point> waiting_;  ///< to be started when their parent is there, or then
   std::map<std::uint64_t, Peer> requests_;
   std::uint64_t next_request_ = 1;
   bool input_ended_ = false, reading_ = false, applying_ = false;

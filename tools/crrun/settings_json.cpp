@@ -15,6 +15,7 @@ void each_setting(Settings& s, F&& field) {
   field("recover_timeout_ms", s.recover_timeout_ms);
   field("run_timeout_ms", s.run_timeout_ms);
   field("rejoin_every_ms", s.rejoin_every_ms);
+  field("fan_out", s.fan_out);
   field("staging_nodes", s.staging_nodes);
   field("max_restarts", s.max_restarts);
   field("max_failed_recoveries", s.max_failed_recoveries);

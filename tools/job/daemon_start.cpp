@@ -18,6 +18,14 @@ std::string daemon_start_line(const DaemonStart& start) {
                       {"client_secret_key", start.client.secret_key},
                       {"log_level", start.log_level}};
   if (!start.run_directory.empty()) json["run_directory"] = start.run_directory;
+  if (start.relays) {
+    json["relays"] = true;
+    json["interfaces"] = start.interfaces;
+  }
+  if (!start.parent_addresses.empty()) {
+    json["parent_addresses"] = start.parent_addresses;
+    json["parent_public_key"] = start.parent_public_key;
+  }
   return json.dump();
 }
 
@@ -33,10 +41,16 @@ DaemonStart parse_daemon_start(const std::string& line) {
     start.client.secret_key = json.at("client_secret_key");
     start.log_level = json.value("log_level", start.log_level);
     start.run_directory = json.value("run_directory", "");
+    start.relays = json.value("relays", false);
+    start.interfaces = json.value("interfaces", start.interfaces);
+    start.parent_addresses = json.value("parent_addresses", start.parent_addresses);
+    start.parent_public_key = json.value("parent_public_key", "");
     if (!valid_job_id(start.job)) throw std::runtime_error("\"" + start.job + "\" is no name of a job");
     if (start.addresses.empty()) throw std::runtime_error("there is no address to connect to");
     for (const std::string* key : {&start.server_public_key, &start.client.public_key, &start.client.secret_key})
       if (key->size() != 40) throw std::runtime_error("a key does not have 40 characters");
+    if (!start.parent_addresses.empty() && start.parent_public_key.size() != 40)
+      throw std::runtime_error("the parent's key does not have 40 characters");
     return start;
   } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(std::string("what came on standard input is not what crrun sends: ") + error.what());

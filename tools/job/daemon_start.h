@@ -18,6 +18,10 @@ struct DaemonStart {
   KeyPair client;                      ///< of the job's daemons
   std::string log_level = "warning";
   std::string run_directory;           ///< "": the usual one; for several daemons on one host
+  bool relays = false;                 ///< it listens for daemons below it
+  std::vector<std::string> interfaces; ///< and tells only its addresses in these; none: all
+  std::vector<std::string> parent_addresses;  ///< to be tried before crrun; none: it has no parent
+  std::string parent_public_key;
 };
 
 /** One line, without its end. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "job/names.h"
 
+#include <charconv>
+
 #include <unistd.h>
 
 namespace reprise::job {
@@ -30,6 +32,17 @@ std::string manifest_path(const std::string& image) {
   const std::string ending = ".img";
   const bool known = image.size() > ending.size() && image.ends_with(ending);
   return (known ? image.substr(0, image.size() - ending.size()) : image) + ".json";
+}
+
+std::string connection_name(std::uint32_t node, const std::string& instance) {
+  return "node-" + std::to_string(node) + "-" + instance;
+}
+std::optional<std::uint32_t> node_of_connection(const std::string& name) {
+  std::uint32_t node = 0;
+  if (!name.starts_with("node-")) return std::nullopt;
+  const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), node);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '-') return std::nullopt;
+  return node;
 }
 
 std::string rank_socket_path(const std::string& run_directory) { return run_directory + "/ranks"; }

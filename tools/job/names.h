@@ -2,6 +2,7 @@
 #pragma once
 /** @file Where the files of a job are. docs/job-protocol.md has the table. */
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace reprise::job {
@@ -24,6 +25,10 @@ std::string wave_part_directory(const std::string& directory, std::uint32_t wave
 std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank);
 /** What the daemon noted about a rank when its image was taken; lies beside the image: rank-R.json. */
 std::string manifest_path(const std::string& image);
+
+/** What a daemon calls its end of a connection, and whose end one of that name is. None: not a daemon's. */
+std::string connection_name(std::uint32_t node, const std::string& instance);
+std::optional<std::uint32_t> node_of_connection(const std::string& name);
 
 /** Socket of the daemon for its ranks. */
 std::string rank_socket_path(const std::string& run_directory);

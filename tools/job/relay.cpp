@@ -2,6 +2,7 @@
 #include "job/relay.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise::job {
 
@@ -31,22 +32,18 @@ Relay::Relay(std::uint32_t self, std::string instance, std::map<std::uint32_t, s
 
 void Relay::placement(const std::vector<std::uint32_t>& node_of_rank) {
   node_of_rank_ = node_of_rank;
-  ranks_of_.clear();
-  ranks_below_ = 0;
   std::set<std::uint32_t> below{self_};
   for (const auto& [child, nodes] : children_) below.insert(nodes.begin(), nodes.end());
-  for (std::uint32_t rank = 0; rank < node_of_rank_.size(); ++rank)
-    if (below.count(node_of_rank_[rank])) {
-      ranks_of_[node_of_rank_[rank]].insert(rank);
-      ++ranks_below_;
-    }
+  ranks_below_ = static_cast<std::size_t>(
+      std::count_if(node_of_rank_.begin(), node_of_rank_.end(), [&](std::uint32_t node) { return below.count(node) > 0; }));
 }
 
-Up Relay::head() const {
-  Up out;
-  out.set_from(self_);
-  out.set_instance(instance_);
-  return out;
+void Relay::heard(std::uint32_t child, std::uint32_t node) {
+  auto& nodes = children_[child];
+  if (nodes.count(node)) return;
+  for (auto& [other, theirs] : children_) theirs.erase(node);
+  nodes.insert(node);
+  placement(std::vector<std::uint32_t>(node_of_rank_));
 }
 
 template <class Field>
@@ -61,23 +58,30 @@ std::optional<Up> Relay::join(Key key, const Up& message, Field field, std::uint
     out->CopyFrom(*in);
     out->clear_ranks();
   }
-  joined.message.set_recovery(std::max(joined.message.recovery(), message.recovery()));
-  std::set<std::uint32_t>& sent = sent_[key];
+  const std::set<std::uint32_t>& sent = sent_[key];
   for (const auto& rank : in->ranks()) {
     if (sent.count(rank.rank()) || !joined.ranks.insert(rank.rank()).second) continue;
     *out->add_ranks() = rank;
     joined.urgent |= !rank.error().empty();
   }
   if (!joined.urgent && sent.size() + joined.ranks.size() < ranks_below_) return std::nullopt;
-  Up done = head();
-  done.set_recovery(joined.message.recovery());
-  field(done)->Swap(out);
-  sent.insert(joined.ranks.begin(), joined.ranks.end());
-  open_.erase(at);
-  return done;
+  return finish(key, std::move(open_.extract(at).mapped()));
+}
+
+/** In the name of this daemon, which speaks of its own state only where it says what it itself has done. */
+Up Relay::finish(Key key, Joined joined) {
+  sent_[key].insert(joined.ranks.begin(), joined.ranks.end());
+  joined.message.set_from(self_);
+  joined.message.set_instance(instance_);
+  joined.message.set_recovery(recovery_);
+  return std::move(joined.message);
 }
 
 std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
+  if (message.from() == self_) {
+    instance_ = message.instance();
+    recovery_ = message.recovery();
+  }
   std::optional<Up> out;
   switch (message.what_case()) {
     case Up::kWaveDone:
@@ -98,16 +102,28 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
                  now_ms);
       break;
     case Up::kHeartbeat: {
+      const Heartbeat& beat = message.heartbeat();
       // A daemon's own takes those of the others along.
       if (message.from() != self_) {
-        beats_.insert(message.from());
-        beats_.insert(message.heartbeat().nodes().begin(), message.heartbeat().nodes().end());
+        RelayedBeat& mine = beats_[message.from()];
+        mine.set_node(message.from());
+        mine.set_instance(message.instance());
+        mine.set_recovery(message.recovery());
+        mine.set_unix_ns(beat.unix_ns());
+        mine.set_free_local_bytes(beat.free_local_bytes());
+        mine.set_image_bytes(beat.image_bytes());
+        mine.set_load(beat.load());
+        mine.set_seen(beat.seen());
+        for (const RelayedBeat& other : beat.below()) beats_[other.node()] = other;
+        if (!beats_since_) beats_since_ = now_ms;
         return {};
       }
-      out = message;
-      for (std::uint32_t node : beats_) out->mutable_heartbeat()->add_nodes(node);
+      std::vector<Up> all = flush();
+      all.push_back(message);
+      for (const auto& [node, other] : beats_) *all.back().mutable_heartbeat()->add_below() = other;
       beats_.clear();
-      break;
+      beats_since_.reset();
+      return all;
     }
     default: out = message; break;
   }
@@ -118,18 +134,17 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
 std::vector<Up> Relay::tick(std::uint64_t now_ms) {
   std::vector<Up> out;
   for (auto at = open_.begin(); at != open_.end();) {
-    if (now_ms < at->second.since_ms + patience_ms_) {
-      ++at;
-      continue;
-    }
-    Up message = head();
-    message.MergeFrom(at->second.message);
-    message.set_from(self_);
-    message.set_instance(instance_);
-    sent_[at->first].insert(at->second.ranks.begin(), at->second.ranks.end());
-    out.push_back(std::move(message));
-    at = open_.erase(at);
+    const auto here = at++;
+    if (now_ms < here->second.since_ms + patience_ms_) continue;
+    const Key key = here->first;
+    out.push_back(finish(key, std::move(open_.extract(here).mapped())));
   }
+  return out;
+}
+
+std::vector<Up> Relay::flush() {
+  std::vector<Up> out;
+  for (auto& [key, joined] : std::exchange(open_, {})) out.push_back(finish(key, std::move(joined)));
   return out;
 }
 
@@ -156,9 +171,23 @@ std::vector<std::uint32_t> Relay::down(const Down& message) {
   return out;
 }
 
+Down Relay::answer_for(std::uint32_t child, const Down& heartbeat) const {
+  const auto found = children_.find(child);
+  const auto concerns = [&](std::uint32_t node) { return found != children_.end() && found->second.count(node) > 0; };
+  Down out;
+  out.set_sequence(heartbeat.sequence());
+  for (std::uint32_t node : heartbeat.to())
+    if (concerns(node)) out.add_to(node);
+  out.mutable_heartbeat()->set_unix_ns(heartbeat.heartbeat().unix_ns());
+  for (const RelayedBeat& one : heartbeat.heartbeat().below())
+    if (concerns(one.node())) *out.mutable_heartbeat()->add_below() = one;
+  return out;
+}
+
 void Relay::child_lost(std::uint32_t child) {
-  children_.erase(child);
-  placement(node_of_rank_);
+  if (const auto gone = children_.extract(child))
+    for (std::uint32_t node : gone.mapped()) beats_.erase(node);
+  placement(std::vector<std::uint32_t>(node_of_rank_));
 }
 
 }  // namespace reprise::job

@@ -33,19 +33,31 @@ class Relay {
  public:
   /**
    * @p self index and @p instance of the daemon; @p children those directly below, with all that are below each of
-   * them. What comes late is sent without waiting longer than @p patience_ms for the rest.
+   * them, as far as they are known: heard() adds others. What comes late is sent without waiting longer than
+   * @p patience_ms for the rest.
    */
   Relay(std::uint32_t self, std::string instance, std::map<std::uint32_t, std::set<std::uint32_t>> children,
         std::uint64_t patience_ms);
 
   /** Ranks by node: whose answers a wave or a recovery waits for. */
   void placement(const std::vector<std::uint32_t>& node_of_rank);
-  /** A message of a child's, or of the daemon itself. @return what to send up now */
+  /** A message of @p node has come from @p child: it is below it, or the child itself. */
+  void heard(std::uint32_t child, std::uint32_t node);
+  /**
+   * A message of a child's, or of the daemon itself. @return what to send up now, in this order. The daemon's own heartbeat
+   * comes after all that was said below before the heartbeats that it takes along.
+   */
   std::vector<Up> up(const Up& message, std::uint64_t now_ms);
   /** @return what has waited long enough */
   std::vector<Up> tick(std::uint64_t now_ms);
+  /** @return what waits for more of its kind */
+  std::vector<Up> flush();
+  /** Since when the heartbeat of another waits for the daemon's own. */
+  std::optional<std::uint64_t> beats_since() const { return beats_since_; }
   /** Children to pass a message on to. A Launch or Recover in it brings the placement up to date. */
   std::vector<std::uint32_t> down(const Down& message);
+  /** Of an answer to heartbeats, what concerns @p child and those below it. */
+  Down answer_for(std::uint32_t child, const Down& heartbeat) const;
   /** A child is gone; its own children go elsewhere. */
   void child_lost(std::uint32_t child);
 
@@ -61,19 +73,19 @@ class Relay {
 
   template <class Field>
   std::optional<Up> join(Key key, const Up& message, Field field, std::uint64_t now_ms);
-  std::set<std::uint32_t> awaited() const;
-  Up head() const;
+  Up finish(Key key, Joined joined);
 
   std::uint32_t self_;
   std::string instance_;
+  std::uint32_t recovery_ = 0;  ///< what the daemon itself has said: those below may be ahead of it
   std::map<std::uint32_t, std::set<std::uint32_t>> children_;
   std::uint64_t patience_ms_;
   std::vector<std::uint32_t> node_of_rank_;
-  std::map<std::uint32_t, std::set<std::uint32_t>> ranks_of_;  ///< by node, of those below
   std::size_t ranks_below_ = 0;
   std::map<Key, Joined> open_;
   std::map<Key, std::set<std::uint32_t>> sent_;  ///< ranks that crrun has been told of
-  std::set<std::uint32_t> beats_;                ///< nodes heard of since the last own heartbeat
+  std::map<std::uint32_t, RelayedBeat> beats_;   ///< of nodes heard of since the last own heartbeat
+  std::optional<std::uint64_t> beats_since_;
 };
 
 }  // namespace reprise::job

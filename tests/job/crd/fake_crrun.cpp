@@ -46,12 +46,19 @@ FakeCrrun::~FakeCrrun() {
 
 void FakeCrrun::listen(std::uint16_t port) {
   job::ServerEvents events;
-  events.up = [this](const job::Peer& peer, const job::Up& up) { take(peer, up); };
+  events.up = [this](const job::Peer& peer, job::Up up) {
+    if (ways.up(peer, up)) take(up);
+  };
+  events.disconnected = [this](const job::Peer& peer) { ways.closed(peer); };
   server_ = std::make_unique<job::Server>(loop, keys_, client_keys_.public_key, port, std::move(events));
   port_ = server_->port();
 }
 
-void FakeCrrun::die() { server_.reset(); }
+void FakeCrrun::die() {
+  server_.reset();
+  ways = {};
+  there_.clear();
+}
 void FakeCrrun::come_back() { listen(port_); }
 
 std::string FakeCrrun::run_directory(std::uint32_t node) const { return directory_ + "/run-" + std::to_string(node); }
@@ -68,6 +75,12 @@ pid_t FakeCrrun::start_daemon(std::uint32_t node) {
   start.client = client_keys_;
   start.log_level = std::getenv("CRD_LOG") ? std::getenv("CRD_LOG") : "warning";
   start.run_directory = run_directory(node);
+  for (const auto& [child, parent] : parents) start.relays |= parent == node;
+  if (parents.count(node)) {
+    const job::Relaying& parent = *ways.relaying(parents.at(node));
+    start.parent_addresses.assign(parent.endpoints().begin(), parent.endpoints().end());
+    start.parent_public_key = parent.public_key();
+  }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
   const pid_t pid = ::fork();
@@ -88,12 +101,16 @@ void FakeCrrun::kill_daemon(std::uint32_t node) {
   ::kill(daemons_.at(node), SIGKILL);
   ::waitpid(daemons_.at(node), nullptr, 0);
   daemons_.erase(node);
-  peers_.erase(node);
+  there_.erase(node);
 }
 
 void FakeCrrun::start_daemons() {
-  for (std::uint32_t node = 0; node < nodes_; ++node) start_daemon(node);
-  if (!until([&] { return peers_.size() == nodes_; }, 10s)) throw std::runtime_error("the daemons do not come");
+  for (std::uint32_t node = 0; node < nodes_; ++node) {
+    if (parents.count(node) && !until([&] { return ways.relaying(parents.at(node)) != nullptr; }, 10s))
+      throw std::runtime_error("the daemon that is to be above others does not come");
+    start_daemon(node);
+  }
+  if (!until([&] { return there_.size() == nodes_; }, 10s)) throw std::runtime_error("the daemons do not come");
 }
 
 void FakeCrrun::place(std::uint32_t rank, std::uint32_t node) {
@@ -112,10 +129,16 @@ void FakeCrrun::launch() {
 }
 
 void FakeCrrun::send(std::uint32_t node, job::Down down) {
-  if (server_ && peers_.count(node)) server_->send(peers_.at(node), down);
+  down.clear_to();
+  down.add_to(node);
+  deliver(std::move(down));
 }
-void FakeCrrun::send_all(const job::Down& down) {
-  for (const auto& [node, peer] : peers_) send(node, down);
+void FakeCrrun::send_all(const job::Down& down) { deliver(down); }
+
+void FakeCrrun::deliver(job::Down down) {
+  down.set_sequence(++sequence_);
+  for (const job::Ways::Copy& copy : ways.down(std::move(down), {there_.begin(), there_.end()}))
+    if (server_) server_->send(copy.peer, *copy.down);
 }
 
 bool FakeCrrun::until(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
@@ -131,7 +154,7 @@ bool FakeCrrun::wait_exits(std::chrono::milliseconds limit) {
   return until([&] { return exits.size() == placement.size() && ended.size() == 2 * placement.size(); }, limit);
 }
 
-void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
+void FakeCrrun::take(const job::Up& up) {
   const std::uint32_t node = up.from();
   if (seen) seen(up);
   switch (up.what_case()) {
@@ -139,7 +162,7 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
       ++hello_count;
       hellos[node] = up.hello();
       instances[node] = up.instance();
-      peers_[node] = peer;
+      there_.insert(node);
       if (!answers) return;
       job::Down down;
       job::Welcome& welcome = *down.mutable_welcome();
@@ -187,7 +210,7 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
         job::Up again;
         again.set_from(asker);
         *again.mutable_modex_request() = request;
-        take(peers_[asker], again);
+        take(again);
       }
       return;
     }
@@ -224,8 +247,16 @@ void FakeCrrun::take(const job::Peer& peer, const job::Up& up) {
       // As it would be when the answer was long on its way.
       if (!late_answers) heartbeat_ns[node] = up.heartbeat().unix_ns();
       job::Down down;
+      down.add_to(node);
       down.mutable_heartbeat()->set_unix_ns(heartbeat_ns[node]);
-      return send(node, down);
+      for (const auto& one : up.heartbeat().below()) {
+        ++relayed_heartbeats[one.node()];
+        down.add_to(one.node());
+        auto* mine = down.mutable_heartbeat()->add_below();
+        mine->set_node(one.node());
+        mine->set_unix_ns(one.unix_ns());
+      }
+      return deliver(std::move(down));
     }
     case job::Up::kLog:
       logs.push_back(up.log().text());

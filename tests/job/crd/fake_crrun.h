@@ -11,6 +11,7 @@
 
 #include <asio/io_context.hpp>
 
+#include "crrun/ways.h"
 #include "job/daemon_start.h"
 #include "job/transport.h"
 
@@ -23,6 +24,7 @@ class FakeCrrun {
 
   job::JobSpec job;
   std::vector<job::Placement> placement;
+  std::map<std::uint32_t, std::uint32_t> parents;  ///< by node, of those that are to be below others
   /** Start a daemon; its rank socket lies in a directory of its own. @return process of the one before it, if there is one */
   pid_t start_daemon(std::uint32_t node);
   /** Start all and wait until they are there. */
@@ -42,6 +44,7 @@ class FakeCrrun {
   std::string run_directory(std::uint32_t node) const;
   std::string image_directory(std::uint32_t node) const;  ///< each daemon has a disk of its own
   void kill_daemon(std::uint32_t node);
+  pid_t daemon(std::uint32_t node) const { return daemons_.at(node); }
   /** End without a word, as if crrun had died; or be there again, at the same address. */
   void die();
   void come_back();
@@ -62,6 +65,8 @@ class FakeCrrun {
   std::vector<job::Abort> aborts;
   std::vector<std::string> logs;
   unsigned fences = 0, heartbeats = 0, contradictions = 0;
+  std::map<std::uint32_t, unsigned> relayed_heartbeats;  ///< by node
+  job::Ways ways;
   std::map<std::uint32_t, std::string> instances;
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
   bool forget_fences = false;
@@ -75,7 +80,8 @@ class FakeCrrun {
 
  private:
   void listen(std::uint16_t port);
-  void take(const job::Peer& peer, const job::Up& up);
+  void take(const job::Up& up);
+  void deliver(job::Down down);
   void fence(const job::Up& up);
 
   unsigned nodes_;
@@ -83,7 +89,8 @@ class FakeCrrun {
   job::KeyPair keys_, client_keys_;
   std::uint16_t port_ = 0;
   std::unique_ptr<job::Server> server_;
-  std::map<std::uint32_t, job::Peer> peers_;
+  std::set<std::uint32_t> there_;
+  std::uint64_t sequence_ = 0;
   std::map<std::uint32_t, pid_t> daemons_;
   std::vector<int> stdins_;
   struct Open {

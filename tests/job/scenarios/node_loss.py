@@ -50,6 +50,67 @@ def two_ranks_a_node(cluster):
     survive(job, program, {"node2"}, lambda: cluster.kill("node2"))
 
 
+def above(job):
+    """node -> the one through which its daemon reaches crrun, of those that do not by themselves"""
+    return {node["host"]: node["via"] for node in job.status()["nodes"] if "via" in node}
+
+
+def lost(job):
+    return [f"node{event['node'] + 1}" for event in job.events("node-lost")]
+
+
+@scenario
+def in_a_tree_a_leaf(cluster):
+    # node1 and node2 connect to crrun, the others are below node1: waves and recoveries come through it.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, options=["--fan-out", "2"]).start()
+    job.await_event("wave-commit", 2)
+    tree = {"node3": "node1", "node4": "node1"}
+    check(above(job) == tree, f"it is another tree: {above(job)}")
+    survivors = Survivors(job, {"node3"})
+    cluster.kill("node3")
+    job.await_event("recovery-done", seconds=90)
+    survivors.check()
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    check(above(job).get("node4") == "node1", f"the spare has left its place: {above(job)}")
+    check(lost(job) == ["node3"], f"lost: {lost(job)}")
+    check_result(job, program)
+
+
+@scenario
+def in_a_tree_an_inner_node(cluster):
+    # Each is below the one before it. node3 and the spare lose their way with node2, and go on.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, options=["--fan-out", "1"]).start()
+    job.await_event("wave-commit", 2)
+    tree = {node: "node1" for node in ("node2", "node3", "node4")}
+    check(above(job) == tree, f"it is another tree: {above(job)}")
+    survivors = Survivors(job, {"node2"})
+    cluster.kill("node2")
+    job.await_event("recovery-done", seconds=90)
+    survivors.check()
+    check(lost(job) == ["node2"], f"lost: {lost(job)}")
+    check("node3" not in above(job) and "node4" not in above(job), f"they still have another above them: {above(job)}")
+    check(job.events("recovery-begin")[-1]["restart"] == [1], "others than the lost rank were restarted")
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    check_result(job, program)
+
+
+@scenario
+def in_a_tree_its_top(cluster):
+    # All others reach crrun through node1, whose end is known at once: what is to be done comes to them by another way.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, options=["--fan-out", "1"]).start()
+    job.await_event("wave-staged", 1)
+    survivors = Survivors(job, {"node1"})
+    cluster.ssh("node1", "pkill -KILL -f '^crd --job'")
+    job.await_event("recovery-done", seconds=90)
+    survivors.check()
+    check(lost(job) == ["node1"], f"lost: {lost(job)}")
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    check_result(job, program)
+
+
 @scenario
 def right_after_init(cluster):
     # There may be no wave yet: then every rank begins again, and nobody is to see that.

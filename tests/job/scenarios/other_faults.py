@@ -49,6 +49,26 @@ def the_launcher_is_killed(cluster):
 
 
 @scenario
+def the_launcher_of_a_tree_is_killed(cluster):
+    # No daemon hears of crrun through another one any more; each sees for itself that it is dead, and comes back.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, options=["--fan-out", "1"]).start()
+    job.await_event("wave-commit", 2)
+    where = job.where()
+    job.kill_launcher()
+    time.sleep(4)
+    for rank, (node, pid) in where.items():
+        state = cluster.ssh(node, f"cut -d' ' -f3 /proc/{pid}/stat", check=False).strip()
+        check(state and state != "T", f"rank {rank} does not run on without crrun: {state!r}")
+    job.attach()
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    check(job.where() == where, f"a rank was moved or restarted: {where}, now {job.where()}")
+    cluster.kill("node3")
+    job.await_event("recovery-done")
+    check_result(job, program)
+
+
+@scenario
 def a_node_reboots(cluster):
     # It answers at once, at its old address, but knows nothing of the job; then it is a spare.
     program = held("p2p,coll")

@@ -376,13 +376,148 @@ TEST(RelayTest, ItsHeartbeatSpeaksForThoseBelowOnce) {
   Relay relay(0, "r", {{1, {1, 5}}}, 100);
   Up beat;
   beat.set_from(1);
-  beat.mutable_heartbeat()->add_nodes(5);
-  EXPECT_TRUE(relay.up(beat, 0).empty());
+  beat.set_instance("one");
+  beat.set_recovery(2);
+  beat.mutable_heartbeat()->set_unix_ns(11);
+  beat.mutable_heartbeat()->set_seen(7);
+  RelayedBeat& other = *beat.mutable_heartbeat()->add_below();
+  other.set_node(5);
+  other.set_unix_ns(55);
+  EXPECT_FALSE(relay.beats_since());
+  EXPECT_TRUE(relay.up(beat, 40).empty());
+  EXPECT_EQ(relay.beats_since(), 40u);
+  beat.mutable_heartbeat()->set_unix_ns(12);
+  EXPECT_TRUE(relay.up(beat, 60).empty());
+  EXPECT_EQ(relay.beats_since(), 40u);
   Up own;
   own.set_from(0);
   own.mutable_heartbeat();
-  EXPECT_THAT(relay.up(own, 0)[0].heartbeat().nodes(), ElementsAre(1, 5));
-  EXPECT_EQ(relay.up(own, 0)[0].heartbeat().nodes_size(), 0);
+  const auto out = relay.up(own, 80);
+  ASSERT_EQ(out.size(), 1u);
+  const auto& below = out[0].heartbeat().below();
+  ASSERT_EQ(below.size(), 2);
+  EXPECT_EQ(below[0].node(), 1u);
+  EXPECT_EQ(below[0].instance(), "one");
+  EXPECT_EQ(below[0].recovery(), 2u);
+  EXPECT_EQ(below[0].unix_ns(), 12u) << "the newest";
+  EXPECT_EQ(below[0].seen(), 7u);
+  EXPECT_EQ(below[1].unix_ns(), 55u);
+  EXPECT_FALSE(relay.beats_since());
+  EXPECT_EQ(relay.up(own, 80)[0].heartbeat().below_size(), 0);
+}
+
+Up wave_done(Rank rank) {
+  Up up;
+  up.set_from(rank);
+  up.set_recovery(rank + 10);
+  up.mutable_wave_done()->set_wave(1);
+  up.mutable_wave_done()->add_ranks()->set_rank(rank);
+  return up;
+}
+
+TEST(RelayTest, AHeartbeatComesAfterWhatWasSaidBefore) {
+  Relay relay(0, "r", {{1, {1}}, {2, {2}}}, 100);
+  relay.placement({0, 1, 2});
+  EXPECT_TRUE(relay.up(wave_done(1), 0).empty());
+  Up own;
+  own.set_from(0);
+  own.set_instance("r");
+  own.set_recovery(3);
+  own.mutable_heartbeat();
+  const auto out = relay.up(own, 10);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_TRUE(out[0].has_wave_done());
+  EXPECT_EQ(out[0].recovery(), 3u) << "of its own state alone it speaks, not of that of those below";
+  EXPECT_TRUE(out[1].has_heartbeat());
+}
+
+TEST(RelayTest, LearnsWhoIsBelowAndForgets) {
+  Relay relay(0, "r", {}, 100);
+  relay.placement({0, 1, 2});
+  Down all, some;
+  some.add_to(2);
+  EXPECT_TRUE(relay.down(all).empty());
+  relay.heard(1, 1);
+  relay.heard(1, 2);
+  EXPECT_THAT(relay.down(all), ElementsAre(1));
+  EXPECT_THAT(relay.down(some), ElementsAre(1));
+  EXPECT_TRUE(relay.up(wave_done(1), 0).empty()) << "those of the others are awaited";
+  Down answer;
+  for (NodeIndex node : {0u, 2u, 3u}) {
+    answer.add_to(node);
+    answer.mutable_heartbeat()->add_below()->set_node(node);
+  }
+  EXPECT_THAT(relay.answer_for(1, answer).to(), ElementsAre(2));
+  EXPECT_EQ(relay.answer_for(1, answer).heartbeat().below_size(), 1);
+  relay.heard(3, 2);  // it has another parent now
+  EXPECT_THAT(relay.down(some), ElementsAre(3));
+  relay.child_lost(1);
+  relay.child_lost(3);
+  EXPECT_TRUE(relay.down(all).empty());
+  EXPECT_EQ(relay.up(wave_done(0), 0).size(), 1u) << "there is nobody to wait for";
+}
+
+// The sign of life of a node below another one is its own, with its own instance, and so is the answer.
+TEST(CoordinatorTest, HeartbeatsOfNodesBelowOthersCountAndAreAnswered) {
+  Settings settings;
+  settings.spec.set_ranks(2);
+  settings.spec.set_heartbeat_ms(400);
+  settings.lost_after_ms = 2500;
+  for (NodeIndex node = 0; node < 2; ++node) {
+    Node one;
+    one.set_index(node);
+    one.set_host("n" + std::to_string(node));
+    one.set_slots(1);
+    settings.nodes.push_back(one);
+  }
+  Coordinator coordinator(settings, [] { return std::string(32, 'n'); });
+  coordinator.start({1000, 1});
+  const auto up = [](NodeIndex node, const std::string& instance) {
+    Up out;
+    out.set_from(node);
+    out.set_instance(instance);
+    return out;
+  };
+  for (NodeIndex node = 0; node < 2; ++node) {
+    Up hello = up(node, "i");
+    hello.mutable_hello()->set_module_loaded(true);
+    coordinator.message(hello, {1000, 1});
+  }
+  coordinator.take();
+  const auto beat = [&](std::uint64_t ms, const std::string& instance) {
+    Up message = up(0, "i");
+    message.mutable_heartbeat()->set_unix_ns(ms);
+    RelayedBeat& below = *message.mutable_heartbeat()->add_below();
+    below.set_node(1);
+    below.set_instance(instance);
+    below.set_unix_ns(ms + 7);
+    below.set_load(3);
+    coordinator.message(message, {ms, ms});
+    std::optional<Down> answer;
+    for (Effect& effect : coordinator.take())
+      if (auto* send = std::get_if<SendDown>(&effect); send && send->down.has_heartbeat()) answer = send->down;
+    return answer;
+  };
+  auto answer = beat(2000, "i");
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->to(), ElementsAre(0, 1));
+  EXPECT_EQ(answer->heartbeat().unix_ns(), 2000u);
+  ASSERT_EQ(answer->heartbeat().below_size(), 1);
+  EXPECT_EQ(answer->heartbeat().below(0).unix_ns(), 2007u);
+  EXPECT_EQ(coordinator.members().at(1).heard_ms, 2000u);
+  EXPECT_EQ(coordinator.members().at(1).load, 3);
+  // Another process of that node's does not count, and must not take the answer for a lease.
+  answer = beat(3000, "other");
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->to(), ElementsAre(0));
+  EXPECT_EQ(coordinator.members().at(1).heard_ms, 2000u);
+  beat(4400, "other");
+  coordinator.tick({4400, 1});
+  EXPECT_TRUE(coordinator.members().up(1));
+  beat(4500, "other");
+  coordinator.tick({4500, 1});
+  EXPECT_FALSE(coordinator.members().up(1));
+  EXPECT_TRUE(coordinator.members().up(0));
 }
 
 }  // namespace

@@ -131,9 +131,13 @@ TEST(OptionsTest, SettingsComeBackFromTheJobsFile) {
   Settings settings;
   settings.wave_interval_ms = 77;
   settings.double_up = false;
+  settings.fan_out = 5;
   Settings other;
   settings_from_json(other, nlohmann::json::parse(settings_json(settings).dump()));
   EXPECT_EQ(settings_json(other), settings_json(settings));
+  // What --restart does with an option that was not given.
+  change_settings(other, Options{});
+  EXPECT_EQ(other.fan_out, 5u);
 }
 
 TEST(LaunchTest, TheScriptQuotesAndChecks) {

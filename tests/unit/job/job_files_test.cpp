@@ -80,10 +80,36 @@ TEST(DaemonStartLine, ComesThrough) {
   EXPECT_EQ(got.node, 3u);
   EXPECT_EQ(got.addresses, start.addresses);
   EXPECT_EQ(got.client.secret_key, start.client.secret_key);
+  EXPECT_FALSE(got.relays);
+  EXPECT_TRUE(got.parent_addresses.empty());
+  EXPECT_EQ(daemon_start_line(start).find("parent"), std::string::npos);
   start.job = "../x";
   EXPECT_THROW(parse_daemon_start(daemon_start_line(start)), std::runtime_error);
   EXPECT_THROW(parse_daemon_start("{}"), std::runtime_error);
   EXPECT_THROW(parse_daemon_start("no json"), std::runtime_error);
+}
+
+TEST(DaemonStartLine, TellsTheParent) {
+  DaemonStart start;
+  start.job = "cr-1";
+  start.addresses = {"tcp://10.0.0.1:5"};
+  start.server_public_key = make_key_pair().public_key;
+  start.client = make_key_pair();
+  start.relays = true;
+  start.interfaces = {"eth0"};
+  start.parent_addresses = {"tcp://10.0.0.2:6"};
+  EXPECT_THROW(parse_daemon_start(daemon_start_line(start)), std::runtime_error) << "without its key nobody is to be trusted";
+  start.parent_public_key = make_key_pair().public_key;
+  const DaemonStart got = parse_daemon_start(daemon_start_line(start));
+  EXPECT_TRUE(got.relays);
+  EXPECT_EQ(got.interfaces, start.interfaces);
+  EXPECT_EQ(got.parent_addresses, start.parent_addresses);
+  EXPECT_EQ(got.parent_public_key, start.parent_public_key);
+}
+
+TEST(ConnectionName, TellsWhoseItIs) {
+  EXPECT_EQ(node_of_connection(connection_name(17, "ab-1")), 17u);
+  for (const char* other : {"", "node-", "node-x", "node-1", "crjob-1-2", "node--1-x"}) EXPECT_FALSE(node_of_connection(other)) << other;
 }
 
 TEST(Keys, AreNew) {

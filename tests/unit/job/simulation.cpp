@@ -423,7 +423,9 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       }
       break;
     case Down::kHeartbeat:
-      daemon.lease_us = std::max(daemon.lease_us, down.heartbeat().unix_ns());
+      for (const RelayedBeat& one : down.heartbeat().below())
+        if (one.node() == node) daemon.lease_us = std::max(daemon.lease_us, one.unix_ns());
+      if (!tree_ || !tree_->parent(node)) daemon.lease_us = std::max(daemon.lease_us, down.heartbeat().unix_ns());
       if (now_us_ <= daemon.lease_us + model_.settings.spec.lost_after_ms() * 1000)
         for (auto& [rank, process] : daemon.ranks) process.stopped = false, check(rank);
       break;

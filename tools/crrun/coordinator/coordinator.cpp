@@ -186,15 +186,38 @@ void Coordinator::pmix(const Up& up) {
 }
 
 void Coordinator::heartbeat(const Up& up, Now now) {
+  const auto note = [this](NodeIndex node, const auto& beat) {
+    Member& member = *members_.find(node);
+    member.free_local_bytes = beat.free_local_bytes();
+    member.image_bytes = beat.image_bytes();
+    member.load = beat.load();
+  };
   const Heartbeat& beat = up.heartbeat();
-  Member& member = *members_.find(up.from());
-  member.free_local_bytes = beat.free_local_bytes();
-  member.image_bytes = beat.image_bytes();
-  member.load = beat.load();
-  for (NodeIndex node : beat.nodes()) members_.heard_of(node, now);
+  note(up.from(), beat);
   // The daemon's own time goes back to it: its ranks may run for so long after it as the job allows, and crrun,
-  // which has heard of it later, waits longer before it starts them elsewhere.
-  out_.send({up.from()}).mutable_heartbeat()->set_unix_ns(beat.unix_ns());
+  // which has heard of it later, waits longer before it starts them elsewhere. So it is with those for which it speaks.
+  Down answer;
+  answer.add_to(up.from());
+  answer.mutable_heartbeat()->set_unix_ns(beat.unix_ns());
+  bool moved = false;
+  std::vector<NodeIndex> lost;
+  for (const RelayedBeat& one : beat.below()) {
+    if (!members_.heard(one.node(), one.instance(), now)) {
+      lost.push_back(one.node());
+      continue;
+    }
+    note(one.node(), one);
+    moved |= one.recovery() >= recovery_number_ && leaving_.erase(one.node()) > 0;
+    answer.add_to(one.node());
+    RelayedBeat& mine = *answer.mutable_heartbeat()->add_below();
+    mine.set_node(one.node());
+    mine.set_unix_ns(one.unix_ns());
+  }
+  Down& out = out_.send();
+  answer.set_sequence(out.sequence());
+  out = std::move(answer);
+  for (NodeIndex node : lost) from_lost(node, now);
+  if (moved) judge_recovery(now);
 }
 
 void Coordinator::from_lost(NodeIndex node, Now now) {

@@ -42,6 +42,7 @@ struct Settings {
   std::uint64_t recover_timeout_ms = 600'000;  ///< for each of a recovery's two steps
   std::uint64_t run_timeout_ms = 0;            ///< 0: the job may run for ever
   std::uint64_t rejoin_every_ms = 10'000;      ///< how often a daemon is tried to be started on a lost node
+  unsigned fan_out = 64;                       ///< of the tree of daemons; with fewer nodes there is none
   unsigned staging_nodes = 2;                  ///< that copy to shared storage at once
   unsigned max_restarts = 3;                   ///< of a rank that dies of signals, between two committed waves
   unsigned max_failed_recoveries = 5;          ///< in a row, by errors rather than by lost nodes
