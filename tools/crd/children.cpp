@@ -31,7 +31,9 @@ Children::Children(Node& node, ChildrenEvents events)
               {.up = [this](const job::Peer& peer, const job::Up& up) { said(peer, up); },
                .ask = nullptr,
                .disconnected = [this](const job::Peer& peer) { gone(peer); },
-               .refused = nullptr}) {
+               // Those below try all our addresses at once, and leave those alone that they do not need.
+               .refused = [](const std::string& address,
+                             const std::string& why) { spdlog::info("a connection from {} was refused: {}", address, why); }}) {
   tick();
 }
 
