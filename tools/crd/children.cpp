@@ -104,7 +104,7 @@ void Children::tick() {
     for (const job::Up& up : relay_.tick(now_ms())) events_.up(up);
     // Each level of the tree adds its part to the age of the answer by which ranks may go on.
     const std::uint64_t heartbeat = node_.welcomed && node_.job.heartbeat_ms() ? node_.job.heartbeat_ms() : 500;
-    if (const auto since = relay_.beats_since(); since && now_ms() >= *since + heartbeat / 4) events_.beat();
+    if (const auto since = relay_.beats_since(); since && now_ms() >= *since + heartbeat / 8) events_.beat();
     if (!ended_) tick();
   });
 }

@@ -3,7 +3,8 @@
 
 import time
 
-from lib.scenario import (THREE, Job, check, check_result, checked, held, lammps, on_three, scenario, survive)
+from lib.scenario import (THREE, Job, Survivors, check, check_result, checked, held, lammps, on_three, scenario,
+                          survive)
 
 
 def lose_node3(cluster, program):
@@ -55,6 +56,10 @@ def above(job):
     return {node["host"]: node["via"] for node in job.status()["nodes"] if "via" in node}
 
 
+# Each has another between it and crrun. Emulated nodes are slow to answer, and who waits too long turns to crrun itself.
+CHAIN = ["--fan-out", "1", "--detect", "6s"]
+
+
 def lost(job):
     return [f"node{event['node'] + 1}" for event in job.events("node-lost")]
 
@@ -63,7 +68,7 @@ def lost(job):
 def in_a_tree_a_leaf(cluster):
     # node1 and node2 connect to crrun, the others are below node1: waves and recoveries come through it.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--fan-out", "2"]).start()
+    job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "4s"]).start()
     job.await_event("wave-commit", 2)
     tree = {"node3": "node1", "node4": "node1"}
     check(above(job) == tree, f"it is another tree: {above(job)}")
@@ -81,7 +86,7 @@ def in_a_tree_a_leaf(cluster):
 def in_a_tree_an_inner_node(cluster):
     # Each is below the one before it. node3 and the spare lose their way with node2, and go on.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--fan-out", "1"]).start()
+    job = on_three(cluster, program, options=CHAIN).start()
     job.await_event("wave-commit", 2)
     tree = {node: "node1" for node in ("node2", "node3", "node4")}
     check(above(job) == tree, f"it is another tree: {above(job)}")
@@ -100,7 +105,7 @@ def in_a_tree_an_inner_node(cluster):
 def in_a_tree_its_top(cluster):
     # All others reach crrun through node1, whose end is known at once: what is to be done comes to them by another way.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--fan-out", "1"]).start()
+    job = on_three(cluster, program, options=CHAIN).start()
     job.await_event("wave-staged", 1)
     survivors = Survivors(job, {"node1"})
     cluster.ssh("node1", "pkill -KILL -f '^crd --job'")

@@ -52,11 +52,11 @@ def the_launcher_is_killed(cluster):
 def the_launcher_of_a_tree_is_killed(cluster):
     # No daemon hears of crrun through another one any more; each sees for itself that it is dead, and comes back.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--fan-out", "1"]).start()
+    job = on_three(cluster, program, options=["--fan-out", "1", "--detect", "6s"]).start()
     job.await_event("wave-commit", 2)
     where = job.where()
     job.kill_launcher()
-    time.sleep(4)
+    time.sleep(8)
     for rank, (node, pid) in where.items():
         state = cluster.ssh(node, f"cut -d' ' -f3 /proc/{pid}/stat", check=False).strip()
         check(state and state != "T", f"rank {rank} does not run on without crrun: {state!r}")
