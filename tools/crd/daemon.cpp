@@ -60,7 +60,7 @@ constexpr std::chrono::seconds kChildrenEnd{7};
 }  // namespace
 
 Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
-    : loop_(loop), node_(loop), waves_(node_), recovery_(node_), launcher_(node_), relay_(node_), staging_(node_),
+    : loop_(loop), node_(loop), waves_(node_), recovery_(node_), launcher_(node_), relay_(node_), spawner_(node_), staging_(node_),
       signals_(loop, SIGTERM, SIGINT), end_timer_(loop) {
   node_.start = start;
   node_.index = start.node;
@@ -77,7 +77,10 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
     if (!children_) return link_->send(up);
     for (const job::Up& one : children_->own(up)) link_->send(one);
   };
-  node_.pmix_said = [this](const FromPmix& message) { relay_.take(message); };
+  node_.pmix_said = [this](const FromPmix& message) {
+    if (message.has_known()) return spawner_.known(message.known());
+    relay_.take(message);
+  };
   node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), [this](const RankMessage& message) { from_rank(message); });
   link_ = std::make_unique<Link>(node_, LinkEvents{.connected = [this] { hello(); },
                                                    .down = [this](job::Down down) { take(down); },
@@ -168,6 +171,7 @@ void Daemon::obey(const job::Down& down) {
       waves_.abandon();
       recovery_.forget();
       relay_.reset();
+      spawner_.forget();
       return launcher_.launch(down.launch());
     case job::Down::kWaveBegin:
       return waves_.begin(down.wave_begin());
@@ -188,10 +192,17 @@ void Daemon::obey(const job::Down& down) {
           });
     case job::Down::kRecover:
       waves_.abandon();
-      if (down.recover().recovery() > node_.recovery) relay_.reset();
+      if (down.recover().recovery() > node_.recovery) {
+        relay_.reset();
+        spawner_.forget();
+      }
       return recovery_.begin(down.recover());
     case job::Down::kResume:
       return recovery_.resume(down.resume());
+    case job::Down::kSpawnBegin:
+      return spawner_.begin(down.spawn_begin());
+    case job::Down::kSpawnEnd:
+      return spawner_.end(down.spawn_end());
     case job::Down::kSignal:
       return deliver(down.signal().signal(), down.signal().ranks());
     case job::Down::kStdin:
@@ -247,6 +258,7 @@ void Daemon::become_spare() {
   recovery_.forget();
   staging_.stop();
   relay_.reset();
+  spawner_.forget();
   held_.clear();
   link_->forget();
   auto old = std::make_shared<std::map<std::uint32_t, std::unique_ptr<Rank>>>(std::move(node_.ranks));

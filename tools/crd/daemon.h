@@ -11,6 +11,7 @@
 #include "crd/node.h"
 #include "crd/pmix_relay.h"
 #include "crd/recovery.h"
+#include "crd/spawner.h"
 #include "crd/staging.h"
 #include "crd/waves.h"
 
@@ -47,6 +48,7 @@ class Daemon {
   Recovery recovery_;
   Launcher launcher_;
   PmixRelay relay_;
+  Spawner spawner_;
   Staging staging_;
   std::unique_ptr<Link> link_;
   std::unique_ptr<Children> children_;  ///< none: nobody is below this daemon

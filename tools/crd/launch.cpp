@@ -50,60 +50,64 @@ void Launcher::start_all() {
       if (error.empty())
         start(numbers[place], place);
       else
-        failed(numbers[place], error);
+        start_failed(node_, numbers[place], error);
     }
   });
 }
 
 void Launcher::start(std::uint32_t number, std::size_t place) {
   Rank& rank = *node_.ranks.at(number);
+  ProcessSpec spec;
+  spec.argv.assign(node_.job.argv().begin(), node_.job.argv().end());
+  spec.environment = rank.environment = environment_of_rank(node_, number);
+  spec.directory = node_.job.working_directory();
+  if (node_.job.bind_to() == "core") {
+    const auto cores = usable_cores();
+    if (place < cores.size())
+      spec.cpus = cores[place];
+    else
+      spdlog::info("rank {} is not bound: there are {} cores", number, cores.size());
+  }
+  start_process(node_, rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
+}
+
+void start_process(Node& node, Rank& rank, ProcessSpec spec, std::function<void(const std::string&)> failed) {
   try {
-    ProcessSpec spec;
-    spec.argv.assign(node_.job.argv().begin(), node_.job.argv().end());
-    spec.environment = rank.environment = environment_of_rank(node_, number);
-    spec.directory = node_.job.working_directory();
     spec.own_session = true;
-    auto streams = node_.open_streams(rank, {});
+    auto streams = node.open_streams(rank, {});
     for (const auto& [fd, end] : streams) spec.fds.emplace_back(fd, end.get());
-    if (node_.job.bind_to() == "core") {
-      const auto cores = usable_cores();
-      if (place < cores.size())
-        spec.cpus = cores[place];
-      else
-        spdlog::info("rank {} is not bound: there are {} cores", number, cores.size());
-    }
-    const std::uint32_t recovery = node_.recovery;
+    const std::uint32_t recovery = node.recovery, number = rank.number;
     rank.process = std::make_unique<Process>(
-        node_.loop, spec,
-        [this, number, recovery](const std::string& error) {
-          Rank* it = node_.find(number);
-          if (recovery != node_.recovery || !it) return;
-          if (!error.empty()) return failed(number, error);
+        node.loop, spec,
+        [&node, number, recovery, failed](const std::string& error) {
+          Rank* it = node.find(number);
+          if (recovery != node.recovery || !it) return;
+          if (!error.empty()) return failed(error);
           it->started = true;
           job::Up up;
           up.mutable_rank_started()->set_rank(number);
           up.mutable_rank_started()->set_pid(it->pid);
           up.mutable_rank_started()->set_recovery(recovery);
-          node_.send(std::move(up));
+          node.send(std::move(up));
         },
-        [this, number, process = &rank](int status) {
-          Rank* it = node_.find(number);
-          if (it == process && it->started) node_.rank_ended(*it, status);
+        [&node, number, process = &rank](int status) {
+          Rank* it = node.find(number);
+          if (it == process && it->started) node.rank_ended(*it, status);
         });
     rank.pid = rank.process->pid();
   } catch (const std::exception& error) {
-    failed(number, error.what());
+    failed(error.what());
   }
 }
 
-void Launcher::failed(std::uint32_t number, const std::string& error) {
+void start_failed(Node& node, std::uint32_t number, const std::string& error) {
   spdlog::error("rank {} is not started: {}", number, error);
-  if (Rank* rank = node_.find(number)) rank->exited = true;
+  if (Rank* rank = node.find(number)) rank->exited = true;
   job::Up up;
   up.mutable_rank_started()->set_rank(number);
-  up.mutable_rank_started()->set_recovery(node_.recovery);
+  up.mutable_rank_started()->set_recovery(node.recovery);
   up.mutable_rank_started()->set_error(error);
-  node_.send(std::move(up));
+  node.send(std::move(up));
 }
 
 }  // namespace reprise::crd

@@ -16,9 +16,14 @@ class Launcher {
  private:
   void start_all();
   void start(std::uint32_t rank, std::size_t place);
-  void failed(std::uint32_t rank, const std::string& error);
   Node& node_;
 };
+
+/** Start a rank's process, with streams of ours, and tell crrun; @p failed is called when it cannot be started. */
+void start_process(Node& node, Rank& rank, ProcessSpec spec, std::function<void(const std::string& error)> failed);
+
+/** Tell crrun that a rank could not be started. */
+void start_failed(Node& node, std::uint32_t rank, const std::string& error);
 
 /** The environment of a rank under the node's current PMIx server. */
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank);

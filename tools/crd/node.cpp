@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "crd/environment.h"
+#include "crd/spawner.h"
 #include "job/log.h"
 #include "job/names.h"
 
@@ -52,7 +53,7 @@ std::vector<std::pair<int, UniqueFd>> Node::open_streams(Rank& rank, const std::
   const auto offset = [&](std::uint32_t stream) { return offsets.count(stream) ? offsets.at(stream) : 0; };
   std::vector<std::pair<int, UniqueFd>> fds;
   const std::string& target = job.stdin_target();
-  if (target == "all" || (target.empty() ? 0 : target == std::to_string(rank.number))) {
+  if (own(rank.number) && (target == "all" || (target.empty() ? 0 : target == std::to_string(rank.number)))) {
     if (!rank.input) rank.input = std::make_unique<Input>(loop);
     fds.emplace_back(0, rank.input->open(offset(0)));
   } else {
@@ -163,6 +164,7 @@ std::shared_ptr<PmixHost> Node::new_pmix(std::function<void(const std::string&)>
   }
   message.set_host(message.hosts(static_cast<int>(index)));
   for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) message.add_node_of_rank(placement.count(rank) ? placement.at(rank) : 0);
+  for (const auto& [first, space] : spawned) *message.add_spawned() = pmix_spawned(*this, space.message);
   const unsigned generation = ++pmix_generation;
   message.set_directory(run_directory + "/pmix-" + std::to_string(generation));
   std::error_code error;

@@ -40,6 +40,12 @@ struct Rank {
   bool alive() const { return pid > 0 && !exited; }
 };
 
+/** A namespace of processes that the job has spawned. They are among the node's ranks, by numbers behind the job's own. */
+struct Spawned {
+  job::SpawnBegin message;
+  std::unique_ptr<RankSocket> socket;  ///< for their transport, which knows itself by the rank in its namespace
+};
+
 std::uint64_t unix_ns();
 
 struct Node {
@@ -57,6 +63,7 @@ struct Node {
   std::uint32_t settled = 0;          ///< the newest whose ranks that moved away have ended here; what crrun is told
   std::map<std::uint32_t, std::uint32_t> placement;  ///< rank to node
   std::map<std::uint32_t, std::unique_ptr<Rank>> ranks;  ///< of this node
+  std::map<std::uint32_t, Spawned> spawned;  ///< by the number of their rank 0
   std::unique_ptr<RankSocket> socket;
   std::shared_ptr<PmixHost> pmix;
   unsigned pmix_generation = 0;       ///< counts the servers that were started
@@ -65,6 +72,8 @@ struct Node {
   std::string images() const;  ///< LOCAL/ID
   std::string job_directory() const;  ///< JOBDIR, "" when there is none
   Rank* find(std::uint32_t rank);
+  /** Not a process that was spawned: those are in no wave, and no recovery brings them back. */
+  bool own(std::uint32_t rank) const { return rank < job.ranks(); }
   void send(job::Up&& message) { send_up(message); }
   /** Tell people, through crrun and the log. */
   void say(job::Log::Level level, const std::string& text, std::int64_t rank = -1);

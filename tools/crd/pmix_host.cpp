@@ -91,6 +91,8 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixStart& start, std::function
           for (const auto& rank : message.ready().ranks())
             state->environments[rank.rank()] = {rank.variables().begin(), rank.variables().end()};
         }
+        for (const auto& rank : message.known().ranks())
+          state->environments[rank.rank()] = {rank.variables().begin(), rank.variables().end()};
         if (message.has_echo()) {
           auto then = std::move(state->echoes.front());
           state->echoes.pop_front();

@@ -37,11 +37,13 @@ void PmixRelay::take(const FromPmix& message) {
   switch (message.what_case()) {
     case FromPmix::kFence: {
       const PmixFence& fence = message.fence();
-      Members members(fence.members().begin(), fence.members().end());
-      std::sort(members.begin(), members.end());
+      Members members(fence.group(), {fence.members().begin(), fence.members().end()});
+      std::sort(members.second.begin(), members.second.end());
       const std::uint32_t count = counts_[members]++;
       job::Fence& out = *up.mutable_fence();
-      out.mutable_members()->Assign(members.begin(), members.end());
+      out.mutable_members()->Assign(members.second.begin(), members.second.end());
+      out.set_group(fence.group());
+      out.set_context(fence.context());
       out.set_count(count);
       out.set_data(fence.data());
       out.set_collect(fence.collect());
@@ -68,6 +70,7 @@ void PmixRelay::take(const FromPmix& message) {
       for (const auto& [key, value] : publish.values()) (*out.mutable_values())[key] = value;
       out.set_unpublish(publish.unpublish());
       *out.mutable_keys() = publish.keys();
+      out.set_once(publish.once());
       questions_[out.id()].up = up;
       break;
     }
@@ -88,7 +91,17 @@ void PmixRelay::take(const FromPmix& message) {
       up.mutable_pmix_event()->set_status(message.notice().status());
       up.mutable_pmix_event()->set_source(message.notice().source());
       up.mutable_pmix_event()->set_data(message.notice().data());
+      *up.mutable_pmix_event()->mutable_targets() = message.notice().targets();
       break;
+    case FromPmix::kSpawn: {
+      job::Spawn& out = *up.mutable_spawn();
+      out.set_id(ask(message.spawn().id()));
+      out.set_from(message.spawn().rank());
+      out.set_recovery(node_.recovery);
+      for (const std::string& app : message.spawn().apps()) out.add_apps()->ParseFromString(app);
+      questions_[out.id()].up = up;
+      break;
+    }
     case FromPmix::kFinalized:
       if (Rank* rank = node_.find(message.finalized())) rank->finalized = true;
       return;
@@ -106,11 +119,12 @@ bool PmixRelay::take(const job::Down& message) {
     case job::Down::kFenceDone: {
       const job::FenceDone& done = message.fence_done();
       if (done.recovery() != node_.recovery) return true;
-      Members members(done.members().begin(), done.members().end());
-      std::sort(members.begin(), members.end());
+      Members members(done.group(), {done.members().begin(), done.members().end()});
+      std::sort(members.second.begin(), members.second.end());
       auto open = fences_.extract({members, done.count()});
       if (!open) return true;  // others had it alone
       to.mutable_fence_done()->set_id(open.mapped().id);
+      to.mutable_fence_done()->set_context(done.context());
       finished_[members] = std::move(open.mapped().up);
       to.mutable_fence_done()->set_status(done.status());
       to.mutable_fence_done()->set_data(done.data());
@@ -134,10 +148,19 @@ bool PmixRelay::take(const job::Down& message) {
       for (const auto& [key, value] : message.lookup_reply().values()) (*out.mutable_values())[key] = value;
       break;
     }
+    case job::Down::kSpawnReply: {
+      const auto open = questions_.extract(message.spawn_reply().id());
+      if (!open) return true;
+      to.mutable_spawn_reply()->set_id(open.mapped().id);
+      to.mutable_spawn_reply()->set_status(message.spawn_reply().status());
+      to.mutable_spawn_reply()->set_nspace(message.spawn_reply().nspace());
+      break;
+    }
     case job::Down::kPmixEvent:
       to.mutable_notice()->set_status(message.pmix_event().status());
       to.mutable_notice()->set_source(message.pmix_event().source());
       to.mutable_notice()->set_data(message.pmix_event().data());
+      *to.mutable_notice()->mutable_targets() = message.pmix_event().targets();
       break;
     default:
       return false;

@@ -3,6 +3,7 @@
 /** @file Between the PMIx server of the node and crrun. */
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ class PmixRelay {
   bool take(const job::Down& message);
 
  private:
-  using Members = std::vector<std::uint32_t>;
+  /** What tells a collective from those that others make: its group's name, if it is one, and its members. */
+  using Members = std::pair<std::string, std::vector<std::uint32_t>>;
   Node& node_;
   std::map<Members, std::uint32_t> counts_;                              ///< collectives begun
   /** What was asked, and the PMIx server's number of it. */

@@ -34,12 +34,39 @@ void complete(const std::string& what, Call call) {
   check(status == PMIX_SUCCESS ? promise.get_future().get() : status, what);
 }
 
-/** The ranks of the job by node, as Open MPI asks for them. */
+/** One namespace: the job's own, or one of processes that it has spawned. */
+struct Namespace {
+  std::string name;
+  std::uint32_t first = 0;  ///< number of its rank 0
+  std::vector<std::uint32_t> node_of_rank, app_of_rank;
+  pmix_proc_t parent{};  ///< rank PMIX_RANK_UNDEF: none
+};
+
+Namespace own_namespace(const PmixStart& start) {
+  Namespace out{start.nspace(), 0, {start.node_of_rank().begin(), start.node_of_rank().end()}, {}, {}};
+  out.app_of_rank.resize(out.node_of_rank.size());
+  out.parent.rank = PMIX_RANK_UNDEF;
+  return out;
+}
+
+Namespace spawned_namespace(const PmixSpawned& spawned, const PmixNames& names) {
+  return {spawned.nspace(),
+          spawned.first(),
+          {spawned.node_of_rank().begin(), spawned.node_of_rank().end()},
+          {spawned.app_of_rank().begin(), spawned.app_of_rank().end()},
+          names.proc(spawned.parent())};
+}
+
+/** The ranks of a namespace by node, as Open MPI asks for them. */
 class Layout {
  public:
-  explicit Layout(const PmixStart& start) : start_(start), ranks_of_(static_cast<std::size_t>(start.hosts_size())) {
-    for (int rank = 0; rank < start.node_of_rank_size(); ++rank)
-      ranks_of_.at(start.node_of_rank(rank)).push_back(static_cast<pmix_rank_t>(rank));
+  Layout(const PmixStart& start, const Namespace& space)
+      : start_(start), space_(space), ranks_of_(static_cast<std::size_t>(start.hosts_size())) {
+    for (std::size_t rank = 0; rank < space.node_of_rank.size(); ++rank) {
+      ranks_of_.at(space.node_of_rank[rank]).push_back(static_cast<pmix_rank_t>(rank));
+      const std::uint32_t app = space.app_of_rank[rank];
+      if (first_of_app_.size() <= app) first_of_app_.resize(app + 1, static_cast<pmix_rank_t>(rank));
+    }
   }
   const std::vector<pmix_rank_t>& local() const { return ranks_of_.at(start_.node()); }
 
@@ -53,13 +80,13 @@ class Layout {
       hosts += (nodes ? "," : "") + start_.hosts(static_cast<int>(node));
       ranks += (nodes++ ? ";" : "") + list(ranks_of_[node]);
     }
-    const auto size = static_cast<std::uint32_t>(start_.node_of_rank_size());
+    const auto size = static_cast<std::uint32_t>(space_.node_of_rank.size());
     const auto here = static_cast<std::uint32_t>(local().size());
-    infos.add(PMIX_JOBID, start_.nspace());
+    infos.add(PMIX_JOBID, space_.name);
     infos.add(PMIX_UNIV_SIZE, size);
     infos.add(PMIX_JOB_SIZE, size);
     infos.add(PMIX_MAX_PROCS, size);
-    infos.add(PMIX_JOB_NUM_APPS, std::uint32_t{1});
+    infos.add(PMIX_JOB_NUM_APPS, static_cast<std::uint32_t>(first_of_app_.size()));
     infos.add(PMIX_LOCAL_SIZE, here);
     infos.add(PMIX_NODE_SIZE, here);
     infos.add(PMIX_NUM_NODES, nodes);
@@ -72,13 +99,15 @@ class Layout {
         const pmix_rank_t rank = ranks_of_[node][i];
         Infos of_rank;
         of_rank.add_rank(PMIX_RANK, rank);
-        of_rank.add(PMIX_APPNUM, std::uint32_t{0});
+        const std::uint32_t app = space_.app_of_rank[rank];
+        of_rank.add(PMIX_APPNUM, app);
         of_rank.add(PMIX_LOCAL_RANK, static_cast<std::uint16_t>(i));
         of_rank.add(PMIX_NODE_RANK, static_cast<std::uint16_t>(i));
         of_rank.add(PMIX_NODEID, number[node]);
         of_rank.add(PMIX_HOSTNAME, start_.hosts(static_cast<int>(node)));
-        of_rank.add_rank(PMIX_GLOBAL_RANK, rank);
-        of_rank.add_rank(PMIX_APP_RANK, rank);
+        of_rank.add_rank(PMIX_GLOBAL_RANK, space_.first + rank);
+        of_rank.add_rank(PMIX_APP_RANK, rank - first_of_app_[app]);
+        if (space_.parent.rank != PMIX_RANK_UNDEF) of_rank.add_proc(PMIX_PARENT_ID, space_.parent);
         infos.add(PMIX_PROC_DATA, of_rank);
       }
   }
@@ -97,22 +126,38 @@ class Layout {
     std::free(regex);
   }
   const PmixStart& start_;
+  const Namespace& space_;
   std::vector<std::vector<pmix_rank_t>> ranks_of_;  ///< by node
+  std::vector<pmix_rank_t> first_of_app_;
 };
 
-PmixRankEnvironment environment_of(const PmixStart& start, pmix_rank_t rank) {
+PmixRankEnvironment environment_of(const Namespace& space, pmix_rank_t rank) {
   pmix_proc_t proc;
-  PMIx_Load_procid(&proc, start.nspace().c_str(), rank);
+  PMIx_Load_procid(&proc, space.name.c_str(), rank);
   complete("libpmix does not take rank " + std::to_string(rank), [&](pmix_op_cbfunc_t call, void* data) {
     return PMIx_server_register_client(&proc, ::getuid(), ::getgid(), nullptr, call, data);
   });
   char** variables = nullptr;
   check(PMIx_server_setup_fork(&proc, &variables), "libpmix has no environment for rank " + std::to_string(rank));
   PmixRankEnvironment result;
-  result.set_rank(rank);
+  result.set_rank(space.first + rank);
   for (char** at = variables; at && *at; ++at) result.add_variables(*at);
   PMIx_Argv_free(variables);
   return result;
+}
+
+/** Make the namespace known to libpmix. @return what its local processes need in their environment */
+std::vector<PmixRankEnvironment> register_namespace(const PmixStart& start, const Namespace& space, PmixNames& names) {
+  names.add(space.name, space.first, static_cast<std::uint32_t>(space.node_of_rank.size()));
+  const Layout layout(start, space);
+  Infos job;
+  layout.fill(job);
+  complete("libpmix does not take the job", [&](pmix_op_cbfunc_t call, void* data) {
+    return PMIx_server_register_nspace(space.name.c_str(), static_cast<int>(layout.local().size()), job.data(), job.size(), call, data);
+  });
+  std::vector<PmixRankEnvironment> all;
+  for (const pmix_rank_t rank : layout.local()) all.push_back(environment_of(space, rank));
+  return all;
 }
 
 void serve_events(size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, size_t, pmix_info_t*, size_t,
@@ -121,22 +166,18 @@ void serve_events(size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, size_
   if (call) call(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
 }
 
-void start_server(int fd, const PmixStart& start) {
+void start_server(int fd, const PmixStart& start, PmixNames& names) {
   Infos server;
   server.add(PMIX_SERVER_TMPDIR, start.directory());
   server.add(PMIX_SYSTEM_TMPDIR, start.directory());
   server.add(PMIX_HOSTNAME, start.host());
-  check(PMIx_server_init(pmix_upcalls(fd, start.nspace()), server.data(), server.size()), "the PMIx server cannot start");
+  check(PMIx_server_init(pmix_upcalls(fd, names), server.data(), server.size()), "the PMIx server cannot start");
   PMIx_Register_event_handler(nullptr, 0, nullptr, 0, serve_events, nullptr, nullptr);
-  const Layout layout(start);
-  Infos job;
-  layout.fill(job);
-  complete("libpmix does not take the job", [&](pmix_op_cbfunc_t call, void* data) {
-    return PMIx_server_register_nspace(start.nspace().c_str(), static_cast<int>(layout.local().size()), job.data(), job.size(), call, data);
-  });
   FromPmix ready;
   ready.mutable_ready();
-  for (const pmix_rank_t rank : layout.local()) *ready.mutable_ready()->add_ranks() = environment_of(start, rank);
+  for (PmixRankEnvironment& one : register_namespace(start, own_namespace(start), names))
+    *ready.mutable_ready()->add_ranks() = std::move(one);
+  for (const PmixSpawned& spawned : start.spawned()) register_namespace(start, spawned_namespace(spawned, names), names);
   tell_crd(ready);
 }
 
@@ -148,12 +189,28 @@ void tell_blob(pmix_status_t status, char* data, size_t size, void* rank) {
   tell_crd(message);
 }
 
-void tell_modex(const PmixStart& start) {
-  for (int rank = 0; rank < start.node_of_rank_size(); ++rank) {
-    if (start.node_of_rank(rank) != start.node()) continue;
+/** Tell what the local ones have put; of those that have not yet, when they have. */
+void tell_modex(const PmixStart& start, const Namespace& space) {
+  for (std::size_t rank = 0; rank < space.node_of_rank.size(); ++rank) {
+    if (space.node_of_rank[rank] != start.node()) continue;
     pmix_proc_t proc;
-    PMIx_Load_procid(&proc, start.nspace().c_str(), static_cast<pmix_rank_t>(rank));
-    PMIx_server_dmodex_request(&proc, tell_blob, reinterpret_cast<void*>(static_cast<std::uintptr_t>(rank)));
+    PMIx_Load_procid(&proc, space.name.c_str(), static_cast<pmix_rank_t>(rank));
+    PMIx_server_dmodex_request(&proc, tell_blob, reinterpret_cast<void*>(static_cast<std::uintptr_t>(space.first + rank)));
+  }
+}
+
+void take_spawned(const PmixStart& start, const PmixSpawned& spawned, PmixNames& names) {
+  FromPmix message;
+  PmixKnown& known = *message.mutable_known();
+  known.set_first(spawned.first());
+  try {
+    const Namespace space = spawned_namespace(spawned, names);
+    for (PmixRankEnvironment& one : register_namespace(start, space, names)) *known.add_ranks() = std::move(one);
+    tell_crd(message);
+    tell_modex(start, space);
+  } catch (const std::exception& error) {
+    known.set_error(error.what());
+    tell_crd(message);
   }
 }
 
@@ -163,13 +220,13 @@ void notice_done(pmix_status_t, void* infos) {
   delete held;
 }
 
-void pass_on(const PmixStart& start, const PmixNotice& notice) {
-  pmix_proc_t source;
-  PMIx_Load_procid(&source, start.nspace().c_str(), notice.source());
+void pass_on(const PmixNames& names, const PmixNotice& notice) {
+  const pmix_proc_t source = names.proc(notice.source());
   auto* held = new std::pair<pmix_info_t*, std::size_t>();
   held->first = unpack_infos(notice.data(), held->second);
-  const pmix_status_t status =
-      PMIx_Notify_event(notice.status(), &source, PMIX_RANGE_SESSION, held->first, held->second, notice_done, held);
+  // Whom it is for stands in its infos.
+  const pmix_data_range_t range = notice.targets().empty() ? PMIX_RANGE_SESSION : PMIX_RANGE_CUSTOM;
+  const pmix_status_t status = PMIx_Notify_event(notice.status(), &source, range, held->first, held->second, notice_done, held);
   if (status != PMIX_SUCCESS) notice_done(status, held);
 }
 
@@ -180,6 +237,7 @@ int run_pmix_server(int fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   PmixStart start;
+  PmixNames names;
   std::string bytes;
   ToPmix message;
   while (read_framed(fd, bytes)) {
@@ -188,7 +246,7 @@ int run_pmix_server(int fd) {
       case ToPmix::kStart:
         start = message.start();
         try {
-          start_server(fd, start);
+          start_server(fd, start, names);
         } catch (const std::exception& error) {
           FromPmix failed;
           failed.set_failed(error.what());
@@ -206,10 +264,16 @@ int run_pmix_server(int fd) {
         answer_lookup(message.lookup_reply());
         break;
       case ToPmix::kNotice:
-        pass_on(start, message.notice());
+        pass_on(names, message.notice());
         break;
       case ToPmix::kTellModex:
-        tell_modex(start);
+        tell_modex(start, own_namespace(start));
+        break;
+      case ToPmix::kSpawned:
+        take_spawned(start, message.spawned(), names);
+        break;
+      case ToPmix::kSpawnReply:
+        answer_spawn(message.spawn_reply());
         break;
       case ToPmix::kEcho: {
         FromPmix echo;

@@ -10,6 +10,7 @@
 
 #include "crd/framed.h"
 #include "crd/pmix_values.h"
+#include "job/messages.pb.h"
 
 namespace reprise::crd {
 namespace {
@@ -17,12 +18,14 @@ namespace {
 /** What is the process's one server. */
 struct Host {
   int fd = -1;
-  std::string nspace;
+  const PmixNames* names = nullptr;
   std::mutex writing;  ///< guards fd: messages are written whole
   std::mutex asking;   ///< guards the fields below
   std::uint64_t last = 0;
-  std::map<std::uint64_t, std::function<void(pmix_status_t, const std::string&)>> blobs;  ///< fence and modex
+  std::map<std::uint64_t, std::function<void(pmix_status_t, const std::string&)>> blobs;  ///< modex
   std::map<std::uint64_t, std::function<void(const PmixLookupReply&)>> lookups;
+  std::map<std::uint64_t, std::function<void(const PmixFenceDone&)>> fences;
+  std::map<std::uint64_t, std::function<void(const PmixSpawnReply&)>> spawns;
 };
 Host host;
 
@@ -34,19 +37,18 @@ void give_blob(pmix_modex_cbfunc_t call, void* data, pmix_status_t status, const
   call(status, copy->empty() ? nullptr : copy->data(), copy->size(), data, release, copy);
 }
 
-std::uint64_t ask_blob(std::function<void(pmix_status_t, const std::string&)> answer) {
+/** Keep @p answer, in @p table of host's, until it comes. @return the question's number */
+template <class Table, class Answer>
+std::uint64_t ask(Table& table, Answer answer) {
   const std::lock_guard lock(host.asking);
-  host.blobs.emplace(++host.last, std::move(answer));
+  table.emplace(++host.last, std::move(answer));
   return host.last;
 }
 
-std::uint64_t ask_lookup(std::function<void(const PmixLookupReply&)> answer) {
-  const std::lock_guard lock(host.asking);
-  host.lookups.emplace(++host.last, std::move(answer));
-  return host.last;
-}
+/** The number of a client. */
+std::uint32_t number_of(const pmix_proc_t& proc) { return host.names->number(proc).value_or(PMIX_RANK_UNDEF); }
 
-void log(pmix_rank_t rank, const std::string& text) {
+void log(std::uint32_t rank, const std::string& text) {
   FromPmix message;
   message.mutable_log()->set_rank(rank);
   message.mutable_log()->set_text(text);
@@ -58,24 +60,22 @@ void answer_later(pmix_op_cbfunc_t call, pmix_status_t status, void* cbdata) {
   if (call) std::thread(call, status, cbdata).detach();
 }
 
-/** @return false when some are of another job */
+/** @return false when some are of no namespace of the job's */
 bool set_members(const pmix_proc_t* procs, std::size_t count, PmixFence& fence) {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (host.nspace != procs[i].nspace) return false;
-    if (procs[i].rank != PMIX_RANK_WILDCARD) fence.add_members(procs[i].rank);
-  }
-  return true;
+  const auto members = host.names->members(procs, count);
+  if (members) fence.mutable_members()->Assign(members->begin(), members->end());
+  return members.has_value();
 }
 
 pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[], size_t ninfo, char* data,
                     size_t ndata, pmix_modex_cbfunc_t call, void* cbdata) {
   FromPmix message;
   PmixFence& fence = *message.mutable_fence();
-  if (!set_members(procs, nprocs, fence)) return PMIX_ERR_NOT_SUPPORTED;
+  if (!set_members(procs, nprocs, fence)) return PMIX_ERR_NOT_FOUND;
   for (std::size_t i = 0; i < ninfo; ++i)
     if (PMIX_CHECK_KEY(&info[i], PMIX_COLLECT_DATA)) fence.set_collect(PMIX_INFO_TRUE(&info[i]));
   fence.set_data(std::string(data ? data : "", data ? ndata : 0));
-  fence.set_id(ask_blob([call, cbdata](pmix_status_t status, const std::string& bytes) { give_blob(call, cbdata, status, bytes); }));
+  fence.set_id(ask(host.fences, [call, cbdata](const PmixFenceDone& done) { give_blob(call, cbdata, done.status(), done.data()); }));
   tell_crd(message);
   return PMIX_SUCCESS;
 }
@@ -83,18 +83,52 @@ pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t 
 /** A collective without data: connect and disconnect. */
 pmix_status_t together(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t[], size_t, pmix_op_cbfunc_t call, void* cbdata) {
   FromPmix message;
-  if (!set_members(procs, nprocs, *message.mutable_fence())) return PMIX_ERR_NOT_SUPPORTED;
-  message.mutable_fence()->set_id(ask_blob([call, cbdata](pmix_status_t status, const std::string&) { call(status, cbdata); }));
+  if (!set_members(procs, nprocs, *message.mutable_fence())) return PMIX_ERR_NOT_FOUND;
+  message.mutable_fence()->set_id(ask(host.fences, [call, cbdata](const PmixFenceDone& done) { call(done.status(), cbdata); }));
+  tell_crd(message);
+  return PMIX_SUCCESS;
+}
+
+void release_infos(void* infos) { delete static_cast<Infos*>(infos); }
+
+/** A group of processes is made, or given up. */
+pmix_status_t group(pmix_group_operation_t operation, char name[], const pmix_proc_t procs[], size_t nprocs,
+                    const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t call, void* cbdata) {
+  bool context = false, barrier = false, local = false;
+  FromPmix message;
+  PmixFence& fence = *message.mutable_fence();
+  for (std::size_t i = 0; i < ndirs; ++i) {
+    const pmix_info_t& one = directives[i];
+    if (PMIX_CHECK_KEY(&one, PMIX_GROUP_ASSIGN_CONTEXT_ID)) context = PMIX_INFO_TRUE(&one);
+    if (PMIX_CHECK_KEY(&one, PMIX_EMBED_BARRIER)) barrier = PMIX_INFO_TRUE(&one);
+    if (PMIX_CHECK_KEY(&one, PMIX_GROUP_LOCAL_ONLY)) local = PMIX_INFO_TRUE(&one);
+    if (PMIX_CHECK_KEY(&one, PMIX_GROUP_ENDPT_DATA)) fence.set_data(one.value.data.bo.bytes, one.value.data.bo.size);
+  }
+  // Those that are all here, and need nothing of others, have been brought together by libpmix.
+  if (local || (!context && !barrier)) return PMIX_OPERATION_SUCCEEDED;
+  if (!set_members(procs, nprocs, fence)) return PMIX_ERR_NOT_FOUND;
+  fence.set_group(std::string(operation == PMIX_GROUP_CONSTRUCT ? "+" : "-") + name);
+  fence.set_context(context);
+  std::vector<pmix_proc_t> members(procs, procs + nprocs);
+  fence.set_id(ask(host.fences, [call, cbdata, members](const PmixFenceDone& done) {
+    auto* infos = new Infos;
+    infos->add(PMIX_GROUP_MEMBERSHIP, members);
+    if (done.context()) infos->add_size(PMIX_GROUP_CONTEXT_ID, done.context());
+    // What each server has collected of its clients, one behind the other, is what libpmix takes.
+    if (!done.data().empty()) infos->add_bytes(PMIX_GROUP_ENDPT_DATA, done.data());
+    call(done.status(), infos->data(), infos->size(), cbdata, release_infos, infos);
+  }));
   tell_crd(message);
   return PMIX_SUCCESS;
 }
 
 pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t[], size_t, pmix_modex_cbfunc_t call, void* cbdata) {
-  if (host.nspace != proc->nspace) return PMIX_ERR_NOT_FOUND;
+  const auto number = host.names->number(*proc);
+  if (!number) return PMIX_ERR_NOT_FOUND;
   FromPmix message;
-  message.mutable_modex()->set_rank(proc->rank);
+  message.mutable_modex()->set_rank(*number);
   message.mutable_modex()->set_id(
-      ask_blob([call, cbdata](pmix_status_t status, const std::string& bytes) { give_blob(call, cbdata, status, bytes); }));
+      ask(host.blobs, [call, cbdata](pmix_status_t status, const std::string& bytes) { give_blob(call, cbdata, status, bytes); }));
   tell_crd(message);
   return PMIX_SUCCESS;
 }
@@ -102,12 +136,13 @@ pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t[], size_t,
 pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t call, void* cbdata) {
   FromPmix message;
   PmixPublish& publish = *message.mutable_publish();
-  publish.set_rank(proc->rank);
+  publish.set_rank(number_of(*proc));
   for (std::size_t i = 0; i < ninfo; ++i) {
+    if (PMIX_CHECK_KEY(&info[i], PMIX_PERSISTENCE)) publish.set_once(info[i].value.data.persist == PMIX_PERSIST_FIRST_READ);
     if (std::strncmp(info[i].key, "pmix.", 5) == 0) continue;  // a wish about how, not what
     (*publish.mutable_values())[info[i].key] = pack_value(info[i].value);
   }
-  publish.set_id(ask_lookup([call, cbdata](const PmixLookupReply& reply) { call(reply.status(), cbdata); }));
+  publish.set_id(ask(host.lookups, [call, cbdata](const PmixLookupReply& reply) { call(reply.status(), cbdata); }));
   tell_crd(message);
   return PMIX_SUCCESS;
 }
@@ -115,10 +150,10 @@ pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t info[], size_t 
 pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t[], size_t, pmix_op_cbfunc_t call, void* cbdata) {
   FromPmix message;
   PmixPublish& publish = *message.mutable_publish();
-  publish.set_rank(proc->rank);
+  publish.set_rank(number_of(*proc));
   publish.set_unpublish(true);
   for (; keys && *keys; ++keys) publish.add_keys(*keys);
-  publish.set_id(ask_lookup([call, cbdata](const PmixLookupReply& reply) { call(reply.status(), cbdata); }));
+  publish.set_id(ask(host.lookups, [call, cbdata](const PmixLookupReply& reply) { call(reply.status(), cbdata); }));
   tell_crd(message);
   return PMIX_SUCCESS;
 }
@@ -129,14 +164,14 @@ pmix_status_t lookup(const pmix_proc_t*, char** keys, const pmix_info_t info[], 
   for (; keys && *keys; ++keys) lookup.add_keys(*keys);
   for (std::size_t i = 0; i < ninfo; ++i)
     if (PMIX_CHECK_KEY(&info[i], PMIX_WAIT)) lookup.set_wait(true);
-  lookup.set_id(ask_lookup([call, cbdata](const PmixLookupReply& reply) {
+  lookup.set_id(ask(host.lookups, [call, cbdata](const PmixLookupReply& reply) {
     std::vector<pmix_pdata_t> found;
-    const auto rank = static_cast<pmix_rank_t>(std::strtoul(reply.publisher().c_str(), nullptr, 10));
+    const auto number = static_cast<std::uint32_t>(std::strtoul(reply.publisher().c_str(), nullptr, 10));
     for (const auto& [key, bytes] : reply.values()) {
       pmix_pdata_t data;
       PMIx_Pdata_construct(&data);
       if (!unpack_value(bytes, data.value)) continue;
-      PMIx_Load_procid(&data.proc, host.nspace.c_str(), rank);
+      data.proc = host.names->proc(number);
       PMIx_Load_key(data.key, key.c_str());
       found.push_back(data);
     }
@@ -151,7 +186,7 @@ pmix_status_t lookup(const pmix_proc_t*, char** keys, const pmix_info_t info[], 
 pmix_status_t abort_job(const pmix_proc_t* proc, void*, int status, const char text[], pmix_proc_t[], size_t, pmix_op_cbfunc_t call,
                         void* cbdata) {
   FromPmix message;
-  message.mutable_abort()->set_rank(proc->rank);
+  message.mutable_abort()->set_rank(number_of(*proc));
   message.mutable_abort()->set_status(status);
   message.mutable_abort()->set_message(text ? text : "");
   tell_crd(message);
@@ -165,7 +200,7 @@ pmix_status_t connected(const pmix_proc_t*, void*, pmix_info_t[], size_t, pmix_o
 
 pmix_status_t finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*) {
   FromPmix message;
-  message.set_finalized(proc->rank);
+  message.set_finalized(number_of(*proc));
   tell_crd(message);
   return PMIX_OPERATION_SUCCEEDED;
 }
@@ -177,36 +212,77 @@ pmix_status_t deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*)
 
 pmix_status_t notify(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t info[], size_t ninfo,
                      pmix_op_cbfunc_t, void*) {
-  if (range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || host.nspace != source->nspace) return PMIX_OPERATION_SUCCEEDED;
+  if (range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || !host.names->number(*source)) return PMIX_OPERATION_SUCCEEDED;
   FromPmix message;
   PmixNotice& notice = *message.mutable_notice();
   notice.set_status(code);
-  notice.set_source(source->rank);
+  notice.set_source(number_of(*source));
   notice.set_data(pack_infos(info, ninfo));
+  for (std::size_t i = 0; i < ninfo; ++i) {
+    if (!PMIX_CHECK_KEY(&info[i], PMIX_EVENT_CUSTOM_RANGE)) continue;
+    const pmix_value_t& value = info[i].value;
+    const bool one = value.type == PMIX_PROC;
+    if (!one && (value.type != PMIX_DATA_ARRAY || value.data.darray->type != PMIX_PROC)) continue;
+    auto targets = host.names->members(one ? value.data.proc : static_cast<const pmix_proc_t*>(value.data.darray->array),
+                                       one ? 1 : value.data.darray->size);
+    if (targets) notice.mutable_targets()->Assign(targets->begin(), targets->end());
+  }
   tell_crd(message);
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t[], size_t, const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t,
-                    void*) {
-  log(proc->rank, std::string("MPI_Comm_spawn of ") + (napps ? apps[0].cmd : "a program") +
-                      " is refused: crrun starts no further processes in a job; start it with all its ranks");
-  return PMIX_ERR_NOT_SUPPORTED;
+pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t job[], size_t njob, const pmix_app_t apps[], size_t napps,
+                    pmix_spawn_cbfunc_t call, void* cbdata) {
+  FromPmix message;
+  PmixSpawn& spawn = *message.mutable_spawn();
+  spawn.set_rank(number_of(*proc));
+  for (std::size_t i = 0; i < napps; ++i) {
+    const pmix_app_t& app = apps[i];
+    job::SpawnApp out;
+    for (char** word = app.argv; word && *word; ++word) out.add_argv(*word);
+    if (app.cmd) out.set_program(app.cmd);
+    if (out.argv().empty()) out.add_argv(out.program());
+    for (char** variable = app.env; variable && *variable; ++variable) {
+      const std::string text = *variable;
+      const std::size_t equal = text.find('=');
+      if (equal == std::string::npos) continue;
+      out.add_environment()->set_name(text.substr(0, equal));
+      out.mutable_environment()->rbegin()->set_value(text.substr(equal + 1));
+    }
+    if (app.cwd) out.set_working_directory(app.cwd);
+    out.set_processes(app.maxprocs > 0 ? static_cast<std::uint32_t>(app.maxprocs) : 0);
+    const auto wishes = [&](const pmix_info_t* infos, std::size_t count) {
+      for (std::size_t k = 0; k < count; ++k) {
+        if (infos[k].value.type != PMIX_STRING || !infos[k].value.data.string) continue;
+        if (PMIX_CHECK_KEY(&infos[k], PMIX_WDIR)) out.set_working_directory(infos[k].value.data.string);
+        if (PMIX_CHECK_KEY(&infos[k], PMIX_HOST)) out.set_hosts(infos[k].value.data.string);
+      }
+    };
+    wishes(job, njob);
+    wishes(app.info, app.ninfo);
+    spawn.add_apps(out.SerializeAsString());
+  }
+  spawn.set_id(ask(host.spawns, [call, cbdata](const PmixSpawnReply& reply) {
+    std::string nspace = reply.nspace();
+    call(reply.status(), nspace.empty() ? nullptr : nspace.data(), cbdata);
+  }));
+  tell_crd(message);
+  return PMIX_SUCCESS;
 }
 
 void log_for(const pmix_proc_t* client, const pmix_info_t data[], size_t ndata, const pmix_info_t[], size_t, pmix_op_cbfunc_t call,
              void* cbdata) {
   bool any = false;
   for (std::size_t i = 0; i < ndata; ++i)
-    if (data[i].value.type == PMIX_STRING && data[i].value.data.string) log(client->rank, data[i].value.data.string), any = true;
+    if (data[i].value.type == PMIX_STRING && data[i].value.data.string) log(number_of(*client), data[i].value.data.string), any = true;
   answer_later(call, any ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED, cbdata);
 }
 
 }  // namespace
 
-pmix_server_module_t* pmix_upcalls(int fd, const std::string& nspace) {
+pmix_server_module_t* pmix_upcalls(int fd, const PmixNames& names) {
   host.fd = fd;
-  host.nspace = nspace;
+  host.names = &names;
   static pmix_server_module_t module{};
   module.client_connected2 = connected;
   module.client_finalized = finalized;
@@ -223,6 +299,7 @@ pmix_server_module_t* pmix_upcalls(int fd, const std::string& nspace) {
   module.deregister_events = deregister_events;
   module.notify_event = notify;
   module.log = log_for;
+  module.group = group;
   return &module;
 }
 
@@ -231,20 +308,18 @@ void tell_crd(const FromPmix& message) {
   write_framed(host.fd, message);
 }
 
-static void answer_blob(std::uint64_t id, pmix_status_t status, const std::string& bytes) {
+/** Whoever waits for this answer hears it, once. */
+template <class Table, class... Answer>
+static void answer(Table& table, std::uint64_t id, const Answer&... what) {
   std::unique_lock lock(host.asking);
-  auto found = host.blobs.extract(id);
+  auto found = table.extract(id);
   lock.unlock();
-  if (found) found.mapped()(status, bytes);
+  if (found) found.mapped()(what...);
 }
 
-void answer_fence(const PmixFenceDone& answer) { answer_blob(answer.id(), answer.status(), answer.data()); }
-void answer_modex(const PmixModexReply& answer) { answer_blob(answer.id(), answer.status(), answer.data()); }
-void answer_lookup(const PmixLookupReply& answer) {
-  std::unique_lock lock(host.asking);
-  auto found = host.lookups.extract(answer.id());
-  lock.unlock();
-  if (found) found.mapped()(answer);
-}
+void answer_fence(const PmixFenceDone& said) { answer(host.fences, said.id(), said); }
+void answer_modex(const PmixModexReply& said) { answer(host.blobs, said.id(), said.status(), said.data()); }
+void answer_lookup(const PmixLookupReply& said) { answer(host.lookups, said.id(), said); }
+void answer_spawn(const PmixSpawnReply& said) { answer(host.spawns, said.id(), said); }
 
 }  // namespace reprise::crd

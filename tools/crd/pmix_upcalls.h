@@ -8,16 +8,18 @@
 #include <pmix_server.h>
 
 #include "crd/pmix_messages.pb.h"
+#include "crd/pmix_names.h"
 
 namespace reprise::crd {
 
-/** The functions to give to PMIx_server_init(); questions are written to @p fd. Once per process. */
-pmix_server_module_t* pmix_upcalls(int fd, const std::string& nspace);
+/** The functions to give to PMIx_server_init(); questions are written to @p fd. Once per process; @p names must stay. */
+pmix_server_module_t* pmix_upcalls(int fd, const PmixNames& names);
 
 /** Answers. Those to questions that nobody asked are ignored. */
 void answer_fence(const PmixFenceDone& answer);
 void answer_modex(const PmixModexReply& answer);
 void answer_lookup(const PmixLookupReply& answer);
+void answer_spawn(const PmixSpawnReply& answer);
 
 /** Write a message to crd; from any thread. */
 void tell_crd(const FromPmix& message);

@@ -83,6 +83,21 @@ void Infos::add(const char* key, bool value) { add(key, &value, PMIX_BOOL); }
 void Infos::add(const char* key, const std::string& value) { add(key, value.c_str(), PMIX_STRING); }
 void Infos::add_rank(const char* key, pmix_rank_t value) { add(key, &value, PMIX_PROC_RANK); }
 void Infos::add_regex(const char* key, const char* value) { add(key, value, PMIX_REGEX); }
+void Infos::add_size(const char* key, std::size_t value) { add(key, &value, PMIX_SIZE); }
+void Infos::add_proc(const char* key, const pmix_proc_t& value) { add(key, &value, PMIX_PROC); }
+void Infos::add_bytes(const char* key, const std::string& value) {
+  pmix_byte_object_t object;
+  object.bytes = const_cast<char*>(value.data());
+  object.size = value.size();
+  add(key, &object, PMIX_BYTE_OBJECT);  // copies
+}
+void Infos::add(const char* key, const std::vector<pmix_proc_t>& values) {
+  pmix_data_array_t array;
+  array.type = PMIX_PROC;
+  array.size = values.size();
+  array.array = const_cast<pmix_proc_t*>(values.data());
+  add(key, &array, PMIX_DATA_ARRAY);  // copies
+}
 void Infos::add(const char* key, const Infos& values) {
   pmix_data_array_t array;
   array.type = PMIX_INFO;

@@ -32,6 +32,10 @@ class Infos {
   void add(const char* key, const std::string& value);
   void add_rank(const char* key, pmix_rank_t value);
   void add_regex(const char* key, const char* value);
+  void add_size(const char* key, std::size_t value);
+  void add_bytes(const char* key, const std::string& value);
+  void add_proc(const char* key, const pmix_proc_t& value);
+  void add(const char* key, const std::vector<pmix_proc_t>& values);
   /** An array of infos as one value. */
   void add(const char* key, const Infos& values);
   pmix_info_t* data() { return infos_.data(); }

@@ -42,6 +42,7 @@ void Waves::begin(const job::WaveBegin& message) {
   told_ = false;
   const unsigned turn = turn_;
   for (const auto& [number, rank] : node_.ranks) {
+    if (!node_.own(number)) continue;  // it has ended: no wave begins while one lives
     ranks_[number].report.set_rank(number);
     ranks_[number].report.set_begin_unix_ns(unix_ns());
   }

@@ -44,6 +44,7 @@ std::optional<std::uint32_t> node_of_connection(const std::string& name) {
   if (error != std::errc() || end == name.data() + name.size() || *end != '-') return std::nullopt;
   return node;
 }
+std::string spawned_name(const std::string& id, std::uint32_t index) { return id + "@" + std::to_string(index); }
 
 std::string rank_socket_path(const std::string& run_directory) { return run_directory + "/ranks"; }
 

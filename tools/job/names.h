@@ -29,6 +29,8 @@ std::string manifest_path(const std::string& image);
 /** What a daemon calls its end of a connection, and whose end one of that name is. None: not a daemon's. */
 std::string connection_name(std::uint32_t node, const std::string& instance);
 std::optional<std::uint32_t> node_of_connection(const std::string& name);
+/** JOB@N: PMIx's name of the N-th namespace that the job has spawned. Open MPI takes the job's number from it. */
+std::string spawned_name(const std::string& id, std::uint32_t index);
 
 /** Socket of the daemon for its ranks. */
 std::string rank_socket_path(const std::string& run_directory);

@@ -325,6 +325,28 @@ TEST_F(Crd, NamesArePublishedAndLookedUp) {
   }
 }
 
+TEST_F(Crd, SpawnsProcessesThatTalkWithTheirParents) {
+  use({MPI_SPAWN, "3", "2"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.exits.size() == 8; })) << log();
+  for (const auto& [number, status] : crrun.exits) {
+    EXPECT_EQ(status, 0) << number << log();
+    EXPECT_TRUE(crrun.finalized[number]) << number;
+  }
+  ASSERT_TRUE(crrun.until([&] { return crrun.ended.size() == 16; }));
+  EXPECT_EQ((crrun.output[{0, 1}]), "time 0: 2 parents, 3 children, sum 5010\ntime 1: 2 parents, 3 children, sum 5010\n") << log();
+  EXPECT_EQ((crrun.output[{101, 1}]), "child 1 of 3, time 0\n");
+  EXPECT_EQ((crrun.output[{202, 1}]), "child 2 of 3, time 1\n");
+}
+
+TEST_F(Crd, MakesGroupsForSessions) {
+  use({MPI_SESSIONS, "2"});
+  start(3);
+  ASSERT_TRUE(crrun.wait_exits()) << log();
+  for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(crrun.exits[rank], 0) << log();
+  EXPECT_EQ((crrun.output[{0, 1}]), "session 0: 3 processes, sums 6 and 3\nsession 1: 3 processes, sums 6 and 3\n");
+}
+
 TEST_F(Crd, TellsOfAnAbort) {
   use({MPI_RING, "3", "0", "0", "abort"});
   start(2);

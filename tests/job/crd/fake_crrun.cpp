@@ -179,6 +179,10 @@ void FakeCrrun::take(const job::Up& up) {
     }
     case job::Up::kRankStarted:
       started[up.rank_started().rank()] = up.rank_started();
+      for (auto& [index, spawning] : spawns_) {
+        spawning.started.insert(up.rank_started().rank());
+        answer_spawn(index, spawning);
+      }
       return;
     case job::Up::kRankReady:
       addresses[up.rank_ready().address().rank()] = up.rank_ready().address();
@@ -204,6 +208,11 @@ void FakeCrrun::take(const job::Up& up) {
     }
     case job::Up::kFence:
       return fence(up);
+    case job::Up::kSpawn:
+      return spawn(up);
+    case job::Up::kSpawnKnown:
+      spawns_[up.spawn_known().index()].known.insert(node);
+      return answer_spawn(up.spawn_known().index(), spawns_[up.spawn_known().index()]);
     case job::Up::kModexBlob: {
       blobs_[up.modex_blob().rank()] = up.modex_blob().data();
       for (const auto& [asker, request] : std::exchange(waiting_, {})) {
@@ -235,8 +244,19 @@ void FakeCrrun::take(const job::Up& up) {
         reply.set_id(up.lookup().id());
         for (const auto& key : up.lookup().keys())
           if (published_.count(key)) (*reply.mutable_values())[key] = published_[key];
+        if (reply.values().empty() && up.lookup().wait()) {
+          lookups_.emplace_back(node, up.lookup());
+          return;
+        }
       }
-      return send(node, down);
+      send(node, down);
+      for (const auto& [asker, lookup] : up.has_publish() ? std::exchange(lookups_, {}) : decltype(lookups_){}) {
+        job::Up again;
+        again.set_from(asker);
+        *again.mutable_lookup() = lookup;
+        take(again);
+      }
+      return;
     }
     case job::Up::kAbort:
       aborts.push_back(up.abort());
@@ -283,11 +303,15 @@ void FakeCrrun::fence(const job::Up& up) {
   const job::Fence& fence = up.fence();
   if (fence.recovery() != recovery || forget_fences) return;
   std::set<std::uint32_t> wanted;
-  std::string key = std::to_string(fence.recovery()) + "/" + std::to_string(fence.count()) + ":";
+  std::string key = std::to_string(fence.recovery()) + "/" + std::to_string(fence.count()) + "/" + fence.group() + ":";
   for (const std::uint32_t member : fence.members()) key += std::to_string(member) + ",";
   for (const auto& one : placement)
     if (fence.members().empty() || std::find(fence.members().begin(), fence.members().end(), one.rank()) != fence.members().end())
       wanted.insert(one.node());
+  for (const auto& [index, spawning] : spawns_)
+    for (std::uint32_t rank = 0; rank < spawning.nodes.size(); ++rank)
+      if (std::find(fence.members().begin(), fence.members().end(), 100 * index + rank) != fence.members().end())
+        wanted.insert(spawning.nodes[rank]);
   Open& open = fences_[key];
   open.data += fence.data();
   open.from.insert(up.from());
@@ -299,8 +323,39 @@ void FakeCrrun::fence(const job::Up& up) {
   done.set_count(fence.count());
   done.set_data(open.data);
   done.set_recovery(recovery);
+  done.set_group(fence.group());
+  if (fence.context()) done.set_context(++contexts_);
   fences_.erase(key);
   send_all(down);
+}
+
+void FakeCrrun::spawn(const job::Up& up) {
+  const auto index = static_cast<std::uint32_t>(spawns_.size() + 1);
+  Spawning& spawning = spawns_[index];
+  spawning.node = up.from();
+  spawning.question = up.spawn().id();
+  job::Down down;
+  job::SpawnBegin& begin = *down.mutable_spawn_begin();
+  begin.set_recovery(recovery);
+  begin.set_index(index);
+  begin.set_first(100 * index);
+  begin.set_parent(up.spawn().from());
+  *begin.mutable_apps() = up.spawn().apps();
+  for (const auto& app : up.spawn().apps())
+    for (std::uint32_t i = 0; i < app.processes(); ++i) spawning.nodes.push_back(static_cast<std::uint32_t>(spawning.nodes.size()) % nodes_);
+  begin.mutable_node_of_rank()->Assign(spawning.nodes.begin(), spawning.nodes.end());
+  send_all(down);
+}
+
+void FakeCrrun::answer_spawn(std::uint32_t index, Spawning& spawning) {
+  std::size_t started = 0;
+  for (std::uint32_t rank = 0; rank < spawning.nodes.size(); ++rank) started += spawning.started.count(100 * index + rank);
+  if (spawning.answered || spawning.known.size() < nodes_ || started < spawning.nodes.size()) return;
+  spawning.answered = true;
+  job::Down down;
+  down.mutable_spawn_reply()->set_id(spawning.question);
+  down.mutable_spawn_reply()->set_nspace(job::spawned_name(job.id(), index));
+  send(spawning.node, down);
 }
 
 std::string FakeCrrun::wave(std::uint32_t number, bool commit) {

@@ -93,6 +93,18 @@ class FakeCrrun {
   std::uint64_t sequence_ = 0;
   std::map<std::uint32_t, pid_t> daemons_;
   std::vector<int> stdins_;
+  void spawn(const job::Up& up);
+  struct Spawning {
+    std::uint32_t node = 0;
+    std::uint64_t question = 0;
+    std::set<std::uint32_t> known, started;
+    std::vector<std::uint32_t> nodes;
+    bool answered = false;
+  };
+  void answer_spawn(std::uint32_t index, Spawning& spawning);
+  std::map<std::uint32_t, Spawning> spawns_;
+  std::uint64_t contexts_ = 0;
+  std::vector<std::pair<std::uint32_t, job::Lookup>> lookups_;  ///< that wait
   struct Open {
     std::set<std::uint32_t> from;
     std::string data;

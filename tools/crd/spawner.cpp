@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/spawner.h"
+
+#include <csignal>
+#include <cstring>
+
+#include "crd/cores.h"
+#include "crd/environment.h"
+#include "crd/launch.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+namespace {
+
+/** Which of the programs each process runs, by rank. */
+std::vector<std::uint32_t> app_of_rank(const job::SpawnBegin& message) {
+  std::vector<std::uint32_t> all;
+  for (int app = 0; app < message.apps_size(); ++app)
+    all.insert(all.end(), message.apps(app).processes(), static_cast<std::uint32_t>(app));
+  return all;
+}
+
+}  // namespace
+
+PmixSpawned pmix_spawned(const Node& node, const job::SpawnBegin& message) {
+  PmixSpawned out;
+  out.set_nspace(job::spawned_name(node.job.id(), message.index()));
+  out.set_first(message.first());
+  *out.mutable_node_of_rank() = message.node_of_rank();
+  for (const std::uint32_t app : app_of_rank(message)) out.add_app_of_rank(app);
+  out.set_parent(message.parent());
+  return out;
+}
+
+void Spawner::begin(const job::SpawnBegin& message) {
+  if (message.recovery() != node_.recovery || node_.spawned.count(message.first())) return;
+  bool here = false;
+  for (int rank = 0; rank < message.node_of_rank_size(); ++rank) {
+    if (message.node_of_rank(rank) != node_.index) continue;
+    here = true;
+    auto process = std::make_unique<Rank>();
+    process->number = message.first() + static_cast<std::uint32_t>(rank);
+    process->incarnation = node_.recovery;
+    node_.ranks[process->number] = std::move(process);
+  }
+  if (here && !node_.pmix)
+    node_.new_pmix([this, message](const std::string& error) {
+      if (!error.empty() && message.recovery() == node_.recovery) tell_known(message, error);
+    });
+  Spawned& space = node_.spawned[message.first()];
+  space.message = message;
+  if (here)
+    space.socket = std::make_unique<RankSocket>(
+        node_.loop, node_.run_directory + "/spawned-" + std::to_string(message.index()),
+        [this, first = message.first()](const RankMessage& said) { from_process(first, said); });
+  // A node on which nothing of the job runs asks for nobody either.
+  if (!node_.pmix) return tell_known(message, "");
+  ToPmix to;
+  *to.mutable_spawned() = pmix_spawned(node_, message);
+  node_.pmix->send(to);
+}
+
+void Spawner::known(const PmixKnown& message) {
+  const auto found = node_.spawned.find(message.first());
+  if (found == node_.spawned.end()) return;
+  tell_known(found->second.message, message.error());
+  if (!message.error().empty()) return;
+  for (const PmixRankEnvironment& one : message.ranks()) start(one.rank());
+}
+
+void Spawner::start(std::uint32_t number) {
+  Rank* rank = node_.find(number);
+  const auto space = std::prev(node_.spawned.upper_bound(number));
+  if (!rank || rank->process) return;
+  const job::SpawnBegin& message = space->second.message;
+  const job::SpawnApp& app = message.apps(static_cast<int>(app_of_rank(message).at(number - message.first())));
+  job::JobSpec job = node_.job;
+  for (const auto& variable : app.environment()) *job.add_environment() = variable;
+  ProcessSpec spec;
+  spec.argv.assign(app.argv().begin(), app.argv().end());
+  spec.program = app.program();
+  spec.environment = rank->environment =
+      rank_environment(job, node_.pmix->environment(number), node_.run_directory + "/spawned-" + std::to_string(message.index()),
+                       node_.ranks.size() > usable_cpus());
+  spec.directory = app.working_directory().empty() ? node_.job.working_directory() : app.working_directory();
+  start_process(node_, *rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
+}
+
+void Spawner::tell_known(const job::SpawnBegin& message, const std::string& error) {
+  job::Up up;
+  up.mutable_spawn_known()->set_recovery(message.recovery());
+  up.mutable_spawn_known()->set_index(message.index());
+  up.mutable_spawn_known()->set_error(error);
+  node_.send(std::move(up));
+}
+
+void Spawner::end(const job::SpawnEnd& message) {
+  if (message.recovery() != node_.recovery) return;
+  for (auto& [first, space] : node_.spawned) {
+    if (space.message.index() != message.index()) continue;
+    const auto end = node_.ranks.lower_bound(first + static_cast<std::uint32_t>(space.message.node_of_rank_size()));
+    for (auto at = node_.ranks.lower_bound(first); at != end; ++at)
+      if (at->second->alive()) signal_group(at->second->pid, SIGKILL);
+    space.socket.reset();
+  }
+}
+
+void Spawner::from_process(std::uint32_t first, const RankMessage& message) {
+  const std::uint32_t number = first + message.head().rank;
+  const auto space = node_.spawned.find(first);
+  Rank* rank = node_.find(number);
+  if (space == node_.spawned.end() || !rank) return;
+  switch (message.head().type) {
+    case CR_RANK_HELLO: {
+      cr_rank_welcome welcome{};
+      std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
+      space->second.socket->send(welcome, CR_RANK_WELCOME, message.head().rank, node_.recovery);
+      job::Up up;
+      up.mutable_rank_ready()->mutable_address()->set_rank(number);
+      up.mutable_rank_ready()->set_recovery(node_.recovery);
+      return node_.send(std::move(up));
+    }
+    case CR_RANK_LOG:
+      return node_.say(job::Log::INFO, message.text(sizeof(cr_rank_message)), number);
+    default:
+      return;  // of a lost connection: the processes at its ends are looked after by their daemons
+  }
+}
+
+}  // namespace reprise::crd
