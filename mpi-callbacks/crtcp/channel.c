@@ -129,6 +129,7 @@ void crtcp_channel_lost(const crtcp_endpoint_t *peer, int error, const char *why
 {
   struct cr_rank_lost lost = {.peer = peer->name.vpid, .error = error};
 
+  if (crtcp_foreign(peer->name.jobid)) return; /* the daemon would take it for the rank of that number */
   crtcp_channel_send(CR_RANK_LOST, &lost, sizeof lost, why, strlen(why));
 }
 

@@ -243,6 +243,13 @@ static inline bool crtcp_with_daemon(void)
   return crtcp.channel != NULL;
 }
 
+/** A peer of another namespace: a process that the job has spawned, or, to such a one, a rank of the job. No wave is taken
+ * while there are such processes, and none of them is ever restarted. */
+static inline bool crtcp_foreign(uint32_t jobid)
+{
+  return jobid != OPAL_PROC_MY_NAME.jobid;
+}
+
 uint64_t crtcp_now(void);
 /** A line on stderr through Open MPI, with our name before it. */
 void crtcp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -86,18 +86,19 @@ static bool ours_holds(const crtcp_endpoint_t *ep)
 static void hello(crtcp_guest_t *guest)
 {
   const struct crtcp_hello *word = &guest->word;
+  const bool foreign = crtcp_foreign(word->jobid); /* it knows of no waves, or has not seen the past ones */
   crtcp_endpoint_t *ep;
 
   if (word->word != CRTCP_HELLO || !crtcp_same_cookie(word->cookie, crtcp.cookie))
     return stranger(guest, "it does not show the cookie of this rank");
   if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
   if (word->recovery > crtcp.recovery) return;
-  if (word->wave > crtcp.wave) return; /* it has seen the end of a wave that is still to come here */
+  if (word->wave > crtcp.wave && !foreign) return; /* it has seen the end of a wave that is still to come here */
   ep = crtcp_find_or_make(word->jobid, word->vpid);
   if (!ep) return stranger(guest, "nobody knows such a rank");
   if (guest->gone) return;
   if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
-  if (word->wave < crtcp.wave) return refuse(guest, ep, CRTCP_BEHIND);
+  if (word->wave < crtcp.wave && !foreign) return refuse(guest, ep, CRTCP_BEHIND);
   if (ep->state == CRTCP_CONNECTED) return; /* its end of the old connection is closed: we shall see that, too */
   if (ep->state == CRTCP_FAILED) return refuse(guest, ep, CRTCP_GAP);
   if (ours_holds(ep)) return refuse(guest, ep, CRTCP_CROSSED);

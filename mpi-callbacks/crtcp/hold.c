@@ -99,6 +99,13 @@ static bool settle(struct outcome *out, uint32_t wave)
 {
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     ep->done = false;
+    if (crtcp_foreign(ep->name.jobid)) {
+      /* Its process has ended, or there would be no wave: it sends no mark, and will not be connected to again. */
+      crtcp_close_endpoint(ep);
+      ep->retry_ns = 0;
+      ep->broken = false;
+      continue;
+    }
     switch (ep->state) {
     case CRTCP_CONNECTED:
       ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = wave};

@@ -76,6 +76,8 @@ std::string status_text(const nlohmann::json& s, std::uint64_t now) {
   for (const auto& word : s.at("argv")) out += " " + word.get<std::string>();
   out += "\n  in " + s.at("directory").get<std::string>() + "\n";
   if (!s.at("checkpoints").get<bool>()) out += "  without checkpoints: the module is missing on a node\n";
+  else if (const std::string why = s.value("no_wave", ""); !why.empty())
+    out += "  no wave: " + why + "\n";
 
   std::vector<std::vector<std::string>> rows{{"NODE", "STATE", "SLOTS", "RANKS", "LOAD", "IMAGES", "FREE"}};
   for (const auto& node : s.at("nodes")) {

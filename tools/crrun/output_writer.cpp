@@ -30,7 +30,7 @@ std::string LineTagger::feed(const std::string& data, std::size_t take_back, boo
   return out;
 }
 
-OutputWriter::OutputWriter(std::string job, bool tag) : job_(std::move(job)), tag_(tag), thread_([this] { run(); }) {}
+OutputWriter::OutputWriter(bool tag) : tag_(tag), thread_([this] { run(); }) {}
 
 OutputWriter::~OutputWriter() {
   {
@@ -41,7 +41,7 @@ OutputWriter::~OutputWriter() {
   thread_.join();
 }
 
-void OutputWriter::write(std::uint32_t rank, std::uint32_t stream, const std::string& data, std::size_t take_back,
+void OutputWriter::write(const std::string& who, std::uint32_t stream, const std::string& data, std::size_t take_back,
                          bool end) {
   const int fd = stream == 2 ? STDERR_FILENO : STDOUT_FILENO;
   if (!tag_) {
@@ -50,8 +50,7 @@ void OutputWriter::write(std::uint32_t rank, std::uint32_t stream, const std::st
   }
   const auto tagger =
       taggers_
-          .try_emplace({rank, stream}, "[" + job_ + "," + std::to_string(rank) + "]<" +
-                                           (stream == 2 ? "stderr" : "stdout") + ">: ")
+          .try_emplace({who, stream}, "[" + who + "]<" + (stream == 2 ? "stderr" : "stdout") + ">: ")
           .first;
   std::string lines = tagger->second.feed(data, take_back, end);
   if (!lines.empty()) put(fd, std::move(lines));

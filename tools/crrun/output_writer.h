@@ -24,11 +24,12 @@ class LineTagger {
 
 class OutputWriter {
  public:
-  OutputWriter(std::string job, bool tag);
+  explicit OutputWriter(bool tag);
   ~OutputWriter();
   OutputWriter(const OutputWriter&) = delete;
 
-  void write(std::uint32_t rank, std::uint32_t stream, const std::string& data, std::size_t take_back, bool end);
+  /** @param who says it: the tag, without what encloses it */
+  void write(const std::string& who, std::uint32_t stream, const std::string& data, std::size_t take_back, bool end);
   /** Wait until all is written. */
   void flush();
 
@@ -36,9 +37,8 @@ class OutputWriter {
   void put(int fd, std::string data);
   void run();
 
-  std::string job_;
   bool tag_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, LineTagger> taggers_;
+  std::map<std::pair<std::string, std::uint32_t>, LineTagger> taggers_;
   std::mutex mutex_;  ///< guards all below
   std::condition_variable more_, less_;
   std::deque<std::pair<int, std::string>> queue_;

@@ -53,7 +53,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
             if (options_.verbose)
               std::fprintf(stderr, "crrun: %s: %s\n", coordinator_.members().host(node).c_str(), line.c_str());
           }),
-      output_(file_.spec.id(), options_.tag_output),
+      output_(options_.tag_output),
       recorder_(file_.directory, file_.spec.id()),
       signals_(loop_),
       timer_(loop_),
@@ -235,7 +235,7 @@ void Runner::apply() {
             if constexpr (std::is_same_v<T, SaveState>) recorder_.save(to_json(coordinator_.state()));
             if constexpr (std::is_same_v<T, Say>) say(one);
             if constexpr (std::is_same_v<T, WriteOutput>)
-              output_.write(one.rank, one.stream, one.data, one.take_back, one.end);
+              output_.write(one.tag, one.stream, one.data, one.take_back, one.end);
             if constexpr (std::is_same_v<T, TimelineEvent>) recorder_.event(one.line);
             if constexpr (std::is_same_v<T, RemoveStaged>) recorder_.remove(wave_directory(file_.directory, one.wave));
             if constexpr (std::is_same_v<T, Reply>) {

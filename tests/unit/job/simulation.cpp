@@ -31,6 +31,7 @@ struct Cluster::Daemon {
   RecoveryNumber recovery = 0;
   std::uint64_t lease_us = 0;
   std::map<Rank, Process> ranks;
+  std::set<Rank> spawned;
   std::map<std::pair<WaveNumber, Rank>, Image> images;
   std::unique_ptr<Relay> relay;
   bool may(const Process& process) const { return host && alive && process.running && !process.stopped; }
@@ -154,11 +155,13 @@ void Cluster::apply() {
       if (auto* one = std::get_if<RemoveStaged>(&effect))
         std::erase_if(staged_, [&](const auto& image) { return image.first.first == one->wave; });
       if (auto* one = std::get_if<Say>(&effect); one && one->level != Log::DEBUG) said_.push_back(one->text);
-      if (auto* one = std::get_if<WriteOutput>(&effect); one && one->stream == 1) output_[one->rank] += one->data;
+      if (auto* one = std::get_if<WriteOutput>(&effect); one && one->stream == 1 && one->rank < output_.size()) output_[one->rank] += one->data;
       if (auto* one = std::get_if<Reply>(&effect)) replies_[one->request] = {one->ok, one->text};
       if (auto* one = std::get_if<Finish>(&effect)) code_ = one->code;
       if (auto* one = std::get_if<TimelineEvent>(&effect)) {
         const nlohmann::json& line = one->line;
+        if ((line.at("event") == "wave-commit" || line.at("event") == "resume") && !spawned().empty())
+          violations_.push_back(line.at("event").get<std::string>() + " while spawned processes run");
         if (line.at("event") == "wave-commit") committed_.insert(line.at("wave").get<WaveNumber>());
         if (line.at("event") == "recovery-begin") {
           // Nothing may be given up that could be had.
@@ -285,6 +288,7 @@ void Cluster::start_daemon(NodeIndex node) {
     }
     // A new daemon takes the place of an old one, whose ranks end with it; its images stay on the disk.
     daemon.ranks.clear();
+  daemon.spawned.clear();
     daemon.alive = true;
     daemon.recovery = 0;
     daemon.instance = "i" + std::to_string(++instances_);
@@ -415,6 +419,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     case Down::kWelcome:
       if (down.welcome().stale()) {
         daemon.ranks.clear();
+  daemon.spawned.clear();
         daemon.images.clear();
         hello(node);
       } else {
@@ -431,6 +436,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       break;
     case Down::kLaunch:
       daemon.ranks.clear();
+  daemon.spawned.clear();
       daemon.recovery = down.launch().recovery();
       after(some_time(), [this, node, ranks = ranks_here()] {
         Daemon& daemon = *daemons_[node];
@@ -511,6 +517,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     case Down::kRecover: {
       if (down.recover().recovery() <= daemon.recovery) break;
       daemon.recovery = down.recover().recovery();
+      daemon.spawned.clear();
       const std::vector<Rank> here = ranks_here();
       const std::set<Rank> mine(here.begin(), here.end());
       std::erase_if(daemon.ranks, [&](const auto& one) { return !mine.count(one.first) || message.restart.count(one.first); });
@@ -575,8 +582,11 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         for (Rank rank : ranks) exit(node, rank, down.signal().signal());
       break;
     }
+    case Down::kSpawnBegin: spawn_begin(node, down.spawn_begin()); break;
+    case Down::kSpawnReply: spawn_replies_.push_back(down.spawn_reply()); break;
     case Down::kShutdown: {
       daemon.ranks.clear();
+  daemon.spawned.clear();
       if (!down.shutdown().keep_images()) daemon.images.clear();
       const bool linked = daemon.linked;
       daemon.alive = false;
@@ -591,12 +601,73 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
   }
 }
 
+// ------------------------------------------------------------------------------------ spawned processes
+
+void Cluster::spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms) {
+  Up up;
+  up.mutable_spawn()->set_id(++questions_);
+  up.mutable_spawn()->set_from(parent);
+  up.mutable_spawn()->set_recovery(coordinator_->recovery());
+  SpawnApp& app = *up.mutable_spawn()->add_apps();
+  app.add_argv("child");
+  app.add_argv(std::to_string(lasting_ms));
+  app.set_processes(count);
+  if (const auto node = where(parent)) send_up(*node, std::move(up));
+}
+
+std::map<Rank, NodeIndex> Cluster::spawned() const {
+  std::map<Rank, NodeIndex> out;
+  for (NodeIndex node = 0; node < daemons_.size(); ++node)
+    if (daemons_[node]->host && daemons_[node]->alive)
+      for (Rank number : daemons_[node]->spawned) out[number] = node;
+  return out;
+}
+
+void Cluster::spawn_begin(NodeIndex node, const SpawnBegin& message) {
+  Daemon& daemon = *daemons_[node];
+  if (message.recovery() != daemon.recovery) return;
+  Up known;
+  known.mutable_spawn_known()->set_recovery(message.recovery());
+  known.mutable_spawn_known()->set_index(message.index());
+  send_up(node, std::move(known));
+  for (int rank = 0; rank < message.node_of_rank_size(); ++rank) {
+    if (message.node_of_rank(rank) != node) continue;
+    const Rank number = message.first() + static_cast<Rank>(rank);
+    daemon.spawned.insert(number);
+    Up started;
+    started.mutable_rank_started()->set_rank(number);
+    started.mutable_rank_started()->set_recovery(daemon.recovery);
+    send_up(node, std::move(started));
+    later(std::stoull(message.apps(0).argv(1)) * 1000, [this, node, number] { spawned_exit(node, number, 0); });
+  }
+}
+
+void Cluster::spawned_exit(NodeIndex node, Rank number, int status) {
+  Daemon& daemon = *daemons_[node];
+  if (!daemon.host || !daemon.alive || !daemon.spawned.erase(number)) return;
+  for (std::uint32_t stream : {1u, 2u}) {
+    Up up;
+    up.mutable_output()->set_rank(number);
+    up.mutable_output()->set_stream(stream);
+    up.mutable_output()->set_end(true);
+    up.mutable_output()->set_recovery(daemon.recovery);
+    send_up(node, std::move(up));
+  }
+  Up up;
+  up.mutable_rank_exited()->set_rank(number);
+  up.mutable_rank_exited()->set_wait_status(status);
+  up.mutable_rank_exited()->set_finalized(status == 0);
+  up.mutable_rank_exited()->set_recovery(daemon.recovery);
+  send_up(node, std::move(up));
+}
+
 // ------------------------------------------------------------------------------------- what goes wrong
 
 void Cluster::kill_node(NodeIndex node) {
   Daemon& daemon = *daemons_[node];
   daemon.host = daemon.alive = false;
   daemon.ranks.clear();
+  daemon.spawned.clear();
   // ssh gives up long after.
   later(15'000'000, [this, node, generation = coordinator_generation_] {
     if (!crrun_alive_ || generation != coordinator_generation_ || !daemons_[node]->linked || daemons_[node]->host) return;
@@ -615,6 +686,7 @@ void Cluster::kill_daemon(NodeIndex node) {
   if (!daemon.alive) return;
   daemon.alive = false;
   daemon.ranks.clear();
+  daemon.spawned.clear();
   later(model_.latency_us, [this, node, instance = daemon.instance] {
     if (!crrun_alive_) return;
     coordinator_->connection_closed(node, instance, now());
@@ -627,7 +699,10 @@ void Cluster::kill_daemon(NodeIndex node) {
 
 void Cluster::kill_rank(Rank rank, int signal) {
   for (NodeIndex node = 0; node < daemons_.size(); ++node)
-    if (daemons_[node]->host && daemons_[node]->alive && daemons_[node]->ranks.count(rank)) return exit(node, rank, signal);
+    if (daemons_[node]->host && daemons_[node]->alive) {
+      if (daemons_[node]->spawned.count(rank)) return spawned_exit(node, rank, signal);
+      if (daemons_[node]->ranks.count(rank)) return exit(node, rank, signal);
+    }
 }
 
 void Cluster::cut(NodeIndex node, bool off) {
@@ -662,6 +737,7 @@ void Cluster::restart_with(std::vector<NodeIndex> dead) {
     daemons_[node]->host = std::find(dead.begin(), dead.end(), node) == dead.end();
     daemons_[node]->alive = false;
     daemons_[node]->ranks.clear();
+    daemons_[node]->spawned.clear();
     daemons_[node]->images.clear();
   }
   begin(Coordinator::Begin::restart, saved_);

@@ -61,6 +61,11 @@ class Cluster {
   void local_full(NodeIndex node, bool full);
   void shared_gone(bool gone) { shared_gone_ = gone; }
   void restart_with(std::vector<NodeIndex> dead);
+  /** @p parent spawns so many processes, which last so long and end well. Their PMIx question is the next of its node's. */
+  void spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms);
+  const std::vector<SpawnReply>& spawn_replies() const { return spawn_replies_; }
+  /** Where processes that were spawned run, by their numbers. */
+  std::map<Rank, NodeIndex> spawned() const;
 
   Coordinator& coordinator() { return *coordinator_; }
   std::uint64_t now_ms() const { return now_us_ / 1000; }
@@ -109,6 +114,8 @@ class Cluster {
   void work(NodeIndex node, Rank rank, RecoveryNumber generation);
   void exit(NodeIndex node, Rank rank, int status);
   void check(Rank rank);
+  void spawn_begin(NodeIndex node, const SpawnBegin& message);
+  void spawned_exit(NodeIndex node, Rank number, int status);
   void hello(NodeIndex node);
   std::uint64_t some_time();
 
@@ -145,6 +152,8 @@ class Cluster {
   std::map<std::uint64_t, std::pair<bool, std::string>> replies_;
   std::vector<std::pair<std::function<bool(const nlohmann::json&)>, std::function<void()>>> triggers_;
   Traffic traffic_;
+  std::vector<SpawnReply> spawn_replies_;
+  std::uint64_t questions_ = 0;
 };
 
 }  // namespace reprise::job::sim

@@ -6,8 +6,6 @@
 namespace reprise::job {
 
 namespace {
-/** Spawning processes needs a second namespace, which is not there. PMIx's PMIX_ERR_NOT_SUPPORTED. */
-constexpr int kNotSupported = -47;
 constexpr std::uint64_t kStaleEveryMs = 1000;
 /** After crrun has come again, daemons find it within that time. */
 constexpr std::uint64_t kAttachMs = 5000;
@@ -35,10 +33,14 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       exits_(settings_.spec.ranks(), settings_.max_restarts),
       input_(settings_.input_kept_bytes),
       ranks_(settings_.spec.ranks()),
+      next_number_(settings_.spec.ranks()),
       keep_images_(settings_.keep_images) {
   if (!state) return;
   recovery_number_ = state->recovery;
   next_wave_ = state->next_wave;
+  next_family_ = state->next_family;
+  next_number_ = std::max<Rank>(state->next_number, settings_.spec.ranks());
+  next_context_ = state->next_context;
   for (Rank rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].incarnation = state->incarnation[rank];
   for (auto& [number, wave] : state->waves) {
     // Another allocation's nodes have other numbers: only what is staged is sure.
@@ -49,6 +51,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   if (begin != Begin::attach) return;
   placement_ = state->placement;
   was_recovering_ = state->phase == "recovering";
+  was_spawning_ = state->spawned;
   for (Member& member : members_.all()) {
     const NodeIndex node = member.node.index();
     if (state->lost.count(node)) member.state = NodeState::lost;
@@ -90,7 +93,11 @@ void Coordinator::message(const Up& up, Now now) {
     case Up::kHeartbeat: heartbeat(up, now); break;
     case Up::kRankStarted: {
       const RankStarted& started = up.rank_started();
-      if (started.recovery() != recovery_number_ || started.rank() >= ranks_.size()) break;
+      if (started.recovery() != recovery_number_) break;
+      if (started.rank() >= ranks_.size()) {
+        spawned_started(started, now);
+        break;
+      }
       RankInfo& rank = ranks_[started.rank()];
       rank.started = rank.alive = started.error().empty();
       rank.pid = started.pid();
@@ -104,11 +111,18 @@ void Coordinator::message(const Up& up, Now now) {
       break;
     }
     case Up::kRankReady:
-      if (up.rank_ready().recovery() != recovery_number_ || up.rank_ready().address().rank() >= ranks_.size()) break;
+      if (up.rank_ready().recovery() != recovery_number_) break;
+      if (up.rank_ready().address().rank() >= ranks_.size()) {
+        const Rank number = up.rank_ready().address().rank();
+        if (Family* family = spawns_.find(number)) family->processes[number - family->first].ready = true;
+        break;
+      }
       ranks_[up.rank_ready().address().rank()].ready = true;
       ranks_[up.rank_ready().address().rank()].address = up.rank_ready().address();
       break;
     case Up::kRankExited: rank_exited(up.rank_exited(), now); break;
+    case Up::kSpawn: spawn(up, now); break;
+    case Up::kSpawnKnown: spawn_known(up, now); break;
     case Up::kWaveDone:
       if (!round_) break;
       round_->done(up.wave_done());
@@ -138,16 +152,21 @@ void Coordinator::message(const Up& up, Now now) {
       out_.say(log.level(), (log.about_rank() ? on(log.rank()) : members_.host(from)) + ": " + log.text());
       break;
     }
-    default: pmix(up); break;
+    default: pmix(up, now); break;
   }
 }
 
-void Coordinator::pmix(const Up& up) {
+void Coordinator::pmix(const Up& up, Now) {
   const NodeIndex from = up.from();
   switch (up.what_case()) {
     case Up::kFence: {
       if (up.fence().recovery() != recovery_number_) break;
-      if (auto done = fences_.contribute(from, up.fence(), placement_))
+      const auto context = [this] {
+        const std::uint64_t id = next_context_++;
+        out_.add(SaveState{});  // before anybody has it
+        return id;
+      };
+      if (auto done = fences_.contribute(from, up.fence(), placement_, spawns_.where(), context))
         *out_.send(done->to).mutable_fence_done() = std::move(done->message);
       break;
     }
@@ -167,17 +186,13 @@ void Coordinator::pmix(const Up& up) {
       if (auto answer = board_.lookup(from, up.lookup()))
         *out_.send({answer->to}).mutable_lookup_reply() = std::move(answer->reply);
       break;
-    case Up::kSpawn: {
-      SpawnReply& reply = *out_.send({from}).mutable_spawn_reply();
-      reply.set_id(up.spawn().id());
-      reply.set_status(kNotSupported);
-      out_.say(Log::WARNING, on(up.spawn().from()) + " wanted to start further processes (MPI_Comm_spawn): not supported");
-      break;
-    }
     case Up::kPmixEvent: {
       std::vector<NodeIndex> others;
+      std::set<NodeIndex> wanted;
+      for (Rank rank : up.pmix_event().targets())
+        if (const auto node = node_of(rank)) wanted.insert(*node);
       for (NodeIndex node : members_.living())
-        if (node != from) others.push_back(node);
+        if (node != from && (up.pmix_event().targets().empty() || wanted.count(node))) others.push_back(node);
       if (!others.empty()) *out_.send(others).mutable_pmix_event() = up.pmix_event();
       break;
     }
@@ -403,6 +418,7 @@ void Coordinator::attached(Now now) {
   for (Rank rank = 0; rank < ranks_.size(); ++rank)
     if (!ranks_[rank].alive) dead.push_back(rank);
   if (was_recovering_) return recover("crrun was started again during a recovery", now);
+  if (was_spawning_) return recover("start of another crrun while spawned processes ran", now);
   if (!dead.empty()) return recover(rank_list(dead) + " did not live on without crrun", now);
   out_.add(SaveState{});
   out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": all ranks live");
@@ -502,10 +518,24 @@ void Coordinator::connection_closed(NodeIndex node, const std::string& instance,
   lost_nodes({{node, "its daemon has ended"}}, now);
 }
 
+std::optional<NodeIndex> Coordinator::node_of(Rank rank) const {
+  if (rank < placement_.size()) return placement_[rank];
+  const Family* family = spawns_.find(rank);
+  return family && !family->voided ? std::optional(family->nodes[rank - family->first]) : std::nullopt;
+}
+
 std::string Coordinator::on(Rank rank) const {
-  std::string out = "rank " + std::to_string(rank);
-  if (rank < placement_.size()) out += " on " + members_.host(placement_[rank]);
+  const Family* family = spawns_.find(rank);
+  std::string out = "rank " + std::to_string(family ? rank - family->first : rank);
+  if (family) out += " of " + tag(rank).substr(0, tag(rank).find(','));
+  if (const auto node = node_of(rank)) out += " on " + members_.host(*node);
   return out;
+}
+
+std::string Coordinator::tag(Rank rank) const {
+  const Family* family = spawns_.find(rank);
+  if (!family) return settings_.spec.id() + "," + std::to_string(rank);
+  return settings_.spec.id() + "." + std::to_string(family->index) + "," + std::to_string(rank - family->first);
 }
 
 void Coordinator::event(nlohmann::json line, Now now) {
@@ -519,6 +549,10 @@ State Coordinator::state() const {
   out.phase = name(phase_);
   out.recovery = recovery_number_;
   out.next_wave = next_wave_;
+  out.next_family = next_family_;
+  out.next_number = next_number_;
+  out.next_context = next_context_;
+  out.spawned = spawns_.any_live();
   out.placement = placement_;
   for (const RankInfo& rank : ranks_) out.incarnation.push_back(rank.incarnation);
   for (const Member& member : members_.all()) {

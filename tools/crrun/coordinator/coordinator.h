@@ -18,6 +18,7 @@
 #include "membership.h"
 #include "placement.h"
 #include "recovery.h"
+#include "spawns.h"
 #include "state.h"
 #include "store.h"
 #include "streams.h"
@@ -110,7 +111,21 @@ class Coordinator {
   std::vector<Seat> seats(bool with_drained) const;
   std::string on(Rank rank) const;
   void event(nlohmann::json line, Now now);
-  void pmix(const Up& up);
+  void pmix(const Up& up, Now now);
+  std::optional<NodeIndex> node_of(Rank rank) const;
+  std::string tag(Rank rank) const;
+
+  // coordinator_spawn.cpp
+  void spawn(const Up& up, Now now);
+  void spawn_known(const Up& up, Now now);
+  void spawned_started(const RankStarted& message, Now now);
+  void spawned_exited(const RankExited& message, Now now);
+  void spawned_gone(Family& family, Now now);
+  void judge_spawn(Family& family, Now now);
+  void answer_spawn(Family& family, int status, const std::string& why, Now now);
+  void void_spawns(WaveNumber wave);
+  bool spawned_done() const;
+  OutputStream* spawned_output(const Output& message);
 
   // coordinator_waves.cpp
   void wave_tick(Now now);
@@ -163,11 +178,15 @@ class Coordinator {
   Fences fences_;
   Modex modex_;
   Board board_;
+  Spawns spawns_;
   InputStream input_;
   std::vector<RankInfo> ranks_;
   PlacementTable placement_;
   RecoveryNumber recovery_number_ = 0;
   WaveNumber next_wave_ = 1;
+  std::uint32_t next_family_ = 1;     ///< of namespaces that are spawned; no two ever have the same
+  Rank next_number_ = 0;              ///< for processes that are spawned; the same
+  std::uint64_t next_context_ = 1;    ///< for groups; the same
   std::optional<WaveRound> round_;
   std::optional<RecoveryRound> recovering_;
   std::set<NodeIndex> leaving_;  ///< that live, and have not said yet that their ranks which moved have ended
@@ -178,6 +197,8 @@ class Coordinator {
   std::vector<Drain> drains_;
   bool prune_wanted_ = false;
   bool was_recovering_ = false;  ///< attached in the middle of a recovery
+  bool was_spawning_ = false;    ///< attached to a job with processes that it had spawned
+  bool told_of_spawned_ = false;  ///< that no wave is taken because of them
   std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;
   std::string last_wave_error_;
   bool staging_fails_ = false;  ///< since a wave was in shared storage as a whole

@@ -21,25 +21,29 @@ constexpr std::uint64_t kInputAhead = 4 << 20;
 
 void Coordinator::output(const Output& message, bool current) {
   // What was said before a rollback is said again after it.
-  if (!current || message.rank() >= ranks_.size()) return;
-  RankInfo& info = ranks_[message.rank()];
-  if (message.stream() == 0) {
+  if (!current) return;
+  const bool spawned = message.rank() >= ranks_.size();
+  if (!spawned && message.stream() == 0) {
+    RankInfo& info = ranks_[message.rank()];
     info.input_taken = std::max(info.input_taken, message.offset());
     send_input();
     return;
   }
-  if (message.stream() > 2) return;
-  OutputStream& stream = info.output[message.stream() - 1];
+  if (message.stream() < 1 || message.stream() > 2) return;
+  OutputStream* said = spawned ? spawned_output(message) : &ranks_[message.rank()].output[message.stream() - 1];
+  const auto node = node_of(message.rank());
+  if (!said || !node) return;
+  OutputStream& stream = *said;
   const std::size_t keep = std::max<std::size_t>(4096, settings_.output_kept_bytes / (2 * ranks_.size()));
   OutputStream::Printed printed = stream.said(message.offset(), message.data(), keep);
   if (printed.missing)
     out_.say(Log::WARNING, std::to_string(printed.missing) + " bytes of output of " + on(message.rank()) + " are lost");
   stream.ended |= message.end();
   if (!printed.data.empty() || printed.take_back || message.end())
-    out_.add(WriteOutput{message.rank(), message.stream(), std::move(printed.data), printed.take_back, message.end()});
+    out_.add(WriteOutput{message.rank(), message.stream(), std::move(printed.data), printed.take_back, message.end(), tag(message.rank())});
   if (stream.printed() < stream.told + kTellEvery) return;
   stream.told = stream.printed();
-  OutputSeen& seen = *out_.send({placement_[message.rank()]}).mutable_output_seen();
+  OutputSeen& seen = *out_.send({*node}).mutable_output_seen();
   seen.set_rank(message.rank());
   seen.set_stream(message.stream());
   seen.set_offset(stream.printed());
@@ -91,7 +95,8 @@ void Coordinator::send_input() {
 // ------------------------------------------------------------------------------------------------- ends
 
 void Coordinator::rank_exited(const RankExited& message, Now now) {
-  if (message.rank() >= ranks_.size() || message.recovery() != recovery_number_) return;
+  if (message.recovery() != recovery_number_) return;
+  if (message.rank() >= ranks_.size()) return spawned_exited(message, now);
   RankInfo& info = ranks_[message.rank()];
   info.alive = false;
   event({{"event", "rank-exit"},
@@ -131,8 +136,8 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
 }
 
 void Coordinator::maybe_all_done(Now now) {
-  if (phase_ != Phase::running || !exits_.all()) return;
-  const bool said = std::all_of(ranks_.begin(), ranks_.end(), [](const RankInfo& rank) {
+  if (phase_ != Phase::running || !exits_.all() || spawns_.any_live()) return;
+  const bool said = spawned_done() && std::all_of(ranks_.begin(), ranks_.end(), [](const RankInfo& rank) {
     return rank.output[0].ended && rank.output[1].ended;
   });
   if (!said) {

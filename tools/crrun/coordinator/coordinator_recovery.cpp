@@ -48,6 +48,10 @@ void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
       const RankInfo& info = ranks_[rank];
       needed |= !exits_.ended(rank) || !info.output[0].ended || !info.output[1].ended;
     }
+    needed |= spawns_.lives_on(loss.node);
+    spawns_.node_lost(loss.node);
+    for (const auto& [first, family] : spawns_.all())
+      if (family.lives() && phase_ == Phase::running && !needed) judge_spawn(*spawns_.find(first), now);
   }
   if (phase_ == Phase::starting) {
     out_.say(Log::ERROR, "the job could not be started");
@@ -108,6 +112,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   for (Rank rank = 0; rank < placement_.size(); ++rank)
     if ((*placed)[rank] != placement_[rank] && members_.up(placement_[rank])) leaving_.insert(placement_[rank]);
   placement_ = *placed;
+  void_spawns(wave);
   if (!wave) {
     if (had_waves)
       out_.say(Log::WARNING, "no wave is left of which every rank's image can be had" +

@@ -10,6 +10,7 @@ std::string Coordinator::no_wave_reason() const {
   if (settings_.spec.no_checkpoints()) return "no checkpoints can be taken in this job";
   if (phase_ == Phase::ending || phase_ == Phase::finished) return "the job is ending";
   if (exits_.any()) return "a rank has ended already";
+  if (spawns_.any_live()) return spawns_.words() + "; the next wave is taken when they have ended";
   return "";
 }
 
@@ -20,6 +21,8 @@ void Coordinator::wave_tick(Now now) {
   }
   const std::string reason = no_wave_reason();
   if (!reason.empty()) {
+    if (spawns_.any_live() && clock_.due(now) && !std::exchange(told_of_spawned_, true))
+      out_.say(Log::INFO, "no wave: " + reason);
     for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
       out_.add(Reply{request, false, "no checkpoint: " + reason});
     for (const Drain& drain : std::exchange(drains_, {})) {
@@ -198,6 +201,7 @@ void Coordinator::prune() {
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
   const std::vector<WaveNumber> dropped = store_.prune();
+  if (!store_.waves().empty() && store_.newest_staged()) spawns_.forget_before(store_.waves().begin()->first);
   // As long as no wave is in shared storage a lost node makes the job begin anew: then all of the streams counts.
   if (store_.newest_staged()) {
     for (Rank rank = 0; rank < ranks_.size(); ++rank)

@@ -41,6 +41,7 @@ struct WriteOutput {
   std::string data;
   std::size_t take_back = 0;
   bool end = false;
+  std::string tag;  ///< who says it: "JOB,3", "JOB.1,0"
 };
 /** Answer to a request of crjob's. */
 struct Reply {

@@ -11,21 +11,23 @@ constexpr int kSuccess = 0;
 constexpr int kNotFound = -46;
 }  // namespace
 
-std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement) {
-  Key key{{fence.members().begin(), fence.members().end()}, fence.count()};
-  std::sort(key.members.begin(), key.members.end());
-  if (const auto last = last_.find(key.members); last != last_.end() && key.count <= last->second.count()) {
+std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement,
+                                               const Others& others, const std::function<std::uint64_t()>& context) {
+  Key key{{fence.group(), {fence.members().begin(), fence.members().end()}}, fence.count()};
+  std::vector<Rank>& members = key.who.members;
+  std::sort(members.begin(), members.end());
+  if (const auto last = last_.find(key.who); last != last_.end() && key.count <= last->second.count()) {
     if (key.count < last->second.count()) return std::nullopt;
     return Done{last->second, {from}};
   }
   auto [at, fresh] = open_.try_emplace(key);
   Open& open = at->second;
   if (fresh) {
-    if (key.members.empty())
-      open.awaited.insert(placement.begin(), placement.end());
-    else
-      for (Rank rank : key.members)
-        if (rank < placement.size()) open.awaited.insert(placement[rank]);
+    if (members.empty()) open.awaited.insert(placement.begin(), placement.end());
+    for (Rank rank : members) {
+      if (rank < placement.size()) open.awaited.insert(placement[rank]);
+      if (const auto other = others.find(rank); other != others.end()) open.awaited.insert(other->second);
+    }
     open.all.assign(open.awaited.begin(), open.awaited.end());
   }
   if (open.awaited.erase(from)) open.data[from] = fence.data();
@@ -36,11 +38,13 @@ std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fenc
   done.message.set_count(fence.count());
   done.message.set_status(kSuccess);
   done.message.set_recovery(fence.recovery());
+  done.message.set_group(fence.group());
+  if (fence.context() && context) done.message.set_context(context());
   std::string all;
   for (const auto& [node, data] : open.data) all += data;
   done.message.set_data(std::move(all));
   done.to = std::move(open.all);
-  last_[key.members] = done.message;
+  last_[key.who] = done.message;
   open_.erase(at);
   return done;
 }
@@ -80,11 +84,16 @@ void Modex::clear() {
   waiting_.clear();
 }
 
+void Modex::forget_from(Rank first) {
+  blobs_.erase(blobs_.lower_bound(first), blobs_.end());
+  waiting_.erase(waiting_.lower_bound(first), waiting_.end());
+}
+
 void Modex::node_lost(NodeIndex node) {
   for (auto& [rank, list] : waiting_) std::erase_if(list, [&](const Waiting& one) { return one.node == node; });
 }
 
-std::optional<LookupReply> Board::find(const Lookup& message, bool whole) const {
+std::optional<LookupReply> Board::find(const Lookup& message, bool whole) {
   LookupReply out;
   out.set_id(message.id());
   for (const std::string& key : message.keys()) {
@@ -97,6 +106,8 @@ std::optional<LookupReply> Board::find(const Lookup& message, bool whole) const 
     out.set_publisher(found->second.publisher);
   }
   out.set_status(out.values().empty() ? kNotFound : kSuccess);
+  for (const auto& [key, value] : out.values())
+    if (entries_.at(key).once) entries_.erase(key);
   return out;
 }
 
@@ -108,7 +119,7 @@ std::vector<Board::Answer> Board::publish(NodeIndex from, const Publish& message
     for (const std::string& key : message.keys()) entries_.erase(key);
     return {taken};
   }
-  for (const auto& [key, value] : message.values()) entries_[key] = {value, message.publisher()};
+  for (const auto& [key, value] : message.values()) entries_[key] = {value, message.publisher(), message.once()};
   std::vector<Answer> out{taken};
   std::erase_if(waiting_, [&](const Waiting& one) {
     auto reply = find(one.message, true);
@@ -127,6 +138,11 @@ std::optional<Board::Answer> Board::lookup(NodeIndex from, const Lookup& message
 
 void Board::clear() {
   entries_.clear();
+  waiting_.clear();
+}
+
+void Board::rolled_back() {
+  std::erase_if(entries_, [](const auto& entry) { return entry.second.once; });
   waiting_.clear();
 }
 

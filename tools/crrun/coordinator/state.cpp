@@ -50,6 +50,10 @@ nlohmann::json to_json(const State& state) {
           {"phase", state.phase},
           {"recovery", state.recovery},
           {"next_wave", state.next_wave},
+          {"next_family", state.next_family},
+          {"next_number", state.next_number},
+          {"next_context", state.next_context},
+          {"spawned", state.spawned},
           {"placement", state.placement},
           {"incarnation", state.incarnation},
           {"lost", state.lost},
@@ -69,6 +73,10 @@ State state_from_json(const nlohmann::json& json, std::size_t ranks) {
     out.phase = json.at("phase");
     out.recovery = json.at("recovery");
     out.next_wave = json.at("next_wave");
+    out.next_family = json.value("next_family", out.next_family);
+    out.next_number = json.value("next_number", out.next_number);
+    out.next_context = json.value("next_context", out.next_context);
+    out.spawned = json.value("spawned", false);
     out.placement = json.at("placement").get<PlacementTable>();
     out.incarnation = json.at("incarnation").get<std::vector<RecoveryNumber>>();
     out.lost = json.at("lost").get<std::set<NodeIndex>>();

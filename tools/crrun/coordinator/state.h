@@ -17,6 +17,10 @@ struct State {
   std::string phase;  ///< "starting", "running", "recovering", "ended"
   RecoveryNumber recovery = 0;
   WaveNumber next_wave = 1;
+  std::uint32_t next_family = 1;   ///< of namespaces that are spawned
+  Rank next_number = 0;            ///< of processes that are spawned
+  std::uint64_t next_context = 1;  ///< of groups
+  bool spawned = false;            ///< such processes run
   PlacementTable placement;
   std::vector<RecoveryNumber> incarnation;  ///< by rank
   std::set<NodeIndex> lost, draining, spares;

@@ -63,10 +63,20 @@ nlohmann::json Coordinator::status(Now now) const {
                         {"ranks", ranks},
                         {"waves", waves},
                         {"exit_code", exit_code_}};
+  nlohmann::json spawned = nlohmann::json::array();
+  for (const auto& [first, family] : spawns_.all())
+    for (Rank rank = 0; family.lives() && rank < family.nodes.size(); ++rank)
+      spawned.push_back({{"name", tag(first + rank)},
+                         {"node", members_.host(family.nodes[rank])},
+                         {"state", family.processes[rank].ended     ? "ended"
+                                   : family.processes[rank].started ? "running"
+                                                                    : "starting"}});
+  out["spawned"] = spawned;
+  if (phase_ == Phase::running) out["no_wave"] = no_wave_reason();
   if (round_)
     out["wave_under_way"] = {
         {"wave", round_->wave()}, {"answered", round_->answered()}, {"ms", now.ms - round_->begun().ms}};
-  if (const auto next = clock_.next_ms(); next && !round_) out["next_wave_ms"] = *next > now.ms ? *next - now.ms : 0;
+  if (const auto next = clock_.next_ms(); next && !round_ && no_wave_reason().empty()) out["next_wave_ms"] = *next > now.ms ? *next - now.ms : 0;
   nlohmann::json staging = nlohmann::json::array();
   for (const auto& [node, bytes] : staging_progress_)
     staging.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});

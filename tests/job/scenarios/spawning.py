@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs that start further processes while they run, and those that use sessions."""
+
+import time
+
+from lib.scenario import Job, Program, check, check_result, scenario
+
+PROGRAMS = "/mnt/project/build/vm/user/tests/job/crd"
+
+
+class Spawning(Program):
+    """Its ranks and its children say things in no order."""
+
+    def __init__(self, *arguments):
+        super().__init__([f"{PROGRAMS}/mpi_spawn", *arguments], r"^(?:time|child) .*$")
+
+    def expected(self, ranks, _got):
+        return self.reference(ranks, self.words[:3])  # nobody need wait for it
+
+    def of(self, output):
+        return sorted(super().of(output))
+
+
+def on_two(cluster, program, **options):
+    return Job(cluster, program.words, ranks=2, hosts=("node1:2", "node2:2"), **options)
+
+
+@scenario
+def spawns_as_under_mpirun(cluster):
+    program = Spawning(3, 2)
+    job = on_two(cluster, program, spares=(), every=None, options=["--map-by", "node", "--tag-output"]).start()
+    check(job.wait(120) == 0, f"it failed:\n{job.messages()[-3000:]}\n{job.output()[-1000:]}")
+    placed = [event["placement"] for event in job.events("spawn")]
+    check(len(placed) == 2 and all(len(set(nodes)) == 2 for nodes in placed), f"not spawned across two nodes: {placed}")
+    check(".1,0]<stdout>: child 0 of 3, time 0" in job.output(), f"no tag of their own: {job.output()}")
+    got = program.of("\n".join(line.split(">: ", 1)[-1] for line in job.output().splitlines()))
+    expected = program.expected(2, got)
+    check(got == expected, f"another result: {got} instead of {expected}")
+
+
+@scenario
+def a_node_is_lost_while_children_run(cluster):
+    # Time enough before each spawn for a wave, and while the children run for a node to be lost.
+    program = Spawning(2, 3, 8000)
+    job = on_two(cluster, program, spares=("node4:2",), every="2s", options=["--map-by", "node"]).start()
+    job.await_event("wave-commit")
+    job.await_event("spawn", 2)
+    time.sleep(4)
+    check("MPI_Comm_spawn" in cluster.head(f"crjob checkpoint {job.directory('/mnt/share')} 2>&1; true"), "a checkpoint was taken while children run")
+    waves = len(job.events("wave-commit"))
+    cluster.kill("node2")
+    job.await_event("recovery-done", seconds=90)
+    check(len(job.events("wave-begin")) >= waves, "no wave before the loss")
+    check_result(job, program)
+    check(job.events("wave-commit")[-1]["wave"] > waves, "no wave after the children had ended")
+
+
+@scenario
+def groups_of_sessions(cluster):
+    program = Program([f"{PROGRAMS}/mpi_sessions", 40], r"^session .*$")
+    job = on_two(cluster, program, spares=("node4:2",), every=None, options=["--map-by", "node"]).start()
+    check_result(job, program)

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Processes that the job has spawned: where they run, and what becomes of them when something is lost.
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "crrun/coordinator/spawns.h"
+#include "simulation.h"
+
+namespace reprise::job::sim {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+SpawnApp app(std::uint32_t processes, const std::string& hosts = "") {
+  SpawnApp out;
+  out.add_argv("child");
+  out.set_processes(processes);
+  out.set_hosts(hosts);
+  return out;
+}
+
+TEST(PlaceSpawned, TakesFreeSlotsFirstAndThenOneInTurn) {
+  const std::vector<Seat> seats{{0, 2}, {1, 2}, {2, 0}};
+  const std::map<NodeIndex, std::uint32_t> used{{0, 2}, {1, 1}};
+  EXPECT_THAT(*place_spawned({app(1)}, seats, used, {}), ElementsAre(1));
+  EXPECT_THAT(*place_spawned({app(4)}, seats, used, {}), ElementsAre(1, 0, 1, 0));
+  EXPECT_THAT(*place_spawned({app(1), app(1)}, seats, used, {}), ElementsAre(1, 0));
+}
+
+TEST(PlaceSpawned, KeepsToNamedHostsAndToNodesThatCanBeUsed) {
+  std::vector<Seat> seats{{0, 2}, {1, 2}};
+  const std::map<std::string, NodeIndex> nodes{{"a", 0}, {"b", 1}};
+  EXPECT_THAT(*place_spawned({app(3, "b:2")}, seats, {}, nodes), ElementsAre(1, 1, 1));
+  EXPECT_FALSE(place_spawned({app(1, "c")}, seats, {}, nodes));
+  seats[1].usable = false;
+  EXPECT_FALSE(place_spawned({app(1, "b")}, seats, {}, nodes));
+}
+
+TEST(Fences, AreOfSeveralNamespacesAndGroupsHaveContexts) {
+  Fences fences;
+  const PlacementTable placement{0, 0, 1};
+  const Fences::Others others{{7, 2}};
+  Fence fence;
+  for (Rank rank : {7u, 0u}) fence.add_members(rank);
+  fence.set_data("x");
+  EXPECT_FALSE(fences.contribute(0, fence, placement, others));
+  const auto done = fences.contribute(2, fence, placement, others);
+  ASSERT_TRUE(done);
+  EXPECT_THAT(done->to, ElementsAre(0, 2));
+  EXPECT_EQ(done->message.data(), "xx");
+
+  std::uint64_t next = 5;
+  const auto context = [&] { return next++; };
+  fence.clear_members();
+  fence.set_group("+one");
+  fence.set_context(true);
+  EXPECT_FALSE(fences.contribute(0, fence, placement, {}, context));
+  Fence other = fence;
+  other.set_group("+two");
+  EXPECT_FALSE(fences.contribute(1, other, placement, {}, context));
+  EXPECT_EQ(fences.contribute(1, fence, placement, {}, context)->message.context(), 5u);
+  EXPECT_EQ(fences.contribute(0, other, placement, {}, context)->message.context(), 6u);
+  // Somebody who has missed it hears the same, and no further id is used.
+  EXPECT_EQ(fences.contribute(1, fence, placement, {}, context)->message.context(), 5u);
+  EXPECT_EQ(next, 7u);
+}
+
+TEST(Board, ForgetsWhatIsToBeReadOnce) {
+  Board board;
+  Publish publish;
+  (*publish.mutable_values())["once"] = "1";
+  publish.set_once(true);
+  board.publish(0, publish);
+  Lookup lookup;
+  lookup.add_keys("once");
+  EXPECT_EQ(board.lookup(1, lookup)->reply.values().at("once"), "1");
+  EXPECT_TRUE(board.lookup(1, lookup)->reply.values().empty());
+  board.publish(0, publish);
+  board.rolled_back();
+  EXPECT_TRUE(board.lookup(1, lookup)->reply.values().empty());
+}
+
+class Spawning : public testing::Test {
+ protected:
+  Spawning() {
+    model.settings.wave_interval_ms = 1000;
+    model.slots = 3;  // each node has one that is free
+    model.ranks = 6;
+    model.settings.map_by_node = true;
+  }
+  void ends_well(Cluster& cluster) {
+    ASSERT_TRUE(cluster.run()) << "it hangs, " << name(cluster.coordinator().phase());
+    EXPECT_EQ(cluster.code(), 0);
+    for (Rank rank = 0; rank < model.ranks; ++rank) EXPECT_EQ(cluster.output(rank), cluster.expected_output(rank));
+    EXPECT_THAT(cluster.violations(), IsEmpty());
+  }
+  Model model;
+};
+
+TEST_F(Spawning, TheReplyComesWhenAllRun) {
+  Cluster cluster(model);
+  cluster.run_until(2000);
+  cluster.spawn(0, 4, 1000);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawn_replies().empty(); }));
+  EXPECT_EQ(cluster.spawn_replies()[0].status(), 0);
+  EXPECT_EQ(cluster.spawn_replies()[0].nspace(), "job@1");
+  // One on each free slot, and the fourth in turn; the spare is left alone.
+  EXPECT_THAT(cluster.spawned(), ElementsAre(testing::Pair(6, 0), testing::Pair(7, 1), testing::Pair(8, 2), testing::Pair(9, 0)));
+  cluster.spawn(1, 1, 1000);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawn_replies().size() < 2; }));
+  EXPECT_EQ(cluster.spawn_replies()[1].nspace(), "job@2");
+  ends_well(cluster);
+}
+
+TEST_F(Spawning, NoWaveIsTakenMeanwhileAndOneAfterwards) {
+  Cluster cluster(model);
+  cluster.run_until(2500);
+  cluster.spawn(0, 2, 4000);
+  cluster.run_until(3000);
+  const std::size_t waves = cluster.count("wave-commit");
+  cluster.coordinator().request_checkpoint(77, {cluster.now_ms() + 1000, 0});
+  cluster.run_until(6000);
+  EXPECT_EQ(cluster.count("wave-commit"), waves);
+  EXPECT_TRUE(cluster.said("no wave: processes that were started by MPI_Comm_spawn still run (2)"));
+  EXPECT_EQ(std::count_if(cluster.said().begin(), cluster.said().end(),
+                          [](const std::string& text) { return text.find("no wave:") == 0; }), 1);
+  ASSERT_TRUE(cluster.replies().count(77));
+  EXPECT_FALSE(cluster.replies().at(77).first);
+  EXPECT_THAT(cluster.replies().at(77).second, testing::HasSubstr("MPI_Comm_spawn"));
+  cluster.run_until(8000);
+  EXPECT_GT(cluster.count("wave-commit"), waves);
+  ends_well(cluster);
+}
+
+TEST_F(Spawning, ALostNodeEndsThemAndTheJobGoesBackToBeforeThem) {
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.spawn(0, 3, 100'000);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawn_replies().empty(); }));
+  cluster.kill_node(1);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.count("recovery-done") == 0; }));
+  EXPECT_TRUE(cluster.spawned().empty());
+  // It spawns again, by another name.
+  cluster.spawn(0, 3, 500);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawn_replies().size() < 2; }));
+  EXPECT_EQ(cluster.spawn_replies()[1].nspace(), "job@2");
+  for (const auto& [number, node] : cluster.spawned()) EXPECT_GE(number, 9u);
+  ends_well(cluster);
+}
+
+TEST_F(Spawning, ASpawnUnderWayIsVoidedByARecovery) {
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.kill_node(2);
+  cluster.spawn(0, 3, 100'000);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.count("recovery-done") == 0; }));
+  EXPECT_TRUE(cluster.spawn_replies().empty());
+  EXPECT_TRUE(cluster.spawned().empty());
+  ends_well(cluster);
+}
+
+TEST_F(Spawning, OneThatFailsEndsTheJob) {
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.spawn(0, 2, 100'000);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawn_replies().empty(); }));
+  cluster.kill_rank(7, 3 << 8);
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 3);
+  EXPECT_TRUE(cluster.said("rank 1 of job.1"));
+}
+
+TEST_F(Spawning, TheJobEndsWhenTheLastOneHas) {
+  model.work_ms = 4000;
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.spawn(0, 2, 8000);
+  ends_well(cluster);
+  EXPECT_GE(cluster.now_ms(), 11'000u);
+}
+
+TEST_F(Spawning, AnotherCrrunGoesBackToBeforeThem) {
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.spawn(0, 2, 100'000);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawn_replies().empty(); }));
+  cluster.break_crrun();
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.count("recovery-done") == 0; }));
+  EXPECT_TRUE(cluster.spawned().empty());
+  ends_well(cluster);
+}
+
+}  // namespace
+}  // namespace reprise::job::sim

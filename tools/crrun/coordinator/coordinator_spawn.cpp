@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The coordinator's part of MPI_Comm_spawn.
+#include <algorithm>
+
+#include "coordinator.h"
+#include "job/names.h"
+
+namespace reprise::job {
+
+namespace {
+// PMIx's status codes.
+constexpr int kSuccess = 0;
+constexpr int kOutOfResource = -29;
+constexpr int kLaunchFailed = -181;
+}  // namespace
+
+void Coordinator::spawn(const Up& up, Now now) {
+  const Spawn& wish = up.spawn();
+  if (phase_ != Phase::running || wish.recovery() != recovery_number_) return;
+  if (const Family* known = spawns_.asked(up.from(), wish.id())) {
+    if (known->answered) answer_spawn(*spawns_.find(known->first), known->status, "", now);
+    return;
+  }
+  // Their transport's connections are in no wave, nor is what the PMIx servers learn now.
+  abort_wave("MPI_Comm_spawn", true, now);
+  std::map<NodeIndex, std::uint32_t> used = spawns_.used();
+  for (NodeIndex node : placement_) ++used[node];
+  std::map<std::string, NodeIndex> nodes;
+  for (const Member& member : members_.all()) nodes[member.node.host()] = member.node.index();
+  std::vector<Seat> places = seats(false);
+  // A spare that holds no ranks is kept for those of a lost node.
+  for (Seat& seat : places) seat.usable &= !seat.spare || used.count(seat.node);
+
+  Family family;
+  family.apps.assign(wish.apps().begin(), wish.apps().end());
+  const auto placed = place_spawned(family.apps, places, used, nodes);
+  if (!placed || placed->empty()) {
+    out_.say(Log::WARNING, on(wish.from()) + " wanted to start further processes, for which there is no place");
+    SpawnReply& reply = *out_.send({up.from()}).mutable_spawn_reply();
+    reply.set_id(wish.id());
+    reply.set_status(kOutOfResource);
+    return;
+  }
+  family.index = next_family_++;
+  family.first = next_number_;
+  family.parent = wish.from();
+  family.asker = up.from();
+  family.question = wish.id();
+  family.nodes = *placed;
+  family.wave = store_.newest().value_or(0);
+  for (NodeIndex node : members_.living()) family.awaited.insert(node);
+  next_number_ += static_cast<Rank>(placed->size());
+  const Family& kept = spawns_.add(std::move(family));
+  // A crrun that comes later must know that there are such processes, and give nobody their numbers.
+  out_.add(SaveState{});
+  SpawnBegin& message = *out_.send().mutable_spawn_begin();
+  message.set_recovery(recovery_number_);
+  message.set_index(kept.index);
+  message.set_first(kept.first);
+  for (const SpawnApp& app : kept.apps) *message.add_apps() = app;
+  for (NodeIndex node : kept.nodes) message.add_node_of_rank(node);
+  message.set_parent(kept.parent);
+  event({{"event", "spawn"},
+         {"name", spawned_name(settings_.spec.id(), kept.index)},
+         {"first", kept.first},
+         {"parent", kept.parent},
+         {"program", kept.apps.front().program()},
+         {"placement", kept.nodes}},
+        now);
+}
+
+void Coordinator::spawn_known(const Up& up, Now now) {
+  if (up.spawn_known().recovery() != recovery_number_) return;
+  Family* family = spawns_.by_index(up.spawn_known().index());
+  if (!family || !family->lives()) return;
+  family->awaited.erase(up.from());
+  if (!up.spawn_known().error().empty())
+    return answer_spawn(*family, kLaunchFailed, members_.host(up.from()) + ": " + up.spawn_known().error(), now);
+  judge_spawn(*family, now);
+}
+
+void Coordinator::spawned_started(const RankStarted& message, Now now) {
+  Family* family = spawns_.find(message.rank());
+  if (!family || !family->lives()) return;
+  Family::Process& process = family->processes[message.rank() - family->first];
+  process.started = message.error().empty();
+  if (process.started) return judge_spawn(*family, now);
+  process.ended = process.output[0].ended = process.output[1].ended = true;
+  answer_spawn(*family, kLaunchFailed, on(message.rank()) + " could not be started: " + message.error(), now);
+  spawned_gone(*family, now);
+}
+
+void Coordinator::judge_spawn(Family& family, Now now) {
+  if (family.answered || !family.awaited.empty() || !family.all_started()) return;
+  answer_spawn(family, kSuccess, "", now);
+}
+
+void Coordinator::answer_spawn(Family& family, int status, const std::string& why, Now now) {
+  const bool first = !std::exchange(family.answered, true);
+  if (first) family.status = status;
+  SpawnReply& reply = *out_.send({family.asker}).mutable_spawn_reply();
+  reply.set_id(family.question);
+  reply.set_status(family.status);
+  if (family.status == kSuccess) reply.set_nspace(spawned_name(settings_.spec.id(), family.index));
+  if (!first || status == kSuccess) return;
+  out_.say(Log::WARNING, why);
+  family.failed = true;
+  // What was not started yet will not be, and what was is killed.
+  for (Family::Process& process : family.processes) {
+    if (process.started) continue;
+    process.ended = process.output[0].ended = process.output[1].ended = true;
+  }
+  SpawnEnd& message = *out_.send().mutable_spawn_end();
+  message.set_recovery(recovery_number_);
+  message.set_index(family.index);
+  spawned_gone(family, now);
+}
+
+void Coordinator::spawned_exited(const RankExited& message, Now now) {
+  Family* family = spawns_.find(message.rank());
+  if (!family || !family->lives()) return;
+  Family::Process& process = family->processes[message.rank() - family->first];
+  process.ended = true;
+  event({{"event", "rank-exit"},
+         {"rank", message.rank()},
+         {"node", family->nodes[message.rank() - family->first]},
+         {"status", message.wait_status()},
+         {"finalized", message.finalized()}},
+        now);
+  const bool well = message.wait_status() == 0 && (message.finalized() || !process.ready);
+  if (phase_ != Phase::ending && !well && !family->failed) {
+    out_.say(Log::ERROR, on(message.rank()) + " " + Exits::words(message.wait_status()) +
+                             (message.wait_status() ? "" : " without MPI_Finalize") + ": the job is ended");
+    const int status = message.wait_status();
+    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : status ? WEXITSTATUS(status) : 1;
+    return end(code, true, false, now);
+  }
+  spawned_gone(*family, now);
+}
+
+void Coordinator::spawned_gone(Family& family, Now now) {
+  if (!family.lives() || !family.all_ended()) return;
+  family.ended = true;
+  SpawnEnd& message = *out_.send().mutable_spawn_end();
+  message.set_recovery(recovery_number_);
+  message.set_index(family.index);
+  out_.add(SaveState{});
+  event({{"event", "spawn-end"}, {"name", spawned_name(settings_.spec.id(), family.index)}}, now);
+  if (!spawns_.any_live()) told_of_spawned_ = false;
+  maybe_all_done(now);
+}
+
+OutputStream* Coordinator::spawned_output(const Output& message) {
+  Family* family = spawns_.find(message.rank());
+  if (!family || family->voided || message.stream() < 1 || message.stream() > 2) return nullptr;
+  return &family->processes[message.rank() - family->first].output[message.stream() - 1];
+}
+
+bool Coordinator::spawned_done() const {
+  return std::all_of(spawns_.all().begin(), spawns_.all().end(),
+                     [](const auto& one) { return one.second.voided || (one.second.ended && one.second.all_said()); });
+}
+
+void Coordinator::void_spawns(WaveNumber wave) {
+  // A node that has nothing else is waited for: its processes must be gone before the job goes on.
+  for (NodeIndex node : spawns_.nodes())
+    if (members_.up(node)) leaving_.insert(node);
+  if (spawns_.any_live())
+    out_.say(Log::INFO, spawns_.words() + ": they are ended, and started again by the program when it comes there again");
+  spawns_.roll_back(wave);
+  modex_.forget_from(static_cast<Rank>(ranks_.size()));
+  board_.rolled_back();
+  told_of_spawned_ = was_spawning_ = false;
+}
+
+}  // namespace reprise::job
