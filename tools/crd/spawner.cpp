@@ -65,7 +65,7 @@ void Spawner::known(const PmixKnown& message) {
   const auto found = node_.spawned.find(message.first());
   if (found == node_.spawned.end()) return;
   tell_known(found->second.message, message.error());
-  if (!message.error().empty()) return;
+  if (!message.error().empty() || !found->second.socket) return;  // it was ended before it began
   for (const PmixRankEnvironment& one : message.ranks()) start(one.rank());
 }
 
@@ -99,11 +99,22 @@ void Spawner::end(const job::SpawnEnd& message) {
   if (message.recovery() != node_.recovery) return;
   for (auto& [first, space] : node_.spawned) {
     if (space.message.index() != message.index()) continue;
-    const auto end = node_.ranks.lower_bound(first + static_cast<std::uint32_t>(space.message.node_of_rank_size()));
-    for (auto at = node_.ranks.lower_bound(first); at != end; ++at)
-      if (at->second->alive()) signal_group(at->second->pid, SIGKILL);
     space.socket.reset();
+    for (int rank = 0; rank < space.message.node_of_rank_size(); ++rank) forget_process(first + static_cast<std::uint32_t>(rank));
   }
+}
+
+/** Not before all of its output has gone to crrun. */
+void Spawner::forget_process(std::uint32_t number) {
+  Rank* rank = node_.find(number);
+  if (!rank) return;
+  if (rank->alive()) return signal_group(rank->pid, SIGKILL);
+  auto left = std::make_shared<int>(2);
+  for (auto& output : rank->outputs)
+    if (output)
+      output->when_sent(UINT64_MAX, [this, number, left, recovery = node_.recovery] {
+        if (--*left == 0 && recovery == node_.recovery) node_.ranks.erase(number);
+      });
 }
 
 void Spawner::from_process(std::uint32_t first, const RankMessage& message) {

@@ -21,6 +21,7 @@ class Spawner {
 
  private:
   void start(std::uint32_t number);
+  void forget_process(std::uint32_t number);
   void tell_known(const job::SpawnBegin& message, const std::string& error);
   void from_process(std::uint32_t first, const RankMessage& message);
   Node& node_;

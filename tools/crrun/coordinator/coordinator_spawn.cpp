@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The coordinator's part of MPI_Comm_spawn.
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <limits>
 
 #include "coordinator.h"
 #include "job/names.h"
@@ -86,8 +89,9 @@ void Coordinator::spawned_started(const RankStarted& message, Now now) {
   process.started = message.error().empty();
   if (process.started) return judge_spawn(*family, now);
   process.ended = process.output[0].ended = process.output[1].ended = true;
-  answer_spawn(*family, kLaunchFailed, on(message.rank()) + " could not be started: " + message.error(), now);
-  spawned_gone(*family, now);
+  const Rank first = family->first;
+  if (!family->answered) answer_spawn(*family, kLaunchFailed, on(message.rank()) + " could not be started: " + message.error(), now);
+  if (Family* left = spawns_.find(first)) spawned_gone(*left, now);
 }
 
 void Coordinator::judge_spawn(Family& family, Now now) {
@@ -147,6 +151,8 @@ void Coordinator::spawned_gone(Family& family, Now now) {
   out_.add(SaveState{});
   event({{"event", "spawn-end"}, {"name", spawned_name(settings_.spec.id(), family.index)}}, now);
   if (!spawns_.any_live()) told_of_spawned_ = false;
+  // Without waves nothing is ever said again.
+  if (settings_.spec.no_checkpoints()) spawns_.forget_before(std::numeric_limits<WaveNumber>::max());
   maybe_all_done(now);
 }
 

@@ -142,7 +142,10 @@ void Spawns::roll_back(WaveNumber wave) {
 }
 
 void Spawns::forget_before(WaveNumber wave) {
-  std::erase_if(all_, [&](const auto& one) { return !one.second.lives() && one.second.wave < wave; });
+  std::erase_if(all_, [&](const auto& one) {
+    const Family& family = one.second;
+    return family.wave < wave && (family.voided || (family.ended && family.all_said()));
+  });
 }
 
 void Spawns::node_lost(NodeIndex node) {
