@@ -161,6 +161,32 @@ TEST_F(Spawning, ASpawnUnderWayIsVoidedByARecovery) {
   ends_well(cluster);
 }
 
+TEST_F(Spawning, ARankThatIsBackBeforeTheOthersIsHeardWhenAllAre) {
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.kill_node(2);
+  std::uint32_t asked = 0;
+  cluster.when([](const nlohmann::json& line) { return line.at("event") == "resume"; }, [&] {
+    Up up;
+    up.set_from(0);
+    up.set_instance(cluster.coordinator().members().at(0).instance);
+    up.set_recovery(cluster.coordinator().recovery());
+    up.mutable_spawn()->set_id(++asked);
+    up.mutable_spawn()->set_from(0);
+    up.mutable_spawn()->set_recovery(cluster.coordinator().recovery());
+    SpawnApp& app = *up.mutable_spawn()->add_apps();
+    app.add_argv("child");
+    app.add_argv("500");
+    app.set_processes(2);
+    EXPECT_EQ(cluster.coordinator().phase(), Coordinator::Phase::recovering);
+    for (int again = 0; again < 2; ++again) cluster.coordinator().message(up, {cluster.now_ms() + 1000, 0});
+  });
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawn_replies().empty(); }));
+  EXPECT_EQ(asked, 1u);
+  EXPECT_EQ(cluster.count("spawn"), 1u);
+  ends_well(cluster);
+}
+
 TEST_F(Spawning, OneThatFailsEndsTheJob) {
   Cluster cluster(model);
   cluster.run_until(3000);

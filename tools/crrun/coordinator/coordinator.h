@@ -179,6 +179,7 @@ class Coordinator {
   Modex modex_;
   Board board_;
   Spawns spawns_;
+  std::vector<Up> early_spawns_;  ///< asked for before the recovery was over
   InputStream input_;
   std::vector<RankInfo> ranks_;
   PlacementTable placement_;

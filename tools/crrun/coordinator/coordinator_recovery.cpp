@@ -371,6 +371,7 @@ void Coordinator::recovery_done(Now now) {
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   prune();
   clock_.running(now, true);
+  for (const Up& up : std::exchange(early_spawns_, {})) spawn(up, now);
 }
 
 }  // namespace reprise::job

@@ -19,7 +19,15 @@ constexpr int kLaunchFailed = -181;
 
 void Coordinator::spawn(const Up& up, Now now) {
   const Spawn& wish = up.spawn();
-  if (phase_ != Phase::running || wish.recovery() != recovery_number_) return;
+  if (wish.recovery() != recovery_number_) return;
+  if (phase_ == Phase::recovering) {
+    // A rank that is back computes on, and may come to it before all are.
+    if (std::none_of(early_spawns_.begin(), early_spawns_.end(),
+                     [&](const Up& one) { return one.from() == up.from() && one.spawn().id() == wish.id(); }))
+      early_spawns_.push_back(up);
+    return;
+  }
+  if (phase_ != Phase::running) return;
   if (const Family* known = spawns_.asked(up.from(), wish.id())) {
     if (known->answered) answer_spawn(*spawns_.find(known->first), known->status, "", now);
     return;
@@ -174,6 +182,7 @@ void Coordinator::void_spawns(WaveNumber wave) {
   if (spawns_.any_live())
     out_.say(Log::INFO, spawns_.words() + ": they are ended, and started again by the program when it comes there again");
   spawns_.roll_back(wave);
+  early_spawns_.clear();
   modex_.forget_from(static_cast<Rank>(ranks_.size()));
   board_.rolled_back();
   told_of_spawned_ = was_spawning_ = false;
