@@ -40,11 +40,12 @@ def netpipe(transport, components):
     return {int(row[0]): (float(row[2]) * 1e6, float(row[1])) for row in rows}
 
 
-def crrun(ranks, program):
+def crrun(ranks, components, program):
     """The same under crrun, whose daemons set crtcp up."""
     with tempfile.TemporaryDirectory() as local:
-        words = ["crrun", "-q", "-n", str(ranks), "--hosts", ",".join(f"{host}:{(ranks + 1) // 2}" for host in os.environ["HOSTS"].split(",")),
-                 "--interface", "10.99.0.0/24", "--local", local, *program]
+        hosts = ",".join(f"{host}:{(ranks + 1) // 2}" for host in os.environ["HOSTS"].split(","))
+        words = ["crrun", "-q", "-n", str(ranks), "--hosts", hosts, "--interface", "10.99.0.0/24", "--local", local,
+                 "--mca", "mca_base_component_path", os.path.abspath(components), *program]
         done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: status {done.returncode}\n{done.stdout}{done.stderr}")
@@ -58,7 +59,7 @@ def lammps(how, components, steps):
         script.write(open(source, encoding="ascii").read().replace("STEPS", str(steps))
                      .replace("thermo 20", "thermo 1000").replace("0 6 0 6 0 6", "0 12 0 12 0 12"))
     program = ["lmp", "-in", script.name, "-log", "none"]
-    text = crrun(2, program) if how == "crrun" else mpirun(how, 2, components, *program)
+    text = crrun(2, components, program) if how == "crrun" else mpirun(how, 2, components, *program)
     os.unlink(script.name)
     return float(next(line for line in text.splitlines() if line.startswith("Loop time")).split()[3])
 
