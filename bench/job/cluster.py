@@ -77,8 +77,9 @@ def measure(cluster, ranks, megabytes, put):
             put("wave: staged", (staged[0]["t"] - begin["t"]) / 1e9)
         put("wave: bytes of an image", max(one["bytes"] for one in of_ranks))
 
+    lost_node = job.where()[ranks - 1][0]
     killed = time.time_ns()
-    cluster.kill("node3")
+    cluster.kill(lost_node)
     done = job.await_event("recovery-done")
     lost, begun, resume = (job.events(kind)[-1] for kind in ("node-lost", "recovery-begin", "resume"))
     put("recovery: detect", (lost["t"] - killed) / 1e9)
@@ -87,7 +88,7 @@ def measure(cluster, ranks, megabytes, put):
     put("recovery: reconnect and resume", (done["t"] - resume["t"]) / 1e9)
     put("recovery: without detection", (done["t"] - lost["t"]) / 1e9)
     restored = job.events("restored-rank", recovery=begun["recovery"])
-    put("recovery: bytes from shared storage", sum(one.get("shared_bytes_read", 0) for one in restored))
+    put("recovery: bytes from shared storage", sum(one.get("shared_bytes", 0) for one in restored))
     put("recovery: bytes of the lost ranks' images", sum(one["bytes"] for one in job.events("wave-rank", wave=begun["wave"])
                                                          if one["rank"] in begun["restart"]))
 
@@ -96,7 +97,6 @@ def measure(cluster, ranks, megabytes, put):
     newest = job.events("wave-commit")[-1]["wave"]
     wait_until(lambda: job.events("wave-staged", wave=newest), 120, "staging")
     job.kill_launcher()
-    cluster.start("node3")
     cluster.up_again()
     offset = len(job.log("stdout").read_bytes())
     job.start(["crrun", "--restart", job.directory("/mnt/share"), "--hosts", ",".join(HOSTS)])
@@ -104,6 +104,15 @@ def measure(cluster, ranks, megabytes, put):
     job.stop()
     cluster.up_again()
     put("mpirun anew", mpirun(cluster, ranks, megabytes))
+
+
+def write(path, rows):
+    with open(path, "w", newline="", encoding="ascii") as file:
+        table = csv.writer(file)
+        table.writerow(["ranks", "megabytes", "what", "median", "least", "most", "samples"])
+        for (ranks, megabytes, what), values in rows.items():
+            table.writerow([ranks, megabytes, what, f"{statistics.median(values):.6g}", f"{min(values):.6g}",
+                            f"{max(values):.6g}", len(values)])
 
 
 def main():
@@ -126,12 +135,7 @@ def main():
                     Job.stop_all()
                     cluster.down()
                 print(f"round {number + 1}: {ranks} ranks of {megabytes} MB", file=sys.stderr)
-    with open(options.out, "w", newline="", encoding="ascii") as file:
-        table = csv.writer(file)
-        table.writerow(["ranks", "megabytes", "what", "median", "least", "most", "samples"])
-        for (ranks, megabytes, what), values in rows.items():
-            table.writerow([ranks, megabytes, what, f"{statistics.median(values):.6g}", f"{min(values):.6g}",
-                            f"{max(values):.6g}", len(values)])
+                write(options.out, rows)
 
 
 if __name__ == "__main__":

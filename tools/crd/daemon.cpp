@@ -180,6 +180,10 @@ void Daemon::obey(const job::Down& down) {
     case job::Down::kStage:
       return staging_.begin(down.stage());
     case job::Down::kPrune:
+      // A wave is in shared storage as a whole: time to get ready for what may have to be restarted here.
+      if (node_.ranks.empty() && down.prune().keep_size() && !node_.job.shared_directory().empty())
+        prewarm_.begin(job::wave_directory(job::job_directory(node_.job.shared_directory(), node_.job.id()),
+                                           *std::max_element(down.prune().keep().begin(), down.prune().keep().end())));
       return node_.on_disk(
           [directory = node_.images(), keep = std::vector<std::uint32_t>(down.prune().keep().begin(), down.prune().keep().end())] {
             image_store::prune(directory, keep);

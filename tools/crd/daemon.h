@@ -10,6 +10,7 @@
 #include "crd/link.h"
 #include "crd/node.h"
 #include "crd/pmix_relay.h"
+#include "crd/prewarm.h"
 #include "crd/recovery.h"
 #include "crd/spawner.h"
 #include "crd/staging.h"
@@ -50,6 +51,7 @@ class Daemon {
   PmixRelay relay_;
   Spawner spawner_;
   Staging staging_;
+  Prewarm prewarm_;
   std::unique_ptr<Link> link_;
   std::unique_ptr<Children> children_;  ///< none: nobody is below this daemon
   asio::signal_set signals_;

@@ -26,6 +26,7 @@ std::string manifest_text(const Manifest& manifest) {
   for (const auto& [stream, offset] : manifest.streams) json["streams"][std::to_string(stream)] = offset;
   for (const auto& [fd, stream] : manifest.pipes) json["pipes"][std::to_string(fd)] = stream;
   json["pmix_fd"] = manifest.pmix_fd;
+  json["files"] = manifest.files;
   return json.dump() + "\n";
 }
 
@@ -43,6 +44,7 @@ Manifest read_manifest(const std::string& path) {
       manifest.streams[static_cast<std::uint32_t>(std::stoul(stream))] = offset;
     for (const auto& [fd, stream] : pipes.items()) manifest.pipes[std::stoi(fd)] = stream;
     manifest.pmix_fd = json.at("pmix_fd");
+    manifest.files = json.value("files", std::vector<std::string>());
     return manifest;
   } catch (const std::system_error&) {
     throw;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace reprise::crd {
 
@@ -18,6 +19,7 @@ struct Manifest {
   std::map<std::uint32_t, std::uint64_t> streams;  ///< by stream 0, 1, 2: its offset in the image
   std::map<int, std::uint32_t> pipes;            ///< descriptors of the rank that are our pipes: which stream
   int pmix_fd = -1;                              ///< its connection to the PMIx server
+  std::vector<std::string> files;                ///< that it has mapped: a spare reads them ahead
 };
 
 std::string manifest_text(const Manifest& manifest);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "crd/image_store.h"
+#include "crd/prewarm.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -87,6 +88,7 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   taking.manifest.pid = rank->pid;
   taking.manifest.pipes = stream_descriptors(*rank);
   taking.manifest.pmix_fd = node_.pmix ? find_connection(rank->pid, node_.pmix->port()) : -1;
+  taking.manifest.files = mapped_files(rank->pid);
   cr_rank_wave prepare{};
   prepare.wave = wave_;
   prepare.timeout_ms = timeout_ms;

@@ -10,6 +10,7 @@
 #include "crd/manifest.h"
 #include "crd/pid_bands.h"
 #include "crd/pmix_host.h"
+#include "crd/prewarm.h"
 #include "crd/staging.h"
 #include "job/files.h"
 #include "job/names.h"
@@ -42,6 +43,7 @@ class OnDisk : public ::testing::Test {
     manifest.streams = {{1, 77}, {2, 0}};
     manifest.pipes = {{1, 1}, {2, 2}, {7, 1}};
     manifest.pmix_fd = 12;
+    manifest.files = mapped_files(::getpid());
     job::write_atomically(job::manifest_path(path), manifest_text(manifest));
     return path;
   }
@@ -56,6 +58,8 @@ TEST_F(OnDisk, ManifestsComeThrough) {
   EXPECT_EQ(manifest.streams.at(1), 77u);
   EXPECT_EQ(manifest.pipes.at(7), 1u);
   EXPECT_EQ(manifest.pmix_fd, 12);
+  const std::string own = fs::read_symlink("/proc/self/exe");
+  EXPECT_EQ(std::count(manifest.files.begin(), manifest.files.end(), own), 1);
   job::write_atomically(directory_ + "/bad.json", "{\"wave\": 1}");
   EXPECT_THROW(read_manifest(directory_ + "/bad.json"), std::runtime_error);
 }

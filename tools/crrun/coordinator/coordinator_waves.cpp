@@ -208,8 +208,8 @@ void Coordinator::prune() {
       for (std::uint32_t stream : {1u, 2u}) ranks_[rank].output[stream - 1].forget(store_.oldest_offset(rank, stream));
     if (settings_.spec.stdin_target() == "0") input_.forget(store_.oldest_offset(0, 0));
   }
-  if (dropped.empty()) return;
-  out_.add(SaveState{});
+  if (!dropped.empty()) out_.add(SaveState{});
+  // Also when nothing is dropped: spares get ready for the ranks of the newest wave.
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   for (WaveNumber wave : dropped) out_.add(RemoveStaged{wave});
