@@ -92,19 +92,28 @@ class Node:
         return (self.console.complaint() or self.console.tail()) + "\n" + log
 
 
-def wait_ready(nodes):
-    """`nodes`: node -> process."""
-    deadline = time.monotonic() + BOOT_SECONDS
-    waiting = dict(nodes)
+def wait_ready(nodes, again):
+    """`nodes`: node -> process. One that ends or hangs while booting, with no word of its kernel's, is booted once more by
+    `again(node)`: an emulating QEMU fails an assertion of its own now and then (iotlb_to_section)."""
+    began = {node: time.monotonic() for node in nodes}
+    waiting, tried = dict(nodes), set()
     while waiting:
         for node, process in list(waiting.items()):
-            if process.poll() is not None:
+            ended = process.poll() is not None
+            late = time.monotonic() - began[node] > BOOT_SECONDS / 2
+            if node not in tried and (ended or late) and not node.console.complaint():
+                say(f"{node.name} {'ended' if ended else 'hangs'} while booting: once more")
+                tried.add(node)
+                process.kill()
+                process.wait()
+                waiting[node], began[node] = again(node), time.monotonic()
+                continue
+            if ended:
                 raise Error(f"{node.name} ended while booting:\n{node.failure()}")
             if node.ready():
                 del waiting[node]
-        if time.monotonic() > deadline:
-            names = ", ".join(node.name for node in waiting)
-            raise Error(f"not ready after {BOOT_SECONDS} s: {names}", TIMED_OUT)
+            elif time.monotonic() - began[node] > BOOT_SECONDS:
+                raise Error(f"not ready after {BOOT_SECONDS} s: {node.name}", TIMED_OUT)
         time.sleep(0.05)
 
 
@@ -231,12 +240,17 @@ class Cluster:
         node.cut()
         return 0
 
+    def boot(self, nodes, built, settings):
+        def once(node):
+            return node.boot(built, settings, self.netns)
+        wait_ready({node: once(node) for node in nodes}, once)
+
     def start(self, name, built):
         with self.lock():
             node = self.node(name)
             if node.pid():
                 raise Error(f"{node.name} is up: `vm kill {node.name}` cuts its power")
-            wait_ready({node: node.boot(built, self.settings(), self.netns)})
+            self.boot([node], built, self.settings())
         return 0
 
     def status(self):
@@ -277,8 +291,7 @@ def up(built, options):
         (there.path / "id_ed25519").chmod(0o600)
         try:
             there.make_network(options.count)
-            wait_ready({node: node.boot(built, settings, there.netns)
-                        for node in there.nodes()})
+            there.boot(there.nodes(), built, settings)
             (there.path / "complete").touch()
         except BaseException:
             there.remove()
