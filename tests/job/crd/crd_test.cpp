@@ -20,15 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-/** 'S', 'T' … of /proc/PID/stat; 0: it has ended, be it that nobody has waited for it. */
-char state_of(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name = text.rfind(") ");
-  return name == std::string::npos || text[name + 2] == 'Z' ? 0 : text[name + 2];
-}
-
 class Crd : public ::testing::Test {
  protected:
   void use(std::vector<std::string> argv) {

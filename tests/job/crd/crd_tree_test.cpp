@@ -17,14 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-char state_of(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name = text.rfind(") ");
-  return name == std::string::npos || text[name + 2] == 'Z' ? 0 : text[name + 2];
-}
-
 /** Node 0 is connected to crrun, 1 is below it, 2 below 1. A rank on each. */
 class CrdTree : public ::testing::Test {
  protected:

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -17,6 +18,14 @@
 namespace reprise::crd::test {
 
 using namespace std::chrono_literals;
+
+char state_of(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name = text.rfind(") ");
+  return name == std::string::npos || text[name + 2] == 'Z' ? 0 : text[name + 2];
+}
 
 FakeCrrun::FakeCrrun(unsigned nodes) : nodes_(nodes), keys_(job::make_key_pair()), client_keys_(job::make_key_pair()) {
   char name[] = "/tmp/crd-test-XXXXXX";

@@ -17,6 +17,9 @@
 
 namespace reprise::crd::test {
 
+/** 'S', 'T' … of /proc/PID/stat; 0: it has ended, be it that nobody has waited for it. */
+char state_of(int pid);
+
 class FakeCrrun {
  public:
   explicit FakeCrrun(unsigned nodes);
