@@ -301,7 +301,7 @@ static int callback(void *unused)
     if (rc) crtcp_say("no thread could be started to go on after the rollback: %s", strerror(rc));
     return 0;
   }
-  crtcp_pmix_watch();
+  crtcp_pmix_go_on();
   if (rc < 0)
     refuse(&out, CR_RANK_UNABLE, cr_strerror(-rc), 0);
   else if (!crtcp_pmix_same())

@@ -8,6 +8,7 @@
 #include "src/mca/ptl/base/base.h"
 
 #include "pmix_state.h"
+#include "pmix_thread.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,10 +22,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-enum { WATCHES = 8, POSTED_MAX = 100000 };
+enum { WATCHES = 8, HOLD_MS = 2000 };
 
 /* Of the last look; in the image after a checkpoint. Used by one thread at a time: callback or rollback. */
 static struct {
@@ -62,31 +62,14 @@ static bool counts(int fd, uint64_t *acked, uint64_t *received)
   return true;
 }
 
-/* The PMIx thread changes its list while we look: read it in a way that cannot fault. */
-static bool copy(void *to, const void *from, size_t bytes)
+/* Does a request wait for its answer? While libpmix's thread stands still. */
+static bool requests_pending(void)
 {
-  const struct iovec here = {to, bytes}, there = {(void *) from, bytes};
+  const pmix_ptl_posted_recv_t *posted;
 
-  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t) bytes;
-}
-
-/* @return 1 a request waits for its answer, 0 none does, -1 the list was changing */
-static int requests_pending(void)
-{
-  const pmix_list_item_t *end = &pmix_ptl_base.posted_recvs.pmix_list_sentinel;
-  pmix_list_t list;
-  const pmix_list_item_t *at;
-
-  if (!copy(&list, &pmix_ptl_base.posted_recvs, sizeof list)) return -1;
-  at = (const pmix_list_item_t *) list.pmix_list_sentinel.pmix_list_next;
-  for (int i = 0; i < POSTED_MAX && at != end; i++) {
-    pmix_ptl_posted_recv_t posted;
-
-    if (!at || !copy(&posted, at, sizeof posted)) return -1;
-    if (posted.tag >= PMIX_PTL_TAG_DYNAMIC && posted.tag != UINT_MAX) return 1;
-    at = (const pmix_list_item_t *) posted.super.pmix_list_next;
-  }
-  return at == end ? 0 : -1;
+  PMIX_LIST_FOREACH (posted, &pmix_ptl_base.posted_recvs, pmix_ptl_posted_recv_t)
+    if (posted->tag >= PMIX_PTL_TAG_DYNAMIC && posted->tag != UINT_MAX) return true;
+  return false;
 }
 
 /* Every epoll set that watches the descriptor, as the kernel tells of them. */
@@ -119,7 +102,7 @@ static void find_watches(int fd)
   if (folder) closedir(folder);
 }
 
-void crtcp_pmix_watch(void)
+static void watch(void)
 {
   const pmix_peer_t *server = pmix_client_globals.myserver;
 
@@ -152,17 +135,22 @@ enum crtcp_pmix_state crtcp_pmix_look(const char **why)
     return CRTCP_PMIX_UNKNOWN;
   }
   if (!server || pmix_client_globals.singleton || server->sd < 0) return CRTCP_PMIX_IDLE;
+  if (!crtcp_pmix_hold(HOLD_MS)) {
+    *why = "libpmix is in a handler of the program's";
+    return CRTCP_PMIX_BUSY;
+  }
   if (!counts(server->sd, &seen.acked, &seen.received)) {
+    crtcp_pmix_release();
     *why = "the connection to the PMIx server is not one of TCP, or is broken";
     return CRTCP_PMIX_UNKNOWN;
   }
-  unwatch(server->sd);
   if (requests_pending() || server->send_msg || server->recv_msg || ioctl(server->sd, SIOCOUTQ, &queued) || queued ||
       ioctl(server->sd, SIOCINQ, &unread) || unread) {
-    crtcp_pmix_watch();
+    crtcp_pmix_release();
     *why = "a PMIx call is under way";
     return CRTCP_PMIX_BUSY;
   }
+  unwatch(server->sd);
   seen.tag = pmix_ptl_base.current_tag;
   seen.flags = fcntl(server->sd, F_GETFL);
   seen.has_server = true;
@@ -177,6 +165,24 @@ bool crtcp_pmix_same(void)
   if (!seen.has_server) return true;
   return server && counts(server->sd, &acked, &received) && acked == seen.acked && received == seen.received &&
          pmix_ptl_base.current_tag == seen.tag;
+}
+
+void crtcp_pmix_go_on(void)
+{
+  watch();
+  crtcp_pmix_release();
+}
+
+void crtcp_pmix_commit(void)
+{
+  const bool yes = true;
+  pmix_value_t value;
+
+  /* What is not committed yet will be, by those who have put it. */
+  if (!seen.has_server || pmix_globals.commits_pending) return;
+  /* A commit says all that was ever put, when there is something new. */
+  PMIx_Value_load(&value, &yes, PMIX_BOOL);
+  if (PMIx_Put(PMIX_GLOBAL, "reprise.back", &value) == PMIX_SUCCESS) PMIx_Commit();
 }
 
 bool crtcp_pmix_alive(void)
@@ -199,6 +205,5 @@ int crtcp_pmix_install(int fd)
   close(fd);
   if (moved < 0) return -1;
   fcntl(moved, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
-  crtcp_pmix_watch();
   return 0;
 }

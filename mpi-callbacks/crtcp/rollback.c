@@ -17,7 +17,8 @@ enum { CHUNK = 65536, LOST_STEP_MS = 100 };
 
 struct rollback {
   bool restarted;
-  bool pmix_stale; /**< its connection is not the one of the image, and nobody watches it */
+  bool pmix_stale; /**< its connection is not the one of the image */
+  bool pmix_fresh; /**< it leads to a server that knows nothing of this rank */
   uint8_t nonce[CRTCP_NONCE];
   struct cr_rank_resumed resumed;
 };
@@ -100,6 +101,7 @@ static void pmix(struct rollback *back, int fd)
     return;
   }
   back->pmix_stale = false;
+  back->pmix_fresh = true;
   crtcp_channel_send(CR_RANK_PMIX_DONE, &done, sizeof done, NULL, 0);
 }
 
@@ -270,11 +272,12 @@ static void *rollback(void *argument)
   make_still(back);
   if (back->restarted && crtcp_listen()) crtcp_say("no port to listen on: %s", strerror(errno));
   back->pmix_stale = back->restarted ? !crtcp_pmix_alive() : !crtcp_pmix_same();
-  if (!back->pmix_stale) crtcp_pmix_watch();
+  back->pmix_fresh = back->restarted && !back->pmix_stale;
   await_resume(back);
   exchange_nonces(back);
-  /* Not replaced, though it has carried something: good enough while it lives. A dead one would end this process. */
-  if (back->pmix_stale && crtcp_pmix_alive()) crtcp_pmix_watch();
+  /* A stale one that was not replaced is good enough while it lives. A dead one would end this process. */
+  if (!back->pmix_stale || crtcp_pmix_alive()) crtcp_pmix_go_on();
+  if (back->pmix_fresh) crtcp_pmix_commit();
   if (crtcp_epoll_make()) crtcp_say("no new epoll set: %s", strerror(errno));
   crtcp_release();
   crtcp_channel_send(CR_RANK_RESUMED, &back->resumed, sizeof back->resumed, NULL, 0);

@@ -18,14 +18,6 @@ def scenario(function):
     return function
 
 
-def known_fault(why):
-    """Puts a function into the list that is not run unless it is named: it fails, and README.md says so."""
-    def keep(function):
-        function.known_fault = why
-        return scenario(function)
-    return keep
-
-
 def check(condition, text):
     if not condition:
         raise Failure(text)
@@ -158,4 +150,4 @@ def on_three(cluster, program, **options):
 
 
 __all__ = ["Failure", "Job", "MPICHECK", "Program", "SCENARIOS", "Survivors", "THREE", "check", "check_result",
-           "checked", "held", "known_fault", "lammps", "mpicheck", "on_three", "scenario", "survive"]
+           "checked", "held", "lammps", "mpicheck", "on_three", "scenario", "survive"]

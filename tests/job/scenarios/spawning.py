@@ -3,7 +3,7 @@
 
 import time
 
-from lib.scenario import Job, Program, check, check_result, known_fault, scenario
+from lib.scenario import Job, Program, check, check_result, scenario
 
 PROGRAMS = "/mnt/project/build/vm/user/tests/job/crd"
 
@@ -38,7 +38,7 @@ def spawns_as_under_mpirun(cluster):
     check(got == expected, f"another result: {got} instead of {expected}")
 
 
-@known_fault("the spawn that the program makes again hangs")
+@scenario
 def a_node_is_lost_while_children_run(cluster):
     # Time enough before each spawn for a wave, and while the children run for a node to be lost.
     program = Spawning(2, 3, 8000)
