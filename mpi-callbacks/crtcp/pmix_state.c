@@ -196,14 +196,11 @@ bool crtcp_pmix_alive(void)
 int crtcp_pmix_install(int fd)
 {
   const pmix_peer_t *server = pmix_client_globals.myserver;
-  int moved = -1;
+  int moved = 0;
 
-  if (seen.has_server && server && server->sd >= 0)
-    moved = dup3(fd, server->sd, O_CLOEXEC);
-  else
-    errno = ENOTCONN;
+  if (seen.has_server) moved = server && server->sd >= 0 ? dup3(fd, server->sd, O_CLOEXEC) : -1;
   close(fd);
   if (moved < 0) return -1;
-  fcntl(moved, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
+  if (seen.has_server) fcntl(moved, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
   return 0;
 }

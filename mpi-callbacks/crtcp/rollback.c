@@ -272,7 +272,6 @@ static void *rollback(void *argument)
   make_still(back);
   if (back->restarted && crtcp_listen()) crtcp_say("no port to listen on: %s", strerror(errno));
   back->pmix_stale = back->restarted ? !crtcp_pmix_alive() : !crtcp_pmix_same();
-  back->pmix_fresh = back->restarted && !back->pmix_stale;
   await_resume(back);
   exchange_nonces(back);
   /* A stale one that was not replaced is good enough while it lives. A dead one would end this process. */

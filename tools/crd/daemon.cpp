@@ -168,6 +168,7 @@ void Daemon::obey(const job::Down& down) {
     case job::Down::kWelcome:
       return welcome(down.welcome());
     case job::Down::kLaunch:
+      rehearsal_.abandon();
       waves_.abandon();
       recovery_.forget();
       relay_.reset();
@@ -181,9 +182,12 @@ void Daemon::obey(const job::Down& down) {
       return staging_.begin(down.stage());
     case job::Down::kPrune:
       // A wave is in shared storage as a whole: time to get ready for what may have to be restarted here.
-      if (node_.ranks.empty() && down.prune().keep_size() && !node_.job.shared_directory().empty())
+      if (down.prune().keep_size()) node_.prepare_pmix();
+      if (node_.ranks.empty() && down.prune().keep_size() && !node_.job.shared_directory().empty()) {
+        rehearsal_.begin();
         prewarm_.begin(job::wave_directory(job::job_directory(node_.job.shared_directory(), node_.job.id()),
                                            *std::max_element(down.prune().keep().begin(), down.prune().keep().end())));
+      }
       return node_.on_disk(
           [directory = node_.images(), keep = std::vector<std::uint32_t>(down.prune().keep().begin(), down.prune().keep().end())] {
             image_store::prune(directory, keep);
@@ -195,6 +199,7 @@ void Daemon::obey(const job::Down& down) {
             node_.send(std::move(up));
           });
     case job::Down::kRecover:
+      rehearsal_.abandon();
       waves_.abandon();
       if (down.recover().recovery() > node_.recovery) {
         relay_.reset();
@@ -258,6 +263,7 @@ void Daemon::drop_children() {
 
 void Daemon::become_spare() {
   drop_children();
+  rehearsal_.abandon();
   waves_.abandon();
   recovery_.forget();
   staging_.stop();

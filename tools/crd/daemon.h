@@ -11,6 +11,7 @@
 #include "crd/node.h"
 #include "crd/pmix_relay.h"
 #include "crd/prewarm.h"
+#include "crd/rehearsal.h"
 #include "crd/recovery.h"
 #include "crd/spawner.h"
 #include "crd/staging.h"
@@ -52,6 +53,7 @@ class Daemon {
   Spawner spawner_;
   Staging staging_;
   Prewarm prewarm_;
+  Rehearsal rehearsal_{node_};
   std::unique_ptr<Link> link_;
   std::unique_ptr<Children> children_;  ///< none: nobody is below this daemon
   asio::signal_set signals_;

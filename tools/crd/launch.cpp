@@ -59,7 +59,7 @@ void Launcher::start(std::uint32_t number, std::size_t place) {
   Rank& rank = *node_.ranks.at(number);
   ProcessSpec spec;
   spec.argv.assign(node_.job.argv().begin(), node_.job.argv().end());
-  spec.environment = rank.environment = environment_of_rank(node_, number);
+  spec.environment = environment_of_rank(node_, number);
   spec.directory = node_.job.working_directory();
   if (node_.job.bind_to() == "core") {
     const auto cores = usable_cores();

@@ -55,13 +55,14 @@ int main(int argc, char** argv) {
   CLI::App app{"The daemon of a node in a job of crrun, which starts it. It starts the ranks of the node, saves them and brings "
                "them back.",
                "crd"};
-  bool job = false, pmix = false, donor = false;
+  bool job = false, pmix = false, donor = false, wait = false;
   app.set_help_flag("-h,--help", "print this and exit");
   app.set_version_flag("--version", std::string("reprise " REPRISE_VERSION), "print the version and exit");
   auto* modes = app.add_option_group("What to be (one of them)");
   modes->add_flag("--job-from-stdin", job, "the daemon of a node; what job it is of is read from standard input, one line of JSON");
   modes->add_flag("--pmix-server", pmix, "the PMIx server of a daemon, which starts it");
   modes->add_flag("--donor", donor, "a process that makes a connection to a PMIx server for a rank; a daemon starts it");
+  modes->add_flag("--wait", wait, "a process that waits to be killed; the daemon of a spare saves and restarts it as a test");
   modes->require_option(1);
   app.footer("Exit status: 0 the job is over, 2 wrong usage, 5 failed.");
   try {
@@ -74,6 +75,7 @@ int main(int argc, char** argv) {
   try {
     if (pmix) return crd::run_pmix_server(STDIN_FILENO);
     if (donor) return crd::run_donor(STDIN_FILENO);
+    while (wait) ::pause();
     return run_daemon();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "crd: %s\n", error.what());

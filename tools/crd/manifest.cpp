@@ -4,9 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -25,7 +22,6 @@ std::string manifest_text(const Manifest& manifest) {
   json["checksum"] = fmt::format("{:016x}", manifest.checksum);
   for (const auto& [stream, offset] : manifest.streams) json["streams"][std::to_string(stream)] = offset;
   for (const auto& [fd, stream] : manifest.pipes) json["pipes"][std::to_string(fd)] = stream;
-  json["pmix_fd"] = manifest.pmix_fd;
   json["files"] = manifest.files;
   return json.dump() + "\n";
 }
@@ -43,7 +39,6 @@ Manifest read_manifest(const std::string& path) {
     for (const auto& [stream, offset] : streams.items())
       manifest.streams[static_cast<std::uint32_t>(std::stoul(stream))] = offset;
     for (const auto& [fd, stream] : pipes.items()) manifest.pipes[std::stoi(fd)] = stream;
-    manifest.pmix_fd = json.at("pmix_fd");
     manifest.files = json.value("files", std::vector<std::string>());
     return manifest;
   } catch (const std::system_error&) {
@@ -73,32 +68,6 @@ std::uint64_t file_checksum(const std::string& path, const std::function<bool()>
   const std::uint64_t sum = XXH3_64bits_digest(state);
   XXH3_freeState(state);
   return sum;
-}
-
-int find_connection(std::int32_t pid, std::uint16_t port) {
-  const std::string process = "/proc/" + std::to_string(pid);
-  std::set<std::string> inodes;
-  for (const char* table : {"/net/tcp", "/net/tcp6"}) {
-    std::ifstream file(process + table);
-    std::string line;
-    std::getline(file, line);
-    while (std::getline(file, line)) {
-      // sl local rem st tx:rx tr:when retrnsmt uid timeout inode
-      std::istringstream words(line);
-      std::string slot, local, remote, state, skip, inode;
-      words >> slot >> local >> remote >> state >> skip >> skip >> skip >> skip >> skip >> inode;
-      const std::size_t colon = remote.rfind(':');
-      if (colon == std::string::npos || state != "01") continue;
-      if (std::strtoul(remote.c_str() + colon + 1, nullptr, 16) == port) inodes.insert("socket:[" + inode + "]");
-    }
-  }
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(process + "/fd", error)) {
-    std::error_code gone;
-    const std::string target = std::filesystem::read_symlink(entry.path(), gone);
-    if (!gone && inodes.count(target)) return std::stoi(entry.path().filename());
-  }
-  return -1;
 }
 
 }  // namespace reprise::crd

@@ -18,7 +18,6 @@ struct Manifest {
   std::uint64_t bytes = 0, checksum = 0;         ///< of the image; XXH3 of the whole file
   std::map<std::uint32_t, std::uint64_t> streams;  ///< by stream 0, 1, 2: its offset in the image
   std::map<int, std::uint32_t> pipes;            ///< descriptors of the rank that are our pipes: which stream
-  int pmix_fd = -1;                              ///< its connection to the PMIx server
   std::vector<std::string> files;                ///< that it has mapped: a spare reads them ahead
 };
 
@@ -28,8 +27,5 @@ Manifest read_manifest(const std::string& path);
 
 /** XXH3 of a whole file. @param keep_on asked now and then; false ends it. Throws std::system_error, ECANCELED then. */
 std::uint64_t file_checksum(const std::string& path, const std::function<bool()>& keep_on = nullptr);
-
-/** Descriptor of process @p pid that is a TCP connection to @p port; -1 when there is none. */
-int find_connection(std::int32_t pid, std::uint16_t port);
 
 }  // namespace reprise::crd

@@ -154,6 +154,17 @@ void Node::end_rank(Rank& rank, std::function<void()> call) {
   awaited->on_end([process, restarter, then = std::move(then)] { then(); });
 }
 
+void Node::prepare_pmix() {
+  if (next_pmix_ && next_pmix_->running()) return;
+  PmixInit init;
+  for (const job::Node& node : nodes)
+    if (node.index() == index) init.set_host(node.host());
+  init.set_directory(run_directory + "/pmix-" + std::to_string(++pmix_processes_));
+  std::error_code error;
+  std::filesystem::create_directories(init.directory(), error);
+  next_pmix_ = std::make_unique<PmixHost>(loop, init);
+}
+
 std::shared_ptr<PmixHost> Node::new_pmix(std::function<void(const std::string&)> ready) {
   PmixStart message;
   message.set_nspace(job.id());
@@ -162,17 +173,14 @@ std::shared_ptr<PmixHost> Node::new_pmix(std::function<void(const std::string&)>
     while (message.hosts_size() <= static_cast<int>(node.index())) message.add_hosts("");
     message.set_hosts(static_cast<int>(node.index()), node.host());
   }
-  message.set_host(message.hosts(static_cast<int>(index)));
   for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) message.add_node_of_rank(placement.count(rank) ? placement.at(rank) : 0);
   for (const auto& [first, space] : spawned) *message.add_spawned() = pmix_spawned(*this, space.message);
   const unsigned generation = ++pmix_generation;
-  message.set_directory(run_directory + "/pmix-" + std::to_string(generation));
-  std::error_code error;
-  std::filesystem::create_directories(message.directory(), error);
-  auto old = std::move(pmix);
+  prepare_pmix();
+  auto old = std::exchange(pmix, std::move(next_pmix_));
   auto call = std::make_shared<std::function<void(const std::string&)>>(std::move(ready));
-  pmix = std::make_shared<PmixHost>(
-      loop, message,
+  pmix->start(
+      message,
       [this, call, generation](const FromPmix& said) {
         if (generation != pmix_generation) return;  // of a past that is void
         if (said.has_ready() || said.has_failed()) {

@@ -33,7 +33,6 @@ struct Rank {
   bool exited = false, finalized = false;
   int status = 0;                    ///< of wait()
   std::vector<std::string> addresses;  ///< where its transport listens; empty before that is known
-  std::vector<std::string> environment;
   std::unique_ptr<Output> outputs[2];
   std::unique_ptr<Input> input;      ///< nullptr: /dev/null
 
@@ -91,11 +90,15 @@ struct Node {
   void end_tool(std::unique_ptr<Tool> tool);
   /** Call @p then, from the loop, when all that end_rank() and end_tool() have killed is gone, so that ids are free again. */
   void when_gone(std::function<void()> then);
+  /** Have the process of the next PMIx server begin already. */
+  void prepare_pmix();
   /** Start a PMIx server for the current placement in the place of the old one, which is returned. */
   std::shared_ptr<PmixHost> new_pmix(std::function<void(const std::string& error)> ready);
   std::function<void(const FromPmix&)> pmix_said;  ///< set by the daemon
 
  private:
+  std::unique_ptr<PmixHost> next_pmix_;
+  unsigned pmix_processes_ = 0;
   /** One more process is being ended. @return to be called when it is gone */
   std::function<void()> one_dies();
   std::size_t dying_ = 0;

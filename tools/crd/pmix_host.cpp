@@ -62,9 +62,7 @@ struct PmixHost::State {
   bool ready = false;
 };
 
-PmixHost::PmixHost(asio::io_context& loop, const PmixStart& start, std::function<void(const FromPmix&)> message,
-                   std::function<void(const std::string&)> lost)
-    : state_(std::make_shared<State>(loop, std::move(message), std::move(lost))) {
+PmixHost::PmixHost(asio::io_context& loop, const PmixInit& init) : state_(std::make_shared<State>(loop)) {
   auto [ours, its] = socket_pair();
   ProcessSpec spec;
   spec.argv = {"crd", "--pmix-server"};
@@ -98,12 +96,21 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixStart& start, std::function
           state->echoes.pop_front();
           return then();
         }
-        state->message(message);
+        if (state->message) state->message(message);
       },
       nullptr);
   ToPmix first;
-  *first.mutable_start() = start;
+  *first.mutable_init() = init;
   state_->stream->send(first);
+}
+
+void PmixHost::start(const PmixStart& start, std::function<void(const FromPmix&)> message,
+                     std::function<void(const std::string&)> lost) {
+  state_->message = std::move(message);
+  state_->lost = std::move(lost);
+  ToPmix to;
+  *to.mutable_start() = start;
+  state_->stream->send(to);
 }
 
 PmixHost::~PmixHost() {
@@ -127,16 +134,14 @@ void PmixHost::when_heard(std::function<void()> then) {
   send(message);
 }
 
+bool PmixHost::running() const { return state_->process->running(); }
+
 bool PmixHost::ready() const { return state_->ready; }
 
 const std::vector<std::string>& PmixHost::environment(std::uint32_t rank) const {
   static const std::vector<std::string> none;
   const auto found = state_->environments.find(rank);
   return found == state_->environments.end() ? none : found->second;
-}
-
-std::uint16_t PmixHost::port() const {
-  return state_->environments.empty() ? 0 : pmix_port(state_->environments.begin()->second);
 }
 
 void PmixHost::donate(std::uint32_t rank, const std::vector<std::string>& environment,
@@ -148,6 +153,8 @@ void PmixHost::donate(std::uint32_t rank, const std::vector<std::string>& enviro
   spec.argv = {"crd", "--donor"};
   spec.program = "/proc/self/exe";
   spec.environment = environment;
+  // It does not matter what the donor believes to run on, and to look takes longer than all else that it does.
+  set_variable(spec.environment, "HWLOC_SYNTHETIC", "pu:1");
   spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
   donor->process = std::make_unique<Process>(state_->loop, spec, nullptr, [donor, rank](int) {
     donor->end({}, fmt::format("the donor of rank {}'s PMIx connection has ended", rank));
@@ -163,16 +170,6 @@ void PmixHost::donate(std::uint32_t rank, const std::vector<std::string>& enviro
     if (!error) donor->end({}, fmt::format("the PMIx server did not take a connection for rank {} in 20 s", rank));
   });
   state_->donors.push_back(std::move(donor));
-}
-
-std::uint16_t pmix_port(const std::vector<std::string>& environment) {
-  // PMIX_SERVER_URI41=job.0;tcp4://127.0.0.1:46543
-  for (const std::string& variable : environment) {
-    const std::size_t scheme = variable.find("tcp4://"), colon = variable.rfind(':');
-    if (!variable.starts_with("PMIX_SERVER_URI") || scheme == std::string::npos || colon == std::string::npos) continue;
-    return static_cast<std::uint16_t>(std::strtoul(variable.c_str() + colon + 1, nullptr, 10));
-  }
-  return 0;
 }
 
 }  // namespace reprise::crd

@@ -18,22 +18,25 @@ namespace reprise::crd {
 /** One PMIx server process. To destroy it kills the process, and donors under way. */
 class PmixHost {
  public:
+  /** Its process begins, and waits for start(). */
+  PmixHost(asio::io_context& loop, const PmixInit& init);
+  ~PmixHost();
   /**
+   * Serve a job.
    * @param message what the server says, `ready` and `failed` among it
    * @param lost the process has ended without being asked to
    */
-  PmixHost(asio::io_context& loop, const PmixStart& start, std::function<void(const FromPmix&)> message,
-           std::function<void(const std::string& why)> lost);
-  ~PmixHost();
+  void start(const PmixStart& start, std::function<void(const FromPmix&)> message,
+             std::function<void(const std::string& why)> lost);
 
+  /** Its process has not ended. */
+  bool running() const;
   void send(const ToPmix& message);
   bool ready() const;
   /** Call @p then when everything that the server has said up to now was taken, or when it has gone. */
   void when_heard(std::function<void()> then);
   /** What libpmix wants in the environment of a local rank; empty before ready(). */
   const std::vector<std::string>& environment(std::uint32_t rank) const;
-  /** TCP port that it listens at; 0 before ready(). */
-  std::uint16_t port() const;
   /**
    * Make a connection to the server in the name of a local rank. @param environment all of the rank's
    * @param done with the connected socket, or with an empty one and why
@@ -45,8 +48,5 @@ class PmixHost {
   struct State;
   std::shared_ptr<State> state_;
 };
-
-/** Port in the variable that tells a client where its server is; 0 when there is none. */
-std::uint16_t pmix_port(const std::vector<std::string>& environment);
 
 }  // namespace reprise::crd

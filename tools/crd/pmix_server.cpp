@@ -166,13 +166,16 @@ void serve_events(size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, size_
   if (call) call(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
 }
 
-void start_server(int fd, const PmixStart& start, PmixNames& names) {
+void begin_server(int fd, const PmixInit& init, PmixNames& names) {
   Infos server;
-  server.add(PMIX_SERVER_TMPDIR, start.directory());
-  server.add(PMIX_SYSTEM_TMPDIR, start.directory());
-  server.add(PMIX_HOSTNAME, start.host());
+  server.add(PMIX_SERVER_TMPDIR, init.directory());
+  server.add(PMIX_SYSTEM_TMPDIR, init.directory());
+  server.add(PMIX_HOSTNAME, init.host());
   check(PMIx_server_init(pmix_upcalls(fd, names), server.data(), server.size()), "the PMIx server cannot start");
   PMIx_Register_event_handler(nullptr, 0, nullptr, 0, serve_events, nullptr, nullptr);
+}
+
+void serve_job(const PmixStart& start, PmixNames& names) {
   FromPmix ready;
   ready.mutable_ready();
   for (PmixRankEnvironment& one : register_namespace(start, own_namespace(start), names))
@@ -242,18 +245,16 @@ int run_pmix_server(int fd) {
   ToPmix message;
   while (read_framed(fd, bytes)) {
     if (!message.ParseFromString(bytes)) return 1;
+    try {
+      if (message.has_init()) begin_server(fd, message.init(), names);
+      if (message.has_start()) serve_job(start = message.start(), names);
+    } catch (const std::exception& error) {
+      FromPmix failed;
+      failed.set_failed(error.what());
+      write_framed(fd, failed);
+      return 1;
+    }
     switch (message.what_case()) {
-      case ToPmix::kStart:
-        start = message.start();
-        try {
-          start_server(fd, start, names);
-        } catch (const std::exception& error) {
-          FromPmix failed;
-          failed.set_failed(error.what());
-          write_framed(fd, failed);
-          return 1;
-        }
-        break;
       case ToPmix::kFenceDone:
         answer_fence(message.fence_done());
         break;
@@ -281,7 +282,7 @@ int run_pmix_server(int fd) {
         tell_crd(echo);
         break;
       }
-      case ToPmix::WHAT_NOT_SET:
+      default:
         break;
     }
   }

@@ -14,6 +14,10 @@ Recovery::Guard Recovery::guard() const {
   return [this, turn = turn_] { return turn == turn_; };
 }
 
+void Recovery::note(std::uint32_t number, const char* what) const {
+  spdlog::debug("recovery {}: rank {}: {} after {} ms", number_, number, what, (unix_ns() - begun_ns_) / 1'000'000);
+}
+
 void Recovery::abandon() {
   ++turn_;
   timer_.cancel();
@@ -28,7 +32,6 @@ void Recovery::abandon() {
     node_.end_tool(std::move(bringing.tool));
   }
   ranks_.clear();
-  pmix_starting_ = false;
 }
 
 void Recovery::forget() {
@@ -46,6 +49,7 @@ void Recovery::begin(const job::Recover& message) {
   abandon();
   node_.recovery = number_ = message.recovery();
   wave_ = message.wave();
+  begun_ns_ = unix_ns();
   pmix_fresh_ = told_ = resumed_told_ = false;
   node_.placement.clear();
   for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
@@ -75,12 +79,11 @@ void Recovery::begin(const job::Recover& message) {
     // A wave's images may still be on the way to their names.
     node_.on_disk([] { return 0; }, [this, current = guard()](int) {
       if (!current()) return;
-      prepare_pmix([this] {
-        std::vector<std::uint32_t> numbers;
-        for (const auto& [number, bringing] : ranks_) numbers.push_back(number);
-        for (const std::uint32_t number : numbers) bring(number);
-        tell_when_done();
-      });
+      prepare_pmix();
+      std::vector<std::uint32_t> numbers;
+      for (const auto& [number, bringing] : ranks_) numbers.push_back(number);
+      for (const std::uint32_t number : numbers) bring(number);
+      tell_when_done();
     });
   });
 }
@@ -134,45 +137,48 @@ void Recovery::look_who_lives() {
   }
 }
 
-void Recovery::prepare_pmix(std::function<void()> then) {
-  const bool needed = pmix_mixed_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.restart; });
+void Recovery::prepare_pmix() {
   if (ranks_.empty()) {
     node_.pmix.reset();
     ++node_.pmix_generation;
     old_pmix_.clear();
     pmix_mixed_ = false;
-    return then();
+    return;
   }
-  if (!needed) return then();
-  pmix_fresh_ = pmix_mixed_ = true;
-  old_pmix_.push_back(node_.new_pmix([this, then = std::move(then), current = guard()](const std::string& error) {
+  if (pmix_mixed_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.restart; })) replace_pmix();
+}
+
+/** libpmix's server remembers what its clients have said: one for whom that is wrong means a new one for all. */
+void Recovery::replace_pmix() {
+  if (std::exchange(pmix_fresh_, true)) return;
+  pmix_mixed_ = true;
+  for (auto& [number, bringing] : ranks_) {
+    bringing.stale = true;
+    if (bringing.report.error().empty()) bringing.done = false;
+  }
+  old_pmix_.push_back(node_.new_pmix([this, current = guard()](const std::string& error) {
     if (!current()) return;
-    if (!error.empty()) {
-      for (auto& [number, bringing] : ranks_) fail(number, error);
-      return;
+    std::vector<std::uint32_t> numbers;
+    for (const auto& [number, bringing] : ranks_) numbers.push_back(number);
+    note(numbers.front(), "new PMIx server ready");
+    for (const std::uint32_t number : numbers) {
+      if (error.empty())
+        donate(number);
+      else
+        fail(number, error);
     }
-    // All donors before all ranks: a rank of the node must not wait for another one's.
-    auto left = std::make_shared<std::size_t>(1);
-    const auto one_less = [left, then] {
-      if (--*left == 0) then();
-    };
-    for (auto& [number, bringing] : ranks_) {
-      ++*left;
-      donate(number, one_less);
-    }
-    one_less();
   }));
 }
 
-void Recovery::donate(std::uint32_t number, std::function<void()> then) {
+void Recovery::donate(std::uint32_t number) {
   try {
-    node_.pmix->donate(number, environment_of_rank(node_, number),
-                       [this, number, then = std::move(then), current = guard()](UniqueFd fd, const std::string& error) {
-                         if (!current()) return;
-                         if (!error.empty()) fail(number, error);
-                         ranks_.at(number).pmix = std::move(fd);
-                         then();
-                       });
+    node_.pmix->donate(number, environment_of_rank(node_, number), [this, number, current = guard()](UniqueFd fd, const std::string& error) {
+      if (!current()) return;
+      if (!error.empty()) return fail(number, error);
+      ranks_.at(number).pmix = std::move(fd);
+      note(number, "new PMIx connection made");
+      give_pmix(number);
+    });
   } catch (const std::exception& error) {
     fail(number, error.what());
   }
@@ -219,6 +225,7 @@ void Recovery::bring(std::uint32_t number) {
 }
 
 void Recovery::use_image(std::uint32_t number, const std::string& path) {
+  note(number, "its image is being used");
   try {
     if (ranks_.at(number).restart)
       restart(number, path);
@@ -251,7 +258,6 @@ void Recovery::restart(std::uint32_t number, const std::string& image) {
   auto fresh = std::make_unique<Rank>();
   fresh->number = number;
   fresh->incarnation = number_;
-  fresh->environment = environment_of_rank(node_, number);
   fresh->started = true;
   Rank* rank = fresh.get();
   node_.ranks[number] = std::move(fresh);
@@ -265,10 +271,6 @@ void Recovery::restart(std::uint32_t number, const std::string& image) {
     if (end == streams.end()) continue;
     fds.emplace_back(next, end->second.get());
     argv.push_back(fmt::format("--fd={}={}", fd, next++));
-  }
-  if (bringing.pmix && bringing.manifest.pmix_fd >= 0) {
-    fds.emplace_back(next, bringing.pmix.get());
-    argv.push_back(fmt::format("--fd={}={}", bringing.manifest.pmix_fd, next++));
   }
   argv.push_back(image);
   bringing.tool = std::make_unique<Tool>(
@@ -291,6 +293,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
     return another_image(number, result.message, bad);
   }
   bringing.tool_done = true;
+  note(number, "is what it was");
   const auto& report = result.report;
   bringing.report.set_pid(report.value("pid", 0));
   bringing.report.set_pages(report.value("pages", std::uint64_t{0}));
@@ -301,8 +304,6 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
   if (bringing.restart) {
     rank->pid = bringing.report.pid();
     rank->restarter = std::move(bringing.tool);
-    bringing.pmix.reset();  // it has it
-    bringing.report.set_fresh_pmix(bringing.manifest.pmix_fd >= 0);
   } else {
     const auto queued = report.value("pipes", nlohmann::json::object());
     for (std::uint32_t stream = 1; stream <= 2; ++stream) {
@@ -344,38 +345,18 @@ void Recovery::restored(const RankMessage& message) {
     return;
   }
   bringing.said = true;
+  note(said.head.rank, "stands still");
   const auto addresses = message.strings(sizeof said, said.addresses);
   if (!addresses.empty()) rank->addresses = addresses;
-  // A restarted rank has been given its connection already.
-  bringing.stale = !bringing.restart && (said.pmix_stale || pmix_fresh_);
-  if (bringing.stale) give_pmix(said.head.rank);
+  if (said.pmix_stale) replace_pmix();
+  give_pmix(said.head.rank);
   check(said.head.rank);
 }
 
+/** When it stands still, and the connection is there. */
 void Recovery::give_pmix(std::uint32_t number) {
-  if (!pmix_fresh_) {
-    // The first one that is stale: libpmix's server remembers what its clients have said, so all get a new one.
-    if (std::exchange(pmix_starting_, true)) return;
-    pmix_mixed_ = true;
-    old_pmix_.push_back(node_.new_pmix([this, current = guard()](const std::string& error) {
-      if (!current()) return;
-      pmix_fresh_ = true;
-      for (auto& [other, bringing] : ranks_) {
-        if (!error.empty()) {
-          fail(other, error);
-          continue;
-        }
-        bringing.done = false;
-        donate(other, [this, other] {
-          ranks_.at(other).stale = true;
-          if (ranks_.at(other).said) give_pmix(other);
-        });
-      }
-    }));
-    return;
-  }
   Bringing& bringing = ranks_.at(number);
-  if (!bringing.pmix || std::exchange(bringing.pmix_sent, true)) return;
+  if (!bringing.said || !bringing.pmix || std::exchange(bringing.pmix_sent, true)) return;
   cr_rank_message message{CR_RANK_PMIX, sizeof message, number, number_};
   node_.socket->send(number, &message, sizeof message, bringing.pmix.get());
 }
@@ -384,6 +365,7 @@ void Recovery::pmix_done(const RankMessage& message) {
   const auto found = ranks_.find(message.head().rank);
   if (found == ranks_.end() || !found->second.pmix_sent) return;
   found->second.stale = false;
+  note(message.head().rank, "has its PMIx connection");
   found->second.pmix.reset();
   found->second.report.set_fresh_pmix(true);
   check(message.head().rank);
@@ -391,9 +373,7 @@ void Recovery::pmix_done(const RankMessage& message) {
 
 void Recovery::check(std::uint32_t number) {
   Bringing& bringing = ranks_.at(number);
-  // A server that is being replaced will concern those, too, that were not stale.
-  if (!bringing.tool_done || !bringing.said || bringing.stale || bringing.done || (pmix_starting_ && !bringing.report.fresh_pmix()))
-    return;
+  if (!bringing.tool_done || !bringing.said || bringing.stale || bringing.done) return;
   Rank* rank = node_.find(number);
   bringing.done = true;
   bringing.report.set_end_unix_ns(unix_ns());

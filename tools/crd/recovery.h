@@ -53,10 +53,13 @@ class Recovery {
   using Guard = std::function<bool()>;
   /** @return a function that tells whether this recovery is still the one under way */
   Guard guard() const;
+  /** For the log: how far it is with a rank. */
+  void note(std::uint32_t rank, const char* what) const;
   void kill_those_that_leave(std::function<void()> then);
   void look_who_lives();
-  void prepare_pmix(std::function<void()> then);
-  void donate(std::uint32_t rank, std::function<void()> then);
+  void prepare_pmix();
+  void replace_pmix();
+  void donate(std::uint32_t rank);
   void bring(std::uint32_t rank);
   void use_image(std::uint32_t rank, const std::string& path);
   void pause(std::uint32_t rank, const std::string& image);
@@ -72,9 +75,9 @@ class Recovery {
   Node& node_;
   asio::steady_timer timer_;
   unsigned turn_ = 0;
+  std::uint64_t begun_ns_ = 0;
   std::uint32_t number_ = 0, wave_ = 0;
   bool pmix_fresh_ = false;    ///< the server was replaced in this recovery
-  bool pmix_starting_ = false;
   bool pmix_mixed_ = false;    ///< a server was replaced, and not every rank here has a connection to the new one yet
   bool superseding_ = false;   ///< another recovery was under way when this one began: what a rank says may be of that
   bool told_ = false, resumed_told_ = false;

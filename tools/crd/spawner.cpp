@@ -80,7 +80,7 @@ void Spawner::start(std::uint32_t number) {
   ProcessSpec spec;
   spec.argv.assign(app.argv().begin(), app.argv().end());
   spec.program = app.program();
-  spec.environment = rank->environment =
+  spec.environment =
       rank_environment(job, node_.pmix->environment(number), node_.run_directory + "/spawned-" + std::to_string(message.index()),
                        node_.ranks.size() > usable_cpus());
   spec.directory = app.working_directory().empty() ? node_.job.working_directory() : app.working_directory();

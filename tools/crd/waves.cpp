@@ -87,7 +87,6 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   taking.manifest.rank = number;
   taking.manifest.pid = rank->pid;
   taking.manifest.pipes = stream_descriptors(*rank);
-  taking.manifest.pmix_fd = node_.pmix ? find_connection(rank->pid, node_.pmix->port()) : -1;
   taking.manifest.files = mapped_files(rank->pid);
   cr_rank_wave prepare{};
   prepare.wave = wave_;

@@ -9,7 +9,6 @@
 #include "crd/image_store.h"
 #include "crd/manifest.h"
 #include "crd/pid_bands.h"
-#include "crd/pmix_host.h"
 #include "crd/prewarm.h"
 #include "crd/staging.h"
 #include "job/files.h"
@@ -42,7 +41,6 @@ class OnDisk : public ::testing::Test {
     manifest.checksum = file_checksum(path);
     manifest.streams = {{1, 77}, {2, 0}};
     manifest.pipes = {{1, 1}, {2, 2}, {7, 1}};
-    manifest.pmix_fd = 12;
     manifest.files = mapped_files(::getpid());
     job::write_atomically(job::manifest_path(path), manifest_text(manifest));
     return path;
@@ -57,7 +55,6 @@ TEST_F(OnDisk, ManifestsComeThrough) {
   EXPECT_EQ(manifest.rank, 5u);
   EXPECT_EQ(manifest.streams.at(1), 77u);
   EXPECT_EQ(manifest.pipes.at(7), 1u);
-  EXPECT_EQ(manifest.pmix_fd, 12);
   const std::string own = fs::read_symlink("/proc/self/exe");
   EXPECT_EQ(std::count(manifest.files.begin(), manifest.files.end(), own), 1);
   job::write_atomically(directory_ + "/bad.json", "{\"wave\": 1}");
@@ -162,11 +159,6 @@ TEST(RankEnvironment, LetsRanksWaitWhereTheyAreManyUnlessTheUserSaysOtherwise) {
   const auto environment = rank_environment(job, {}, "/s", true);
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_mpi_yield_when_idle"), "1");
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl_crtcp_spin"), "7");
-}
-
-TEST(PmixPort, IsFound) {
-  EXPECT_EQ(pmix_port({"A=1", "PMIX_SERVER_URI41=job.0;tcp4://127.0.0.1:46543"}), 46543);
-  EXPECT_EQ(pmix_port({"A=1"}), 0);
 }
 
 }  // namespace

@@ -214,6 +214,21 @@ TEST_F(Crd, IsASpareWhenItWasGivenUp) {
   EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 5s));  // nothing was said of this one
 }
 
+TEST_F(Crd, ASpareTriesARestart) {
+  use({"sleep", "100"});
+  start(1);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 1; }, 20s));
+  job::Down down;
+  down.mutable_prune()->add_keep(1);
+  crrun.send_all(down);
+  const bool module = ::access("/dev/cr", R_OK | W_OK) == 0;
+  const std::string expected = module ? "this spare has restarted a process as a test" : "this spare could not restart a process";
+  const auto said = [&] { return log().find(expected) != std::string::npos; };
+  ASSERT_TRUE(crrun.until(said, 20s)) << log();
+  EXPECT_EQ(std::count_if(crrun.logs.begin(), crrun.logs.end(), [](const std::string& line) { return line.find("spare") != std::string::npos; }), 1);
+  EXPECT_FALSE(std::filesystem::exists(crrun.run_directory(1) + "/rehearsal.img"));
+}
+
 TEST_F(Crd, TakesOverFromAnOlderDaemon) {
   // The one below the rank is in a session of its own, and nobody's child when its parent dies.
   use({"sh", "-c", "setsid sleep 100 & echo $!; wait"});
