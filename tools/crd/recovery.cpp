@@ -295,6 +295,8 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
   bringing.tool_done = true;
   note(number, "is what it was");
   const auto& report = result.report;
+  spdlog::debug("rank {}: {} took, in ns: {}", number, bringing.restart ? "cr_restart" : "cr_pause",
+                report.value("ns", nlohmann::json::object()).dump());
   bringing.report.set_pid(report.value("pid", 0));
   bringing.report.set_pages(report.value("pages", std::uint64_t{0}));
   bringing.report.set_pages_restored(report.value("pages_restored", std::uint64_t{0}));
