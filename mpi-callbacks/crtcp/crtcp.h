@@ -29,7 +29,8 @@
 #define CRTCP_NONCE 32
 /** Bytes of a put that go behind one header: between two of them a wave may come. */
 #define CRTCP_PUT_CHUNK (1u << 20)
-#define CRTCP_SCRATCH (256u << 10)
+/** Bytes read at once when it is not known what comes: what of them belongs to a put is copied once more, from the cache. */
+#define CRTCP_SCRATCH (32u << 10)
 
 /* ------------------------------------------------------------------------------------------ on the wire */
 

@@ -249,6 +249,7 @@ int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
   vec[1] = (struct iovec) {scratch, CRTCP_SCRATCH};
   if (ep->put_left) {
     vec[0] = (struct iovec) {ep->put_to, ep->put_left};
+    vec[1].iov_len = sizeof(struct crtcp_header); /* likely of the next chunk, whose data need not be copied */
     first = 0;
   } else if (ep->part_length >= sizeof(struct crtcp_header)) {
     /* part_add() has made room for all of it */
