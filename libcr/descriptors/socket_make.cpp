@@ -86,8 +86,14 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
     const std::string path = unix_path(address);
     const int code = path.empty() ? bind_to(fd.get(), address)
                                   : bind_to_path(fd.get(), socket, address, path, restorer.image.env().cwd().path());
+    if ((code == EADDRINUSE || code == EADDRNOTAVAIL) && restorer.options.dead_sockets) {
+      restorer.warn(index, "cannot be bound: " + error_text(code) + ": given back dead");
+      restorer.decisions[index].way = Way::dead;
+      restorer.made[index] = dead_socket(restorer, index);
+      return;
+    }
     if (code == EADDRINUSE)
-      restorer.fail(index, "its address is in use (does the old process still run?)", code);
+      restorer.fail(index, "its address is in use (does the old process still run? --dead-sockets does without it)", code);
     if (code != 0) restorer.fail(index, "cannot be bound", code);
     if (!path.empty() && path.front() == '/' && ::geteuid() == 0 && restorer.image.env().uids_size() > 1 &&
         restorer.image.env().gids_size() > 1 &&

@@ -325,6 +325,11 @@ static void port_taken(void) {
     tap(!bound && (code == 3 || code == 4) && strstr(r.err, text), "a port that is taken is refused by name", "%s",
         why_not(&r));
     tap(kill(t.pid, 0) != 0, "and no process is left either", "process %d exists", t.pid);
+    code = restart_with("--dead-sockets", NULL);
+    tap(code == 0 && strstr(r.err, text), "--dead-sockets: does without it, and says so by name", "%s", why_not(&r));
+    int un = code ? -1 : connect_unix(path("socket"), false);
+    tap(ask(un, "g") == 0, "--dead-sockets: the others listen", "errno %d", errno);
+    close(un);
     close(s);
     code = restart_with(NULL, NULL);
     int fresh = connect_tcp();
