@@ -23,12 +23,6 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-std::int64_t clock_ns(clockid_t clock) {
-  timespec ts{};
-  ::clock_gettime(clock, &ts);
-  return ts.tv_sec * kSecond + ts.tv_nsec;
-}
-
 /** "…/ns/NAME", or nothing. */
 std::string namespace_of(const std::string& proc, const char* name) {
   char text[64];
@@ -50,6 +44,12 @@ std::string line(const char* clock, std::int64_t ns) {
 }
 
 }  // namespace
+
+std::int64_t clock_ns(clockid_t clock) {
+  timespec ts{};
+  ::clock_gettime(clock, &ts);
+  return ts.tv_sec * kSecond + ts.tv_nsec;
+}
 
 ClockOffsets clock_offsets(pid_t pid) {
   const std::string proc = "/proc/" + std::to_string(pid);

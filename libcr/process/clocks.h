@@ -16,6 +16,9 @@ struct ClockOffsets {
   bool operator==(const ClockOffsets&) const = default;
 };
 
+/** As this process sees it, in nanoseconds. */
+std::int64_t clock_ns(clockid_t clock);
+
 /** Of a process. All 0 where the kernel has no time namespaces. */
 ClockOffsets clock_offsets(pid_t pid);
 

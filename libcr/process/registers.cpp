@@ -35,9 +35,7 @@ Timespec timespec_of(std::uint64_t ns) {
 
 /** As @p pid sees it. */
 std::uint64_t now_ns(clockid_t clock, pid_t pid) {
-  timespec ts{};
-  ::clock_gettime(clock, &ts);
-  std::int64_t ns = static_cast<std::int64_t>(ts.tv_sec) * kSecond + ts.tv_nsec;
+  std::int64_t ns = clock_ns(clock);
   if (clock == CLOCK_MONOTONIC) ns += clock_offsets(pid).monotonic - clock_offsets(::getpid()).monotonic;
   return static_cast<std::uint64_t>(ns);
 }

@@ -85,7 +85,7 @@ BlankChild::BlankChild(const Process& image, const RestoreOptions& options, Repo
   } else {
     std::promise<std::pair<int, pid_t>> result;
     auto made = result.get_future();
-    maker_ = std::make_shared<Maker>();
+    maker_ = std::make_unique<Maker>();
     maker_->thread = std::thread([&, result = std::move(result), done = maker_->done.get_future()]() mutable {
       const int error = enter_time_namespace(offsets);
       result.set_value({error, make(image, options)});

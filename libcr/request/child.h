@@ -40,7 +40,7 @@ class BlankChild {
   struct Maker;
   pid_t pid_ = 0;
   bool dies_with_parent_ = false;  ///< as the image wants it: with the thread that made it
-  std::shared_ptr<Maker> maker_;   ///< the thread that made it, when it needs a time namespace
+  std::unique_ptr<Maker> maker_;   ///< the thread that made it, when it needs a time namespace
 };
 
 }  // namespace reprise
