@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "simulation.h"
+#include "simulated_job.h"
 
 namespace reprise::job::sim {
 namespace {
@@ -15,20 +15,12 @@ auto event(const std::string& name) {
   return [name](const nlohmann::json& line) { return line.at("event") == name; };
 }
 
-class Job : public testing::Test {
+class Job : public SimulatedJob {
  protected:
   Job() {
     model.settings.wave_interval_ms = 2000;
     model.settings.start_timeout_ms = 10'000;
   }
-  /** The job ends well, having said exactly what it says without failures. */
-  void ends_well(Cluster& cluster) {
-    ASSERT_TRUE(cluster.run()) << "it hangs, " << name(cluster.coordinator().phase());
-    EXPECT_EQ(cluster.code(), 0);
-    for (Rank rank = 0; rank < model.ranks; ++rank) EXPECT_EQ(cluster.output(rank), cluster.expected_output(rank));
-    EXPECT_THAT(cluster.violations(), IsEmpty());
-  }
-  Model model;
 };
 
 TEST_F(Job, RunsAndTakesWaves) {

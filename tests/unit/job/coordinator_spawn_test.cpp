@@ -5,13 +5,12 @@
 #include <csignal>
 
 #include "crrun/coordinator/spawns.h"
-#include "simulation.h"
+#include "simulated_job.h"
 
 namespace reprise::job::sim {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 SpawnApp app(std::uint32_t processes, const std::string& hosts = "") {
   SpawnApp out;
@@ -82,7 +81,7 @@ TEST(Board, ForgetsWhatIsToBeReadOnce) {
   EXPECT_TRUE(board.lookup(1, lookup)->reply.values().empty());
 }
 
-class Spawning : public testing::Test {
+class Spawning : public SimulatedJob {
  protected:
   Spawning() {
     model.settings.wave_interval_ms = 1000;
@@ -90,13 +89,6 @@ class Spawning : public testing::Test {
     model.ranks = 6;
     model.settings.map_by_node = true;
   }
-  void ends_well(Cluster& cluster) {
-    ASSERT_TRUE(cluster.run()) << "it hangs, " << name(cluster.coordinator().phase());
-    EXPECT_EQ(cluster.code(), 0);
-    for (Rank rank = 0; rank < model.ranks; ++rank) EXPECT_EQ(cluster.output(rank), cluster.expected_output(rank));
-    EXPECT_THAT(cluster.violations(), IsEmpty());
-  }
-  Model model;
 };
 
 TEST_F(Spawning, TheReplyComesWhenAllRun) {
@@ -218,7 +210,7 @@ TEST_F(Spawning, AnotherCrrunGoesBackToBeforeThem) {
   // What the ranks say again it cannot know for the same: it was not there when they said it first.
   ASSERT_TRUE(cluster.run());
   EXPECT_EQ(cluster.code(), 0);
-  EXPECT_THAT(cluster.violations(), IsEmpty());
+  EXPECT_THAT(cluster.violations(), testing::IsEmpty());
 }
 
 }  // namespace
