@@ -331,8 +331,11 @@ TEST_F(Crd, NamesArePublishedAndLookedUp) {
   }
 }
 
-TEST_F(Crd, SpawnsProcessesThatTalkWithTheirParents) {
-  use({MPI_SPAWN, "3", "2"});
+class CrdSpawns : public Crd, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, CrdSpawns, testing::Values("1", "2"));
+
+TEST_P(CrdSpawns, ProcessesThatTalkWithTheirParents) {
+  use({MPI_SPAWN, "3", "2", "0", GetParam()});
   start(2);
   ASSERT_TRUE(crrun.until([&] { return crrun.exits.size() == 8; })) << log();
   for (const auto& [number, status] : crrun.exits) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_spawn [CHILDREN [TIMES [PAUSE_MS]]]: all ranks together spawn this program again, TIMES times, with a pause before it
-// and while they are together. Each time all merge into one communicator, a message goes around between parents and
+// mpi_spawn [CHILDREN [TIMES [PAUSE_MS [APPS]]]]: all ranks together spawn this program again, TIMES times, as one program or
+// as two of a MPI_Comm_spawn_multiple, with a pause before it and while they are together. Each time all merge into one communicator, a message goes around between parents and
 // children, a sum over all is checked, and they part. Rank 0 tells what came out; the children tell who they are.
 #include <mpi.h>
 #include <stdio.h>
@@ -37,10 +37,30 @@ static long together(MPI_Comm other, int high, int pause_ms)
   return sum;
 }
 
+// All but the last are of the first program.
+static int spawn(char **argv, int children, int apps, MPI_Comm *other)
+{
+  char *commands[] = {argv[0], argv[0]}, **arguments[] = {argv + 1, argv + 1};
+  const int counts[] = {children - 1, 1};
+  MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
+
+  if (apps == 1)
+    return MPI_Comm_spawn(argv[0], argv + 1, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, other, MPI_ERRCODES_IGNORE);
+  return MPI_Comm_spawn_multiple(2, commands, arguments, counts, infos, 0, MPI_COMM_WORLD, other, MPI_ERRCODES_IGNORE);
+}
+
+static int number_of_app(void)
+{
+  int *number, there;
+
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &there);
+  return there ? *number : -1;
+}
+
 int main(int argc, char **argv)
 {
   const int children = argc > 1 ? atoi(argv[1]) : 2, times = argc > 2 ? atoi(argv[2]) : 2;
-  const int pause_ms = argc > 3 ? atoi(argv[3]) : 0;
+  const int pause_ms = argc > 3 ? atoi(argv[3]) : 0, apps = argc > 4 ? atoi(argv[4]) : 1;
   MPI_Comm parent;
   int rank, size;
 
@@ -52,6 +72,7 @@ int main(int argc, char **argv)
     int time = -1;
 
     if (size != children) fail("number of children");
+    if (number_of_app() != (apps > 1 && rank == size - 1)) fail("MPI_APPNUM");
     MPI_Bcast(&time, 1, MPI_INT, 0, parent);
     printf("child %d of %d, time %d\n", rank, size, time);
     fflush(stdout);
@@ -65,7 +86,7 @@ int main(int argc, char **argv)
     long sum;
 
     if (pause_ms) usleep((useconds_t)pause_ms * 1000);
-    if (MPI_Comm_spawn(argv[0], argv + 1, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other, MPI_ERRCODES_IGNORE))
+    if (spawn(argv, children, apps, &other))
       fail("MPI_Comm_spawn");
     MPI_Bcast(&time, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, other);
     sum = together(other, 0, pause_ms);

@@ -11,11 +11,11 @@ PROGRAMS = "/mnt/project/build/vm/user/tests/job/crd"
 class Spawning(Program):
     """Its ranks and its children say things in no order."""
 
-    def __init__(self, *arguments):
-        super().__init__([f"{PROGRAMS}/mpi_spawn", *arguments], r"^(?:time|child) .*$")
+    def __init__(self, children, times, pause_ms=0, apps=1):
+        super().__init__([f"{PROGRAMS}/mpi_spawn", children, times, pause_ms, apps], r"^(?:time|child) .*$")
 
     def expected(self, ranks, _got):
-        return self.reference(ranks, self.words[:3])  # nobody need wait for it
+        return self.reference(ranks, [*self.words[:3], "0", self.words[4]])  # nobody need wait for it
 
     def of(self, output):
         return sorted(super().of(output))
@@ -27,7 +27,7 @@ def on_two(cluster, program, **options):
 
 @scenario
 def spawns_as_under_mpirun(cluster):
-    program = Spawning(3, 2)
+    program = Spawning(3, 2, apps=2)
     job = on_two(cluster, program, spares=(), every=None, options=["--map-by", "node", "--tag-output"]).start()
     check(job.wait(120) == 0, f"it failed:\n{job.messages()[-3000:]}\n{job.output()[-1000:]}")
     placed = [event["placement"] for event in job.events("spawn")]
