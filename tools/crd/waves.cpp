@@ -207,9 +207,7 @@ void Waves::fail(std::uint32_t number, const std::string& why, bool again) {
   taking.report.set_error(why);
   taking.report.set_again(again);
   taking.report.set_end_unix_ns(unix_ns());
-  cr_rank_wave abort{};
-  abort.wave = wave_;
-  if (!taking.answered && node_.socket) node_.socket->send(abort, CR_RANK_ABORT, number, node_.recovery);
+  if (!taking.answered) tell_of_abort(wave_, number);
   read_on(number);
   tell_when_done();
 }
@@ -282,11 +280,14 @@ void Waves::end(const job::WaveEnd& message) {
   ranks_.clear();
 }
 
-void Waves::tell_of_abort(std::uint32_t wave) {
+void Waves::tell_of_abort(std::uint32_t wave, std::uint32_t rank) {
   cr_rank_wave abort{};
   abort.wave = wave;
-  for (const auto& [number, rank] : node_.ranks)
-    if (node_.socket) node_.socket->send(abort, CR_RANK_ABORT, number, node_.recovery);
+  if (node_.socket) node_.socket->send(abort, CR_RANK_ABORT, rank, node_.recovery);
+}
+
+void Waves::tell_of_abort(std::uint32_t wave) {
+  for (const auto& [number, rank] : node_.ranks) tell_of_abort(wave, number);
 }
 
 void Waves::abandon() {

@@ -22,6 +22,7 @@ class Waves {
   void abandon();
   /** To every rank of the node: a peer's mark may hold up one that never began this wave. */
   void tell_of_abort(std::uint32_t wave);
+  void tell_of_abort(std::uint32_t wave, std::uint32_t rank);
   /** CR_RANK_PREPARED */
   void prepared(const RankMessage& message);
   /** A rank has ended. */
