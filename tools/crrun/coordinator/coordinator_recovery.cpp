@@ -213,6 +213,7 @@ void Coordinator::relaunch(Now now) {
   for (const Drain& drain : std::exchange(drains_, {}))
     out_.add(Reply{drain.request, true, members_.host(drain.node) + " is left; the job began anew"});
   launch(now);
+  event({{"event", "recovery-done"}, {"recovery", recovery_number_}}, now);
 }
 
 void Coordinator::roll_back_streams(const StoredWave* wave) {
