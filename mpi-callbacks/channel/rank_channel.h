@@ -127,7 +127,7 @@ struct cr_rank_resume {
 	struct cr_rank_message head;
 	uint8_t nonce[32];
 	uint32_t moved; /**< how many ranks follow */
-	uint32_t reserved;
+	uint32_t spin; /**< on a node with more ranks than processors: polls before one waits; 0: as it was started */
 };
 
 struct cr_rank_resumed {

@@ -232,6 +232,9 @@ struct crtcp_component {
   mca_btl_base_module_error_cb_fn_t error_callback;
 
   uint8_t cookie[CRTCP_COOKIE]; /**< to be shown to us */
+  bool crowded; /**< `spin` is the daemon's, and Open MPI yields when it is idle */
+  int spin_before; /**< of before */
+  bool yield_before;
   uint32_t recovery, incarnation, wave; /**< wave: the last one that is over for this process */
   struct crtcp_channel *channel; /**< to crd; NULL: none, a plain transport */
 };

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "opal/runtime/opal_progress.h"
+
 #include "channel.h"
 #include "pmix_state.h"
 
@@ -105,6 +107,23 @@ static void pmix(struct rollback *back, int fd)
   crtcp_channel_send(CR_RANK_PMIX_DONE, &done, sizeof done, NULL, 0);
 }
 
+/* Ranks share processors, or do so no longer. Of its image a process knows how it was then. */
+static void crowd(uint32_t spin)
+{
+  const bool crowded = spin > 0;
+
+  if (crowded && !crtcp.crowded) {
+    crtcp.spin_before = crtcp.spin;
+    crtcp.yield_before = opal_progress_set_yield_when_idle(true);
+  }
+  if (crowded) crtcp.spin = spin < INT32_MAX ? (int) spin : INT32_MAX;
+  if (!crowded && crtcp.crowded) {
+    crtcp.spin = crtcp.spin_before;
+    opal_progress_set_yield_when_idle(crtcp.yield_before);
+  }
+  crtcp.crowded = crowded;
+}
+
 static bool resume(struct rollback *back, const char *buffer, size_t bytes)
 {
   const struct cr_rank_resume *message = (const struct cr_rank_resume *) buffer;
@@ -114,6 +133,7 @@ static bool resume(struct rollback *back, const char *buffer, size_t bytes)
   memcpy(back->nonce, message->nonce, sizeof back->nonce);
   crtcp.recovery = message->head.recovery;
   if (back->restarted) crtcp.incarnation = crtcp.recovery;
+  crowd(message->spin);
   for (uint32_t i = 0; i < message->moved; i++) {
     crtcp_endpoint_t *ep = crtcp_find(OPAL_PROC_MY_NAME.jobid, moved[i]);
 

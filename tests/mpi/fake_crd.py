@@ -217,7 +217,7 @@ class Daemon:
             time.sleep(0.3)
         raise Broken(f"no wave in {tries} tries: {bad}")
 
-    def go_back(self, wave, moved=(), restart=()):
+    def go_back(self, wave, moved=(), restart=(), spin=0):
         """Roll all back; `restart`: made from their images, their processes are gone. @param moved beside those
         @return {rank: (discarded bytes, kept, closed)}"""
         self.recovery += 1
@@ -242,7 +242,7 @@ class Daemon:
         nonce = secrets.token_bytes(32)
         for rank in self.ranks.values():
             self.send(rank, PEERS, struct.pack("=II", self.count, 0) + table)
-            self.send(rank, RESUME, nonce + struct.pack("=II", len(moved), 0) +
+            self.send(rank, RESUME, nonce + struct.pack("=II", len(moved), spin) +
                       b"".join(struct.pack("=I", m) for m in moved))
         return self.heard(RESUMED, 60, "RESUMED")
 

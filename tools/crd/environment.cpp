@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "rank_channel.h"
 
 extern char** environ;
@@ -84,6 +86,12 @@ std::vector<std::string> rank_environment(const job::JobSpec& job, const std::ve
   set_variable(all, "PMIX_MCA_gds", "hash");
   set_variable(all, CR_RANK_SOCKET_VARIABLE, socket);
   return all;
+}
+
+std::uint32_t crowded_spin(const job::JobSpec& job) {
+  const auto environment = rank_environment(job, {}, "", true);
+  const char* const value = find_variable(environment, "OMPI_MCA_btl_crtcp_spin");
+  return value ? static_cast<std::uint32_t>(std::strtoul(value, nullptr, 10)) : 0;
 }
 
 }  // namespace reprise::crd

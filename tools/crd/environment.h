@@ -25,4 +25,7 @@ void set_variable(std::vector<std::string>& environment, const std::string& name
 std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket,
                                           bool crowded);
 
+/** For a rank that goes on on a node with more ranks than processors: what btl_crtcp_spin would be for one that starts there. */
+std::uint32_t crowded_spin(const job::JobSpec& job);
+
 }  // namespace reprise::crd

@@ -159,6 +159,8 @@ TEST(RankEnvironment, LetsRanksWaitWhereTheyAreManyUnlessTheUserSaysOtherwise) {
   const auto environment = rank_environment(job, {}, "/s", true);
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_mpi_yield_when_idle"), "1");
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl_crtcp_spin"), "7");
+  EXPECT_EQ(crowded_spin(job), 7u);
+  EXPECT_EQ(crowded_spin({}), 200u);
 }
 
 }  // namespace
