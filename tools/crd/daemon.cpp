@@ -99,7 +99,10 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
   });
 }
 
-Daemon::~Daemon() { node_.disk.join(); }
+Daemon::~Daemon() {
+  node_.reading.join();
+  node_.disk.join();
+}
 
 int Daemon::run() {
   link_->start();

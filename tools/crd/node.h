@@ -52,6 +52,8 @@ struct Node {
   asio::io_context& loop;
   /** One thread for what may wait for a disk: in order, so that a later job finds what an earlier one made. */
   asio::thread_pool disk{1};
+  /** For what only reads, and somebody waits for. */
+  asio::thread_pool reading{4};
   job::DaemonStart start;
   std::string instance, run_directory;
   bool welcomed = false;
@@ -78,7 +80,10 @@ struct Node {
   void say(job::Log::Level level, const std::string& text, std::int64_t rank = -1);
   /** Run @p work on the disk thread, then @p then with its result in the loop. */
   template <class Work, class Then>
-  void on_disk(Work work, Then then);
+  void on_disk(Work work, Then then) { run_in(disk, std::move(work), std::move(then)); }
+  /** The same, beside others. */
+  template <class Work, class Then>
+  void reading_at_once(Work work, Then then) { run_in(reading, std::move(work), std::move(then)); }
 
   /** New streams for a rank, from these offsets on, and the descriptors for its process. */
   std::vector<std::pair<int, UniqueFd>> open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets);
@@ -97,6 +102,8 @@ struct Node {
   std::function<void(const FromPmix&)> pmix_said;  ///< set by the daemon
 
  private:
+  template <class Work, class Then>
+  void run_in(asio::thread_pool& pool, Work work, Then then);
   std::unique_ptr<PmixHost> next_pmix_;
   unsigned pmix_processes_ = 0;
   /** One more process is being ended. @return to be called when it is gone */
@@ -106,8 +113,8 @@ struct Node {
 };
 
 template <class Work, class Then>
-void Node::on_disk(Work work, Then then) {
-  asio::post(disk, [this, work = std::move(work), then = std::move(then)]() mutable {
+void Node::run_in(asio::thread_pool& pool, Work work, Then then) {
+  asio::post(pool, [this, work = std::move(work), then = std::move(then)]() mutable {
     auto result = work();
     asio::post(loop, [then = std::move(then), result = std::move(result)]() mutable { then(std::move(result)); });
   });

@@ -79,10 +79,10 @@ void Recovery::begin(const job::Recover& message) {
     // A wave's images may still be on the way to their names.
     node_.on_disk([] { return 0; }, [this, current = guard()](int) {
       if (!current()) return;
-      prepare_pmix();
       std::vector<std::uint32_t> numbers;
       for (const auto& [number, bringing] : ranks_) numbers.push_back(number);
       for (const std::uint32_t number : numbers) bring(number);
+      prepare_pmix();
       tell_when_done();
     });
   });
@@ -198,7 +198,7 @@ void Recovery::bring(std::uint32_t number) {
     std::uint64_t size = 0;
     std::string error;
   };
-  node_.on_disk(
+  node_.reading_at_once(
       [path] {
         Found found;
         try {

@@ -35,12 +35,13 @@ def wait_until(condition, seconds, what):
 class Cluster:
     """Nodes that are booted once; a scenario that kills one has it booted again."""
 
-    def __init__(self, name="job", kernel="6.12", mem=900):
+    def __init__(self, name="job", kernel="6.12", mem=900, share_bytes=SHARE_BYTES):
         self.name = name
         self.logs = Path(tempfile.mkdtemp(prefix="reprise-job-"))
         self.share = self.logs / "share"
         self.kernel = kernel
         self.mem = mem
+        self.share_bytes = share_bytes
         self.syns = None
         self.kept = False
 
@@ -54,7 +55,7 @@ class Cluster:
     def up(self):
         # A file system of its own, which a scenario can fill.
         self.share.mkdir(mode=0o755)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0755,size={SHARE_BYTES}", "tmpfs", self.share], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0755,size={self.share_bytes}", "tmpfs", self.share], check=True)
         self.vm("up", str(len(NODES)), "--kernel", self.kernel, "--share", str(self.share), "--mem", str(self.mem),
                 "--build", "none")
         self.watch_syns()
@@ -77,7 +78,7 @@ class Cluster:
     def leave_room(self, spare=None):
         """Only so many bytes more fit into the share; None: as many as before."""
         use = os.statvfs(self.share)
-        size = SHARE_BYTES if spare is None else (use.f_blocks - use.f_bfree) * use.f_frsize + spare
+        size = self.share_bytes if spare is None else (use.f_blocks - use.f_bfree) * use.f_frsize + spare
         subprocess.run(["mount", "-o", f"remount,size={size}", self.share], check=True)
 
     def shell(self, place, words, command, check, timeout):
