@@ -184,13 +184,7 @@ void Daemon::obey(const job::Down& down) {
     case job::Down::kStage:
       return staging_.begin(down.stage());
     case job::Down::kPrune:
-      // A wave is in shared storage as a whole: time to get ready for what may have to be restarted here.
-      if (down.prune().keep_size()) node_.prepare_pmix();
-      if (node_.ranks.empty() && down.prune().keep_size() && !node_.job.shared_directory().empty()) {
-        rehearsal_.begin();
-        prewarm_.begin(job::wave_directory(job::job_directory(node_.job.shared_directory(), node_.job.id()),
-                                           *std::max_element(down.prune().keep().begin(), down.prune().keep().end())));
-      }
+      if (down.prune().keep_size()) get_ready(*std::max_element(down.prune().keep().begin(), down.prune().keep().end()));
       return node_.on_disk(
           [directory = node_.images(), keep = std::vector<std::uint32_t>(down.prune().keep().begin(), down.prune().keep().end())] {
             image_store::prune(directory, keep);
@@ -288,6 +282,13 @@ void Daemon::become_spare() {
       hello();
     });
   });
+}
+
+void Daemon::get_ready(std::uint32_t wave) {
+  node_.prepare_pmix();
+  if (!node_.ranks.empty() || node_.job_directory().empty()) return;
+  rehearsal_.begin();
+  prewarm_.begin(job::wave_directory(node_.job_directory(), wave));
 }
 
 void Daemon::tell_ready(const Rank& rank) {

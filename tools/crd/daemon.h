@@ -41,6 +41,8 @@ class Daemon {
   void shut_down(bool kill, bool keep_images);
   void end_all(std::function<void()> then);
   void leave(bool keep_images);
+  /** This wave is in shared storage as a whole: be prepared to restart ranks from it. */
+  void get_ready(std::uint32_t wave);
   void tell_ready(const Rank& rank);
 
   asio::io_context& loop_;

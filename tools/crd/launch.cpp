@@ -9,9 +9,11 @@
 
 namespace reprise::crd {
 
+bool crowded(const Node& node) { return node.ranks.size() > usable_cpus(); }
+
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank) {
   return rank_environment(node.job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
-                          job::rank_socket_path(node.run_directory), node.ranks.size() > usable_cpus());
+                          job::rank_socket_path(node.run_directory), crowded(node));
 }
 
 void Launcher::launch(const job::Launch& message) {

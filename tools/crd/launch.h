@@ -25,6 +25,9 @@ void start_process(Node& node, Rank& rank, ProcessSpec spec, std::function<void(
 /** Tell crrun that a rank could not be started. */
 void start_failed(Node& node, std::uint32_t rank, const std::string& error);
 
+/** More ranks than processors: they leave theirs to others when they wait. */
+bool crowded(const Node& node);
+
 /** The environment of a rank under the node's current PMIx server. */
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank);
 

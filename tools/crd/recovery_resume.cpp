@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "crd/cores.h"
 #include "crd/environment.h"
+#include "crd/launch.h"
 #include "crd/recovery.h"
 
 namespace reprise::crd {
@@ -12,7 +12,7 @@ namespace reprise::crd {
 void Recovery::resume(const job::Resume& message) {
   if (message.recovery() != number_ || number_ != node_.recovery) return;
   resumed_told_ = false;
-  const std::uint32_t spin = node_.ranks.size() > usable_cpus() ? crowded_spin(node_.job) : 0;
+  const std::uint32_t spin = crowded(node_) ? crowded_spin(node_.job) : 0;
   for (auto& [number, bringing] : ranks_) {
     bringing.resume_report.set_begin_unix_ns(unix_ns());
     // Addresses, in as many messages as it takes.

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstring>
 
-#include "crd/cores.h"
 #include "crd/environment.h"
 #include "crd/launch.h"
 #include "job/log.h"
@@ -82,7 +81,7 @@ void Spawner::start(std::uint32_t number) {
   spec.program = app.program();
   spec.environment =
       rank_environment(job, node_.pmix->environment(number), node_.run_directory + "/spawned-" + std::to_string(message.index()),
-                       node_.ranks.size() > usable_cpus());
+                       crowded(node_));
   spec.directory = app.working_directory().empty() ? node_.job.working_directory() : app.working_directory();
   start_process(node_, *rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
 }
