@@ -196,11 +196,10 @@ bool crtcp_pmix_alive(void)
 int crtcp_pmix_install(int fd)
 {
   const pmix_peer_t *server = pmix_client_globals.myserver;
-  int moved = 0;
+  const bool wanted = seen.has_server;
+  const int moved = wanted && server && server->sd >= 0 ? dup3(fd, server->sd, O_CLOEXEC) : -1;
 
-  if (seen.has_server) moved = server && server->sd >= 0 ? dup3(fd, server->sd, O_CLOEXEC) : -1;
   close(fd);
-  if (moved < 0) return -1;
-  if (seen.has_server) fcntl(moved, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
-  return 0;
+  if (moved >= 0) fcntl(moved, F_SETFL, seen.flags >= 0 ? seen.flags : O_NONBLOCK);
+  return wanted && moved < 0 ? -1 : 0;
 }
