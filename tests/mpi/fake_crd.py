@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A daemon for the ranks of one node: what crd says to crtcp, with mpirun as the launcher of the ranks."""
 
+import contextlib
 import os
 import re
 import secrets
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -276,7 +278,11 @@ class Daemon:
         return done.returncode == 0 and str(port) in done.stdout
 
     def close(self):
+        for rank in self.ranks.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank.pid, signal.SIGKILL)
         if self.mpirun and self.mpirun.poll() is None:
+            self.mpirun.send_signal(signal.SIGCONT)  # it may have been stopped
             self.mpirun.terminate()
             try:
                 self.mpirun.wait(10)
