@@ -18,6 +18,12 @@ enum class RestoreMode { pause, restart };
 /** Told of bytes done and bytes in all; called from any thread, but never from two at once. */
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
+/**
+ * Asked, when all is ready that can be made ready without harm, whether the request may go on; waits for @p ms at most.
+ * Asked again as long as it says no. Throws Error to give up.
+ */
+using Hold = std::function<bool(unsigned ms)>;
+
 /** What the restoring code of every part needs to know. */
 struct RestoreOptions {
   /** Paths beginning with `first` are looked for under `second`; the first match counts. */
@@ -53,6 +59,7 @@ struct Report {
   std::uint64_t process_ns = 0;  ///< environment, signals, timers
   std::uint64_t threads_ns = 0;
   std::uint64_t write_ns = 0;    ///< writing the image behind the running process
+  std::uint64_t held_ns = 0;     ///< ready, until it was let go on; not in total_ns
   std::uint64_t total_ns = 0;
 
   std::uint64_t threads = 0;
@@ -99,6 +106,7 @@ struct PauseOptions {
   unsigned agent_timeout_ms = 0;
   unsigned request_flags = 0;
   bool use_tracking = true;     ///< false: take every page as changed
+  Hold hold;                    ///< before anything is done to the process; empty: do not wait
   Progress progress;
 };
 
@@ -108,6 +116,7 @@ struct RestartOptions {
   int signal = 0;
   unsigned timeout_ms = 0;
   unsigned request_flags = 0;
+  Hold hold;                    ///< when the process has its memory, and no descriptors yet; empty: do not wait
   Progress progress;
 };
 

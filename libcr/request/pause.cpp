@@ -33,8 +33,14 @@ Report pause(const PauseOptions& options) {
     throw Error(Failure::refused, ESRCH,
                 options.image + " is of process " + process_name(image.process()) + ", not of " +
                     std::to_string(options.pid));
-  Session session = Session::attach(options.pid);
   check_image(image.process(), options.restore, RestoreMode::pause);
+  if (options.hold) {
+    watch.lap();
+    while (!options.hold(10'000)) {
+    }
+    report.held_ns = watch.lap();
+  }
+  Session session = Session::attach(options.pid);
 
   watch.lap();
   Agent agent(session, CR_PHASE_PAUSE, options.request_flags, options.agent_timeout_ms);
@@ -79,7 +85,7 @@ Report pause(const PauseOptions& options) {
   } catch (const Error&) {
     if (!kills(options.signal)) throw;
   }
-  report.total_ns = Stopwatch::now() - begin;
+  report.total_ns = Stopwatch::now() - begin - report.held_ns;
   return report;
 }
 

@@ -21,7 +21,10 @@ class Verification {
  public:
   Verification(const Image& image, const Progress& progress)
       : done_(std::async(std::launch::async, [&image, &progress] { image.verify_all(0, progress); })) {}
-  void finish(Session& session) { wait_alive(session, done_); }
+  /** Nothing, when it was called before. */
+  void finish(Session& session) {
+    if (done_.valid()) wait_alive(session, done_);
+  }
 
  private:
   std::future<void> done_;  // its destructor waits, too
@@ -63,6 +66,14 @@ Report restart(const RestartOptions& options) {
   }
   Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::restart);
   rollback.files = std::move(files);
+  if (options.hold)
+    rollback.hold = [&] {
+      Stopwatch held;
+      verification.finish(session);
+      report.verify_ns += held.lap();
+      wait_alive(session, options.hold);
+      report.held_ns = held.lap();
+    };
   rollback.run(report);
   watch.lap();
   verification.finish(session);
@@ -74,7 +85,7 @@ Report restart(const RestartOptions& options) {
   child.release();
   report.pages = image.page_count();
   report.bytes = image.file_size();
-  report.total_ns = Stopwatch::now() - begin;
+  report.total_ns = Stopwatch::now() - begin - report.held_ns;
   return report;
 }
 

@@ -68,7 +68,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   return made;
 }
 
-void Rollback::carry_out(Plan& plan, Report& report) {
+void Rollback::restore_memory(Plan& plan, Report& report) {
   Remote& remote = *plan.remote;
   Stopwatch watch;
   end_threads(remote, plan.threads);
@@ -81,7 +81,11 @@ void Rollback::carry_out(Plan& plan, Report& report) {
 
   restore_pages(session_, image_, pages, report);
   report.pages_ns += watch.lap();
+}
 
+void Rollback::restore_rest(Plan& plan, Report& report) {
+  Remote& remote = *plan.remote;
+  Stopwatch watch;
   restore_descriptors(session_, remote, image_, options_, mode_, report, std::move(plan.descriptors));
   report.descriptors_ns += watch.lap();
 
@@ -103,6 +107,21 @@ void Rollback::carry_out(Plan& plan, Report& report) {
   report.threads_ns += watch.lap();
 }
 
+template <class Step>
+void Rollback::carry_out(Step step) {
+  try {
+    step();
+  } catch (const Error& error) {
+    // Never let a process run on that is half one thing and half another.
+    try {
+      session_.thaw(true);
+    } catch (const Error&) {
+    }
+    throw Error(Failure::permanent, error.code(),
+                "process " + process_name(image_) + " could not be brought back and has been killed: " + error.what());
+  }
+}
+
 void Rollback::run(Report& report) {
   report.pid = session_.pid();
   report.comm = image_.comm();
@@ -120,17 +139,9 @@ void Rollback::run(Report& report) {
     throw;
   }
   committed_ = true;
-  try {
-    carry_out(plan, report);
-  } catch (const Error& error) {
-    // Never let a process run on that is half one thing and half another.
-    try {
-      session_.thaw(true);
-    } catch (const Error&) {
-    }
-    throw Error(Failure::permanent, error.code(),
-                "process " + process_name(image_) + " could not be brought back and has been killed: " + error.what());
-  }
+  carry_out([&] { restore_memory(plan, report); });
+  if (hold) hold();
+  carry_out([&] { restore_rest(plan, report); });
 }
 
 }  // namespace reprise

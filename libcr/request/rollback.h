@@ -31,6 +31,8 @@ class Rollback {
   std::function<bool(std::uint64_t addr, char (&page)[4096])> read_page;
   /** Called before the commit with the pages that will be put back: verify them. May be empty. */
   std::function<void(const std::vector<cr_range>& ranges)> verify;
+  /** Called when the memory is back, and nothing was touched yet that others can see. May be empty. */
+  std::function<void()> hold;
   std::vector<cr_range> dirty;        ///< tracked: what has changed
   std::optional<MappingFiles> files;  ///< restart: opened before
   bool in_session = false;            ///< the source is the session's own snapshot
@@ -45,7 +47,11 @@ class Rollback {
  private:
   struct Plan;
   std::unique_ptr<Plan> prepare(Report& report);
-  void carry_out(Plan& plan, Report& report);
+  void restore_memory(Plan& plan, Report& report);
+  void restore_rest(Plan& plan, Report& report);
+  /** A step behind the commit, after which there is no way back but the end of the process. */
+  template <class Step>
+  void carry_out(Step step);
 
   Session& session_;
   Process& image_;

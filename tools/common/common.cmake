@@ -4,7 +4,8 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(NOT TARGET tool_common)
   add_library(tool_common STATIC
-    ${CMAKE_CURRENT_LIST_DIR}/command.cpp ${CMAKE_CURRENT_LIST_DIR}/progress.cpp ${CMAKE_CURRENT_LIST_DIR}/report.cpp)
+    ${CMAKE_CURRENT_LIST_DIR}/command.cpp ${CMAKE_CURRENT_LIST_DIR}/hold.cpp ${CMAKE_CURRENT_LIST_DIR}/progress.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/report.cpp)
   target_include_directories(tool_common PUBLIC ${CMAKE_CURRENT_LIST_DIR})
   target_compile_definitions(tool_common PRIVATE REPRISE_VERSION="${PROJECT_VERSION}")
   target_link_libraries(tool_common PUBLIC cr_core CLI11::CLI11 nlohmann_json::nlohmann_json)

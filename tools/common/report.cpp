@@ -20,8 +20,8 @@ constexpr Field kPhases[] = {
     {"mappings", &Report::mappings_ns}, {"pages", &Report::pages_ns},
     {"descriptors", &Report::descriptors_ns}, {"shared", &Report::shared_ns},
     {"process", &Report::process_ns},   {"threads", &Report::threads_ns},
-    {"write", &Report::write_ns},       {"frozen", &Report::frozen_ns},
-    {"total", &Report::total_ns},
+    {"write", &Report::write_ns},       {"held", &Report::held_ns},
+    {"frozen", &Report::frozen_ns},     {"total", &Report::total_ns},
 };
 constexpr Field kCounts[] = {
     {"image_taken_unix_ns", &Report::image_taken_unix_ns},
@@ -115,6 +115,10 @@ std::string report_json(const std::string& command, const Report& report) {
   for (const Field& field : kPhases) times[field.name] = report.*field.value;
   json["warnings"] = report.warnings;
   return line(json);
+}
+
+std::string held_json(const std::string& command) {
+  return line(nlohmann::ordered_json{{"command", command}, {"held", true}});
 }
 
 std::string failure_json(const std::string& command, Failure kind, int code, const std::string& message) {

@@ -22,6 +22,8 @@ std::string age(const Report& report);
 
 /** One line of JSON. */
 std::string report_json(const std::string& command, const Report& report);
+/** Of --hold: all is ready. */
+std::string held_json(const std::string& command);
 std::string failure_json(const std::string& command, Failure kind, int code, const std::string& message);
 
 /**

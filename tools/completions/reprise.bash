@@ -7,9 +7,9 @@ _reprise_options() { # COMMAND
 	local request="$common --file --quiet --verbose --timeout --stop --term --kill --cont"
 	case $1 in
 	cr_checkpoint) echo "$request --clobber --no-clobber --sync --no-sync --track --no-track --split-huge" ;;
-	cr_pause) echo "$request --no-tracking --rewind-files --dead-sockets" ;;
+	cr_pause) echo "$request --no-tracking --rewind-files --dead-sockets --hold" ;;
 	cr_restart)
-		echo "$request --restore-pid --no-restore-pid --fd --detach --relocate --rewind-files --dead-sockets"
+		echo "$request --restore-pid --no-restore-pid --fd --detach --relocate --rewind-files --dead-sockets --hold"
 		;;
 	crjob) echo "$common --output" ;;
 	crrun)

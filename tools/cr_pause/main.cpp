@@ -5,6 +5,7 @@
 
 #include "api/request_flags.h"
 #include "command.h"
+#include "hold.h"
 #include "include/libcr.h"
 #include "progress.h"
 #include "report.h"
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   tool::Common common("cr_pause");
   tool::SignalOptions signal;
   PauseOptions options;
+  bool hold = false;
   app.add_option("PID", options.pid, "process to roll back")
       ->required()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
@@ -27,6 +29,7 @@ int main(int argc, char** argv) {
       ->type_name("IMAGE");
   app.add_flag("!--no-tracking", options.use_tracking, "put every page back, not only those that are known to have changed");
   tool::add_restore_options(app, options.restore);
+  tool::add_hold(app, hold, "all");
   signal.add(app, "once it is rolled back");
   common.add(app, tool::kTargetTimeout);
 
@@ -35,6 +38,7 @@ int main(int argc, char** argv) {
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
+    if (hold) options.hold = tool::hold_until_line(common);
     Report report;
     {
       ProgressBar bar("checking", !common.json && !common.quiet);

@@ -2,10 +2,12 @@
 // cr_restart: make a new process from an image.
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 
 #include "api/request_flags.h"
 #include "base/error.h"
 #include "command.h"
+#include "hold.h"
 #include "include/libcr.h"
 #include "progress.h"
 #include "report.h"
@@ -35,7 +37,7 @@ int main(int argc, char** argv) {
   tool::SignalOptions signal;
   RestartOptions options;
   std::vector<std::string> relocate, substitutes;
-  bool detach = false;
+  bool detach = false, hold = false;
   app.add_option("IMAGE,-f,--file", options.image, "image to make it from")->required()->type_name("IMAGE");
   app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
                "give it the process and thread ids it had (default), or new ones");
@@ -51,6 +53,7 @@ int main(int argc, char** argv) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   tool::add_restore_options(app, options.restore);
+  tool::add_hold(app, hold, "the process");
   signal.add(app, "once it is restored");
   common.add(app, "give up when the new process cannot be stopped within so many seconds (default: 5)");
 
@@ -59,7 +62,16 @@ int main(int argc, char** argv) {
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = common.timeout_ms();
-    tool::Supervisor supervisor;
+    // Signals are for the process as soon as it may run; until then they end this command, and with it the process.
+    std::optional<tool::Supervisor> supervisor;
+    if (hold)
+      options.hold = [&supervisor, go = tool::hold_until_line(common)](unsigned ms) mutable {
+        if (!go(ms)) return false;
+        supervisor.emplace();
+        return true;
+      };
+    else
+      supervisor.emplace();
     Report report;
     {
       const tool::Substitutes files(substitutes, options.restore);
@@ -72,6 +84,6 @@ int main(int argc, char** argv) {
                 "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
                     ", " + tool::counted(report.pages, "page") + ", in " + tool::duration(report.total_ns),
                 stderr);
-    return detach ? 0 : supervisor.wait(report.pid);
+    return detach ? 0 : supervisor->wait(report.pid);
   });
 }

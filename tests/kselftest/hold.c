@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// --hold: all is made ready, and nothing is done before a line comes on standard input.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+// ---------------------------------------------------------------- the target
+
+static char memory[8 * MB];
+static int file;
+
+static void setup(void) {
+  fill(memory, sizeof memory, 1);
+  file = MUST(open(path("file"), O_RDWR | O_CREAT, 0600));
+  MUST(write(file, "0123456789", 10));
+}
+
+static const char *check(void) {
+  const char *why = filled(memory, sizeof memory, 1);
+  if (why) return why;
+  off_t at = lseek(file, 0, SEEK_CUR);
+  return at == 10 ? NULL : no("position %lld in its file rather than 10", (long long)at);
+}
+
+static void mutate(void) {
+  fill(memory, sizeof memory, 2);
+  MUST(lseek(file, 3, SEEK_SET));
+}
+
+static const struct scenario scenarios[] = {
+  {"state", .flags = NO_PAUSE | NO_RESTART, .setup = setup, .check = check, .mutate = mutate},
+  {},
+};
+
+// ---------------------------------------------------------------- commands that are held
+
+static struct target t;
+static struct run r;
+
+struct held {
+  pid_t pid;
+  int in, out;  // its standard input, and what it says
+  char said[4096];
+};
+
+static const char *pid_text(void) {
+  static char text[16];
+  snprintf(text, sizeof text, "%d", t.pid);
+  return text;
+}
+
+static struct held begin(const char *const argv[]) {
+  struct held h = {};
+  int in[2], out[2];
+  MUST(pipe2(in, O_CLOEXEC));
+  MUST(pipe2(out, O_CLOEXEC));
+  h.pid = MUST(fork());
+  if (!h.pid) {
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    dup2(out[1], 2);
+    execvp(argv[0], (char *const *)argv);
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  h.in = in[1];
+  h.out = out[0];
+  return h;
+}
+
+static const char *become_ready(struct held *h, const char *word) {
+  size_t have = 0;
+  while (!strstr(h->said, word)) {
+    struct pollfd p = {h->out, POLLIN, 0};
+    if (poll(&p, 1, 30000) <= 0) return no("it says nothing but \"%s\"", h->said);
+    ssize_t got = read(h->out, h->said + have, sizeof h->said - 1 - have);
+    if (got <= 0) return no("it ends, having said \"%s\"", h->said);
+    have += (size_t)got;
+  }
+  return NULL;
+}
+
+static int end(struct held *h) {
+  int status = -1;
+  if (h->in >= 0) close(h->in);
+  waitpid(h->pid, &status, 0);
+  close(h->out);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int go(struct held *h) {
+  MUST(write(h->in, "\n", 1));
+  return end(h);
+}
+
+static bool saved(void) {
+  if (!target_start(&t, &scenarios[0])) return false;
+  if (target_checkpoint(&t, &r) == 0) return true;
+  tap(false, "checkpoint", "%s", why_not(&r));
+  target_end(&t);
+  return false;
+}
+
+// Gone, or a child of ours that nobody has waited for.
+static bool gone(void *pid) {
+  waitpid(*(pid_t *)pid, NULL, WNOHANG);
+  return kill(*(pid_t *)pid, 0) != 0;
+}
+
+static int descriptors(pid_t pid) {
+  char name[32];
+  int n = 0;
+  snprintf(name, sizeof name, "/proc/%d/fd", pid);
+  DIR *dir = opendir(name);
+  for (struct dirent *e; dir && (e = readdir(dir));) n += e->d_name[0] != '.';
+  if (dir) closedir(dir);
+  return n;
+}
+
+// ---------------------------------------------------------------- tests
+
+static void held_pause(void) {
+  if (!saved()) return;
+  struct held h = begin((const char *const[]){"cr_pause", "--hold", pid_text(), t.image, NULL});
+  const char *why = become_ready(&h, "ready");
+  if (!why) why = target_op(&t, OP_MUTATE);
+  if (!why && !target_op(&t, OP_CHECK)) why = "what the program does is undone already";
+  tap(!why, "cr_pause --hold: the program goes on meanwhile", "%s", why);
+  int code = go(&h);
+  why = target_op(&t, OP_CHECK);
+  tap(code == 0 && !why, "cr_pause --hold: a line rolls it back", "exit %d, %s", code, why ? why : "it is back");
+
+  target_op(&t, OP_MUTATE);
+  h = begin((const char *const[]){"cr_pause", "--hold", "--json", pid_text(), t.image, NULL});
+  why = become_ready(&h, "\"held\":true}\n");
+  code = end(&h);
+  if (!why && (code != 3 || !target_op(&t, OP_CHECK))) why = no("exit %d, or the program was rolled back", code);
+  tap(!why, "cr_pause --hold: end of input gives up", "%s", why);
+
+  // Another request is not kept out by one that only waits.
+  h = begin((const char *const[]){"cr_pause", "--hold", pid_text(), t.image, NULL});
+  why = become_ready(&h, "ready");
+  if (!why && target_pause(&t, &r)) why = why_not(&r);
+  if (!why) why = target_op(&t, OP_CHECK);
+  tap(!why, "cr_pause --hold: others may use the process", "%s", why);
+  target_kill(&t);
+  code = go(&h);
+  tap(code == 5, "cr_pause --hold: the process has ended meanwhile", "exit %d", code);
+  target_end(&t);
+}
+
+static void held_restart(void) {
+  if (!saved()) return;
+  target_kill(&t);
+  struct held h = begin((const char *const[]){"cr_restart", "--hold", "--detach", t.image, NULL});
+  const char *why = become_ready(&h, "ready");
+  if (!why && kill(t.pid, 0)) why = "there is no process of that id";
+  if (!why && descriptors(t.pid) > 3) why = no("it has %d descriptors already", descriptors(t.pid));
+  tap(!why, "cr_restart --hold: the process is there, without its files", "%s", why);
+  int code = go(&h);
+  target_adopt(&t);
+  why = code ? NULL : target_op(&t, OP_CHECK);
+  tap(code == 0 && !why, "cr_restart --hold: a line lets it go on", "exit %d, %s", code, why);
+  target_kill(&t);
+
+  h = begin((const char *const[]){"cr_restart", "--hold", "--json", t.image, NULL});
+  why = become_ready(&h, "\"held\":true}\n");
+  code = end(&h);
+  if (!why && (code != 3 || !soon(gone, &t.pid, 5000))) why = no("exit %d, or the process is still there", code);
+  tap(!why, "cr_restart --hold: end of input gives up", "%s", why);
+
+  static const int signals[] = {SIGTERM, SIGINT, SIGKILL};
+  for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+    char what[64];
+    snprintf(what, sizeof what, "cr_restart --hold: signal %d ends both", signals[i]);
+    h = begin((const char *const[]){"cr_restart", "--hold", t.image, NULL});
+    why = become_ready(&h, "ready");
+    kill(h.pid, signals[i]);
+    int in = h.in;
+    h.in = -1;
+    code = end(&h);
+    close(in);
+    if (!why && (code != -signals[i] || !soon(gone, &t.pid, 5000))) why = no("status %d, or the process is still there", code);
+    tap(!why, what, "%s", why);
+  }
+
+  // What is wrong with an image is said before it is needed.
+  int image = MUST(open(t.image, O_RDWR));
+  off_t middle = lseek(image, 0, SEEK_END) / 2;
+  char byte;
+  MUST(pread(image, &byte, 1, middle));
+  byte ^= 1;
+  MUST(pwrite(image, &byte, 1, middle));
+  close(image);
+  h = begin((const char *const[]){"cr_restart", "--hold", t.image, NULL});
+  why = become_ready(&h, "is damaged");
+  int in = h.in;
+  h.in = -1;
+  code = end(&h);
+  close(in);
+  tap(!why && code == 5, "cr_restart --hold: a damaged image is noticed at once", "exit %d, %s", code, why);
+  target_end(&t);
+}
+
+static const struct test tests[] = {
+  {"held_pause", held_pause},
+  {"held_restart", held_restart},
+  {},
+};
+
+int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "hold.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "report.h"
+
+namespace reprise::tool {
+
+void add_hold(CLI::App& app, bool& wanted, const std::string& what) {
+  app.add_flag("--hold", wanted,
+               "get " + what + " ready, say so, and go on when a line comes on standard input; its end gives up");
+}
+
+Hold hold_until_line(const Common& common) {
+  return [&common, told = false](unsigned ms) mutable {
+    if (!std::exchange(told, true)) {
+      if (common.json) {
+        std::printf("%s\n", held_json(common.name).c_str());
+        std::fflush(stdout);
+      } else if (!common.quiet) {
+        std::fprintf(stderr, "%s: ready: a line on standard input lets it go on\n", common.name.c_str());
+      }
+    }
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    const int ready = ::poll(&input, 1, static_cast<int>(ms));
+    if (ready == 0 || (ready < 0 && errno == EINTR)) return false;
+    // Byte by byte: what follows the line is not ours.
+    char byte = 0;
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return false;
+    if (got < 0) throw Error(Failure::refused, errno, "given up: standard input cannot be read: " + error_text(errno));
+    if (got == 0) throw Error(Failure::refused, ECANCELED, "given up: standard input ended before there was a line");
+    return byte == '\n';
+  };
+}
+
+}  // namespace reprise::tool
