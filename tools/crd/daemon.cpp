@@ -60,7 +60,7 @@ constexpr std::chrono::seconds kChildrenEnd{7};
 }  // namespace
 
 Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
-    : loop_(loop), node_(loop), waves_(node_), recovery_(node_), launcher_(node_), relay_(node_), spawner_(node_), staging_(node_),
+    : loop_(loop), node_(loop), waves_(node_), standby_(node_), recovery_(node_, standby_), launcher_(node_), relay_(node_), spawner_(node_), staging_(node_),
       signals_(loop, SIGTERM, SIGINT), end_timer_(loop) {
   node_.start = start;
   node_.index = start.node;
@@ -172,6 +172,7 @@ void Daemon::obey(const job::Down& down) {
       return welcome(down.welcome());
     case job::Down::kLaunch:
       rehearsal_.abandon();
+      standby_.abandon();
       waves_.abandon();
       recovery_.forget();
       relay_.reset();
@@ -203,6 +204,10 @@ void Daemon::obey(const job::Down& down) {
         spawner_.forget();
       }
       return recovery_.begin(down.recover());
+    case job::Down::kExpect:
+      if (recovery_.under_way() || ending_) return;
+      rehearsal_.abandon();
+      return standby_.begin(down.expect());
     case job::Down::kResume:
       return recovery_.resume(down.resume());
     case job::Down::kSpawnBegin:
@@ -261,6 +266,7 @@ void Daemon::drop_children() {
 void Daemon::become_spare() {
   drop_children();
   rehearsal_.abandon();
+  standby_.abandon();
   waves_.abandon();
   recovery_.forget();
   staging_.stop();
@@ -385,6 +391,7 @@ void Daemon::shut_down(bool kill, bool keep_images) {
   if (std::exchange(ending_, true)) return;
   spdlog::info("the job is over");
   waves_.abandon();
+  standby_.abandon();
   recovery_.abandon();
   staging_.stop();
   leave_by_ = std::chrono::steady_clock::now() + kChildrenEnd;

@@ -49,6 +49,7 @@ class Daemon {
   UniqueFd run_lock_;  ///< that this is the daemon of the job here
   Node node_;
   Waves waves_;
+  Standby standby_;
   Recovery recovery_;
   Launcher launcher_;
   PmixRelay relay_;

@@ -43,7 +43,7 @@ void Launcher::start_all() {
     node_.pmix.reset();
     return;
   }
-  node_.new_pmix([this, recovery = node_.recovery](const std::string& error) {
+  node_.new_pmix(node_.placement, [this, recovery = node_.recovery](const std::string& error) {
     if (recovery != node_.recovery) return;
     if (node_.start.node < node_.nodes.size()) keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size()));
     std::vector<std::uint32_t> numbers;

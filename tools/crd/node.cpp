@@ -165,7 +165,8 @@ void Node::prepare_pmix() {
   next_pmix_ = std::make_unique<PmixHost>(loop, init);
 }
 
-std::shared_ptr<PmixHost> Node::new_pmix(std::function<void(const std::string&)> ready) {
+std::shared_ptr<PmixHost> Node::new_pmix(const std::map<std::uint32_t, std::uint32_t>& where,
+                                         std::function<void(const std::string&)> ready) {
   PmixStart message;
   message.set_nspace(job.id());
   message.set_node(index);
@@ -173,7 +174,7 @@ std::shared_ptr<PmixHost> Node::new_pmix(std::function<void(const std::string&)>
     while (message.hosts_size() <= static_cast<int>(node.index())) message.add_hosts("");
     message.set_hosts(static_cast<int>(node.index()), node.host());
   }
-  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) message.add_node_of_rank(placement.count(rank) ? placement.at(rank) : 0);
+  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) message.add_node_of_rank(where.count(rank) ? where.at(rank) : 0);
   for (const auto& [first, space] : spawned) *message.add_spawned() = pmix_spawned(*this, space.message);
   const unsigned generation = ++pmix_generation;
   prepare_pmix();

@@ -97,8 +97,9 @@ struct Node {
   void when_gone(std::function<void()> then);
   /** Have the process of the next PMIx server begin already. */
   void prepare_pmix();
-  /** Start a PMIx server for the current placement in the place of the old one, which is returned. */
-  std::shared_ptr<PmixHost> new_pmix(std::function<void(const std::string& error)> ready);
+  /** Start a PMIx server in the place of the old one, which is returned. @param where the node of each rank */
+  std::shared_ptr<PmixHost> new_pmix(const std::map<std::uint32_t, std::uint32_t>& where,
+                                     std::function<void(const std::string& error)> ready);
   std::function<void(const FromPmix&)> pmix_said;  ///< set by the daemon
 
  private:

@@ -2,11 +2,8 @@
 #include "crd/recovery.h"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "crd/launch.h"
 #include "job/log.h"
-#include "job/names.h"
 
 namespace reprise::crd {
 
@@ -30,6 +27,7 @@ void Recovery::abandon() {
       rank->exited = true;
     }
     node_.end_tool(std::move(bringing.tool));
+    if (bringing.ready) node_.end_tool(std::move(bringing.ready->tool));
   }
   ranks_.clear();
 }
@@ -50,10 +48,13 @@ void Recovery::begin(const job::Recover& message) {
   node_.recovery = number_ = message.recovery();
   wave_ = message.wave();
   begun_ns_ = unix_ns();
-  pmix_fresh_ = told_ = resumed_told_ = false;
+  renewal_.reset();
+  told_ = resumed_told_ = false;
   node_.placement.clear();
   for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
   const std::set<std::uint32_t> restart(message.restart().begin(), message.restart().end());
+  const auto images = images_here(node_, message);
+  std::vector<std::uint32_t> here;
   for (const auto& [number, where] : node_.placement) {
     if (where != node_.index) continue;
     Bringing& bringing = ranks_[number];
@@ -63,9 +64,12 @@ void Recovery::begin(const job::Recover& message) {
     bringing.report.set_restarted(bringing.restart);
     bringing.report.set_begin_unix_ns(unix_ns());
     bringing.resume_report.set_rank(number);
-    for (const job::ImagePlace& place : message.images())
-      if (place.rank() == number) bringing.place = place;
+    bringing.place = images.at(number);
+    bringing.ready = standby_.take(number, bringing.restart, bringing.place);
+    here.push_back(number);
   }
+  ready_pmix_ = standby_.take_pmix(node_.placement, here);
+  standby_.abandon();
   spdlog::info("recovery {} to wave {}: {} ranks here", number_, wave_, ranks_.size());
   if (message.deadline_ms()) {
     timer_.expires_after(std::chrono::milliseconds(message.deadline_ms()));
@@ -150,136 +154,99 @@ void Recovery::prepare_pmix() {
 
 /** libpmix's server remembers what its clients have said: one for whom that is wrong means a new one for all. */
 void Recovery::replace_pmix() {
-  if (std::exchange(pmix_fresh_, true)) return;
+  if (renewal_) return;
   pmix_mixed_ = true;
+  std::vector<std::uint32_t> numbers;
   for (auto& [number, bringing] : ranks_) {
     bringing.stale = true;
     if (bringing.report.error().empty()) bringing.done = false;
+    numbers.push_back(number);
   }
-  old_pmix_.push_back(node_.new_pmix([this, current = guard()](const std::string& error) {
-    if (!current()) return;
-    std::vector<std::uint32_t> numbers;
-    for (const auto& [number, bringing] : ranks_) numbers.push_back(number);
-    note(numbers.front(), "new PMIx server ready");
-    for (const std::uint32_t number : numbers) {
-      if (error.empty())
-        donate(number);
-      else
-        fail(number, error);
-    }
-  }));
-}
-
-void Recovery::donate(std::uint32_t number) {
-  try {
-    node_.pmix->donate(number, environment_of_rank(node_, number), [this, number, current = guard()](UniqueFd fd, const std::string& error) {
+  renewal_ = std::move(ready_pmix_);
+  if (!renewal_) renewal_ = std::make_unique<PmixRenewal>(node_, node_.placement, numbers);
+  old_pmix_.push_back(renewal_->take_old());
+  for (const std::uint32_t number : numbers)
+    renewal_->connection(number, [this, number, current = guard()](UniqueFd fd, const std::string& error) {
       if (!current()) return;
       if (!error.empty()) return fail(number, error);
       ranks_.at(number).pmix = std::move(fd);
       note(number, "new PMIx connection made");
       give_pmix(number);
     });
-  } catch (const std::exception& error) {
-    fail(number, error.what());
-  }
 }
 
 void Recovery::bring(std::uint32_t number) {
   Bringing& bringing = ranks_.at(number);
   if (bringing.done) return;
+  if (auto ready = std::exchange(bringing.ready, std::nullopt)) {
+    if (ready->fits(bringing.restart, node_.find(number))) {
+      ++bringing.next_path;
+      note(number, "stands by");
+      bringing.report.set_stood_by(true);
+      return use(number, std::move(*ready));
+    }
+    node_.end_tool(std::move(ready->tool));
+    return node_.when_gone([this, number, current = guard()] {
+      if (current()) bring(number);
+    });
+  }
   if (bringing.next_path >= bringing.place.paths_size()) {
     bringing.report.set_image_bad(bringing.image_bad || bringing.place.paths_size() == 0);
     return fail(number, bringing.problems.empty() ? fmt::format("there is no image of rank {} for wave {}", number, wave_)
                                                   : bringing.problems);
   }
-  const std::string path = bringing.place.paths(bringing.next_path++);
-  struct Found {
-    Manifest manifest;
-    std::uint64_t size = 0;
-    std::string error;
-  };
-  node_.reading_at_once(
-      [path] {
-        Found found;
-        try {
-          found.manifest = read_manifest(job::manifest_path(path));
-          found.size = std::filesystem::file_size(path);
-        } catch (const std::exception& error) {
-          found.error = error.what();
-        }
-        return found;
-      },
-      [this, number, path, current = guard()](const Found& found) {
-        if (!current() || ranks_.at(number).done) return;
-        Bringing& it = ranks_.at(number);
-        if (!found.error.empty()) return another_image(number, found.error, true);
-        if (found.size != found.manifest.bytes || (it.place.bytes() && found.size != it.place.bytes()))
-          return another_image(number, fmt::format("{} has {} bytes rather than {}", path, found.size, found.manifest.bytes), true);
-        if (it.place.checksum() && found.manifest.checksum != it.place.checksum())
-          return another_image(number, path + " is of another wave than its name says", true);
-        it.manifest = found.manifest;
-        if (const std::string directory = node_.job_directory(); !directory.empty() && path.starts_with(directory + "/"))
-          it.report.set_shared_bytes_read(it.report.shared_bytes_read() + found.size);
-        use_image(number, path);
-      });
+  find_image(node_, bringing.place, bringing.next_path++, [this, number, current = guard()](const FoundImage& found) {
+    if (!current() || ranks_.at(number).done) return;
+    if (!found.error.empty()) return another_image(number, found.error, true);
+    const Rank* rank = node_.find(number);
+    try {
+      if (ranks_.at(number).restart)
+        use(number, ready_restart(node_, number, found));
+      else if (rank && rank->alive())
+        use(number, ready_pause(node_, *rank, found));
+      else
+        fail(number, fmt::format("rank {} has ended", number));
+    } catch (const std::exception& error) {
+      fail(number, error.what());
+    }
+  });
 }
 
-void Recovery::use_image(std::uint32_t number, const std::string& path) {
+void Recovery::use(std::uint32_t number, Attempt attempt) {
   note(number, "its image is being used");
-  try {
-    if (ranks_.at(number).restart)
-      restart(number, path);
-    else
-      pause(number, path);
-  } catch (const std::exception& error) {
-    fail(number, error.what());
-  }
+  Bringing& it = ranks_.at(number);
+  it.manifest = std::move(attempt.manifest);
+  if (const std::string directory = node_.job_directory(); !directory.empty() && attempt.path.starts_with(directory + "/"))
+    it.report.set_shared_bytes_read(it.report.shared_bytes_read() + it.manifest.bytes);
+  it.tool = std::move(attempt.tool);
+  if (it.restart)
+    restart(number, std::move(attempt.rank));
+  else
+    pause(number);
 }
 
-void Recovery::pause(std::uint32_t number, const std::string& image) {
+void Recovery::pause(std::uint32_t number) {
   Bringing& bringing = ranks_.at(number);
-  Rank* rank = node_.find(number);
-  if (!rank || !rank->alive()) {
-    bringing.restart = true;
-    return fail(number, fmt::format("rank {} has ended", number));
-  }
-  for (auto& output : rank->outputs) output->pause();
+  Rank& rank = *node_.find(number);
+  for (auto& output : rank.outputs) output->pause();
   // What it has not read yet belongs to the past; and what it reads until it stands still will not have been read.
-  if (rank->input) rank->input->rewind(bringing.manifest.streams.count(0) ? bringing.manifest.streams.at(0) : 0);
-  bringing.tool = std::make_unique<Tool>(
-      node_.loop, std::vector<std::string>{"cr_pause", "--dead-sockets", "--rewind-files", std::to_string(rank->pid), image},
-      std::vector<std::pair<int, int>>{}, [this, number, current = guard()](const ToolResult& result) {
-        if (current()) tool_said(number, result);
-      });
+  if (rank.input) rank.input->rewind(bringing.manifest.streams.count(0) ? bringing.manifest.streams.at(0) : 0);
+  bringing.tool->go([this, number, current = guard()](const ToolResult& result) {
+    if (current()) tool_said(number, result);
+  });
 }
 
-void Recovery::restart(std::uint32_t number, const std::string& image) {
-  Bringing& bringing = ranks_.at(number);
-  auto fresh = std::make_unique<Rank>();
-  fresh->number = number;
-  fresh->incarnation = number_;
-  fresh->started = true;
-  Rank* rank = fresh.get();
-  node_.ranks[number] = std::move(fresh);
-  auto streams = node_.open_streams(*rank, bringing.manifest.streams);
-  // In the tool our ends lie above whatever it opens itself.
-  std::vector<std::string> argv{"cr_restart", "--dead-sockets", "--rewind-files"};
-  std::vector<std::pair<int, int>> fds;
-  int next = 100;
-  for (const auto& [fd, stream] : bringing.manifest.pipes) {
-    const auto end = std::find_if(streams.begin(), streams.end(), [&](const auto& one) { return one.first == static_cast<int>(stream); });
-    if (end == streams.end()) continue;
-    fds.emplace_back(next, end->second.get());
-    argv.push_back(fmt::format("--fd={}={}", fd, next++));
-  }
-  argv.push_back(image);
-  bringing.tool = std::make_unique<Tool>(
-      node_.loop, argv, fds, [this, number, current = guard()](const ToolResult& result) { if (current()) tool_said(number, result); },
-      [this, number, rank](int status) {
-        // cr_restart ends as the rank does.
-        Rank* it = node_.find(number);
-        if (it == rank && it->pid > 0) node_.rank_ended(*it, status);
-      });
+void Recovery::restart(std::uint32_t number, std::unique_ptr<Rank> made) {
+  Rank* rank = made.get();
+  rank->incarnation = number_;
+  node_.ranks[number] = std::move(made);
+  for (auto& output : rank->outputs) output->resume();
+  ranks_.at(number).tool->go([this, number, current = guard()](const ToolResult& result) { if (current()) tool_said(number, result); },
+                             [this, number, rank](int status) {
+                               // cr_restart ends as the rank does.
+                               Rank* it = node_.find(number);
+                               if (it == rank && it->pid > 0) node_.rank_ended(*it, status);
+                             });
 }
 
 void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {

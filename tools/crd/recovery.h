@@ -7,18 +7,21 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <asio/steady_timer.hpp>
 
-#include "crd/manifest.h"
+#include "crd/attempt.h"
 #include "crd/node.h"
+#include "crd/pmix_renewal.h"
+#include "crd/standby.h"
 
 namespace reprise::crd {
 
 class Recovery {
  public:
-  explicit Recovery(Node& node) : node_(node), timer_(node.loop) {}
+  Recovery(Node& node, Standby& standby) : node_(node), standby_(standby), timer_(node.loop) {}
   void begin(const job::Recover& message);
   void resume(const job::Resume& message);
   /** Something newer began: kill what is under way. */
@@ -38,6 +41,7 @@ class Recovery {
     bool restart = false;
     bool image_bad = false;      ///< one of the images was
     std::string problems;        ///< of the paths tried so far
+    std::optional<Attempt> ready;  ///< made before this recovery began
     std::unique_ptr<Tool> tool;
     bool tool_done = false;      ///< the process is what it was
     bool said = false;           ///< CR_RANK_RESTORED came
@@ -59,11 +63,10 @@ class Recovery {
   void look_who_lives();
   void prepare_pmix();
   void replace_pmix();
-  void donate(std::uint32_t rank);
   void bring(std::uint32_t rank);
-  void use_image(std::uint32_t rank, const std::string& path);
-  void pause(std::uint32_t rank, const std::string& image);
-  void restart(std::uint32_t rank, const std::string& image);
+  void use(std::uint32_t rank, Attempt attempt);
+  void pause(std::uint32_t rank);
+  void restart(std::uint32_t rank, std::unique_ptr<Rank> made);
   void tool_said(std::uint32_t rank, const ToolResult& result);
   void another_image(std::uint32_t rank, const std::string& why, bool bad);
   void give_pmix(std::uint32_t rank);
@@ -73,11 +76,13 @@ class Recovery {
   void tell_when_resumed();
 
   Node& node_;
+  Standby& standby_;
   asio::steady_timer timer_;
   unsigned turn_ = 0;
   std::uint64_t begun_ns_ = 0;
   std::uint32_t number_ = 0, wave_ = 0;
-  bool pmix_fresh_ = false;    ///< the server was replaced in this recovery
+  std::unique_ptr<PmixRenewal> ready_pmix_;  ///< a server for this recovery that was made before it
+  std::unique_ptr<PmixRenewal> renewal_;     ///< the server was replaced in this recovery
   bool pmix_mixed_ = false;    ///< a server was replaced, and not every rank here has a connection to the new one yet
   bool superseding_ = false;   ///< another recovery was under way when this one began: what a rank says may be of that
   bool told_ = false, resumed_told_ = false;

@@ -44,7 +44,7 @@ void Spawner::begin(const job::SpawnBegin& message) {
     node_.ranks[process->number] = std::move(process);
   }
   if (here && !node_.pmix)
-    node_.new_pmix([this, message](const std::string& error) {
+    node_.new_pmix(node_.placement, [this, message](const std::string& error) {
       if (!error.empty() && message.recovery() == node_.recovery) tell_known(message, error);
     });
   Spawned& space = node_.spawned[message.first()];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file One run of cr_checkpoint, cr_pause or cr_restart. */
+/** @file One run of cr_checkpoint, cr_pause or cr_restart, at once or held. */
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,14 +32,21 @@ class Tool {
    */
   Tool(asio::io_context& loop, std::vector<std::string> argv, std::vector<std::pair<int, int>> fds,
        std::function<void(const ToolResult&)> said, std::function<void(int wait_status)> ended = nullptr);
+  /** cr_pause or cr_restart that gets ready and waits for go(). */
+  static std::unique_ptr<Tool> held(asio::io_context& loop, std::vector<std::string> argv, std::vector<std::pair<int, int>> fds);
   /** Kills it if it runs. */
   ~Tool();
+  /** Let a held one go on, be it ready or not; @p said and @p ended as above. */
+  void go(std::function<void(const ToolResult&)> said, std::function<void(int wait_status)> ended = nullptr);
+  /** It has reported, or has ended: a held one that was not let go on could not get ready. */
+  bool over() const;
   Process& process();
   /** Kill it, and the processes that it has made; no function is called any more. @return these processes */
   std::vector<pid_t> kill();
 
  private:
   struct State;
+  explicit Tool(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;
 };
 

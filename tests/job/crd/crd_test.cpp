@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -364,6 +365,28 @@ TEST_F(Crd, TellsOfAnAbort) {
   EXPECT_EQ(crrun.aborts[0].status(), 17);
 }
 
+/** Processes of that name. */
+unsigned running(const std::string& name) {
+  unsigned count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "comm");
+    std::string comm;
+    count += std::getline(file, comm) && comm == name && state_of(std::atoi(entry.path().filename().c_str())) != 0;
+  }
+  return count;
+}
+
+/** When a process began, in clock ticks. */
+std::string birth_of(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream rest(text.substr(text.rfind(") ") + 2));
+  for (int field = 3; field < 22; ++field) rest >> text;
+  rest >> text;
+  return text;
+}
+
 /** With the module and crtcp. */
 class CrdWaves : public Crd {
  protected:
@@ -408,6 +431,57 @@ TEST_F(CrdWaves, GoesBackByPausing) {
   ASSERT_EQ(wave(number), "");
   crrun.until([] { return false; }, 1s);
   ASSERT_EQ(crrun.recover(number, {}), "") << log();
+  run_to_the_end();
+}
+
+TEST_F(CrdWaves, FindsItsImagesItself) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  crrun.until([] { return false; }, 500ms);
+  crrun.names_all_images = false;
+  ASSERT_EQ(crrun.recover(number, {}), "") << log();
+  run_to_the_end();
+}
+
+TEST_F(CrdWaves, StandsByForARecovery) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  crrun.until([] { return false; }, 1s);
+  const int pid = crrun.started[3].pid();
+  ::kill(pid, SIGKILL);
+  ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(3) && crrun.ended.count({3, 1}) && crrun.ended.count({3, 2}); }, 10s));
+  crrun.ended.erase({3, 1});
+  crrun.expect(number, {3});
+  ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0 && running("cr_pause") == 3; }, 20s));
+  // It does not come: nothing is left, and nobody has noticed anything.
+  crrun.expect(0);
+  EXPECT_TRUE(crrun.until([&] { return state_of(pid) == 0 && running("cr_pause") + running("cr_restart") == 0; }, 10s));
+  EXPECT_TRUE(crrun.restored.empty());
+  EXPECT_EQ(crrun.ended.count({3, 1}), 0u);
+  // It comes.
+  crrun.expect(number, {3});
+  ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0; }, 20s));
+  crrun.until([] { return false; }, 1s);
+  const std::string born = birth_of(pid);
+  ASSERT_EQ(crrun.recover(number, {3}), "") << log();
+  EXPECT_EQ(crrun.restored[3].pid(), pid);
+  EXPECT_EQ(birth_of(pid), born);
+  for (const auto& [rank, report] : crrun.restored) EXPECT_TRUE(report.stood_by()) << rank;
+  EXPECT_EQ(running("cr_pause"), 0u);
+  run_to_the_end();
+}
+
+TEST_F(CrdWaves, StandsByForSomethingElse) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  crrun.until([] { return false; }, 1s);
+  crrun.expect(number, {3});  // which lives, so that there can be no second of its id
+  ASSERT_TRUE(crrun.until([&] { return running("cr_pause") == 3; }, 20s));
+  ++number;
+  ASSERT_EQ(wave(number), "");
+  ASSERT_EQ(crrun.recover(number, {}), "") << log();
+  EXPECT_EQ(running("cr_pause"), 0u);
+  for (const auto& [rank, report] : crrun.restored) EXPECT_FALSE(report.stood_by()) << rank;
   run_to_the_end();
 }
 

@@ -389,19 +389,10 @@ std::string FakeCrrun::recover(std::uint32_t wave, const std::set<std::uint32_t>
   ++recovery;
   moved.insert(restart.begin(), restart.end());
   job::Down down;
-  job::Recover& message = *down.mutable_recover();
-  message.set_recovery(recovery);
-  message.set_wave(wave);
-  message.set_deadline_ms(60000);
-  for (const auto& one : placement) {
-    *message.add_placement() = one;
-    auto* image = message.add_images();
-    image->set_rank(one.rank());
-    image->add_paths(job::image_path(image_directory(one.node()), wave, one.rank()));
-    image->add_paths(job::image_path(job::job_directory(job.shared_directory(), job.id()), wave, one.rank()));
-  }
+  fill(*down.mutable_recover(), wave, restart);
+  down.mutable_recover()->set_recovery(recovery);
+  down.mutable_recover()->set_deadline_ms(60000);
   for (const std::uint32_t rank : restart) {
-    message.add_restart(rank);
     exits.erase(rank);
     ended.erase({rank, 1});
     ended.erase({rank, 2});
@@ -419,6 +410,26 @@ std::string FakeCrrun::recover(std::uint32_t wave, const std::set<std::uint32_t>
   }
   send_all(go);
   return until([&] { return resumed.size() == placement.size(); }) ? "" : "not all ranks go on";
+}
+
+void FakeCrrun::expect(std::uint32_t wave, const std::set<std::uint32_t>& restart) {
+  job::Down down;
+  job::Recover& message = *down.mutable_expect();
+  if (wave) fill(message, wave, restart);
+  send_all(down);
+}
+
+void FakeCrrun::fill(job::Recover& message, std::uint32_t wave, const std::set<std::uint32_t>& restart) const {
+  message.set_wave(wave);
+  for (const auto& one : placement) {
+    *message.add_placement() = one;
+    if (!names_all_images && !restart.count(one.rank())) continue;
+    auto* image = message.add_images();
+    image->set_rank(one.rank());
+    image->add_paths(job::image_path(image_directory(one.node()), wave, one.rank()));
+    image->add_paths(job::image_path(job::job_directory(job.shared_directory(), job.id()), wave, one.rank()));
+  }
+  for (const std::uint32_t rank : restart) message.add_restart(rank);
 }
 
 void FakeCrrun::shut_down(bool keep_images) {

@@ -43,6 +43,8 @@ class FakeCrrun {
   std::string wave(std::uint32_t number, bool commit = true);
   /** Go back to a wave. @return the first error */
   std::string recover(std::uint32_t wave, const std::set<std::uint32_t>& restart);
+  /** Say that this would follow if a node is lost; wave 0: it will not. */
+  void expect(std::uint32_t wave, const std::set<std::uint32_t>& restart = {});
   void shut_down(bool keep_images = false);
   std::string run_directory(std::uint32_t node) const;
   std::string image_directory(std::uint32_t node) const;  ///< each daemon has a disk of its own
@@ -73,6 +75,7 @@ class FakeCrrun {
   std::map<std::uint32_t, std::string> instances;
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
   bool forget_fences = false;
+  bool names_all_images = true;  ///< in a recovery; false: only of those that are restarted, as in large jobs
   bool answers = true;       ///< heartbeats and Hello
   bool late_answers = false; ///< always with the same old time
   std::function<void(const job::Up&)> seen;  ///< of every message, if set
@@ -86,6 +89,7 @@ class FakeCrrun {
   void take(const job::Up& up);
   void deliver(job::Down down);
   void fence(const job::Up& up);
+  void fill(job::Recover& message, std::uint32_t wave, const std::set<std::uint32_t>& restart) const;
 
   unsigned nodes_;
   std::string directory_;

@@ -242,6 +242,54 @@ TEST_F(Job, ASplitShorterThanDetectionCostsNothing) {
   EXPECT_EQ(cluster.count("node-lost"), 0u);
 }
 
+TEST_F(Job, WhatIsMadeReadyForALossIsWhatIsAsked) {
+  Cluster cluster(model);
+  cluster.run_until(7000);
+  EXPECT_THAT(cluster.expectations(), IsEmpty());
+  cluster.kill_node(1);
+  ends_well(cluster);
+  ASSERT_EQ(cluster.expectations().size(), 1u);
+  ASSERT_EQ(cluster.recoveries().size(), 1u);
+  Recover asked = cluster.recoveries()[0];
+  EXPECT_GT(asked.recovery(), 0u);
+  asked.clear_recovery();
+  asked.clear_deadline_ms();
+  EXPECT_EQ(cluster.expectations()[0].SerializeAsString(), asked.SerializeAsString());
+  EXPECT_GT(asked.restart_size(), 0);
+}
+
+TEST_F(Job, ANodeThatIsHeardOfAgainEndsTheExpectation) {
+  model.work_ms = 30'000;
+  Cluster cluster(model);
+  cluster.run_until(7000);
+  std::size_t waves = 0;
+  for (const std::uint64_t ms : {7000, 11'000}) {  // the second time is too soon to do it all again
+    cluster.at(ms, [&cluster, &waves] { cluster.cut(1, true), waves = cluster.count("wave-begin"); });
+    cluster.at(ms + 2000, [&] {
+      EXPECT_LE(cluster.count("wave-begin"), waves + (ms > 7000)) << "while the node was silent";
+      cluster.cut(1, false);
+    });
+  }
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 0);
+  ASSERT_EQ(cluster.expectations().size(), 2u);
+  EXPECT_GT(cluster.expectations()[0].wave(), 0u);
+  EXPECT_EQ(cluster.expectations()[1].wave(), 0u);
+  EXPECT_EQ(cluster.count("node-lost"), 0u);
+}
+
+TEST_F(Job, ASecondSilentNodeIsExpectedToBeLostToo) {
+  model.spares = 2;
+  Cluster cluster(model);
+  cluster.run_until(7000);
+  cluster.kill_node(0);
+  cluster.at(7400, [&] { cluster.kill_node(1); });
+  ends_well(cluster);
+  ASSERT_EQ(cluster.expectations().size(), 2u);
+  EXPECT_EQ(cluster.expectations()[0].restart_size(), 2);
+  EXPECT_EQ(cluster.expectations()[1].restart_size(), 4);
+}
+
 TEST_F(Job, FullLocalStorageKeepsTheOlderWaveAndTells) {
   Cluster cluster(model);
   cluster.run_until(3500);

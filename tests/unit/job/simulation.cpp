@@ -200,7 +200,9 @@ void Cluster::send_down(const Down& down) {
     for (const Placement& one : placements) message->ranks_at[one.node()].push_back(one.rank());
   };
   if (down.has_launch()) table(down.launch().placement());
+  if (down.has_expect()) expectations_.push_back(down.expect());
   if (down.has_recover()) {
+    recoveries_.push_back(down.recover());
     table(down.recover().placement());
     message->restart.insert(down.recover().restart().begin(), down.recover().restart().end());
   }

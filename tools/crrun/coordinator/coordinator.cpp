@@ -425,10 +425,11 @@ void Coordinator::attached(Now now) {
   clock_.running(now, false);
 }
 
-std::vector<Seat> Coordinator::seats(bool with_drained) const {
+std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex>& without) const {
   std::vector<Seat> out;
   for (const Member& member : members_.all()) {
-    Seat seat{member.node.index(), member.node.slots(), member.node.spare(), member.state == NodeState::up};
+    Seat seat{member.node.index(), member.node.slots(), member.node.spare(),
+              member.state == NodeState::up && !without.count(member.node.index())};
     if (member.draining) {
       // Its ranks may stay as long as need be, but no other comes.
       seat.slots = 0;
@@ -476,6 +477,7 @@ void Coordinator::tick(Now now) {
   if (phase_ == Phase::ending) return;
   for (NodeIndex node : members_.to_start(now, settings_.rejoin_every_ms)) out_.add(StartDaemon{node});
   maybe_all_done(now);
+  if (phase_ == Phase::running) expect_losses(now);
   if (phase_ == Phase::running) wave_tick(now);
 }
 

@@ -87,6 +87,11 @@ class Coordinator {
     WaveNumber told = 0;  ///< it was told to stage that wave
     bool ready = false;   ///< its ranks' images are where others can read them
   };
+  /** What a recovery goes back to. */
+  struct Way {
+    PlacementTable placement;
+    WaveNumber wave = 0;  ///< 0: none can be had
+  };
   struct LastRecovery {
     RecoveryNumber recovery = 0;
     WaveNumber wave = 0;
@@ -108,7 +113,7 @@ class Coordinator {
   void attached(Now now);
   void adopt(const Up& up);
   void node_joined(NodeIndex node);
-  std::vector<Seat> seats(bool with_drained) const;
+  std::vector<Seat> seats(bool with_drained, const std::set<NodeIndex>& without = {}) const;
   std::string on(Rank rank) const;
   void event(nlohmann::json line, Now now);
   void pmix(const Up& up, Now now);
@@ -143,8 +148,11 @@ class Coordinator {
   void node_lost(NodeIndex node, const std::string& why, Now now);
   void lost_nodes(const std::vector<Loss>& losses, Now now);
   void recover(const std::string& cause, Now now);
+  std::optional<Way> way_back(bool with_drained, const std::set<NodeIndex>& without = {}) const;
+  std::set<Rank> to_restart(const Way& way) const;
+  void fill_recover(Recover& message, const Way& way, const std::set<Rank>& restart) const;
+  void expect_losses(Now now);
   void relaunch(Now now);
-  void send_recover(Now now);
   void restored(const Restored& message, Now now);
   void resumed(const Resumed& message, Now now);
   void judge_recovery(Now now);
@@ -190,6 +198,8 @@ class Coordinator {
   std::uint64_t next_context_ = 1;    ///< for groups; the same
   std::optional<WaveRound> round_;
   std::optional<RecoveryRound> recovering_;
+  std::set<NodeIndex> expected_;  ///< nodes whose loss the daemons have been told to make ready for
+  std::uint64_t expect_after_ms_ = 0;
   std::set<NodeIndex> leaving_;  ///< that live, and have not said yet that their ranks which moved have ended
   LastRecovery last_recovery_;
   unsigned failed_recoveries_ = 0;

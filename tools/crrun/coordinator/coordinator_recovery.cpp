@@ -6,6 +6,11 @@
 
 namespace reprise::job {
 
+namespace {
+/** After a node was silent for nothing: in times of the silence that counts as death. */
+constexpr std::uint64_t kExpectAgain = 10;
+}  // namespace
+
 void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
   const std::uint64_t heard_ns = members_.at(node).heard_unix_ns;
   members_.lose(node, now);
@@ -71,6 +76,44 @@ std::vector<Rank> Coordinator::moved_since(const StoredWave& wave) const {
   return out;
 }
 
+std::optional<Coordinator::Way> Coordinator::way_back(bool with_drained, const std::set<NodeIndex>& without) const {
+  const auto placed = place_again(placement_, seats(with_drained, without), settings_.double_up);
+  if (!placed) return std::nullopt;
+  return Way{*placed, store_.choose(*placed).value_or(0)};
+}
+
+std::set<Rank> Coordinator::to_restart(const Way& way) const {
+  const StoredWave& stored = *store_.find(way.wave);
+  std::set<Rank> out;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
+    const RankInfo& info = ranks_[rank];
+    const StoredRank& image = stored.ranks[rank];
+    // A process that was started anew since is not the one of the image; one that moves, or is gone, is none.
+    if (!info.alive || exits_.ended(rank) || info.incarnation > stored.recovery || !image.local || image.node != way.placement[rank])
+      out.insert(rank);
+  }
+  return out;
+}
+
+/** While it is not sure that a node is lost the others use the time. */
+void Coordinator::expect_losses(Now now) {
+  std::set<NodeIndex> nodes;
+  if (!round_ && now.ms >= expect_after_ms_ && !settings_.spec.no_checkpoints())
+    for (NodeIndex node : members_.doubtful(now))
+      if (std::find(placement_.begin(), placement_.end(), node) != placement_.end()) nodes.insert(node);
+  if (nodes == expected_) return;
+  Recover message;
+  if (nodes.empty()) {
+    // Not again and again because of a node that is merely slow.
+    expect_after_ms_ = now.ms + kExpectAgain * settings_.lost_after_ms;
+  } else if (const auto way = way_back(false, nodes); way && way->wave) {
+    fill_recover(message, *way, to_restart(*way));
+  }
+  event({{"event", "nodes-silent"}, {"nodes", nodes}}, now);
+  expected_ = std::move(nodes);
+  *out_.send().mutable_expect() = std::move(message);
+}
+
 void Coordinator::recover(const std::string& cause, Now now) {
   if (phase_ == Phase::ending || phase_ == Phase::finished) return;
   if (phase_ == Phase::starting && begin_ == Begin::attach) return;  // attached() looks at it when all are there
@@ -83,35 +126,31 @@ void Coordinator::recover(const std::string& cause, Now now) {
   }
   abort_wave("the " + cause, false, now);
   phase_ = Phase::recovering;
+  expected_.clear();  // the daemons take what fits
   ++recovery_number_;
   fences_.reset();
   staging_.reset();
   staging_progress_.clear();
 
   // First as wished, then, when no wave allows it, with those at their place that need not go.
-  std::optional<PlacementTable> placed;
-  WaveNumber wave = 0;
-  const auto choose = [&](bool with_drained) {
-    placed = place_again(placement_, seats(with_drained), settings_.double_up);
-    wave = placed ? store_.choose(*placed).value_or(0) : 0;
-  };
-  choose(false);
-  if (!drains_.empty() && !wave) {
-    choose(true);
+  std::optional<Way> way = way_back(false);
+  if (!drains_.empty() && !(way && way->wave)) {
+    way = way_back(true);
     for (Drain& drain : drains_) drain.ready = false, drain.wave = 0;
   }
-  if (!placed) {
+  if (!way) {
     std::vector<Rank> homeless;
     for (Rank rank = 0; rank < placement_.size(); ++rank)
       if (!members_.up(placement_[rank])) homeless.push_back(rank);
     return restartable_end("there is no node left for " + rank_list(homeless), now);
   }
+  const WaveNumber wave = way->wave;
   const bool had_waves = store_.newest().has_value();
   const WaveNumber newest = store_.newest().value_or(0);
   leaving_.clear();
   for (Rank rank = 0; rank < placement_.size(); ++rank)
-    if ((*placed)[rank] != placement_[rank] && members_.up(placement_[rank])) leaving_.insert(placement_[rank]);
-  placement_ = *placed;
+    if (way->placement[rank] != placement_[rank] && members_.up(placement_[rank])) leaving_.insert(placement_[rank]);
+  placement_ = way->placement;
   void_spawns(wave);
   if (!wave) {
     if (had_waves)
@@ -124,19 +163,10 @@ void Coordinator::recover(const std::string& cause, Now now) {
     out_.say(Log::WARNING, "wave " + std::to_string(newest) + " cannot be had as a whole: the job goes back to wave " +
                                std::to_string(wave));
   store_.forget_after(wave);
-  const StoredWave& stored = *store_.find(wave);
-
-  std::set<Rank> restart;
-  for (Rank rank = 0; rank < ranks_.size(); ++rank) {
-    RankInfo& info = ranks_[rank];
-    const bool here = stored.ranks[rank].local && stored.ranks[rank].node == placement_[rank];
-    // A process that was started anew since is not the one of the image; one that moves, or is gone, is none.
-    if (info.alive && !exits_.ended(rank) && info.incarnation <= stored.recovery && here &&
-        placement_[rank] == stored.ranks[rank].node)
-      continue;
-    restart.insert(rank);
-    info.alive = false;
-    info.incarnation = recovery_number_;
+  const std::set<Rank> restart = to_restart(*way);
+  for (Rank rank : restart) {
+    ranks_[rank].alive = false;
+    ranks_[rank].incarnation = recovery_number_;
   }
   exits_.rolled_back();
   recovering_.emplace(recovery_number_, wave, static_cast<std::uint32_t>(ranks_.size()), restart, now,
@@ -165,23 +195,22 @@ void Coordinator::recover(const std::string& cause, Now now) {
   for (Rank rank : restart) hosts.insert(placement_[rank]);
   if (hosts.size() == 1) text += " on " + members_.host(*hosts.begin());
   out_.say(Log::INFO, text);
-  roll_back_streams(&stored);
-  send_recover(now);
-}
-
-void Coordinator::send_recover(Now) {
+  roll_back_streams(store_.find(wave));
   Recover& message = *out_.send().mutable_recover();
   message.set_recovery(recovery_number_);
-  message.set_wave(recovering_->wave());
   message.set_deadline_ms(settings_.recover_timeout_ms);
-  for (Rank rank = 0; rank < placement_.size(); ++rank) {
+  fill_recover(message, *way, restart);
+}
+
+void Coordinator::fill_recover(Recover& message, const Way& way, const std::set<Rank>& restart) const {
+  message.set_wave(way.wave);
+  for (Rank rank = 0; rank < way.placement.size(); ++rank) {
     Placement& placement = *message.add_placement();
     placement.set_rank(rank);
-    placement.set_node(placement_[rank]);
-    if (ranks_.size() <= kWholeTables || recovering_->restart().count(rank))
-      *message.add_images() = store_.place(recovering_->wave(), rank, placement_[rank]);
+    placement.set_node(way.placement[rank]);
+    if (ranks_.size() <= kWholeTables || restart.count(rank)) *message.add_images() = store_.place(way.wave, rank, way.placement[rank]);
   }
-  for (Rank rank : recovering_->restart()) message.add_restart(rank);
+  for (Rank rank : restart) message.add_restart(rank);
 }
 
 void Coordinator::relaunch(Now now) {
@@ -249,6 +278,7 @@ void Coordinator::restored(const Restored& message, Now now) {
            {"pages_restored", rank.pages_restored()},
            {"shared_bytes", rank.shared_bytes_read()},
            {"restarted", rank.restarted()},
+           {"stood_by", rank.stood_by()},
            {"fresh_pmix", rank.fresh_pmix()},
            {"error", rank.error()}},
           now);

@@ -36,7 +36,8 @@ void Coordinator::wave_tick(Now now) {
   stage(now);
   if (prune_wanted_) prune();
   const bool all_started = std::all_of(ranks_.begin(), ranks_.end(), [](const RankInfo& rank) { return rank.started; });
-  if (clock_.due(now) && all_started) begin_wave(now);
+  // One in which a node is silent would come to nothing, and be in the way of what is made ready for its loss.
+  if (clock_.due(now) && all_started && expected_.empty()) begin_wave(now);
 }
 
 void Coordinator::begin_wave(Now now) {

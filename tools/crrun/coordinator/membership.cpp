@@ -11,6 +11,8 @@ namespace {
  * ranks go on for four of them without an answer: they must stand still before they are started elsewhere.
  */
 constexpr std::uint64_t kSuspectedBeats = 5;
+/** So many are missing of a node whose loss is made ready for: at least one did not come, also where another node passes them on. */
+constexpr std::uint64_t kDoubtfulBeats = 2;
 }  // namespace
 
 Membership::Membership(const std::vector<Node>& nodes, std::uint64_t lost_after_ms, std::uint64_t heartbeat_ms)
@@ -79,6 +81,13 @@ std::vector<Loss> Membership::silent(Now now) {
     out.push_back({member.node.index(), "nothing was heard of it for " + std::to_string(silence) + " ms"});
     lose(member.node.index(), now);
   }
+  return out;
+}
+
+std::set<NodeIndex> Membership::doubtful(Now now) const {
+  std::set<NodeIndex> out;
+  for (const Member& member : members_)
+    if (member.state == NodeState::up && now.ms > member.heard_ms + kDoubtfulBeats * heartbeat_ms_) out.insert(member.node.index());
   return out;
 }
 

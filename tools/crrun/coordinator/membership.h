@@ -2,6 +2,7 @@
 #pragma once
 /** @file Which nodes are there. */
 #include <optional>
+#include <set>
 
 #include "types.h"
 
@@ -65,6 +66,8 @@ class Membership {
   void suspect(NodeIndex node);
   /** Nodes that have been silent for too long, now lost. */
   std::vector<Loss> silent(Now now);
+  /** Nodes of which some heartbeats are missing: they may be heard of again, or be lost. */
+  std::set<NodeIndex> doubtful(Now now) const;
   /** Nobody could be heard for so long, for want of listening. */
   void excuse(std::uint64_t ms);
   /** Given up. @return whether it was not lost before */

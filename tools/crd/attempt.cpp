@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/attempt.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+
+std::map<std::uint32_t, job::ImagePlace> images_here(const Node& node, const job::Recover& message) {
+  std::map<std::uint32_t, job::ImagePlace> out;
+  for (const job::Placement& one : message.placement()) {
+    if (one.node() != node.index) continue;
+    job::ImagePlace& place = out[one.rank()];
+    place.set_rank(one.rank());
+    place.add_paths(job::image_path(node.images(), message.wave(), one.rank()));
+  }
+  // What is restarted may come from anywhere, and crrun may know that there is nothing.
+  for (const std::uint32_t rank : message.restart())
+    if (const auto found = out.find(rank); found != out.end()) found->second.clear_paths();
+  for (const job::ImagePlace& place : message.images())
+    if (const auto found = out.find(place.rank()); found != out.end()) found->second = place;
+  return out;
+}
+
+void find_image(Node& node, const job::ImagePlace& place, int which, std::function<void(const FoundImage&)> then) {
+  node.reading_at_once(
+      [path = place.paths(which), bytes = place.bytes(), checksum = place.checksum()] {
+        FoundImage found{path, "", {}};
+        try {
+          found.manifest = read_manifest(job::manifest_path(path));
+          const std::uint64_t size = std::filesystem::file_size(path);
+          if (size != found.manifest.bytes || (bytes && size != bytes))
+            found.error = fmt::format("{} has {} bytes rather than {}", path, size, found.manifest.bytes);
+          else if (checksum && found.manifest.checksum != checksum)
+            found.error = path + " is of another wave than its name says";
+        } catch (const std::exception& error) {
+          found.error = error.what();
+        }
+        return found;
+      },
+      std::move(then));
+}
+
+Attempt ready_pause(Node& node, const Rank& rank, const FoundImage& image) {
+  Attempt attempt{image.path, image.manifest, rank.pid, nullptr, nullptr};
+  attempt.tool = Tool::held(node.loop, {"cr_pause", "--dead-sockets", "--rewind-files", std::to_string(rank.pid), image.path}, {});
+  return attempt;
+}
+
+Attempt ready_restart(Node& node, std::uint32_t number, const FoundImage& image) {
+  Attempt attempt{image.path, image.manifest, -1, std::make_unique<Rank>(), nullptr};
+  Rank& rank = *attempt.rank;
+  rank.number = number;
+  rank.started = true;
+  const auto streams = node.open_streams(rank, image.manifest.streams);
+  for (auto& output : rank.outputs) output->pause();
+  // In the tool our ends lie above whatever it opens itself.
+  std::vector<std::string> argv{"cr_restart", "--dead-sockets", "--rewind-files"};
+  std::vector<std::pair<int, int>> fds;
+  int next = 100;
+  for (const auto& [fd, stream] : image.manifest.pipes) {
+    const auto end = std::find_if(streams.begin(), streams.end(), [&](const auto& one) { return one.first == static_cast<int>(stream); });
+    if (end == streams.end()) continue;
+    fds.emplace_back(next, end->second.get());
+    argv.push_back(fmt::format("--fd={}={}", fd, next++));
+  }
+  argv.push_back(image.path);
+  attempt.tool = Tool::held(node.loop, argv, fds);
+  return attempt;
+}
+
+}  // namespace reprise::crd

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/standby.h"
+
+#include <set>
+#include <utility>
+
+#include "job/log.h"
+
+namespace reprise::crd {
+
+void Standby::begin(const job::Recover& expected) {
+  abandon();
+  if (!expected.wave()) return;
+  const std::set<std::uint32_t> restart(expected.restart().begin(), expected.restart().end());
+  std::map<std::uint32_t, std::uint32_t> placement;
+  for (const job::Placement& one : expected.placement()) placement[one.rank()] = one.node();
+  std::vector<std::uint32_t> anew;
+  for (const auto& [number, place] : images_here(node_, expected)) {
+    if (place.paths_size() == 0) continue;
+    if (restart.count(number)) anew.push_back(number);
+    find_image(node_, place, 0, [this, number = number, again = restart.count(number) > 0, turn = turn_](const FoundImage& found) {
+      if (turn == turn_) ready(number, again, found);
+    });
+  }
+  spdlog::info("a recovery to wave {} may come, with {} ranks to restart here", expected.wave(), anew.size());
+  // Where ranks run their server is in use.
+  if (anew.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
+  placement_ = std::move(placement);
+  pmix_ranks_ = std::move(anew);
+  pmix_ = std::make_unique<PmixRenewal>(node_, placement_, pmix_ranks_);
+}
+
+void Standby::ready(std::uint32_t number, bool restart, const FoundImage& image) try {
+  // What is wrong is told when it matters.
+  if (!image.error.empty()) return;
+  const Rank* rank = node_.find(number);
+  if (restart)
+    attempts_.insert_or_assign(number, ready_restart(node_, number, image));
+  else if (rank && rank->alive())
+    attempts_.insert_or_assign(number, ready_pause(node_, *rank, image));
+} catch (const std::exception& error) {
+  spdlog::debug("nothing is made ready for rank {}: {}", number, error.what());
+}
+
+std::optional<Attempt> Standby::take(std::uint32_t number, bool restart, const job::ImagePlace& place) {
+  const auto found = attempts_.find(number);
+  if (found == attempts_.end() || place.paths_size() == 0) return std::nullopt;
+  const Attempt& attempt = found->second;
+  const bool same = attempt.path == place.paths(0) && (!place.checksum() || attempt.manifest.checksum == place.checksum());
+  if (!same || !attempt.fits(restart, node_.find(number)) || attempt.tool->over()) return std::nullopt;
+  std::optional<Attempt> out(std::move(found->second));
+  attempts_.erase(found);
+  return out;
+}
+
+std::unique_ptr<PmixRenewal> Standby::take_pmix(const std::map<std::uint32_t, std::uint32_t>& placement,
+                                                const std::vector<std::uint32_t>& ranks) {
+  return placement == placement_ && ranks == pmix_ranks_ ? std::move(pmix_) : nullptr;
+}
+
+void Standby::abandon() {
+  ++turn_;
+  for (auto& [number, attempt] : std::exchange(attempts_, {})) node_.end_tool(std::move(attempt.tool));
+  if (!std::exchange(pmix_, nullptr)) return;
+  node_.pmix.reset();
+  ++node_.pmix_generation;
+}
+
+}  // namespace reprise::crd

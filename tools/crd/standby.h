@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/**
+ * @file Before a recovery: a node is silent, and crrun has said what would be asked of this one if it were lost. All is made
+ * ready for that which harms nobody if the other one is heard of again: images are read and checked, processes that would be
+ * restarted stand by with their memory, on a node without ranks also a PMIx server with connections for them.
+ */
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "crd/attempt.h"
+#include "crd/pmix_renewal.h"
+
+namespace reprise::crd {
+
+class Standby {
+ public:
+  explicit Standby(Node& node) : node_(node) {}
+  /** @param expected what may come; one without a wave: it will not */
+  void begin(const job::Recover& expected);
+  /** Drop what was made ready and not taken. */
+  void abandon();
+  /** @return what is ready for a rank, if it is for just this: the first of the paths of @p place, and the same process */
+  std::optional<Attempt> take(std::uint32_t rank, bool restart, const job::ImagePlace& place);
+  /** @return the new server, if it is for just these ranks and this placement, else nullptr */
+  std::unique_ptr<PmixRenewal> take_pmix(const std::map<std::uint32_t, std::uint32_t>& placement, const std::vector<std::uint32_t>& ranks);
+
+ private:
+  void ready(std::uint32_t rank, bool restart, const FoundImage& image);
+  Node& node_;
+  unsigned turn_ = 0;
+  std::map<std::uint32_t, Attempt> attempts_;
+  std::unique_ptr<PmixRenewal> pmix_;
+  std::map<std::uint32_t, std::uint32_t> placement_;  ///< that the server was told,
+  std::vector<std::uint32_t> pmix_ranks_;             ///< and for whom
+};
+
+}  // namespace reprise::crd
