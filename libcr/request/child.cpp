@@ -3,7 +3,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <future>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -48,11 +52,26 @@ pid_t clone_child(pid_t pid) {
   return got < 0 ? -errno : static_cast<pid_t>(got);
 }
 
-std::string owner_of(pid_t pid) {
+/** @return "" when there is no such process */
+std::string name_of(pid_t pid) {
   char name[32]{};
   const UniqueFd fd(::open(("/proc/" + std::to_string(pid) + "/comm").c_str(), O_RDONLY | O_CLOEXEC));
   const ssize_t got = fd ? ::read(fd.get(), name, sizeof name - 1) : 0;
-  return got > 1 ? std::string(name, static_cast<std::size_t>(got) - 1) : "another process";
+  return got > 1 ? std::string(name, static_cast<std::size_t>(got) - 1) : "";
+}
+
+/** For what a process id is taken: the kernel keeps that of a group or session until its last member has ended. */
+std::string use_of(pid_t pid) {
+  const std::string owner = name_of(pid);
+  if (!owner.empty()) return "in use by " + owner;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const pid_t other = std::atoi(entry.path().filename().c_str());
+    if (other <= 0 || (::getpgid(other) != pid && ::getsid(other) != pid)) continue;
+    return std::string("still the id of the ") + (::getsid(other) == pid ? "session" : "process group") + " of process " +
+           std::to_string(other) + " (" + name_of(other) + ")";
+  }
+  return "in use by another process";
 }
 
 }  // namespace
@@ -112,7 +131,7 @@ BlankChild::BlankChild(const Process& image, const RestoreOptions& options, Repo
   switch (-got) {
     case EEXIST:
       throw Error(Failure::refused, EEXIST,
-                  "pid " + pid + " is in use by " + owner_of(image.pid()) +
+                  "pid " + pid + " is " + use_of(image.pid()) +
                       ": wait until that has ended, or use --no-restore-pid");
     case EPERM:
       throw Error(Failure::refused, EPERM,

@@ -86,6 +86,11 @@ static void shared_mm_setup(void) {
   if (clone(share, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL) < 0) value = 1;
 }
 
+static void leave_child(void) {
+  if (MUST(fork()) == 0)
+    while (true) pause();
+}
+
 static const struct special {
   const char *name, *word;  // what the refusal must say (any case)
   void (*setup)(void);
@@ -101,6 +106,8 @@ static const struct special {
 
 static const struct scenario scenarios[] = {
     {.name = "plain", .flags = NO_PAUSE | NO_RESTART, .setup = plain_setup, .check = plain_ok, .mutate = plain_change},
+    {.name = "with a child", .flags = NO_PAUSE | NO_RESTART, .setup = plain_setup, .check = plain_ok,
+     .mutate = leave_child},
     {.name = "plain, of a user", .flags = NO_PAUSE | NO_RESTART | AS_USER, .setup = plain_setup, .check = plain_ok,
      .mutate = plain_change},
     {.name = "with a thread", .flags = NO_PAUSE | NO_RESTART, .setup = threads_setup, .check = thread_lives,
@@ -321,6 +328,19 @@ static void taken_ids(void) {
       tap_skip("restart while another has its pid", "the pid could not be taken");
     }
     release(other);
+  }
+  target_end(&t);
+  if (!target_start(&t, find("with a child"))) return;
+  if (good_image()) {
+    target_op(&t, OP_MUTATE);
+    target_kill(&t);
+    runl(&r, "cr_restart", "--detach", t.image, NULL);
+    expect("restart while its session has a member", REFUSED, "still the id of the session of process");
+    kill(-t.pid, SIGKILL);
+    while (waitpid(-t.pid, NULL, 0) > 0) {
+    }
+    const char *why = target_restart(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);
+    tap(!why, "and it is restarted when that has ended", "%s", why);
   }
   target_end(&t);
   if (!target_start(&t, find("with a thread"))) return;

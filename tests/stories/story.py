@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the stories share: TAP output, the commands, processes to be rolled back."""
 
+import contextlib
 import ctypes
 import os
 import random
@@ -91,6 +92,11 @@ class Story:
         self.wait(10)
         self.pid = 0
         for _ in range(500):
+            # Children that it left behind, and that are ours now, keep its number taken for as long as nobody waits for them.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(-pid, os.WNOHANG)
+                time.sleep(0.01)
+                continue
             if not os.path.exists(f"/proc/{pid}"):
                 return
             time.sleep(0.01)
