@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <future>
 
 #include "base/text.h"
@@ -19,6 +21,33 @@ namespace {
 // An image of which verifying a part may take longer than the module waits for a word of ours.
 constexpr std::uint64_t kLong = 1ULL << 30;
 
+/** Verifies an image by one thread while there is time. */
+class EarlyVerification {
+ public:
+  explicit EarlyVerification(const Image& image)
+      : done_(std::async(std::launch::async, [this, &image] {
+          image.verify_all(1, [this](std::uint64_t, std::uint64_t) {
+            if (stop_) throw Error(Failure::temporary, ECANCELED, "stopped");
+          });
+        })) {}
+  ~EarlyVerification() { stop_ = true; }
+  /** Wait until @p hold lets go. @return whether everything was verified by then. Throws when something is damaged. */
+  bool wait(const Hold& hold) {
+    bool verified = false;
+    while (!hold(verified ? 10'000 : 100)) verified = verified || look();
+    return verified || look();
+  }
+
+ private:
+  bool look() {
+    if (done_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+    done_.get();
+    return true;
+  }
+  std::atomic<bool> stop_{false};
+  std::future<void> done_;  // its destructor waits
+};
+
 }  // namespace
 
 Report pause(const PauseOptions& options) {
@@ -34,10 +63,10 @@ Report pause(const PauseOptions& options) {
                 options.image + " is of process " + process_name(image.process()) + ", not of " +
                     std::to_string(options.pid));
   check_image(image.process(), options.restore, RestoreMode::pause);
+  bool verified = false;
   if (options.hold) {
     watch.lap();
-    while (!options.hold(10'000)) {
-    }
+    verified = EarlyVerification(image).wait(options.hold);
     report.held_ns = watch.lap();
   }
   Session session = Session::attach(options.pid);
@@ -50,7 +79,7 @@ Report pause(const PauseOptions& options) {
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
   bool tracked = options.use_tracking && session.dirty(id, dirty);
   check_same_process(session, image.process(), tracked);
-  if (!tracked) {
+  if (!tracked && !verified) {
     // Every page will be put back: look at all of them while the program still runs.
     report.frozen_ns += session.thaw();
     watch.lap();
@@ -64,7 +93,7 @@ Report pause(const PauseOptions& options) {
   Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::pause);
   rollback.pages.tracked = tracked;
   rollback.dirty = std::move(dirty);
-  if (tracked)
+  if (tracked && !verified)
     rollback.verify = [&](const std::vector<cr_range>& ranges) {
       const auto check = [&] {
         image.verify(ranges);

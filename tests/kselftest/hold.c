@@ -102,6 +102,25 @@ static int go(struct held *h) {
   return end(h);
 }
 
+// It ends although its standard input does not.
+static int given_up(struct held *h) {
+  int in = h->in;
+  h->in = -1;
+  int code = end(h);
+  close(in);
+  return code;
+}
+
+static void damage(void) {
+  int image = MUST(open(t.image, O_RDWR));
+  off_t middle = lseek(image, 0, SEEK_END) / 2;
+  char byte;
+  MUST(pread(image, &byte, 1, middle));
+  byte ^= 1;
+  MUST(pwrite(image, &byte, 1, middle));
+  close(image);
+}
+
 static bool saved(void) {
   if (!target_start(&t, &scenarios[0])) return false;
   if (target_checkpoint(&t, &r) == 0) return true;
@@ -156,7 +175,17 @@ static void held_pause(void) {
   code = go(&h);
   tap(code == 5, "cr_pause --hold: the process has ended meanwhile", "exit %d", code);
   target_end(&t);
+
+  if (!saved()) return;
+  damage();
+  h = begin((const char *const[]){"cr_pause", "--hold", pid_text(), t.image, NULL});
+  why = become_ready(&h, "is damaged");
+  code = given_up(&h);
+  if (!why && target_op(&t, OP_CHECK)) why = "the program was changed";
+  tap(!why && code == 5, "cr_pause --hold: a damaged image is noticed while it waits", "exit %d, %s", code, why);
+  target_end(&t);
 }
+
 
 static void held_restart(void) {
   if (!saved()) return;
@@ -185,28 +214,16 @@ static void held_restart(void) {
     h = begin((const char *const[]){"cr_restart", "--hold", t.image, NULL});
     why = become_ready(&h, "ready");
     kill(h.pid, signals[i]);
-    int in = h.in;
-    h.in = -1;
-    code = end(&h);
-    close(in);
+    code = given_up(&h);
     if (!why && (code != -signals[i] || !soon(gone, &t.pid, 5000))) why = no("status %d, or the process is still there", code);
     tap(!why, what, "%s", why);
   }
 
   // What is wrong with an image is said before it is needed.
-  int image = MUST(open(t.image, O_RDWR));
-  off_t middle = lseek(image, 0, SEEK_END) / 2;
-  char byte;
-  MUST(pread(image, &byte, 1, middle));
-  byte ^= 1;
-  MUST(pwrite(image, &byte, 1, middle));
-  close(image);
+  damage();
   h = begin((const char *const[]){"cr_restart", "--hold", t.image, NULL});
   why = become_ready(&h, "is damaged");
-  int in = h.in;
-  h.in = -1;
-  code = end(&h);
-  close(in);
+  code = given_up(&h);
   tap(!why && code == 5, "cr_restart --hold: a damaged image is noticed at once", "exit %d, %s", code, why);
   target_end(&t);
 }
