@@ -150,7 +150,9 @@ def case(ranks, megabytes):
             measure(cluster, ranks, megabytes, lambda what, value: values.append((what, value)))
             return values
         except Failure as failure:
-            print(f"{ranks} ranks of {megabytes} MB, attempt {attempt}: {failure}", file=sys.stderr)
+            kept = PROJECT / "build" / "bench" / f"{ranks}-{megabytes}-{attempt}"
+            print(f"{ranks} ranks of {megabytes} MB, attempt {attempt}: {failure}\nIts messages are in {kept}.", file=sys.stderr)
+            Job.stop_all(kept)
         finally:
             Job.stop_all()
             cluster.down()

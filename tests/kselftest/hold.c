@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,11 @@ static void setup(void) {
   MUST(write(file, "0123456789", 10));
 }
 
+static void setup_child(void) {
+  setup();
+  MUST(prctl(PR_SET_PDEATHSIG, SIGKILL));
+}
+
 static const char *check(void) {
   const char *why = filled(memory, sizeof memory, 1);
   if (why) return why;
@@ -37,6 +43,7 @@ static void mutate(void) {
 
 static const struct scenario scenarios[] = {
   {"state", .flags = NO_PAUSE | NO_RESTART, .setup = setup, .check = check, .mutate = mutate},
+  {"state of a child", .flags = NO_PAUSE | NO_RESTART, .setup = setup_child, .check = check, .mutate = mutate},
   {},
 };
 
@@ -228,9 +235,29 @@ static void held_restart(void) {
   target_end(&t);
 }
 
+// The image is of another clock: a thread of cr_restart stays the parent of the process.
+static void other_clock(void) {
+  if (!target_start(&t, &scenarios[1])) return;
+  const char *why = target_checkpoint(&t, &r) ? why_not(&r) : NULL;
+  target_kill(&t);
+  struct held h = begin((const char *const[]){"unshare", "--time", "--fork", "--monotonic", "100000", "cr_restart", "--hold", t.image, NULL});
+  if (!why) why = become_ready(&h, "ready");
+  MUST(write(h.in, "\n", 1));
+  target_adopt(&t);
+  if (!why) why = target_op(&t, OP_CHECK);
+  tap(!why, "cr_restart --hold under another clock", "%s", why);
+  kill(t.pid, SIGKILL);
+  bool ended = soon(gone, &h.pid, 10000);
+  tap(ended, "cr_restart --hold under another clock: ends as the process does", "it goes on");
+  if (!ended) kill(h.pid, SIGKILL);
+  end(&h);
+  target_end(&t);
+}
+
 static const struct test tests[] = {
   {"held_pause", held_pause},
   {"held_restart", held_restart},
+  {"other_clock", other_clock},
   {},
 };
 

@@ -19,8 +19,8 @@ void add_hold(CLI::App& app, bool& wanted, const std::string& what) {
                "get " + what + " ready, say so, and go on when a line comes on standard input; its end gives up");
 }
 
-Hold hold_until_line(const Common& common) {
-  return [&common, told = false](unsigned ms) mutable {
+Hold hold_until_line(const Common& common, const sigset_t* mask) {
+  return [&common, mask, told = false](unsigned ms) mutable {
     if (!std::exchange(told, true)) {
       if (common.json) {
         std::printf("%s\n", held_json(common.name).c_str());
@@ -30,7 +30,8 @@ Hold hold_until_line(const Common& common) {
       }
     }
     pollfd input{STDIN_FILENO, POLLIN, 0};
-    const int ready = ::poll(&input, 1, static_cast<int>(ms));
+    const timespec limit{ms / 1000, ms % 1000 * 1'000'000L};
+    const int ready = ::ppoll(&input, 1, &limit, mask);
     if (ready == 0 || (ready < 0 && errno == EINTR)) return false;
     // Byte by byte: what follows the line is not ours.
     char byte = 0;

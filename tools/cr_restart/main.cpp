@@ -2,7 +2,6 @@
 // cr_restart: make a new process from an image.
 #include <cerrno>
 #include <cstdio>
-#include <optional>
 
 #include "api/request_flags.h"
 #include "base/error.h"
@@ -62,16 +61,9 @@ int main(int argc, char** argv) {
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
     options.timeout_ms = common.timeout_ms();
-    // Signals are for the process as soon as it may run; until then they end this command, and with it the process.
-    std::optional<tool::Supervisor> supervisor;
-    if (hold)
-      options.hold = [&supervisor, go = tool::hold_until_line(common)](unsigned ms) mutable {
-        if (!go(ms)) return false;
-        supervisor.emplace();
-        return true;
-      };
-    else
-      supervisor.emplace();
+    tool::Supervisor supervisor;
+    // While it waits signals are not yet for the process: they end this command, and with it the process.
+    if (hold) options.hold = tool::hold_until_line(common, &supervisor.before());
     Report report;
     {
       const tool::Substitutes files(substitutes, options.restore);
@@ -84,6 +76,6 @@ int main(int argc, char** argv) {
                 "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
                     ", " + tool::counted(report.pages, "page") + ", in " + tool::duration(report.total_ns),
                 stderr);
-    return detach ? 0 : supervisor->wait(report.pid);
+    return detach ? 0 : supervisor.wait(report.pid);
   });
 }

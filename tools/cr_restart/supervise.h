@@ -9,12 +9,14 @@ namespace reprise::tool {
 
 class Supervisor {
  public:
-  /** From here on signals for the process are kept until wait(). */
+  /** From here on signals for the process are kept until wait(). Before there are threads: they must keep them, too. */
   Supervisor();
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
+  /** The signal mask of before. */
+  const sigset_t& before() const { return old_; }
   /** Hand signals on to @p pid until it ends. @return its exit status; dies of the signal it died of */
   int wait(pid_t pid);
 

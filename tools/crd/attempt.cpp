@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "crd/pid_bands.h"
 #include "job/log.h"
 #include "job/names.h"
 
@@ -42,6 +43,31 @@ void find_image(Node& node, const job::ImagePlace& place, int which, std::functi
         return found;
       },
       std::move(then));
+}
+
+void find_images(Node& node, const std::map<std::uint32_t, job::ImagePlace>& places,
+                 std::function<void(const std::map<std::uint32_t, FoundImage>&)> then) {
+  struct Look {
+    std::map<std::uint32_t, FoundImage> found;
+    std::size_t awaited = 1;
+  };
+  auto look = std::make_shared<Look>();
+  const auto one_more = [look, then = std::move(then)] {
+    if (--look->awaited) return;
+    std::vector<pid_t> ids;
+    for (const auto& [rank, image] : look->found) ids.push_back(image.manifest.pid);
+    keep_clear_of(ids);
+    then(look->found);
+  };
+  for (const auto& [rank, place] : places) {
+    if (place.paths_size() == 0) continue;
+    ++look->awaited;
+    find_image(node, place, 0, [look, one_more, rank = rank](const FoundImage& found) {
+      look->found[rank] = found;
+      one_more();
+    });
+  }
+  asio::post(node.loop, one_more);
 }
 
 Attempt ready_pause(Node& node, const Rank& rank, const FoundImage& image) {

@@ -28,6 +28,13 @@ struct FoundImage {
 /** Look at the image of @p place that is the @p which th of its paths, beside other work. */
 void find_image(Node& node, const job::ImagePlace& place, int which, std::function<void(const FoundImage&)> then);
 
+/**
+ * Look at the first image of each of these, at once; @p then gets them all, by rank, without those of which no path is known.
+ * Processes that are started after that do not take the ids of those that are in the images.
+ */
+void find_images(Node& node, const std::map<std::uint32_t, job::ImagePlace>& places,
+                 std::function<void(const std::map<std::uint32_t, FoundImage>&)> then);
+
 struct Attempt {
   std::string path;
   Manifest manifest;

@@ -22,7 +22,27 @@ int number_in(const char* path) {
   return fd && ::read(fd.get(), text, sizeof text - 1) > 0 ? std::atoi(text) : -1;
 }
 
+/** As many as a process may have threads, which get the ids behind its own; and as many as may be started in a recovery. */
+constexpr int kThreads = 256, kNear = 2048;
+
 }  // namespace
+
+int clear_of(int last, std::vector<pid_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  for (const pid_t id : ids)
+    if (id > last && id - last <= kNear) last = id + kThreads;
+  return last;
+}
+
+void keep_clear_of(const std::vector<pid_t>& ids) {
+  const int last = number_in(kLastPid), pid_max = number_in("/proc/sys/kernel/pid_max");
+  const int next = clear_of(last, ids);
+  if (last < 0 || next == last || next >= pid_max) return;
+  const UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
+  const std::string text = std::to_string(next);
+  if (fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+    spdlog::debug("process ids up to {} are left to those that are restarted", next);
+}
 
 PidBand pid_band(std::uint32_t node, std::uint32_t nodes, int pid_max) {
   const int begin = pid_max / 4;

@@ -6,6 +6,9 @@
  */
 #include <cstdint>
 #include <optional>
+#include <vector>
+
+#include <sys/types.h>
 
 namespace reprise::crd {
 
@@ -21,5 +24,13 @@ bool can_choose_pids();
 
 /** Have the next ids come from the band of this node, unless they do already. @return whether they will */
 bool keep_to_band(std::uint32_t node, std::uint32_t nodes);
+
+/**
+ * Processes with these ids are about to be made: have those of others begin behind them, if they would come near. A job that
+ * is restarted on the nodes on which it began would find them taken by what restarts it.
+ */
+void keep_clear_of(const std::vector<pid_t>& ids);
+/** @return the id behind which to go on rather than @p last */
+int clear_of(int last, std::vector<pid_t> ids);
 
 }  // namespace reprise::crd

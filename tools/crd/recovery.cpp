@@ -83,12 +83,28 @@ void Recovery::begin(const job::Recover& message) {
     // A wave's images may still be on the way to their names.
     node_.on_disk([] { return 0; }, [this, current = guard()](int) {
       if (!current()) return;
-      std::vector<std::uint32_t> numbers;
-      for (const auto& [number, bringing] : ranks_) numbers.push_back(number);
-      for (const std::uint32_t number : numbers) bring(number);
-      prepare_pmix();
-      tell_when_done();
+      begin_all();
     });
+  });
+}
+
+void Recovery::begin_all() {
+  std::vector<std::uint32_t> ready;
+  std::map<std::uint32_t, job::ImagePlace> places;
+  for (auto& [number, bringing] : ranks_) {
+    if (!bringing.ready && bringing.place.paths_size()) {
+      places[number] = bringing.place;
+      ++bringing.next_path;
+    } else {
+      ready.push_back(number);
+    }
+  }
+  for (const std::uint32_t number : ready) bring(number);
+  find_images(node_, places, [this, current = guard()](const std::map<std::uint32_t, FoundImage>& found) {
+    if (!current()) return;
+    for (const auto& [number, image] : found) found_image(number, image);
+    prepare_pmix();
+    tell_when_done();
   });
 }
 
@@ -196,20 +212,24 @@ void Recovery::bring(std::uint32_t number) {
                                                   : bringing.problems);
   }
   find_image(node_, bringing.place, bringing.next_path++, [this, number, current = guard()](const FoundImage& found) {
-    if (!current() || ranks_.at(number).done) return;
-    if (!found.error.empty()) return another_image(number, found.error, true);
-    const Rank* rank = node_.find(number);
-    try {
-      if (ranks_.at(number).restart)
-        use(number, ready_restart(node_, number, found));
-      else if (rank && rank->alive())
-        use(number, ready_pause(node_, *rank, found));
-      else
-        fail(number, fmt::format("rank {} has ended", number));
-    } catch (const std::exception& error) {
-      fail(number, error.what());
-    }
+    if (current()) found_image(number, found);
   });
+}
+
+void Recovery::found_image(std::uint32_t number, const FoundImage& found) {
+  if (ranks_.at(number).done) return;
+  if (!found.error.empty()) return another_image(number, found.error, true);
+  const Rank* rank = node_.find(number);
+  try {
+    if (ranks_.at(number).restart)
+      use(number, ready_restart(node_, number, found));
+    else if (rank && rank->alive())
+      use(number, ready_pause(node_, *rank, found));
+    else
+      fail(number, fmt::format("rank {} has ended", number));
+  } catch (const std::exception& error) {
+    fail(number, error.what());
+  }
 }
 
 void Recovery::use(std::uint32_t number, Attempt attempt) {

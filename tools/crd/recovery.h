@@ -63,7 +63,9 @@ class Recovery {
   void look_who_lives();
   void prepare_pmix();
   void replace_pmix();
+  void begin_all();
   void bring(std::uint32_t rank);
+  void found_image(std::uint32_t rank, const FoundImage& found);
   void use(std::uint32_t rank, Attempt attempt);
   void pause(std::uint32_t rank);
   void restart(std::uint32_t rank, std::unique_ptr<Rank> made);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/standby.h"
 
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -8,32 +9,42 @@
 
 namespace reprise::crd {
 
+namespace {
+/** In times of the silence that counts as a node's loss. */
+constexpr unsigned kPatience = 4;
+}  // namespace
+
 void Standby::begin(const job::Recover& expected) {
   abandon();
   if (!expected.wave()) return;
+  timer_.expires_after(std::chrono::milliseconds(kPatience * node_.job.lost_after_ms()));
+  timer_.async_wait([this, turn = turn_](const asio::error_code& error) {
+    if (!error && turn == turn_) abandon();
+  });
   const std::set<std::uint32_t> restart(expected.restart().begin(), expected.restart().end());
   std::map<std::uint32_t, std::uint32_t> placement;
   for (const job::Placement& one : expected.placement()) placement[one.rank()] = one.node();
+  const auto places = images_here(node_, expected);
   std::vector<std::uint32_t> anew;
-  for (const auto& [number, place] : images_here(node_, expected)) {
-    if (place.paths_size() == 0) continue;
+  for (const auto& [number, place] : places)
     if (restart.count(number)) anew.push_back(number);
-    find_image(node_, place, 0, [this, number = number, again = restart.count(number) > 0, turn = turn_](const FoundImage& found) {
-      if (turn == turn_) ready(number, again, found);
-    });
-  }
   spdlog::info("a recovery to wave {} may come, with {} ranks to restart here", expected.wave(), anew.size());
-  // Where ranks run their server is in use.
-  if (anew.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
-  placement_ = std::move(placement);
-  pmix_ranks_ = std::move(anew);
-  pmix_ = std::make_unique<PmixRenewal>(node_, placement_, pmix_ranks_);
+  find_images(node_, places, [this, restart, placement, anew, turn = turn_](const std::map<std::uint32_t, FoundImage>& found) {
+    if (turn != turn_) return;
+    for (const auto& [number, image] : found) ready(number, restart.count(number) > 0, image);
+    // Where ranks run their server is in use.
+    if (anew.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
+    placement_ = placement;
+    pmix_ranks_ = anew;
+    pmix_ = std::make_unique<PmixRenewal>(node_, placement_, pmix_ranks_);
+  });
 }
 
 void Standby::ready(std::uint32_t number, bool restart, const FoundImage& image) try {
   // What is wrong is told when it matters.
   if (!image.error.empty()) return;
   const Rank* rank = node_.find(number);
+  if (restart && rank && rank->alive()) return;  // two processes cannot have its id
   if (restart)
     attempts_.insert_or_assign(number, ready_restart(node_, number, image));
   else if (rank && rank->alive())
@@ -60,6 +71,7 @@ std::unique_ptr<PmixRenewal> Standby::take_pmix(const std::map<std::uint32_t, st
 
 void Standby::abandon() {
   ++turn_;
+  timer_.cancel();
   for (auto& [number, attempt] : std::exchange(attempts_, {})) node_.end_tool(std::move(attempt.tool));
   if (!std::exchange(pmix_, nullptr)) return;
   node_.pmix.reset();

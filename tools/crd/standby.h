@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 
+#include <asio/steady_timer.hpp>
+
 #include "crd/attempt.h"
 #include "crd/pmix_renewal.h"
 
@@ -17,7 +19,7 @@ namespace reprise::crd {
 
 class Standby {
  public:
-  explicit Standby(Node& node) : node_(node) {}
+  explicit Standby(Node& node) : node_(node), timer_(node.loop) {}
   /** @param expected what may come; one without a wave: it will not */
   void begin(const job::Recover& expected);
   /** Drop what was made ready and not taken. */
@@ -30,6 +32,7 @@ class Standby {
  private:
   void ready(std::uint32_t rank, bool restart, const FoundImage& image);
   Node& node_;
+  asio::steady_timer timer_;  ///< nobody says any more whether it comes
   unsigned turn_ = 0;
   std::map<std::uint32_t, Attempt> attempts_;
   std::unique_ptr<PmixRenewal> pmix_;

@@ -120,6 +120,13 @@ TEST_F(OnDisk, StagesNoFasterThanAllowed) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(450));
 }
 
+TEST(PidBands, WhatIsStartedKeepsClearOfWhatIsRestarted) {
+  EXPECT_EQ(clear_of(8449, {}), 8449);
+  EXPECT_EQ(clear_of(8449, {8451}), 8451 + 256);
+  EXPECT_EQ(clear_of(8449, {8460, 8451, 8800}), 8800 + 256);
+  EXPECT_EQ(clear_of(8449, {8449, 20, 30'000}), 8449) << "these are behind, or far away";
+}
+
 TEST(PidBands, DoNotOverlapAndFit) {
   for (const int pid_max : {32768, 4194304})
     for (const std::uint32_t nodes : {1u, 4u, 100u})

@@ -100,6 +100,33 @@ def the_network_is_split(cluster):
 
 
 @scenario
+def a_node_is_silent_for_a_moment(cluster):
+    # Shorter than it takes to be lost: what was made ready is dropped. When it is lost later, that is made use of.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, every=None, options=["--detect", "4s"]).start()
+    job.checkpoint()
+    job.await_event("wave-staged", 1, seconds=90)
+    cluster.split("node3", True)
+    try:
+        job.await_event("nodes-silent", 1)
+    finally:
+        cluster.split("node3", False)
+    back = job.await_event("nodes-silent", 2)
+    check(not back["nodes"] and not job.events("node-lost"), f"node3 was given up: {job.events('node-lost')}")
+    for node in ("node1", "node2", "node4"):
+        wait_until(lambda node=node: not cluster.ssh(node, "pgrep '^cr_(pause|restart)$'", check=False), 20,
+                   f"what stood by on {node} to end")
+    time.sleep(42)  # for so long nothing is made ready again
+    survivors = Survivors(job, {2})
+    cluster.kill("node3")
+    job.await_event("recovery-done")
+    survivors.check()
+    restored = job.events("restored-rank")
+    check(len(restored) == 3 and all(event["stood_by"] for event in restored), f"nobody stood by: {restored}")
+    check_result(job, program)
+
+
+@scenario
 def local_storage_is_full(cluster):
     program = held("p2p,coll")
     for node in THREE:
