@@ -199,7 +199,7 @@ class Coordinator {
   std::optional<WaveRound> round_;
   std::optional<RecoveryRound> recovering_;
   std::set<NodeIndex> expected_;  ///< nodes whose loss the daemons have been told to make ready for
-  std::uint64_t expect_after_ms_ = 0;
+  std::vector<std::uint64_t> expected_in_vain_ms_;  ///< when a node was heard of again, lately
   std::set<NodeIndex> leaving_;  ///< that live, and have not said yet that their ranks which moved have ended
   LastRecovery last_recovery_;
   unsigned failed_recoveries_ = 0;

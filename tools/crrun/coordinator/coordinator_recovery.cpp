@@ -7,8 +7,9 @@
 namespace reprise::job {
 
 namespace {
-/** After a node was silent for nothing: in times of the silence that counts as death. */
-constexpr std::uint64_t kExpectAgain = 10;
+/** Not again and again because of nodes that are merely slow: so often in so many times the silence that counts as death. */
+constexpr std::size_t kInVain = 3;
+constexpr std::uint64_t kInVainWithin = 10;
 }  // namespace
 
 void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
@@ -97,15 +98,15 @@ std::set<Rank> Coordinator::to_restart(const Way& way) const {
 
 /** While it is not sure that a node is lost the others use the time. */
 void Coordinator::expect_losses(Now now) {
+  std::erase_if(expected_in_vain_ms_, [&](std::uint64_t ms) { return now.ms > ms + kInVainWithin * settings_.lost_after_ms; });
   std::set<NodeIndex> nodes;
-  if (!round_ && now.ms >= expect_after_ms_ && !settings_.spec.no_checkpoints())
+  if (!round_ && expected_in_vain_ms_.size() < kInVain && !settings_.spec.no_checkpoints())
     for (NodeIndex node : members_.doubtful(now))
       if (std::find(placement_.begin(), placement_.end(), node) != placement_.end()) nodes.insert(node);
   if (nodes == expected_) return;
   Recover message;
   if (nodes.empty()) {
-    // Not again and again because of a node that is merely slow.
-    expect_after_ms_ = now.ms + kExpectAgain * settings_.lost_after_ms;
+    expected_in_vain_ms_.push_back(now.ms);
   } else if (const auto way = way_back(false, nodes); way && way->wave) {
     fill_recover(message, *way, to_restart(*way));
   }
