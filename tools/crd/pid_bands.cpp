@@ -22,6 +22,13 @@ int number_in(const char* path) {
   return fd && ::read(fd.get(), text, sizeof text - 1) > 0 ? std::atoi(text) : -1;
 }
 
+/** Have the next id come behind this one. @return whether that may be chosen */
+bool go_on_behind(int id) {
+  const UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
+  const std::string text = std::to_string(id);
+  return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 /** As many as a process may have threads, which get the ids behind its own; and as many as may be started in a recovery. */
 constexpr int kThreads = 256, kNear = 2048;
 
@@ -38,10 +45,7 @@ void keep_clear_of(const std::vector<pid_t>& ids) {
   const int last = number_in(kLastPid), pid_max = number_in("/proc/sys/kernel/pid_max");
   const int next = clear_of(last, ids);
   if (last < 0 || next == last || next >= pid_max) return;
-  const UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
-  const std::string text = std::to_string(next);
-  if (fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
-    spdlog::debug("process ids up to {} are left to those that are restarted", next);
+  if (go_on_behind(next)) spdlog::debug("process ids up to {} are left to those that are restarted", next);
 }
 
 PidBand pid_band(std::uint32_t node, std::uint32_t nodes, int pid_max) {
@@ -53,11 +57,8 @@ PidBand pid_band(std::uint32_t node, std::uint32_t nodes, int pid_max) {
 
 bool can_choose_pids() {
   const int last = number_in(kLastPid);
-  if (last < 0) return false;
-  UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
   // The right is checked when something is written.
-  const std::string text = std::to_string(last);
-  return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  return last >= 0 && go_on_behind(last);
 }
 
 bool keep_to_band(std::uint32_t node, std::uint32_t nodes) {
@@ -72,9 +73,7 @@ bool keep_to_band(std::uint32_t node, std::uint32_t nodes) {
   }
   if (reached < band.first || reached + 256 >= band.last) reached = band.first;
   reached += (band.last - band.first) > 512 ? 256 : 0;  // what was started between two looks
-  UniqueFd fd(::open(kLastPid, O_WRONLY | O_CLOEXEC));
-  const std::string text = std::to_string(reached);
-  if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
+  if (!go_on_behind(reached)) return false;
   spdlog::debug("process ids come from {} to {} from now on", band.first, band.last);
   return true;
 }
