@@ -10,7 +10,7 @@
  * rollback, with CR_RANK_RESTORED; the newest connection of a rank counts, the older ones are
  * closed by the daemon without further notice. Peers check each other's uid by SO_PEERCRED.
  *
- * Who reads when: a rank reads in its initialisation, in its libcr callback, after a rollback, and, for ABORT,
+ * Who reads when: a rank reads in its initialisation, in its libcr callback, after a rollback, and, for ABORT and CALM,
  * whenever it makes progress in MPI. Everything from the daemon has the number of the recovery it is of; a rank drops
  * what is of an older one than it knows.
  *
@@ -55,6 +55,8 @@ enum cr_rank_type {
 	CR_RANK_LOST,
 	/** rank, any time: something that people should read. The text follows the header */
 	CR_RANK_LOG,
+	/** daemon, between waves: a node is silent, leave the processors to what is made ready. struct cr_rank_calm */
+	CR_RANK_CALM,
 };
 
 struct cr_rank_message {
@@ -135,6 +137,12 @@ struct cr_rank_resumed {
 	uint64_t discarded_bytes;
 	uint32_t kept; /**< connections that stayed open */
 	uint32_t closed; /**< connections to ranks that moved */
+};
+
+struct cr_rank_calm {
+	struct cr_rank_message head;
+	uint32_t on; /**< 1: wait for messages without using a processor; 0: as before. A rollback ends it, too */
+	uint32_t reserved;
 };
 
 struct cr_rank_lost {

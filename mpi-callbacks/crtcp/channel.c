@@ -101,7 +101,9 @@ ssize_t crtcp_channel_receive(void *buffer, int *fd)
 void crtcp_channel_note(const struct cr_rank_message *message)
 {
   const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
+  const struct cr_rank_calm *calm = (const struct cr_rank_calm *) message;
 
+  if (message->type == CR_RANK_CALM && message->length >= sizeof *calm) crtcp.calm = calm->on;
   if (message->length < sizeof *wave) return;
   if (message->type == CR_RANK_PREPARE) {
     crtcp.channel->prepared = wave->wave;

@@ -212,7 +212,7 @@ struct crtcp_component {
   int spin; /**< polls without an event before a rank waits for the network; 0: it never does */
 
   pthread_mutex_t lock; /**< guards all that follows, endpoints and guests included */
-  atomic_bool hold; /**< nothing is read or sent, sends are queued. Written under the lock, read without it too */
+  atomic_uint hold; /**< 1: nothing is read or sent, sends are queued. A futex: written under the lock, read without it too */
   bool holding; /**< the callback thread reads: messages go to the inbox */
   bool progressing; /**< a thread is in crtcp_progress(): there is one at a time */
   bool open; /**< between init and finalize */
@@ -232,6 +232,7 @@ struct crtcp_component {
   mca_btl_base_module_error_cb_fn_t error_callback;
 
   uint8_t cookie[CRTCP_COOKIE]; /**< to be shown to us */
+  bool calm; /**< a node is silent: who waits for messages leaves its processor to others */
   bool crowded; /**< `spin` is the daemon's, and Open MPI yields when it is idle */
   int spin_before; /**< of before */
   bool yield_before;
@@ -323,6 +324,7 @@ int crtcp_channel_fd(void);
 /* hold.c */
 /** A wave is over, taken or not: what its marks held back goes on. */
 void crtcp_wave_over(uint32_t wave);
+void crtcp_hold_wait(void); /**< without the lock: until it may be over */
 int crtcp_hold_register(const char **why); /**< callbacks with libcr. @return 0, or -1 and why checkpoints are off */
 
 #endif

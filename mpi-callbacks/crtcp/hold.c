@@ -4,10 +4,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "channel.h"
@@ -57,6 +60,20 @@ void crtcp_poll_free(struct crtcp_poll *set)
   free(set->who);
 }
 
+/* Threads of the application that wait for messages. They look again now and then, for what is not ours. */
+void crtcp_hold_wait(void)
+{
+  const struct timespec look_again = {.tv_nsec = 10000000};
+
+  syscall(SYS_futex, &crtcp.hold, FUTEX_WAIT_PRIVATE, 1, &look_again, NULL, 0);
+}
+
+static void let_go(void)
+{
+  atomic_store(&crtcp.hold, 0);
+  syscall(SYS_futex, &crtcp.hold, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 /* ------------------------------------------------------------------------------------------ quiescing */
 
 void crtcp_wave_over(uint32_t wave)
@@ -73,7 +90,7 @@ void crtcp_wave_over(uint32_t wave)
 void crtcp_release(void)
 {
   crtcp.holding = false;
-  crtcp.hold = false;
+  let_go();
   crtcp.reconsider = true;
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     if (ep->state == CRTCP_CONNECTED) crtcp_watch_endpoint(ep);
@@ -255,7 +272,7 @@ static void prepared(const struct outcome *out, uint32_t wave)
 
 static void not_asked_for(void)
 {
-  crtcp.hold = false;
+  let_go();
   crtcp_channel_log("a checkpoint of this rank alone was asked for, and refused: it would not fit to the other ranks; "
                     "use crjob checkpoint");
   pthread_mutex_unlock(&crtcp.lock);
@@ -269,7 +286,7 @@ static int callback(void *unused)
   int rc;
 
   (void) unused;
-  crtcp.hold = true; /* before the lock is had, so that threads that progress leave it to us */
+  crtcp.hold = 1; /* before the lock is had, so that threads that progress leave it to us */
   pthread_mutex_lock(&crtcp.lock);
   crtcp_channel_event();
   wave = crtcp.channel->prepared;

@@ -263,7 +263,7 @@ static int finalize(mca_btl_base_module_t *btl)
   /* A wave is let end first; later ones are refused by the callback, which stays, as the channel does. */
   while (crtcp.hold) {
     pthread_mutex_unlock(&crtcp.lock);
-    usleep(1000);
+    crtcp_hold_wait();
     pthread_mutex_lock(&crtcp.lock);
   }
   crtcp.open = false;

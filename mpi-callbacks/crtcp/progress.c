@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { EVENTS = 64 };
+enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8 };
 
 void crtcp_watch_set(int fd, uint32_t *now, uint32_t wanted, void *who)
 {
@@ -190,16 +190,26 @@ static int reconsider(void)
   return count;
 }
 
+/* How long a thread that has found nothing for so many polls waits for the network. In ms; 0: not at all */
+static int patience(unsigned quiet)
+{
+  const bool crowded = crtcp.spin > 0 && quiet > (unsigned) crtcp.spin;
+
+  if (crtcp.hold) return 0;
+  /* Longer and longer: what is not of the network, such as another thread's doing, is seen only in between. */
+  if (crtcp.calm && quiet > CALM_POLLS) return quiet - CALM_POLLS < CALM_MS ? (int) (quiet - CALM_POLLS) : CALM_MS;
+  return crowded ? 1 : 0;
+}
+
 int crtcp_progress(void)
 {
   struct epoll_event events[EVENTS];
   static unsigned idle, quiet; /* guarded by the lock */
   uint32_t turn;
-  int count = 0, n;
-  bool wait;
+  int count = 0, n, wait;
 
   if (atomic_load_explicit(&crtcp.hold, memory_order_relaxed)) {
-    usleep(100); /* nothing can be done, and the one who holds us may want this processor */
+    crtcp_hold_wait(); /* nothing can be done, and others may want this processor */
     return 0;
   }
   if (pthread_mutex_trylock(&crtcp.lock)) return 0;
@@ -223,13 +233,13 @@ int crtcp_progress(void)
     if (now >= crtcp.alarm_ns) crtcp_clock(now);
   }
   quiet = count || n ? 0 : quiet + 1;
-  wait = crtcp.spin > 0 && quiet > (unsigned) crtcp.spin && !crtcp.hold;
+  wait = patience(quiet);
   crtcp.progressing = false;
   pthread_mutex_unlock(&crtcp.lock);
   if (wait) {
     struct pollfd set = {.fd = crtcp.epoll, .events = POLLIN};
 
-    poll(&set, 1, 1);
+    poll(&set, 1, wait);
   }
   return count;
 }

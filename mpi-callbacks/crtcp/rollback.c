@@ -31,7 +31,7 @@ static void make_still(const struct rollback *back)
   crtcp_close_guests();
   crtcp.turn++;
   crtcp.alarm_ns = 0;
-  crtcp.reconsider = false;
+  crtcp.reconsider = crtcp.calm = false;
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     if (back->restarted || ep->state != CRTCP_CONNECTED) crtcp_close_endpoint(ep);
     crtcp_endpoint_forget_receiving(ep);

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG = range(1, 14)
+HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM = range(1, 15)
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
@@ -207,6 +207,10 @@ class Daemon:
         for rank in self.ranks.values():
             if rank.channel:
                 self.send(rank, ABORT, struct.pack("=II", self.wave, 0))
+
+    def calm(self, on):
+        for rank in self.ranks.values():
+            self.send(rank, CALM, struct.pack("=II", on, 0))
 
     def take_whole_wave(self, tries=20):
         for _ in range(tries):

@@ -15,29 +15,49 @@ constexpr unsigned kPatience = 4;
 }  // namespace
 
 void Standby::begin(const job::Recover& expected) {
-  abandon();
-  if (!expected.wave()) return;
+  if (!expected.wave()) return abandon();
+  ++turn_;
   timer_.expires_after(std::chrono::milliseconds(kPatience * node_.job.lost_after_ms()));
   timer_.async_wait([this, turn = turn_](const asio::error_code& error) {
     if (!error && turn == turn_) abandon();
   });
   const std::set<std::uint32_t> restart(expected.restart().begin(), expected.restart().end());
-  std::map<std::uint32_t, std::uint32_t> placement;
-  for (const job::Placement& one : expected.placement()) placement[one.rank()] = one.node();
-  const auto places = images_here(node_, expected);
+  auto places = images_here(node_, expected);
   std::vector<std::uint32_t> anew;
   for (const auto& [number, place] : places)
     if (restart.count(number)) anew.push_back(number);
+  calm_ranks(true);
   spdlog::info("a recovery to wave {} may come, with {} ranks to restart here", expected.wave(), anew.size());
-  find_images(node_, places, [this, restart, placement, anew, turn = turn_](const std::map<std::uint32_t, FoundImage>& found) {
+  // Where one more node is silent now, or one less, most is as it was.
+  for (auto at = attempts_.begin(); at != attempts_.end();) {
+    const auto place = places.find(at->first);
+    if (place != places.end() && is_for(*at, restart.count(at->first) > 0, place->second)) {
+      places.erase(place);
+      ++at;
+    } else {
+      node_.end_tool(std::move(at->second.tool));
+      at = attempts_.erase(at);
+    }
+  }
+  std::map<std::uint32_t, std::uint32_t> placement;
+  for (const job::Placement& one : expected.placement()) placement[one.rank()] = one.node();
+  if (placement != placement_ || anew != pmix_ranks_) drop_pmix();
+  placement_ = placement;
+  pmix_ranks_ = anew;
+  find_images(node_, places, [this, restart, turn = turn_](const std::map<std::uint32_t, FoundImage>& found) {
     if (turn != turn_) return;
     for (const auto& [number, image] : found) ready(number, restart.count(number) > 0, image);
     // Where ranks run their server is in use.
-    if (anew.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
-    placement_ = placement;
-    pmix_ranks_ = anew;
+    if (pmix_ || pmix_ranks_.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
     pmix_ = std::make_unique<PmixRenewal>(node_, placement_, pmix_ranks_);
   });
+}
+
+void Standby::calm_ranks(bool on) {
+  if (std::exchange(calm_, on) == on || !node_.socket) return;
+  cr_rank_calm calm{};
+  calm.on = on;
+  for (const auto& [number, rank] : node_.ranks) node_.socket->send(calm, CR_RANK_CALM, number, node_.recovery);
 }
 
 void Standby::ready(std::uint32_t number, bool restart, const FoundImage& image) try {
@@ -53,12 +73,16 @@ void Standby::ready(std::uint32_t number, bool restart, const FoundImage& image)
   spdlog::debug("nothing is made ready for rank {}: {}", number, error.what());
 }
 
+bool Standby::is_for(const std::pair<const std::uint32_t, Attempt>& one, bool restart, const job::ImagePlace& place) const {
+  const Attempt& attempt = one.second;
+  if (place.paths_size() == 0 || attempt.path != place.paths(0)) return false;
+  if (place.checksum() && attempt.manifest.checksum != place.checksum()) return false;
+  return attempt.fits(restart, node_.find(one.first)) && !attempt.tool->over();
+}
+
 std::optional<Attempt> Standby::take(std::uint32_t number, bool restart, const job::ImagePlace& place) {
   const auto found = attempts_.find(number);
-  if (found == attempts_.end() || place.paths_size() == 0) return std::nullopt;
-  const Attempt& attempt = found->second;
-  const bool same = attempt.path == place.paths(0) && (!place.checksum() || attempt.manifest.checksum == place.checksum());
-  if (!same || !attempt.fits(restart, node_.find(number)) || attempt.tool->over()) return std::nullopt;
+  if (found == attempts_.end() || !is_for(*found, restart, place)) return std::nullopt;
   std::optional<Attempt> out(std::move(found->second));
   attempts_.erase(found);
   return out;
@@ -72,7 +96,12 @@ std::unique_ptr<PmixRenewal> Standby::take_pmix(const std::map<std::uint32_t, st
 void Standby::abandon() {
   ++turn_;
   timer_.cancel();
+  calm_ranks(false);
   for (auto& [number, attempt] : std::exchange(attempts_, {})) node_.end_tool(std::move(attempt.tool));
+  drop_pmix();
+}
+
+void Standby::drop_pmix() {
   if (!std::exchange(pmix_, nullptr)) return;
   node_.pmix.reset();
   ++node_.pmix_generation;

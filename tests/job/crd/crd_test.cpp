@@ -463,6 +463,10 @@ TEST_F(CrdWaves, StandsByForARecovery) {
   ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0; }, 20s));
   crrun.until([] { return false; }, 1s);
   const std::string born = birth_of(pid);
+  crrun.expect(number, {3});  // again: something else of it is different
+  crrun.until([] { return false; }, 500ms);
+  EXPECT_EQ(birth_of(pid), born);
+  EXPECT_EQ(running("cr_pause"), 3u);
   ASSERT_EQ(crrun.recover(number, {3}), "") << log();
   EXPECT_EQ(crrun.restored[3].pid(), pid);
   EXPECT_EQ(birth_of(pid), born);
