@@ -34,6 +34,7 @@ void Collector::run() {
     if (fd.flags & CR_FD_CR) image.set_has_agent(true);
   }
   finish_pipes(*this, number_);
+  finish_timerfds(*this, number_);
   locks();
   refusals_.raise("process " + std::to_string(source.pid()) + " holds what cannot be saved");
 }

@@ -164,6 +164,8 @@ void settle_eventfd(Restorer&, std::uint32_t);
 void collect_epoll(Collector&, const cr_fd&, Description&);
 void make_epoll(Restorer&, std::uint32_t);
 void collect_timerfd(Collector&, const cr_fd&, Description&);
+/** After all descriptors were saved: which of those that seem not to be armed are only just due. */
+void finish_timerfds(Collector&, const std::map<std::uint32_t, int>& numbers);
 void make_timerfd(Restorer&, std::uint32_t);
 void settle_timerfd(Restorer&, std::uint32_t);
 void collect_signalfd(Collector&, const cr_fd&, Description&);

@@ -7,7 +7,11 @@
 #include <time.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -25,21 +29,47 @@ timespec to_timespec(std::int64_t ns) {
   return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
 }
 
+/** Of a timer that is not armed as of one that is due, but whose interrupt has not been served: nothing is left, no ticks. */
+bool doubtful(const TimerFd& timer) { return timer.value_ns() == 0 && timer.ticks() == 0; }
+
+std::optional<TimerFd> look(Collector& collector, int fd) {
+  // An interval timer that has expired stands still until it is read or asked: ask, so that all its ticks count.
+  itimerspec left;
+  const UniqueFd timer = collector.source.get(fd);
+  auto info = ::timerfd_gettime(timer.get(), &left) == 0 ? parse_timerfd(collector.fdinfo(fd)) : std::nullopt;
+  if (!info || info->value_ns() != 0) return info;
+  // It may have expired once more between the two looks: it is armed all the same. So is one with an interval that has ticked:
+  // it is due.
+  info->set_value_ns(left.it_value.tv_sec * 1'000'000'000LL + left.it_value.tv_nsec);
+  if (info->value_ns() == 0 && info->ticks() != 0 && info->interval_ns() != 0) info->set_value_ns(1);
+  return info;
+}
+
 }  // namespace
 
 void collect_timerfd(Collector& collector, const cr_fd& fd, Description& description) {
-  // An interval timer that has expired stands still until it is read or asked: ask, so that all its ticks count.
-  itimerspec left;
-  const UniqueFd timer = collector.source.get(fd.fd);
-  const auto info = ::timerfd_gettime(timer.get(), &left) == 0 ? parse_timerfd(collector.fdinfo(fd.fd)) : std::nullopt;
-  if (!info) {
+  if (const auto info = look(collector, fd.fd))
+    *description.mutable_timerfd() = *info;
+  else
     collector.refuse(fd.fd, "a timerfd whose state the kernel does not tell");
-    return;
+}
+
+void finish_timerfds(Collector& collector, const std::map<std::uint32_t, int>& numbers) {
+  using namespace std::chrono_literals;
+  // An interrupt comes within microseconds, on virtual machines within some milliseconds. Hardly anybody disarms a timer by a
+  // value of zero and gives it an interval all the same: for that one may wait longer.
+  constexpr auto kOnce = 2ms, kInterval = 50ms;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& [index, number] : numbers) {
+    Description& description = *collector.image.mutable_descriptions(static_cast<int>(index));
+    while (description.has_timerfd() && doubtful(description.timerfd())) {
+      const auto now = std::chrono::steady_clock::now();
+      const auto info = look(collector, number);
+      if (info) *description.mutable_timerfd() = *info;
+      if (!info || now - begin > (info->interval_ns() ? kInterval : kOnce)) break;
+      std::this_thread::sleep_for(200us);
+    }
   }
-  *description.mutable_timerfd() = *info;
-  // It may have expired once more between the two looks: it is armed all the same.
-  if (info->value_ns() == 0 && (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0))
-    description.mutable_timerfd()->set_value_ns(left.it_value.tv_sec * 1'000'000'000LL + left.it_value.tv_nsec);
 }
 
 void make_timerfd(Restorer& restorer, std::uint32_t index) {
@@ -52,11 +82,8 @@ void make_timerfd(Restorer& restorer, std::uint32_t index) {
 void settle_timerfd(Restorer& restorer, std::uint32_t index) {
   const TimerFd& wanted = restorer.description(index).timerfd();
   const bool armed = wanted.value_ns() != 0;
-  if (!armed && wanted.ticks() == 0) {
-    if (restorer.made.count(index)) return;
-    const auto now = parse_timerfd(restorer.fdinfo(index));
-    if (now && now->value_ns() == 0 && now->ticks() == 0 && now->interval_ns() == 0) return;
-  }
+  // One that is alive is set in any case: it may be due, which does not show.
+  if (!armed && wanted.ticks() == 0 && wanted.interval_ns() == 0 && restorer.made.count(index)) return;
   const int fd = restorer.must_fd(index);
   std::int64_t value = wanted.value_ns();
   const int flags = static_cast<int>(wanted.settime_flags()) & (TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET);

@@ -304,7 +304,8 @@ static const char *left_about(int f, time_t want) {
 static const char *timerfd_ok(void) {
   struct itimerspec now = {0};
   part("once", left_about(fd[0], 1000));
-  timerfd_gettime(fd[1], &now);
+  // One that is due, but whose interrupt has not been served, has nothing left either.
+  for (int turn = 0; turn < 50 && (timerfd_gettime(fd[1], &now) || !(now.it_value.tv_sec + now.it_value.tv_nsec)); turn++) sleep_ms(1);
   part("interval", now.it_interval.tv_nsec != 100000000 || (!now.it_value.tv_nsec && !now.it_value.tv_sec)
                        ? no("%ld ns, %ld ns left", now.it_interval.tv_nsec, now.it_value.tv_nsec)
                        : NULL);
@@ -333,6 +334,34 @@ static const char *timerfd_finish(void) {
   uint64_t ticks = 0;
   if (poll(&p, 1, 2000) != 1 || read(fd[1], &ticks, 8) != 8 || !ticks) return no("the interval timer does not tick");
   return read(fd[4], &ticks, 8) == 8 && ticks == 1 ? NULL : no("the one that had run out gives %lu", ticks);
+}
+
+/* Some of so many are due just when they are saved, and look as if they were not armed. */
+enum { DUE = 600 };
+static int due[DUE];
+static void due_setup(void) {
+  for (int i = 0; i < DUE; i++) due[i] = MUST(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK));
+  for (long i = 0; i < DUE; i++) {
+    // 500 us apart, in another order than that of their numbers; each third time and again
+    const struct timespec first = {.tv_nsec = 1000000 + i * 7 % DUE * 500000}, none = {0}, again = {.tv_nsec = 100000000};
+    const struct itimerspec spec = {.it_value = first, .it_interval = i % 3 ? none : again};
+    MUST(timerfd_settime(due[i], 0, &spec, NULL));
+  }
+}
+static const char *due_ok(void) {
+  for (int i = 0; i < DUE; i++)
+    for (int turn = 0;; turn++) {
+      struct itimerspec now;
+      struct pollfd p = {due[i], POLLIN, 0};
+      if (poll(&p, 1, 0) == 1 || MUST(timerfd_gettime(due[i], &now)) || now.it_value.tv_sec || now.it_value.tv_nsec) break;
+      if (turn == 50) return no("timer %d is not armed, and has not run out", i);
+      sleep_ms(1);
+    }
+  return NULL;
+}
+static void due_change(void) {
+  static const struct itimerspec none = {0};
+  for (int i = 0; i < DUE; i++) MUST(timerfd_settime(due[i], 0, &none, NULL));
 }
 
 static void set_of(sigset_t *set, int a, int b) {
@@ -619,6 +648,7 @@ static const struct scenario scenarios[] = {
     {.name = "eventfd", .setup = eventfd_setup, .check = eventfd_ok, .finish = eventfd_finish},
     {.name = "timerfd", .setup = timerfd_setup, .check = timerfd_ok, .mutate = timerfd_change, .finish = timerfd_finish},
     {.name = "timerfd, closed", .setup = timerfd_setup, .check = timerfd_ok, .mutate = timerfd_closed},
+    {.name = "timerfds becoming due", .setup = due_setup, .check = due_ok, .mutate = due_change},
     {.name = "signalfd", .setup = signalfd_setup, .check = signalfd_ok, .mutate = signalfd_change,
      .finish = signalfd_finish},
     {.name = "epoll", .setup = epoll_setup, .check = epoll_ok, .mutate = epoll_change, .finish = epoll_finish},
