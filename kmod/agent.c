@@ -10,10 +10,14 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
+#define CR_NOTIFY_MS		60000
+#define CR_NOTIFY_MOST_MS	3600000
+
 struct cr_agent_state {
-	struct list_head node;
-	struct mm_struct *mm;	/* of the process it serves; a name only, never followed */
-	struct cr_session *by;	/* whose NOTIFY this is until its outcome; a name only */
+	struct kref ref;	/* its session's, and one of each requester that waits */
+	struct list_head node;	/* empty: its session is closed */
+	struct mm_struct *mm;	/* of the process it serves; mmgrab: the address stays its own */
+	struct cr_session *by;	/* whose NOTIFY this is until its outcome; compared only */
 	u32 phase;		/* told by NOTIFY, not yet taken by WAIT */
 	u32 flags;
 	struct pid *requester;	/* of the last NOTIFY or OUTCOME; a reference */
@@ -39,34 +43,53 @@ static struct cr_agent_state *cr_agent_find(struct mm_struct *mm)
 	return NULL;
 }
 
+static void cr_agent_free(struct kref *ref)
+{
+	struct cr_agent_state *ag = container_of(ref, struct cr_agent_state, ref);
+
+	put_pid(ag->requester);
+	mmdrop(ag->mm);
+	kfree(ag);
+}
+
 /*
  * The agent of this descriptor; made at its first use, or by CR_IOC_PUT_FILE for
  * a restarted process. One per process; the caller runs in that process.
  */
-struct cr_agent_state *cr_agent_get(struct cr_session *s)
+static struct cr_agent_state *cr_agent_get(struct cr_session *s)
 {
 	struct cr_agent_state *ag = READ_ONCE(s->agent), *other;
 
 	if (ag)
 		return ag->mm == current->mm ? ag : ERR_PTR(-EPERM);
-	if (s->leader)
+	if (READ_ONCE(s->leader))
 		return ERR_PTR(-EISCONN);	/* a session that has a target is no agent */
-	ag = kzalloc(sizeof(*ag), GFP_KERNEL);
+	ag = kzalloc(sizeof(*ag), GFP_KERNEL_ACCOUNT);
 	if (!ag)
 		return ERR_PTR(-ENOMEM);
+	kref_init(&ag->ref);
 	init_waitqueue_head(&ag->wait);
 	ag->mm = current->mm;
+	mmgrab(ag->mm);
 	spin_lock(&cr_agent_lock);
 	other = cr_agent_find(ag->mm);
 	if (other || s->agent) {
 		spin_unlock(&cr_agent_lock);
-		kfree(ag);
+		kref_put(&ag->ref, cr_agent_free);
 		return ERR_PTR(-EBUSY);
 	}
 	list_add(&ag->node, &cr_agents);
 	WRITE_ONCE(s->agent, ag);
 	spin_unlock(&cr_agent_lock);
 	return ag;
+}
+
+/* For files.c: current's process gets its agent back with a new descriptor. */
+int cr_agent_register(struct cr_session *s)
+{
+	struct cr_agent_state *ag = cr_agent_get(s);
+
+	return IS_ERR(ag) ? PTR_ERR(ag) : 0;
 }
 
 void cr_agent_release(struct cr_session *s)
@@ -76,10 +99,10 @@ void cr_agent_release(struct cr_session *s)
 	if (!ag)
 		return;
 	spin_lock(&cr_agent_lock);
-	list_del(&ag->node);
+	list_del_init(&ag->node);
 	spin_unlock(&cr_agent_lock);
-	put_pid(ag->requester);
-	kfree(ag);
+	wake_up_all(&ag->wait);
+	kref_put(&ag->ref, cr_agent_free);
 }
 
 /* Returns what the caller must put_pid() when it has dropped the lock. */
@@ -109,7 +132,7 @@ static void cr_agent_abort(struct cr_agent_state *ag, struct cr_session *s)
 /* The session ends, or its owner is gone. */
 void cr_agent_forget(struct cr_session *s)
 {
-	if (!s->mm)
+	if (!smp_load_acquire(&s->leader))
 		return;
 	spin_lock(&cr_agent_lock);
 	cr_agent_abort(cr_agent_find(s->mm), s);
@@ -149,6 +172,7 @@ long cr_ioc_agent_wait(struct cr_session *s, struct cr_agent *a)
 	ag->told = false;
 	ag->ready = false;
 	spin_unlock(&cr_agent_lock);
+	wake_up_all(&ag->wait);		/* a requester may wait for this */
 	return wait_event_interruptible(ag->wait, cr_agent_told(ag, a));
 }
 
@@ -188,19 +212,27 @@ long cr_ioc_agent_ready(struct cr_session *s, struct cr_agent *a)
 
 /* ---------------------------------------------------------- the session's side */
 
-/*
- * The agent may go away while we wait (its process exits), so it is looked up by
- * mm each time and never kept; we sleep in short slices instead of on its queue.
- */
-static int cr_notify_poll(struct cr_session *s, struct cr_notify *a)
+/* The agent of the target with a reference, or NULL. */
+static struct cr_agent_state *cr_agent_of(struct cr_session *s)
 {
 	struct cr_agent_state *ag;
+
+	spin_lock(&cr_agent_lock);
+	ag = cr_agent_find(s->mm);
+	if (ag)
+		kref_get(&ag->ref);
+	spin_unlock(&cr_agent_lock);
+	return ag;
+}
+
+/* Tell the agent when it may be told; 0 when it is ready, -EAGAIN while it is not. */
+static int cr_notify_step(struct cr_session *s, struct cr_agent_state *ag, struct cr_notify *a)
+{
 	struct pid *pid = NULL;
 	int r = -EAGAIN;
 
 	spin_lock(&cr_agent_lock);
-	ag = cr_agent_find(s->mm);
-	if (!ag) {
+	if (list_empty(&ag->node)) {
 		r = -ENOENT;
 	} else if (ag->by != s) {
 		/* an earlier request must be over: its callbacks are still running */
@@ -220,24 +252,35 @@ static int cr_notify_poll(struct cr_session *s, struct cr_notify *a)
 	return r;
 }
 
+/**
+ * cr_ioc_notify - tell the target's agent and wait until it is ready
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ENOENT (no agent), -ETIMEDOUT, -ECANCELED, -ENOTCONN, -EINVAL, -EINTR.
+ */
 long cr_ioc_notify(struct cr_session *s, struct cr_notify *a)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(a->timeout_ms ? a->timeout_ms : 60000);
+	unsigned long timeout = cr_timeout_jiffies(a->timeout_ms, CR_NOTIFY_MS, CR_NOTIFY_MOST_MS);
+	struct cr_agent_state *ag;
+	long left;
 	int r;
 
-	if (!s->leader)
+	if (!smp_load_acquire(&s->leader))
 		return -ENOTCONN;
 	if (a->phase != CR_PHASE_CHECKPOINT && a->phase != CR_PHASE_PAUSE)
 		return -EINVAL;
 	a->status = 0;
-	while ((r = cr_notify_poll(s, a)) == -EAGAIN) {
-		r = -ETIMEDOUT;
-		if (time_after(jiffies, end))
-			break;
+	ag = cr_agent_of(s);
+	if (!ag)
+		return -ENOENT;
+	left = wait_event_killable_timeout(ag->wait,
+					   (r = cr_notify_step(s, ag, a)) != -EAGAIN, timeout);
+	kref_put(&ag->ref, cr_agent_free);
+	if (left < 0)
 		r = -EINTR;
-		if (schedule_timeout_killable(1) && fatal_signal_pending(current))
-			break;
-	}
+	else if (!left)
+		r = -ETIMEDOUT;
 	if (r)
 		cr_agent_forget(s);
 	return r;
@@ -249,7 +292,7 @@ long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a)
 	struct pid *pid = NULL;
 	int r = 0;
 
-	if (!s->leader)
+	if (!smp_load_acquire(&s->leader))
 		return -ENOTCONN;
 	if (a->phase < CR_PHASE_CONTINUE || a->phase > CR_PHASE_ABORTED)
 		return -EINVAL;

@@ -1,117 +1,151 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System calls made by a parked thread in user mode, with its own rights.
+ * The arena: what is mapped into the target for calls by its own threads.
  *
- * The arena is mapped into the target: a page of code (the stub) that makes a
- * batch of calls, a gate page that is never present, and data pages that the
- * session's owner maps, too. When the batch is through, the stub reads the gate;
- * the fault handler queues the thread's task work, and the thread parks on its
- * way out of the fault. So a borrowed thread cannot run on by itself, whatever
- * happens to its session, and neither can a thread it has cloned.
+ *   page 0      code    the stub (stub.S), readable and executable, never writable
+ *   page 1      gate    never present: whoever touches it comes to the module
+ *   page 2 …    data    arguments; the session's owner maps them, too
+ *
+ * The pages are the session's own. The target can neither change the mapping's rights nor
+ * move or split it; when it unmaps or replaces it as a whole, the session knows.
  */
 #include "internal.h"
+#include <linux/file.h>
+#include <linux/fs_context.h>
 #include <linux/mman.h>
 #include <linux/module.h>
-#include <linux/sched/task.h>
+#include <linux/mount.h>
+#include <linux/pseudo_fs.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
-#include <asm/processor-flags.h>
 
 /* kmod/stub.S */
 extern const char cr_stub[], cr_stub_end[];
 
-static struct page *cr_stub_page;
-
-int cr_arena_init(void)
+static struct cr_arena_pages *cr_pages_new(void)
 {
-	BUILD_BUG_ON(sizeof(struct cr_call) != 64);
-	cr_stub_page = alloc_page(GFP_KERNEL | __GFP_ZERO);
-	if (!cr_stub_page)
-		return -ENOMEM;
-	memcpy(page_address(cr_stub_page), cr_stub, cr_stub_end - cr_stub);
-	return 0;
-}
-
-void cr_arena_exit(void)
-{
-	__free_page(cr_stub_page);
-}
-
-void cr_arena_free(struct cr_session *s)
-{
+	struct cr_arena_pages *pages = kzalloc(sizeof(*pages), GFP_KERNEL_ACCOUNT);
 	int i;
 
-	for (i = 0; s->arena_pages && i < CR_ARENA_DATA; i++)
-		if (s->arena_pages[i])
-			__free_page(s->arena_pages[i]);
-	kfree(s->arena_pages);
-	s->arena_pages = NULL;
+	if (!pages)
+		return NULL;
+	pages->code = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!pages->code)
+		goto fail;
+	for (i = 0; i < CR_ARENA_DATA; i++) {
+		pages->data[i] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+		if (!pages->data[i])
+			goto fail;
+	}
+	memcpy(page_address(pages->code), cr_stub, cr_stub_end - cr_stub);
+	return pages;
+
+fail:
+	cr_arena_pages_free(pages);
+	return NULL;
 }
 
 static int cr_arena_alloc(struct cr_session *s)
 {
-	int i;
+	struct cr_arena_pages *pages;
 
-	if (s->arena_pages)
+	lockdep_assert_held(&s->ioctl_lock);
+	if (s->pages)
 		return 0;
-	s->arena_pages = kcalloc(CR_ARENA_DATA, sizeof(*s->arena_pages), GFP_KERNEL);
-	if (!s->arena_pages)
+	pages = cr_pages_new();
+	if (!pages)
 		return -ENOMEM;
-	for (i = 0; i < CR_ARENA_DATA; i++) {
-		s->arena_pages[i] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-		if (!s->arena_pages[i]) {
-			cr_arena_free(s);
-			return -ENOMEM;
-		}
-	}
+	/* release: complete before a fault may see it */
+	smp_store_release(&s->pages, pages);
 	return 0;
 }
 
-/* --------------------------------------------------------------- mapping */
+/* --------------------------------------------------------------------- faults */
 
-/* A thread of the target came to the gate: park it, known or new. */
+/*
+ * A thread of the target is at the gate: take its result and give it the next call, or
+ * have it park. One that we do not know was made by a call of the session.
+ */
 static vm_fault_t cr_gate(struct cr_session *s, struct vm_fault *vmf)
 {
+	vm_fault_t ret = VM_FAULT_NOPAGE;
 	struct cr_member *m;
 
-	if (current->mm != s->mm || !(vmf->flags & FAULT_FLAG_USER))
+	if (!(vmf->flags & FAULT_FLAG_USER) || current->mm != s->mm ||
+	    !same_thread_group(current, s->leader))
 		return VM_FAULT_SIGBUS;
-	m = xa_load(&s->members, current->pid);
-	if (!m || m->task != current) {
-		m = cr_member_new(s, current, GFP_KERNEL);
+	m = cr_member_of(s, current);
+	if (!m) {
+		m = cr_member_add(s, current, true);
 		if (IS_ERR(m))
-			return VM_FAULT_OOM;
-		m->born = true;
+			return PTR_ERR(m) == -ENOTCONN ? VM_FAULT_SIGBUS : VM_FAULT_OOM;
+		cr_queue(m);
+	} else if (!m->batch || READ_ONCE(m->leave) ||
+		   !cr_batch_at_gate(m->batch, task_pt_regs(current))) {
+		cr_queue(m);
 	}
-	cr_queue(m);
-	return VM_FAULT_NOPAGE;
+	cr_member_put(m);
+	return ret;
 }
 
-static vm_fault_t cr_arena_fault(struct vm_fault *vmf)
+static vm_fault_t cr_give_page(struct vm_fault *vmf, struct page *page)
 {
-	struct cr_session *s = vmf->vma->vm_file->private_data;
-	unsigned long pgoff = vmf->pgoff;
-	struct page *page;
-
-	if (pgoff == CR_ARENA_PGOFF + 1)
-		return cr_gate(s, vmf);
-	if (pgoff == CR_ARENA_PGOFF) {
-		page = cr_stub_page;
-	} else {
-		if (pgoff >= CR_ARENA_PGOFF)
-			pgoff -= CR_ARENA_PGOFF + 2;
-		if (pgoff >= CR_ARENA_DATA || !s->arena_pages)
-			return VM_FAULT_SIGBUS;
-		page = s->arena_pages[pgoff];
-	}
 	get_page(page);
 	vmf->page = page;
 	return 0;
 }
 
+/* In the target. */
+static vm_fault_t cr_arena_fault(struct vm_fault *vmf)
+{
+	struct cr_session *s = vmf->vma->vm_file->private_data;
+	unsigned long pgoff = vmf->pgoff;
+
+	/* a child of fork has no business here: MADV_DOFORK gave it the mapping */
+	if (vmf->vma->vm_mm != s->mm)
+		return VM_FAULT_SIGBUS;
+	if (pgoff == 0)
+		return cr_give_page(vmf, s->pages->code);
+	if (pgoff == 1)
+		return cr_gate(s, vmf);
+	if (pgoff - 2 >= CR_ARENA_DATA)
+		return VM_FAULT_SIGBUS;
+	return cr_give_page(vmf, s->pages->data[pgoff - 2]);
+}
+
+static int cr_arena_may_split(struct vm_area_struct *vma, unsigned long addr)
+{
+	return -EINVAL;
+}
+
+static int cr_arena_mremap(struct vm_area_struct *vma)
+{
+	return -EINVAL;
+}
+
+static int cr_arena_mprotect(struct vm_area_struct *vma, unsigned long start,
+			     unsigned long end, unsigned long newflags)
+{
+	return -EACCES;
+}
+
+/* Unmapped or replaced, by us or by the target: there is no code to run any more. */
+static void cr_arena_close(struct vm_area_struct *vma)
+{
+	struct cr_session *s = vma->vm_file->private_data;
+
+	spin_lock(&s->lock);
+	if (vma->vm_file == s->arena_file && READ_ONCE(s->mapper) != current)
+		s->arena = 0;
+	spin_unlock(&s->lock);
+}
+
 static const struct vm_operations_struct cr_arena_ops = {
 	.fault = cr_arena_fault,
+	.may_split = cr_arena_may_split,
+	.mremap = cr_arena_mremap,
+	.mprotect = cr_arena_mprotect,
+	.close = cr_arena_close,
 };
 
 bool cr_vma_is_arena(struct vm_area_struct *vma)
@@ -119,239 +153,226 @@ bool cr_vma_is_arena(struct vm_area_struct *vma)
 	return vma->vm_ops == &cr_arena_ops;
 }
 
-int cr_mmap(struct file *file, struct vm_area_struct *vma)
+/* -------------------------------------------------------------------- mapping */
+
+#define CR_ARENA_MAGIC 0x63726172	/* "crar" */
+#define CR_ARENA_FLAGS (VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP)
+
+/* The target's part, by cr_op_map() alone. Rights that are not given now never come. */
+static int cr_arena_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct cr_session *s = file->private_data;
-	bool target = vma->vm_pgoff >= CR_ARENA_PGOFF;
 
-	if (!(vma->vm_flags & VM_MAYSHARE))
-		return -EINVAL;
-	/* the target's part only by cr_op_map(); the owner's has data pages alone */
-	if (target ? READ_ONCE(s->mapping) != current :
-		     vma->vm_pgoff + vma_pages(vma) > CR_ARENA_DATA || current->mm == s->mm)
+	if (READ_ONCE(s->mapper) != current || !(vma->vm_flags & VM_SHARED))
 		return -EPERM;
-	if (!target && (vma->vm_flags & VM_EXEC))
-		return -EPERM;
-	cr_vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	cr_vm_flags_set(vma, CR_ARENA_FLAGS);
+	cr_vm_flags_clear(vma, vma->vm_flags & VM_EXEC ? VM_MAYWRITE : VM_MAYEXEC);
 	vma->vm_ops = &cr_arena_ops;
 	return 0;
 }
 
-static int cr_op_unmap(struct cr_session *s, struct cr_member *m, void *arg)
+/*
+ * The mapping's file is of a small file system of our own: one of /dev/cr would keep the
+ * session open, and files of the kernel's anon_inode may not be mapped executable. It is
+ * mounted, and the module in use, while there are such files.
+ */
+static struct vfsmount *cr_arena_mnt;
+static int cr_arena_mnt_count;
+
+static int cr_arena_fs_init(struct fs_context *fc)
 {
-	return vm_munmap(s->arena, CR_ARENA_PAGES << PAGE_SHIFT);
+	return init_pseudo(fc, CR_ARENA_MAGIC) ? 0 : -ENOMEM;
 }
 
-int cr_arena_unmap(struct cr_session *s)
-{
-	int r = 0;
+static struct file_system_type cr_arena_fs = {
+	.name = "cr_arena",
+	.owner = THIS_MODULE,
+	.init_fs_context = cr_arena_fs_init,
+	.kill_sb = kill_anon_super,
+};
 
-	if (s->arena && cr_any(s))
-		r = cr_run_on(s, cr_any(s), cr_op_unmap, NULL);
-	s->arena = 0;
-	return r;
+static int cr_arena_release(struct inode *inode, struct file *file)
+{
+	cr_session_put(file->private_data);
+	simple_release_fs(&cr_arena_mnt, &cr_arena_mnt_count);
+	return 0;
+}
+
+static const struct file_operations cr_arena_fops = {
+	.owner = THIS_MODULE,
+	.mmap = cr_arena_mmap,
+	.release = cr_arena_release,
+	.llseek = noop_llseek,
+};
+
+static struct file *cr_arena_file(struct cr_session *s)
+{
+	struct inode *inode;
+	struct file *file;
+	int r = simple_pin_fs(&cr_arena_fs, &cr_arena_mnt, &cr_arena_mnt_count);
+
+	if (r)
+		return ERR_PTR(r);
+	cr_arena_mnt->mnt_sb->s_iflags &= ~SB_I_NOEXEC;
+	inode = alloc_anon_inode(cr_arena_mnt->mnt_sb);
+	if (IS_ERR(inode)) {
+		file = ERR_CAST(inode);
+		goto fail;
+	}
+	__module_get(THIS_MODULE);	/* the file's, for its operations */
+	file = alloc_file_pseudo(inode, cr_arena_mnt, "cr-arena", O_RDWR, &cr_arena_fops);
+	if (IS_ERR(file)) {
+		module_put(THIS_MODULE);
+		iput(inode);
+		goto fail;
+	}
+	cr_session_get(s);
+	file->private_data = s;
+	return file;
+
+fail:
+	simple_release_fs(&cr_arena_mnt, &cr_arena_mnt_count);
+	return file;
+}
+
+struct cr_map_request {
+	struct cr_request req;
+	struct file *file;
+	unsigned long addr;	/* wish, then where it is */
+};
+
+static void cr_map_release(struct cr_request *req)
+{
+	struct cr_map_request *map = container_of(req, struct cr_map_request, req);
+
+	fput(map->file);
+	kfree(map);
 }
 
 /* Reserve the whole first, so that the two parts lie side by side. */
-static int cr_op_map(struct cr_session *s, struct cr_member *m, void *arg)
+static int cr_map_here(struct cr_session *s, struct cr_map_request *map)
 {
-	unsigned long len = CR_ARENA_PAGES << PAGE_SHIFT, addr = *(unsigned long *)arg, at;
-	int r = 0;
+	unsigned long addr = map->addr, at;
 
-	at = vm_mmap(NULL, addr, len, PROT_NONE,
+	at = vm_mmap(NULL, addr, CR_ARENA_SIZE, PROT_NONE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | (addr ? MAP_FIXED_NOREPLACE : 0), 0);
 	if (IS_ERR_VALUE(at))
 		return (int)at;
+	map->addr = at;
 	if (addr && at != addr) {
-		vm_munmap(at, len);
+		vm_munmap(at, CR_ARENA_SIZE);
 		return -EEXIST;
 	}
-	addr = at;
-	WRITE_ONCE(s->mapping, current);
-	at = vm_mmap(s->file, addr, PAGE_SIZE, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED,
-		     (unsigned long)CR_ARENA_PGOFF << PAGE_SHIFT);
-	if (IS_ERR_VALUE(at))
-		r = (int)at;
-	at = vm_mmap(s->file, addr + PAGE_SIZE, len - PAGE_SIZE, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_FIXED, (unsigned long)(CR_ARENA_PGOFF + 1) << PAGE_SHIFT);
-	if (IS_ERR_VALUE(at))
-		r = (int)at;
-	WRITE_ONCE(s->mapping, NULL);
-	if (r) {
-		vm_munmap(addr, len);
+	at = vm_mmap(map->file, map->addr, PAGE_SIZE, PROT_READ | PROT_EXEC,
+		     MAP_SHARED | MAP_FIXED, 0);
+	if (!IS_ERR_VALUE(at))
+		at = vm_mmap(map->file, map->addr + PAGE_SIZE, CR_ARENA_SIZE - PAGE_SIZE,
+			     PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, PAGE_SIZE);
+	if (!IS_ERR_VALUE(at))
+		return 0;
+	vm_munmap(map->addr, CR_ARENA_SIZE);
+	return (int)at;
+}
+
+static int cr_op_map(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_map_request *map = container_of(req, struct cr_map_request, req);
+	struct cr_session *s = m->session;
+	int r;
+
+	cr_unmap_arena_here(s);
+	WRITE_ONCE(s->mapper, current);
+	r = cr_map_here(s, map);
+	WRITE_ONCE(s->mapper, NULL);
+	if (r)
 		return r;
-	}
-	s->arena = addr;
+	spin_lock(&s->lock);
+	s->arena = map->addr;
+	s->arena_file = get_file(map->file);
+	spin_unlock(&s->lock);
 	return 0;
 }
 
+static struct cr_map_request *cr_map_new(struct cr_session *s, unsigned long addr)
+{
+	struct cr_map_request *map = kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT);
+
+	if (!map)
+		return ERR_PTR(-ENOMEM);
+	map->file = cr_arena_file(s);
+	if (IS_ERR(map->file)) {
+		long r = PTR_ERR(map->file);
+
+		kfree(map);
+		return ERR_PTR(r);
+	}
+	map->addr = addr;
+	cr_request_init(&map->req, cr_op_map, cr_map_release);
+	return map;
+}
+
+/**
+ * cr_ioc_arena - map the arena into the target, or move it
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -EINVAL, -ENOMEM, -EEXIST (something is mapped at the address), -ESRCH.
+ */
 long cr_ioc_arena(struct cr_session *s, struct cr_arena *a)
 {
-	unsigned long addr = a->addr;
+	struct cr_map_request *map;
 	int r;
 
-	if (addr & ~PAGE_MASK || a->addr > TASK_SIZE_MAX)
+	if (a->addr & ~PAGE_MASK || a->addr > TASK_SIZE_MAX)
 		return -EINVAL;
 	r = cr_arena_alloc(s);
-	if (!r)
-		r = cr_arena_unmap(s);
-	if (!r)
-		r = cr_run_on(s, cr_any(s), cr_op_map, &addr);
-	if (r) {
-		cr_why(&a->why, CR_WHY_ADDRESS, addr);
+	if (r)
 		return r;
+	map = cr_map_new(s, a->addr);
+	if (IS_ERR(map))
+		return PTR_ERR(map);
+	r = cr_call_any(s, &map->req);
+	if (!r) {
+		a->addr = map->addr;
+		a->data_addr = map->addr + 2 * PAGE_SIZE;
+		a->data_size = (u64)CR_ARENA_DATA << PAGE_SHIFT;
+	} else {
+		cr_why(&a->why, CR_WHY_ADDRESS, a->addr);
 	}
-	a->addr = s->arena;
-	a->data_addr = s->arena + 2 * PAGE_SIZE;
-	a->data_size = CR_ARENA_DATA << PAGE_SHIFT;
-	return 0;
+	cr_request_put(&map->req);
+	return r;
 }
 
-/* --------------------------------------------------------------- running */
+/* ------------------------------------------------------------ the owner's part */
 
-struct cr_batch {
-	unsigned long calls, n;
+static vm_fault_t cr_data_fault(struct vm_fault *vmf)
+{
+	struct cr_session *s = vmf->vma->vm_file->private_data;
+	/* acquire: with its pages, see cr_arena_alloc() */
+	struct cr_arena_pages *pages = smp_load_acquire(&s->pages);
+
+	if (!pages || vmf->pgoff >= CR_ARENA_DATA)
+		return VM_FAULT_SIGBUS;
+	return cr_give_page(vmf, pages->data[vmf->pgoff]);
+}
+
+static const struct vm_operations_struct cr_data_ops = {
+	.fault = cr_data_fault,
 };
 
-static void cr_take_raw(struct cr_member *m)
+/* mmap(2) of the session: the data pages, from offset 0 on. */
+int cr_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	struct cr_raw *raw = &m->raw;
-	u64 __user *rseq_cs = (u64 __user *)(cr_rseq_addr(current) + 8);
+	struct cr_session *s = file->private_data;
 
-	raw->regs = *task_pt_regs(current);
-	raw->restart = current->restart_block;
-	raw->rseq_cs = 0;
-	if (cr_rseq_addr(current) && get_user(raw->rseq_cs, rseq_cs))
-		raw->rseq_cs = 0;
-	spin_lock_irq(&cr_own_sighand()->siglock);
-	raw->blocked = current->blocked;
-	raw->saved_sigmask = current->saved_sigmask;
-	raw->restore_sigmask = test_restore_sigmask();
-	spin_unlock_irq(&cr_own_sighand()->siglock);
-	m->have_raw = true;
-}
-
-/* Send the thread to the stub, with all signals blocked. */
-static int cr_op_enter(struct cr_session *s, struct cr_member *m, void *arg)
-{
-	struct pt_regs *regs = task_pt_regs(current);
-	struct cr_batch *b = arg;
-
-	if (!m->have_raw)
-		cr_take_raw(m);
-	cr_sync_rseq();
-	spin_lock_irq(&cr_own_sighand()->siglock);
-	clear_restore_sigmask();
-	sigfillset(&current->blocked);
-	sigdelsetmask(&current->blocked, sigmask(SIGKILL) | sigmask(SIGSTOP));
-	recalc_sigpending();
-	spin_unlock_irq(&cr_own_sighand()->siglock);
-
-	regs->ip = s->arena;
-	regs->sp = s->arena + (CR_ARENA_PAGES << PAGE_SHIFT);
-	regs->flags = X86_EFLAGS_IF | X86_EFLAGS_FIXED;
-	regs->r13 = s->arena + PAGE_SIZE;
-	regs->r14 = b->n;
-	regs->r15 = s->arena + 2 * PAGE_SIZE + b->calls;
-	regs->ax = 0;
-	regs->orig_ax = -1;
-	m->left = b->n;
-	m->to_user = true;
-	return 0;
-}
-
-/* Is the thread asleep in its call? */
-static bool cr_is_blocked(struct cr_member *m)
-{
-	struct task_struct *t = m->task;
-
-	return READ_ONCE(t->__state) & TASK_INTERRUPTIBLE && !READ_ONCE(t->on_rq) &&
-	       !READ_ONCE(t->on_cpu);
-}
-
-/* CR_RUN_BLOCK: wait until it sleeps in the call (or has come back), interrupt it. */
-static int cr_block(struct cr_session *s, struct cr_member *m, unsigned long end)
-{
-	while (READ_ONCE(m->state) == CR_RUNNING && !cr_is_blocked(m)) {
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		if (time_after(jiffies, end) || m->task->flags & PF_EXITING)
-			return 0;
-		schedule_timeout_interruptible(1);
-	}
-	cr_queue(m);
-	return 0;
-}
-
-/* Only for waiting: the caller may have changed the calls meanwhile. */
-static bool cr_makes_threads(struct cr_session *s, struct cr_batch *b)
-{
-	u64 i, at;
-
-	for (i = 0; i < b->n; i++) {
-		struct cr_call *call;
-
-		at = b->calls + i * sizeof(*call);
-		call = page_address(s->arena_pages[at >> PAGE_SHIFT]) + offset_in_page(at);
-		if (READ_ONCE(call->nr) == __NR_clone || READ_ONCE(call->nr) == __NR_clone3)
-			return true;
-	}
-	return false;
-}
-
-long cr_ioc_run(struct cr_session *s, struct cr_run *a)
-{
-	unsigned long timeout = msecs_to_jiffies(a->timeout_ms ? a->timeout_ms : 10000);
-	struct cr_batch b = { .calls = a->calls, .n = a->ncalls };
-	struct cr_member *m = cr_find(s, a->tid, &a->why);
-	struct pt_regs *regs;
-	int r;
-
-	if (!m)
-		return -ESRCH;
-	if (!s->arena)
-		return -ENOTCONN;
-	if (a->flags & ~CR_RUN_BLOCK || !b.n || b.calls & 7 ||
-	    (a->flags & CR_RUN_BLOCK && b.n != 1) ||
-	    b.n > (CR_ARENA_DATA << PAGE_SHIFT) / sizeof(struct cr_call) ||
-	    b.calls > (CR_ARENA_DATA << PAGE_SHIFT) - b.n * sizeof(struct cr_call))
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
-	r = cr_run_on(s, m, cr_op_enter, &b);
-	if (r)
-		return r;
-	if (a->flags & CR_RUN_BLOCK)
-		r = cr_block(s, m, jiffies + timeout);
-	if (!r)
-		r = cr_wait_parked(s, m, timeout);
-	if (r == -ESRCH) {	/* it made the call exit, or was killed */
-		a->gone = 1;
-		cr_reap(s);
-		return cr_any(s) && !fatal_signal_pending(s->leader) ? 0 : -EINTR;
-	}
-	if (r == -ETIMEDOUT) {	/* have it back before we say so */
-		cr_why(&a->why, CR_WHY_STUCK, a->tid);
-		cr_queue(m);
-		cr_wait_parked(s, m, HZ);
-	}
-	if (!r && cr_makes_threads(s, &b))
-		r = cr_wait_born(s, timeout);
-	if (r)
-		return r;
-	cr_wait_off_cpu(s, m);
-	regs = task_pt_regs(m->task);
-	a->ret = regs->ax;
-	a->done = b.n - m->left;
-	if (regs->ip != s->arena && (long)regs->orig_ax >= 0) {
-		/* parked inside the call: what the kernel prepared is what counts */
-		m->raw.restart = m->task->restart_block;
-		return 0;
-	}
-	if (a->done) {
-		struct cr_call *last;
-		u64 at = a->calls + (a->done - 1) * sizeof(*last);
-
-		last = page_address(s->arena_pages[at >> PAGE_SHIFT]) + offset_in_page(at);
-		a->ret = last->ret;
-	}
+	/* the target would keep its own session alive */
+	if (vma->vm_pgoff + vma_pages(vma) > CR_ARENA_DATA || current->mm == s->mm ||
+	    vma->vm_flags & VM_EXEC)
+		return -EPERM;
+	cr_vm_flags_set(vma, CR_ARENA_FLAGS);
+	cr_vm_flags_clear(vma, VM_MAYEXEC);
+	vma->vm_ops = &cr_data_ops;
 	return 0;
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Binding a session to its target, and which targets we refuse.
+ * Binding a session to its target.
  */
 #include "internal.h"
 #include <linux/file.h>
 #include <linux/magic.h>
 #include <linux/pid.h>
-#include <linux/pid_namespace.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
-#include <linux/seccomp.h>
 
 /*
  * The kernel made its ptrace and LSM checks when it opened /proc/PID/mem, and
@@ -55,6 +53,26 @@ static struct task_struct *cr_find_leader(struct mm_struct *mm)
 	return found;
 }
 
+/* pid 1 of its pid namespace? A task that is exiting may have lost its pid. */
+static bool cr_is_init(struct task_struct *leader)
+{
+	struct pid *pid;
+	bool is;
+
+	rcu_read_lock();
+	pid = task_pid(leader);
+	is = pid && pid->numbers[pid->level].nr == 1;
+	rcu_read_unlock();
+	return is;
+}
+
+/**
+ * cr_ioc_attach - bind the session to the process whose memory a descriptor is
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -EBADF, -EPERM, -EDEADLK, -ESRCH, -EISCONN, -EOPNOTSUPP.
+ */
 long cr_ioc_attach(struct cr_session *s, struct cr_attach *a)
 {
 	struct task_struct *leader;
@@ -99,7 +117,7 @@ long cr_ioc_attach(struct cr_session *s, struct cr_attach *a)
 
 	r = -EOPNOTSUPP;
 	cr_why(&a->why, CR_WHY_INIT, a->pid);
-	if (is_child_reaper(task_pid(leader)))
+	if (cr_is_init(leader))
 		goto out_task;
 	r = cr_check_task(leader, &a->why);
 	if (r)
@@ -107,7 +125,8 @@ long cr_ioc_attach(struct cr_session *s, struct cr_attach *a)
 
 	mmgrab(mm);
 	s->mm = mm;
-	s->leader = leader;
+	/* release: whoever sees the leader sees its memory, too */
+	smp_store_release(&s->leader, leader);
 	cr_why(&a->why, CR_WHY_NONE, 0);
 	fput(file);
 	return 0;
@@ -116,61 +135,5 @@ out_task:
 	put_task_struct(leader);
 out:
 	fput(file);
-	return r;
-}
-
-/* What a thread may have that we cannot bring back, or that would not survive us. */
-int cr_check_task(struct task_struct *t, struct cr_why *why)
-{
-	u64 tid = task_pid_vnr(t);
-
-	if (t->flags & PF_KTHREAD)
-		cr_why(why, CR_WHY_KTHREAD, tid);
-	else if (test_tsk_thread_flag(t, TIF_ADDR32))
-		cr_why(why, CR_WHY_COMPAT, tid);
-#ifdef CONFIG_IO_URING
-	else if (t->io_uring)
-		cr_why(why, CR_WHY_IO_URING, tid);
-#endif
-	else if (READ_ONCE(t->seccomp.mode))
-		cr_why(why, CR_WHY_SECCOMP, tid);
-	else if (READ_ONCE(t->ptrace))
-		cr_why(why, CR_WHY_TRACED, tid);
-#ifdef CONFIG_X86_USER_SHADOW_STACK
-	else if (t->thread.features)
-		cr_why(why, CR_WHY_SHADOW_STACK, tid);
-#endif
-	else
-		return 0;
-	return -EOPNOTSUPP;
-}
-
-/* Somebody outside the thread group runs on this memory: we could not stop it. */
-int cr_check_shared_mm(struct cr_session *s, struct cr_why *why)
-{
-	struct task_struct *p, *t;
-	int r = 0;
-
-#ifdef CONFIG_AIO
-	if (rcu_access_pointer(s->mm->ioctx_table)) {
-		cr_why(why, CR_WHY_AIO, task_tgid_vnr(s->leader));
-		return -EOPNOTSUPP;
-	}
-#endif
-	rcu_read_lock();
-	for_each_process(p) {
-		if (p->flags & PF_KTHREAD || same_thread_group(p, s->leader))
-			continue;
-		for_each_thread(p, t) {
-			if (READ_ONCE(t->mm) != s->mm)
-				continue;
-			cr_why(why, CR_WHY_SHARED_MM, task_tgid_vnr(p));
-			r = -EOPNOTSUPP;
-			break;
-		}
-		if (r)
-			break;
-	}
-	rcu_read_unlock();
 	return r;
 }

@@ -10,6 +10,7 @@
 #include <linux/mm.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/rmap.h>
 #include <linux/sched.h>
 #include <linux/sched/coredump.h>
@@ -157,6 +158,35 @@ static inline int cr_receive_fd(struct file *file, unsigned int flags)
 	return receive_fd(file, NULL, flags);
 #else
 	return receive_fd(file, flags);
+#endif
+}
+
+/* The executable, with a reference, or NULL; get_mm_exe_file() is not exported. */
+static inline struct file *cr_exe_file(struct mm_struct *mm)
+{
+	struct file *file;
+
+	rcu_read_lock();
+#ifdef CR_HAVE_GET_FILE_RCU
+	file = get_file_rcu(&mm->exe_file);
+#else
+	file = rcu_dereference(mm->exe_file);
+	if (file && !get_file_rcu(file))
+		file = NULL;
+#endif
+	rcu_read_unlock();
+	return file;
+}
+
+static inline void cr_hrtimer_setup(struct hrtimer *timer,
+				    enum hrtimer_restart (*function)(struct hrtimer *),
+				    clockid_t clock, enum hrtimer_mode mode)
+{
+#ifdef CR_HAVE_HRTIMER_SETUP
+	hrtimer_setup(timer, function, clock, mode);
+#else
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
 #endif
 }
 

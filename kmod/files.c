@@ -45,51 +45,76 @@ static void cr_fill_owner(struct file *file, struct cr_fd *c)
 	read_unlock_irq(&owner->lock);
 }
 
-struct cr_fd_list {
-	struct cr_session *s;
+struct cr_fds_request {
+	struct cr_request req;
+	const struct file_operations *fops;	/* of /dev/cr */
 	struct cr_fd *fds;
 	struct file **files;	/* compared only, no references */
 	u64 n, room;
 };
 
-static int cr_op_fds(struct cr_session *s, struct cr_member *m, void *arg)
+static void cr_fds_release(struct cr_request *req)
 {
+	struct cr_fds_request *l = container_of(req, struct cr_fds_request, req);
+
+	kvfree(l->fds);
+	kvfree(l->files);
+	kfree(l);
+}
+
+static void cr_fill_fd(struct cr_fds_request *l, struct fdtable *fdt, unsigned int fd,
+		       struct file *f)
+{
+	struct cr_fd *c;
+
+	if (l->n++ >= l->room)
+		return;
+	c = &l->fds[l->n - 1];
+	l->files[l->n - 1] = f;
+	c->fd = fd;
+	c->same_as = fd;
+	c->flags = test_bit(fd, fdt->close_on_exec) ? CR_FD_CLOEXEC : 0;
+	if (f->f_op == l->fops)
+		c->flags |= CR_FD_CR;
+	c->f_flags = f->f_flags;
+	c->pos = f->f_pos;
+	c->ino = file_inode(f)->i_ino;
+	c->mode = file_inode(f)->i_mode;
+	c->refs = file_count(f);
+	c->serial = cr_serial(f);
+	cr_fill_owner(f, c);
+}
+
+#define CR_FDS_AT_ONCE 1024	/* numbers looked at without letting go of the lock */
+
+static int cr_op_fds(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_fds_request *l = container_of(req, struct cr_fds_request, req);
 	struct files_struct *files = current->files;
-	struct cr_fd_list *l = arg;
+	unsigned int fd = 0, upto, end;
 	struct fdtable *fdt;
-	unsigned int fd;
+	struct file *f;
 
-	spin_lock(&files->file_lock);
-	fdt = files_fdtable(files);
-	for (fd = 0; fd < fdt->max_fds; fd++) {
-		struct file *f = files_lookup_fd_locked(files, fd);
-		struct cr_fd *c;
-
-		if (!f)
-			continue;
-		if (l->n++ >= l->room)
-			continue;
-		c = &l->fds[l->n - 1];
-		l->files[l->n - 1] = f;
-		c->fd = fd;
-		c->same_as = fd;
-		c->flags = test_bit(fd, fdt->close_on_exec) ? CR_FD_CLOEXEC : 0;
-		if (f->f_op == s->file->f_op)
-			c->flags |= CR_FD_CR;
-		c->f_flags = f->f_flags;
-		c->pos = f->f_pos;
-		c->ino = file_inode(f)->i_ino;
-		c->mode = file_inode(f)->i_mode;
-		c->refs = file_count(f);
-		c->serial = cr_serial(f);
-		cr_fill_owner(f, c);
-	}
-	spin_unlock(&files->file_lock);
+	do {
+		spin_lock(&files->file_lock);
+		fdt = files_fdtable(files);
+		end = fdt->max_fds;
+		upto = min(end, fd + CR_FDS_AT_ONCE);
+		for (fd = find_next_bit(fdt->open_fds, upto, fd); fd < upto;
+		     fd = find_next_bit(fdt->open_fds, upto, fd + 1)) {
+			f = files_lookup_fd_locked(files, fd);
+			if (f)
+				cr_fill_fd(l, fdt, fd, f);
+		}
+		spin_unlock(&files->file_lock);
+		fd = upto;
+		cond_resched();
+	} while (fd < end && !cr_request_abandoned(m, req));
 	return 0;
 }
 
 /* Which descriptors share a description. */
-static int cr_group(struct cr_fd_list *l)
+static int cr_group(struct cr_fds_request *l)
 {
 	struct xarray seen;
 	int r = 0;
@@ -103,7 +128,7 @@ static int cr_group(struct cr_fd_list *l)
 		if (first)
 			l->fds[i].same_as = l->fds[xa_to_value(first)].fd;
 		else
-			r = r ? r : xa_err(xa_store(&seen, key, xa_mk_value(i), GFP_KERNEL));
+			r = r ? r : xa_err(xa_store(&seen, key, xa_mk_value(i), GFP_KERNEL_ACCOUNT));
 		l->fds[first ? xa_to_value(first) : i].refs_here++;
 	}
 	for (i = 0; i < l->n; i++) {
@@ -116,38 +141,98 @@ static int cr_group(struct cr_fd_list *l)
 	return r;
 }
 
+/* How many descriptors the target can have open at most, as its table is now. */
+static u64 cr_most_fds(struct cr_session *s)
+{
+	u64 n = 0;
+
+	task_lock(s->leader);
+	if (s->leader->files) {
+		rcu_read_lock();
+		n = rcu_dereference(s->leader->files->fdt)->max_fds;
+		rcu_read_unlock();
+	}
+	task_unlock(s->leader);
+	return n;
+}
+
+/**
+ * cr_ioc_fds - tell the target's descriptors
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ENOBUFS, -ESRCH, -ENOMEM, -EFAULT, -EINTR.
+ */
 long cr_ioc_fds(struct cr_session *s, struct cr_array *a)
 {
-	struct cr_fd_list l = { .s = s, .room = min_t(u64, a->count, 1U << 20) };
+	struct cr_fds_request *l = kzalloc(sizeof(*l), GFP_KERNEL_ACCOUNT);
 	long r;
 
+	if (!l)
+		return -ENOMEM;
 	get_random_once(&cr_serial_key, sizeof(cr_serial_key));
-	l.fds = kvcalloc(l.room + 1, sizeof(*l.fds), GFP_KERNEL);
-	l.files = kvcalloc(l.room + 1, sizeof(*l.files), GFP_KERNEL);
+	cr_request_init(&l->req, cr_op_fds, cr_fds_release);
+	l->fops = s->file->f_op;
+	l->room = min(a->count, cr_most_fds(s));
+	l->fds = kvcalloc(l->room + 1, sizeof(*l->fds), GFP_KERNEL_ACCOUNT);
+	l->files = kvcalloc(l->room + 1, sizeof(*l->files), GFP_KERNEL_ACCOUNT);
 	r = -ENOMEM;
-	if (!l.fds || !l.files)
+	if (!l->fds || !l->files)
 		goto out;
-	r = cr_run_on(s, cr_any(s), cr_op_fds, &l);
-	if (!r && l.n <= l.room)
-		r = cr_group(&l);
-	if (!r)
-		r = cr_put_array(a, l.fds, l.n, sizeof(*l.fds));
+	r = cr_call_any(s, &l->req);
+	if (!r && l->n <= l->room)
+		r = cr_group(l);
+	if (!r) {
+		if (l->n > l->room)
+			a->count = l->room;	/* more than fit, or than there were */
+		r = cr_put_array(a, l->fds, l->n, sizeof(*l->fds));
+	}
 out:
-	kvfree(l.fds);
-	kvfree(l.files);
+	cr_request_put(&l->req);
 	return r;
 }
 
-struct cr_file_arg {
+/* --------------------------------------------------------------- lending one out */
+
+struct cr_file_request {
+	struct cr_request req;
 	u32 kind;
 	u64 which;
 	struct file *file;
+	bool reopen;		/* not this description, but one with these flags */
+	unsigned int flags;
 };
 
-/* Find the file and take a reference, in the target's context. */
-static int cr_op_get_file(struct cr_session *s, struct cr_member *m, void *arg)
+static void cr_file_release(struct cr_request *req)
 {
-	struct cr_file_arg *g = arg;
+	struct cr_file_request *g = container_of(req, struct cr_file_request, req);
+
+	if (g->file)
+		fput(g->file);
+	kfree(g);
+}
+
+/*
+ * A mapping may be of a description that the target itself can no longer reach, with more
+ * rights than the mapping: what is lent has the mapping's.
+ */
+static void cr_take_mapped(struct cr_file_request *g, struct vm_area_struct *vma)
+{
+	bool writable = vma->vm_flags & VM_SHARED && vma->vm_flags & VM_MAYWRITE;
+
+	g->file = get_file(vma->vm_file);
+	g->reopen = true;
+	g->flags = (writable ? O_RDWR : O_RDONLY) | O_LARGEFILE;
+	/* a device's open may have effects: only a name for it */
+	if (!S_ISREG(file_inode(g->file)->i_mode))
+		g->flags = O_PATH;
+}
+
+/* Find the file and take a reference, in the target's context. */
+static int cr_op_get_file(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_file_request *g = container_of(req, struct cr_file_request, req);
+	struct mm_struct *mm = m->session->mm;
 	struct vm_area_struct *vma;
 
 	switch (g->kind) {
@@ -155,87 +240,146 @@ static int cr_op_get_file(struct cr_session *s, struct cr_member *m, void *arg)
 		g->file = g->which <= INT_MAX ? fget_raw(g->which) : NULL;
 		return g->file ? 0 : -EBADF;
 	case CR_FILE_VMA:
-		mmap_read_lock(s->mm);
-		vma = find_vma(s->mm, g->which);
+		if (mmap_read_lock_killable(mm))
+			return -EINTR;
+		vma = find_vma(mm, g->which);
 		if (vma && vma->vm_start <= g->which && vma->vm_file && !cr_vma_is_arena(vma))
-			g->file = get_file(vma->vm_file);
-		mmap_read_unlock(s->mm);
+			cr_take_mapped(g, vma);
+		mmap_read_unlock(mm);
 		return g->file ? 0 : -ENOENT;
 	case CR_FILE_EXE:
-		/* get_mm_exe_file() is not exported; the mmap lock keeps it in place */
-		mmap_read_lock(s->mm);
-		rcu_read_lock();
-		g->file = rcu_dereference(s->mm->exe_file);
-		if (g->file)
-			get_file(g->file);	/* the mm holds one: it cannot be the last */
-		rcu_read_unlock();
-		mmap_read_unlock(s->mm);
+		g->file = cr_exe_file(mm);
+		g->reopen = true;
+		g->flags = O_RDONLY | O_LARGEFILE;
 		return g->file ? 0 : -ENOENT;
 	}
 	return -EINVAL;
 }
 
-long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a)
+static int cr_lend(struct cr_file_request *g)
 {
-	struct cr_file_arg g = { .kind = a->kind, .which = a->which };
-	int r = cr_run_on(s, cr_any(s), cr_op_get_file, &g);
+	struct file *file;
+	int fd;
 
-	if (r)
-		return r;
-	r = cr_receive_fd(g.file, O_CLOEXEC);
-	fput(g.file);
-	if (r < 0)
-		return r;
-	a->fd = r;
-	return 0;
+	if (!g->reopen)
+		return cr_receive_fd(g->file, O_CLOEXEC);
+	file = dentry_open(&g->file->f_path, g->flags, current_cred());
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	fd = cr_receive_fd(file, O_CLOEXEC);
+	fput(file);
+	return fd;
 }
 
-struct cr_put_arg {
+/**
+ * cr_ioc_get_file - give the caller a descriptor for an open file of the target
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -EBADF, -ENOENT, -EINVAL, -ESRCH, -EMFILE, -ENOMEM, -EINTR, and what opening
+ * a mapped file anew may say.
+ */
+long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a)
+{
+	struct cr_file_request *g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
+	int r;
+
+	if (!g)
+		return -ENOMEM;
+	cr_request_init(&g->req, cr_op_get_file, cr_file_release);
+	g->kind = a->kind;
+	g->which = a->which;
+	r = cr_call_any(s, &g->req);
+	if (!r)
+		r = cr_lend(g);
+	if (r >= 0) {
+		a->fd = r;
+		r = 0;
+	}
+	cr_request_put(&g->req);
+	return r;
+}
+
+/* ---------------------------------------------------------------- putting one in */
+
+struct cr_put_request {
+	struct cr_request req;
 	struct file *file;
+	struct path path;	/* of /dev/cr, for a fresh descriptor */
 	unsigned int flags;
 	int fd;
 };
 
-static int cr_op_put_file(struct cr_session *s, struct cr_member *m, void *arg)
+static void cr_put_release(struct cr_request *req)
 {
-	struct cr_put_arg *p = arg;
+	struct cr_put_request *p = container_of(req, struct cr_put_request, req);
+
+	if (p->file)
+		fput(p->file);
+	path_put(&p->path);
+	kfree(p);
+}
+
+static int cr_op_put_file(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_put_request *p = container_of(req, struct cr_put_request, req);
 
 	p->fd = cr_receive_fd(p->file, p->flags);
 	return p->fd < 0 ? p->fd : 0;
 }
 
 /* A descriptor of /dev/cr that belongs to the target. */
-static int cr_op_put_fresh(struct cr_session *s, struct cr_member *m, void *arg)
+static int cr_op_put_fresh(struct cr_member *m, struct cr_request *req)
 {
-	struct cr_put_arg *p = arg;
+	struct cr_put_request *p = container_of(req, struct cr_put_request, req);
 
-	p->file = dentry_open(&s->file->f_path, O_RDWR, current_cred());
-	if (IS_ERR(p->file))
-		return PTR_ERR(p->file);
+	p->file = dentry_open(&p->path, O_RDWR, current_cred());
+	if (IS_ERR(p->file)) {
+		int r = PTR_ERR(p->file);
+
+		p->file = NULL;
+		return r;
+	}
 	/* its agent comes back in AGENT_READY; a second one of a process is none */
-	cr_agent_get(p->file->private_data);
-	p->fd = cr_receive_fd(p->file, p->flags);
-	fput(p->file);
-	return p->fd < 0 ? p->fd : 0;
+	cr_agent_register(p->file->private_data);
+	return cr_op_put_file(m, req);
 }
 
+/**
+ * cr_ioc_put_file - install a descriptor of the caller's in the target
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -EBADF, -EINVAL, -ESRCH, -EMFILE, -ENOMEM, -EINTR.
+ */
 long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a)
 {
-	struct cr_put_arg p = { .flags = a->flags & CR_FD_CLOEXEC ? O_CLOEXEC : 0 };
+	struct cr_put_request *p;
 	int r;
 
 	if (a->reserved || a->flags & ~CR_FD_CLOEXEC)
 		return -EINVAL;
-	if (a->fd == -1) {
-		r = cr_run_on(s, cr_any(s), cr_op_put_fresh, &p);
-	} else {
-		p.file = fget_raw(a->fd);
-		if (!p.file)
-			return -EBADF;
+	p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
+	if (!p)
+		return -ENOMEM;
+	cr_request_init(&p->req, a->fd == -1 ? cr_op_put_fresh : cr_op_put_file, cr_put_release);
+	p->path = s->file->f_path;
+	path_get(&p->path);
+	p->flags = a->flags & CR_FD_CLOEXEC ? O_CLOEXEC : 0;
+	r = -EBADF;
+	if (a->fd != -1) {
+		p->file = fget_raw(a->fd);
+		if (!p->file)
+			goto out;
 		/* a session in its own target would keep itself alive */
-		r = p.file == s->file ? -EINVAL : cr_run_on(s, cr_any(s), cr_op_put_file, &p);
-		fput(p.file);
+		r = -EINVAL;
+		if (p->file->f_op == s->file->f_op && p->file->private_data == s)
+			goto out;
 	}
-	a->target_fd = p.fd;
+	r = cr_call_any(s, &p->req);
+	if (!r)
+		a->target_fd = p->fd;
+out:
+	cr_request_put(&p->req);
 	return r;
 }

@@ -1,461 +1,385 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Parking every thread of the target by task work, borrowing parked threads for
- * work in their own context, and letting them run on.
+ * All threads of a target: parking them, and letting them run on.
  *
- * A thread parks in cr_park(), on its way out to user mode, before the kernel has
- * decided whether to restart an interrupted system call. No signal is delivered
- * and no ptrace is involved.
+ * Thawing never waits: it tells the members and returns, from whatever context, and each
+ * thread puts itself back as it leaves (park.c). So a timer, a close or a killed requester
+ * ends a freeze without a lock that somebody else might hold.
  */
 #include "internal.h"
-#include <linux/file.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
-#include <linux/sched/task_stack.h>
+#include <linux/seccomp.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
-#include <asm/syscall.h>
 
-/* Guards the list of frozen sessions: a process is frozen by one at a time. */
-static DEFINE_MUTEX(cr_frozen_lock);
-static LIST_HEAD(cr_frozen);
+#define CR_FREEZE_MS		5000
+#define CR_FREEZE_MOST_MS	3600000
+#define CR_THAW_MS		60000
+#define CR_THAW_MOST_MS		86400000
 
-/* ------------------------------------------------------------- members */
+/* ---------------------------------------------------------- what is refused */
 
-static void cr_member_free(struct kref *ref)
-{
-	struct cr_member *m = container_of(ref, struct cr_member, ref);
-
-	put_task_struct(m->task);
-	kfree(m);
-}
-
-void cr_member_put(struct cr_member *m)
-{
-	kref_put(&m->ref, cr_member_free);
-}
-
-static void cr_park(struct callback_head *cb);
-
-/* A new member in the session's index, which owns the reference. */
-struct cr_member *cr_member_new(struct cr_session *s, struct task_struct *t, gfp_t gfp)
-{
-	struct cr_member *m = kzalloc(sizeof(*m), gfp);
-	int r;
-
-	if (!m)
-		return ERR_PTR(-ENOMEM);
-	kref_init(&m->ref);
-	m->s = s;
-	m->task = get_task_struct(t);
-	m->state = CR_RUNNING;
-	init_waitqueue_head(&m->wake);
-	init_task_work(&m->cb, cr_park);
-	r = xa_err(xa_store(&s->members, t->pid, m, gfp));
-	if (r) {
-		cr_member_put(m);
-		return ERR_PTR(r);
-	}
-	return m;
-}
-
-/* Member by tid in the caller's pid namespace; only parked ones count. */
-struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why)
-{
-	struct cr_member *m = NULL;
-	struct task_struct *t;
-
-	rcu_read_lock();
-	t = pid_task(find_vpid(vtid), PIDTYPE_PID);
-	if (t)
-		m = xa_load(&s->members, t->pid);
-	if (m && (m->task != t || READ_ONCE(m->state) != CR_PARKED))
-		m = NULL;
-	rcu_read_unlock();
-	if (!m && why)
-		cr_why(why, CR_WHY_THREAD, vtid);
-	return m;
-}
-
-/* Some parked member: the leader if it is there. */
-struct cr_member *cr_any(struct cr_session *s)
-{
-	struct cr_member *m = xa_load(&s->members, s->leader->pid);
-	unsigned long i;
-
-	if (m && READ_ONCE(m->state) == CR_PARKED)
-		return m;
-	xa_for_each(&s->members, i, m)
-		if (READ_ONCE(m->state) == CR_PARKED)
-			return m;
-	return NULL;
-}
-
-/* Forget members whose thread has gone. */
-void cr_reap(struct cr_session *s)
-{
-	struct cr_member *m;
-	unsigned long i;
-
-	xa_for_each(&s->members, i, m) {
-		if (READ_ONCE(m->state) != CR_GONE)
-			continue;
-		xa_erase(&s->members, i);
-		cr_member_put(m);
-	}
-}
-
-/* -------------------------------------------------- in the target's context */
-
-/*
- * Calls that turn our notification into a hard -EINTR although no signal came:
- * make the kernel restart them, or freezing would leak EINTR into the program.
+/**
+ * cr_check_task - refuse a thread that cannot be brought back, or would not survive us
+ * @t: the thread
+ * @why: out: which, and why
+ *
+ * Return: 0 or -EOPNOTSUPP.
  */
-static void cr_hide_eintr(struct pt_regs *regs)
+int cr_check_task(struct task_struct *t, struct cr_why *why)
 {
-	if (task_sigpending(current) || (long)regs->ax != -EINTR)
-		return;
-	switch ((long)regs->orig_ax) {
-	case __NR_epoll_wait:
-	case __NR_epoll_pwait:
-	case __NR_epoll_pwait2:
-	case __NR_semop:
-	case __NR_semtimedop:
-	case __NR_io_getevents:
-	case __NR_io_pgetevents:
-	case __NR_rt_sigtimedwait:
-	/* on sockets with a timeout (SO_RCVTIMEO, SO_SNDTIMEO) */
-	case __NR_read:
-	case __NR_readv:
-	case __NR_recvfrom:
-	case __NR_recvmsg:
-	case __NR_recvmmsg:
-	case __NR_write:
-	case __NR_writev:
-	case __NR_sendto:
-	case __NR_sendmsg:
-	case __NR_sendmmsg:
-	case __NR_accept:
-	case __NR_accept4:
-	case __NR_connect:
-		regs->ax = -ERESTARTNOINTR;
-	}
-}
+	u64 tid = task_pid_vnr(t);
 
-/* Undo what borrowing the thread has changed. */
-static void cr_put_raw(struct cr_member *m)
-{
-	struct cr_raw *raw = &m->raw;
-
-	*task_pt_regs(current) = raw->regs;
-	current->restart_block = raw->restart;
-	spin_lock_irq(&cr_own_sighand()->siglock);
-	current->blocked = raw->blocked;
-	current->saved_sigmask = raw->saved_sigmask;
-	if (raw->restore_sigmask)
-		set_restore_sigmask();
+	if (t->flags & PF_KTHREAD)
+		cr_why(why, CR_WHY_KTHREAD, tid);
+	else if (test_tsk_thread_flag(t, TIF_ADDR32))
+		cr_why(why, CR_WHY_COMPAT, tid);
+#ifdef CONFIG_IO_URING
+	else if (READ_ONCE(t->io_uring))
+		cr_why(why, CR_WHY_IO_URING, tid);
+#endif
+	else if (READ_ONCE(t->seccomp.mode))
+		cr_why(why, CR_WHY_SECCOMP, tid);
+	else if (READ_ONCE(t->ptrace))
+		cr_why(why, CR_WHY_TRACED, tid);
+	/* the stub's calls would raise SIGSYS, which is blocked: it kills */
+	else if (test_task_syscall_work(t, SYSCALL_USER_DISPATCH))
+		cr_why(why, CR_WHY_DISPATCH, tid);
+#ifdef CONFIG_X86_USER_SHADOW_STACK
+	else if (t->thread.features)
+		cr_why(why, CR_WHY_SHADOW_STACK, tid);
+#endif
 	else
-		clear_restore_sigmask();
-	recalc_sigpending();
-	spin_unlock_irq(&cr_own_sighand()->siglock);
-	m->have_raw = false;
+		return 0;
+	return -EOPNOTSUPP;
 }
 
-/* Back from the stub: the kernel has seen us outside an rseq critical section. */
-static void cr_put_rseq_cs(struct cr_member *m)
+/* Somebody outside the thread group runs on this memory: he would not stand still. */
+static int cr_check_shared_mm(struct cr_session *s, struct cr_why *why)
 {
-	u64 __user *p = (u64 __user *)(cr_rseq_addr(current) + 8);
+	struct task_struct *p, *t;
+	int r = 0;
 
-	if (m->have_raw && m->raw.rseq_cs && cr_rseq_addr(current) && put_user(m->raw.rseq_cs, p))
-		pr_debug("rseq area of %d is gone\n", current->pid);
-}
-
-static bool cr_serve(struct cr_session *s, struct cr_member *m)
-{
-	/* acquire: with the argument that came before it, see cr_op_start() */
-	cr_op op = smp_load_acquire(&m->op);
-	bool to_user;
-
-	m->op = NULL;
-	m->to_user = false;
-	m->ret = op(s, m, m->arg);
-	to_user = m->to_user;
-	if (to_user) {
-		spin_lock(&s->plock);
-		m->state = CR_RUNNING;
-		spin_unlock(&s->plock);
+#ifdef CONFIG_AIO
+	if (rcu_access_pointer(s->mm->ioctx_table)) {
+		cr_why(why, CR_WHY_AIO, task_tgid_vnr(s->leader));
+		return -EOPNOTSUPP;
 	}
-	/* release: after everything that op has done, see cr_op_done() */
-	smp_store_release(&m->done, true);
-	wake_up_all(&s->coord);
-	return to_user;
-}
-
-static void cr_park(struct callback_head *cb)
-{
-	struct cr_member *m = container_of(cb, struct cr_member, cb);
-	struct cr_session *s = m->s;
-	struct file *file = m->file;
-	bool stay, held = false, leave = false;
-
-	spin_lock(&s->plock);
-	stay = !m->cancelled && !(current->flags & PF_EXITING);
-	if (!m->cancelled)
-		s->npending--;
-	m->state = stay ? CR_PARKED : CR_GONE;
-	spin_unlock(&s->plock);
-	if (stay) {
-		if (!m->have_raw && !m->born)
-			cr_hide_eintr(task_pt_regs(current));
-		m->left = task_pt_regs(current)->r14;	/* of the stub's batch */
-		cr_put_rseq_cs(m);
-	}
-	wake_up_all(&s->coord);
-
-	while (stay) {
-		if (wait_event_state(m->wake, READ_ONCE(m->op) || READ_ONCE(m->leave),
-				     (TASK_KILLABLE | TASK_FREEZABLE)))
-			break;
-		if (READ_ONCE(m->op)) {
-			if (cr_serve(s, m))
-				goto out;	/* to the stub: still a member */
+#endif
+	rcu_read_lock();
+	for_each_process(p) {
+		if (p->flags & PF_KTHREAD || same_thread_group(p, s->leader))
 			continue;
-		}
-		leave = true;
-		break;
-	}
-	if (leave && m->have_raw)
-		cr_put_raw(m);
-	if (leave)
-		cr_sync_rseq();
-	if (stay) {
-		spin_lock(&s->plock);
-		m->state = CR_GONE;
-		held = s->holding && !leave;
-		spin_unlock(&s->plock);
-		wake_up_all(&s->coord);
-	}
-	/* killed: our registers lie on our stack, which goes with us. The ioctl ends soon. */
-	if (held)
-		wait_event(s->coord, !READ_ONCE(s->holding));
-out:
-	cr_member_put(m);
-	fput(file);	/* deferred to after our return: keeps this text loaded */
-}
-
-/* ---------------------------------------------------------- the session's side */
-
-/*
- * Make a running thread park. From any context that may not hold plock; may be
- * called by the thread itself and by the session at once.
- */
-int cr_queue(struct cr_member *m)
-{
-	struct cr_session *s = m->s;
-
-	spin_lock(&s->plock);
-	if (m->state != CR_RUNNING) {
-		spin_unlock(&s->plock);
-		return 0;
-	}
-	m->state = CR_QUEUED;
-	s->npending++;
-	spin_unlock(&s->plock);
-
-	kref_get(&m->ref);
-	m->file = get_file(s->file);
-	if (!task_work_add(m->task, &m->cb, TWA_SIGNAL))
-		return 0;
-	/* it is exiting */
-	spin_lock(&s->plock);
-	m->state = CR_GONE;
-	s->npending--;
-	spin_unlock(&s->plock);
-	wake_up_all(&s->coord);
-	fput(m->file);
-	cr_member_put(m);
-	return -ESRCH;
-}
-
-/* From here to cr_release_hold() the stack of a member that was seen parked stays. */
-void cr_hold(struct cr_session *s)
-{
-	spin_lock(&s->plock);
-	s->holding = true;
-	spin_unlock(&s->plock);
-}
-
-void cr_release_hold(struct cr_session *s)
-{
-	spin_lock(&s->plock);
-	s->holding = false;
-	spin_unlock(&s->plock);
-	wake_up_all(&s->coord);
-}
-
-/* Registers may be read and written once the thread has really left its CPU. */
-void cr_wait_off_cpu(struct cr_session *s, struct cr_member *m)
-{
-	struct task_struct *t = m->task;
-	unsigned int spins = 0;
-
-	while (READ_ONCE(m->state) == CR_PARKED) {
-		/* acquire: with the registers that it left behind */
-		if (!smp_load_acquire(&t->on_cpu) && !READ_ONCE(t->on_rq))
+		for_each_thread(p, t) {
+			if (READ_ONCE(t->mm) != s->mm)
+				continue;
+			cr_why(why, CR_WHY_SHARED_MM, task_tgid_vnr(p));
+			r = -EOPNOTSUPP;
 			break;
-		if (++spins > 1000)
-			schedule_timeout_uninterruptible(1);
-		else
-			cond_resched();
-	}
-}
-
-/* Is the thread beyond coming by itself? */
-static bool cr_lost(struct cr_member *m)
-{
-	return READ_ONCE(m->state) == CR_GONE || m->task->flags & PF_EXITING ||
-	       READ_ONCE(m->task->exit_state);
-}
-
-/*
- * Wait until a thread that was sent to the stub is parked again. An exiting
- * thread tells nobody, so look now and then. 0, -ETIMEDOUT, -EINTR or -ESRCH.
- */
-int cr_wait_parked(struct cr_session *s, struct cr_member *m, unsigned long timeout)
-{
-	unsigned long end = jiffies + timeout;
-	long r;
-
-	for (;;) {
-		r = wait_event_killable_timeout(s->coord,
-						READ_ONCE(m->state) == CR_PARKED || cr_lost(m), 1);
-		if (r < 0)
-			return -EINTR;
-		if (READ_ONCE(m->state) == CR_PARKED)
-			return 0;
-		if (cr_lost(m)) {
-			spin_lock(&s->plock);
-			if (m->state == CR_RUNNING)
-				m->state = CR_GONE;
-			spin_unlock(&s->plock);
-			return -ESRCH;
 		}
-		if (time_after(jiffies, end))
-			return -ETIMEDOUT;
-	}
-}
-
-static bool cr_op_done(struct cr_member *m)
-{
-	/* acquire: with everything that op has done, see cr_serve() */
-	return smp_load_acquire(&m->done) || READ_ONCE(m->state) == CR_GONE;
-}
-
-static void cr_op_start(struct cr_member *m, cr_op op, void *arg)
-{
-	m->done = false;
-	m->arg = arg;
-	/* release: after its argument, see cr_serve() */
-	smp_store_release(&m->op, op);
-	wake_up(&m->wake);
-}
-
-/*
- * Operations run on the session's data, so there is no leaving before they end;
- * a killed session asks them to hurry. The target's death ends them at once.
- */
-static int cr_op_wait(struct cr_session *s, struct cr_member *m)
-{
-	if (wait_event_killable(s->coord, cr_op_done(m))) {
-		WRITE_ONCE(s->abort, true);
-		wait_event(s->coord, cr_op_done(m));
-	}
-	/* acquire: m->ret came before it */
-	return smp_load_acquire(&m->done) ? m->ret : -ESRCH;
-}
-
-/* Run op in the context of one parked member. */
-int cr_run_on(struct cr_session *s, struct cr_member *m, cr_op op, void *arg)
-{
-	if (!m)
-		return -ESRCH;
-	cr_op_start(m, op, arg);
-	return cr_op_wait(s, m);
-}
-
-/* Run op on up to max parked members at once (0: one per CPU). First error wins. */
-int cr_run_workers(struct cr_session *s, unsigned int max, cr_op op, void *arg,
-		   unsigned int *workers)
-{
-	struct cr_member **list, *m;
-	unsigned int n = 0, i;
-	unsigned long index;
-	int r = 0, e;
-
-	if (!max || max > num_online_cpus())
-		max = num_online_cpus();
-	list = kmalloc_array(max, sizeof(*list), GFP_KERNEL);
-	if (!list)
-		return -ENOMEM;
-	xa_for_each(&s->members, index, m) {
-		if (n == max)
+		if (r)
 			break;
-		if (READ_ONCE(m->state) == CR_PARKED)
-			list[n++] = m;
 	}
-	for (i = 0; i < n; i++)
-		cr_op_start(list[i], op, arg);
-	for (i = 0; i < n; i++) {
-		e = cr_op_wait(s, list[i]);
-		r = r ? r : e;
-	}
-	kfree(list);
-	if (workers)
-		*workers = n;
-	return n ? r : -ESRCH;
+	rcu_read_unlock();
+	return r;
 }
 
-#define CR_BATCH 32
+/* -------------------------------------------------------------------- freezing */
 
-/* Queue threads that are no members yet. How many, or -errno. */
-static int cr_add_new(struct cr_session *s, struct cr_why *why)
+#define CR_BATCH_TASKS 256
+
+/* A thread that is a member of ours from before: may it stay one? */
+static bool cr_take_again(struct cr_member *m)
 {
-	struct task_struct *batch[CR_BATCH], *t;
+	struct cr_session *s = m->session;
+	bool again = true;
+
+	spin_lock(&s->lock);
+	if (m->leave && m->state == CR_QUEUED && !m->borrowed) {
+		/* its work is still queued, from a freeze that came to nothing */
+		m->leave = false;
+		m->awaited = true;
+		s->nawaited++;
+	} else if (m->leave) {
+		again = false;	/* on its way out: it comes as a new one */
+	}
+	spin_unlock(&s->lock);
+	return again;
+}
+
+static int cr_add(struct cr_session *s, struct task_struct *t, struct cr_why *why)
+{
 	struct cr_member *m;
-	int n = 0, added = 0, i, r = 0;
+	int r = why ? cr_check_task(t, why) : 0;
 
+	if (r)
+		return r;
+	if (READ_ONCE(t->mm) != s->mm) {
+		if (why)
+			cr_why(why, CR_WHY_GONE, task_tgid_vnr(s->leader));
+		return READ_ONCE(t->flags) & PF_EXITING ? 0 : -ESRCH;
+	}
+	if (why && get_nr_threads(s->leader) > CR_MAX_THREADS) {
+		cr_why(why, CR_WHY_TOO_MANY, get_nr_threads(s->leader));
+		return -EOPNOTSUPP;
+	}
+	m = cr_member_add(s, t, false);
+	if (IS_ERR(m))
+		return PTR_ERR(m) == -EEXIST ? 0 : PTR_ERR(m);
+	spin_lock(&s->lock);
+	if (!m->leave && m->state == CR_RUNNING) {
+		m->awaited = true;
+		s->nawaited++;
+	}
+	spin_unlock(&s->lock);
+	cr_queue(m);
+	cr_member_put(m);
+	return 0;
+}
+
+/**
+ * cr_freeze_more - have threads park that are no members yet
+ * @s: the session
+ * @why:     out: what is refused; NULL: refuse nothing, they shall only stand still
+ * @leaving: out: threads that still leave an earlier freeze
+ *
+ * Return: how many there were, so that 0 says that none is left; -errno.
+ */
+int cr_freeze_more(struct cr_session *s, struct cr_why *why, int *leaving)
+{
+	struct task_struct **batch, *t;
+	struct cr_member *m;
+	int n = 0, i, r = 0;
+
+	batch = kmalloc_array(CR_BATCH_TASKS, sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	if (!batch)
+		return -ENOMEM;
+	*leaving = 0;
 	rcu_read_lock();
 	for_each_thread(s->leader, t) {
-		if (t->flags & (PF_EXITING | PF_KTHREAD))
+		if (READ_ONCE(t->flags) & (PF_EXITING | PF_KTHREAD))
 			continue;
-		m = xa_load(&s->members, t->pid);
-		if (m && m->task == t)
+		m = cr_member_of(s, t);
+		if (m) {
+			*leaving += !cr_take_again(m);
+			cr_member_put(m);
 			continue;
+		}
 		batch[n++] = get_task_struct(t);
-		if (n == CR_BATCH)
+		if (n == CR_BATCH_TASKS)
 			break;
 	}
 	rcu_read_unlock();
-
 	for (i = 0; i < n; i++) {
-		t = batch[i];
 		if (!r)
-			r = cr_check_task(t, why);
-		if (!r && get_nr_threads(s->leader) > CR_MAX_THREADS) {
-			cr_why(why, CR_WHY_TOO_MANY, get_nr_threads(s->leader));
-			r = -EOPNOTSUPP;
-		}
-		if (!r) {
-			m = cr_member_new(s, t, GFP_KERNEL);
-			if (IS_ERR(m))
-				r = PTR_ERR(m);
-			else if (!cr_queue(m))
-				added++;
-		}
-		put_task_struct(t);
+			r = cr_add(s, batch[i], why);
+		put_task_struct(batch[i]);
 	}
-	return r ? r : added;
+	kfree(batch);
+	return r ? r : n;
+}
+
+/* The stage is FREEZING: has everybody come? */
+static bool cr_all_came(struct cr_session *s)
+{
+	return !READ_ONCE(s->nawaited) || READ_ONCE(s->stage) != CR_FREEZING;
+}
+
+/* Name the thread that does not come, and the reason as far as one can see it. */
+void cr_blame(struct cr_session *s, struct cr_why *why)
+{
+	struct cr_member *m;
+	unsigned long i;
+	unsigned int state;
+
+	cr_why(why, CR_WHY_STUCK, task_tgid_vnr(s->leader));
+	cr_for_each_member(s, i, m) {
+		if (READ_ONCE(m->state) == CR_PARKED || READ_ONCE(m->state) == CR_GONE)
+			continue;
+		state = READ_ONCE(m->task->__state);
+		cr_why(why, state & __TASK_TRACED ? CR_WHY_TRACED :
+			    state & __TASK_STOPPED ? CR_WHY_STOPPED : CR_WHY_STUCK,
+		       task_pid_vnr(m->task));
+		cr_member_put(m);
+		return;
+	}
+}
+
+static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *why)
+{
+	int n, leaving;
+	long left;
+
+	do {
+		n = cr_freeze_more(s, why, &leaving);
+		if (n < 0)
+			return n;
+		left = max_t(long, end - jiffies, 1);
+		left = wait_event_killable_timeout(s->coord, cr_all_came(s), left);
+		if (left > 0 && leaving)
+			schedule_timeout_killable(1);	/* they are on their way out */
+		if (left < 0 || fatal_signal_pending(current))
+			return -EINTR;
+		if (READ_ONCE(s->stage) != CR_FREEZING)
+			return -ENOTCONN;
+		if (!left || (leaving && time_after(jiffies, end))) {
+			cr_blame(s, why);
+			return -ETIMEDOUT;
+		}
+	} while (n || leaving);
+	return 0;
+}
+
+static bool cr_is_frozen(struct cr_session *s)
+{
+	enum cr_stage stage = READ_ONCE(s->stage);
+
+	return stage == CR_FROZEN || stage == CR_COMMITTED;
+}
+
+/* Is the target frozen by an ioctl? What its lease has parked was not checked. */
+bool cr_stands_still(struct cr_session *s)
+{
+	return cr_is_frozen(s) && !READ_ONCE(s->lease_parked);
+}
+
+/**
+ * cr_freeze_begin - THAWED to FREEZING, the process is claimed
+ * @s: the session
+ *
+ * Return: 0, or -ENOTCONN when the session is closed or in another stage.
+ */
+int cr_freeze_begin(struct cr_session *s)
+{
+	int r = -ENOTCONN;
+
+	spin_lock(&s->lock);
+	if (s->stage == CR_THAWED && !s->closed) {
+		s->stage = CR_FREEZING;
+		s->frozen_at = ktime_get();
+		r = 0;
+	}
+	spin_unlock(&s->lock);
+	return r;
+}
+
+/* FREEZING to FROZEN. */
+int cr_freeze_end(struct cr_session *s)
+{
+	int r = -ENOTCONN;
+
+	spin_lock(&s->lock);
+	if (s->stage == CR_FREEZING) {
+		s->stage = CR_FROZEN;
+		r = 0;
+	}
+	spin_unlock(&s->lock);
+	return r;
+}
+
+static int cr_freeze_all(struct cr_session *s, unsigned long end, struct cr_why *why)
+{
+	struct cr_member *m;
+	int r = cr_park_all(s, end, why);
+
+	if (!r)
+		r = cr_check_shared_mm(s, why);
+	if (r)
+		return r;
+	m = cr_any(s);
+	if (!m || READ_ONCE(s->leader->mm) != s->mm) {
+		cr_why(why, CR_WHY_GONE, task_tgid_vnr(s->leader));
+		r = -ESRCH;
+	}
+	if (m)
+		cr_member_put(m);
+	return r ? r : cr_freeze_end(s);
+}
+
+/**
+ * cr_watch_silence - thaw by itself when the owner gives no sign of life
+ * @s: the session
+ * @thaw_after: for so many jiffies
+ *
+ */
+void cr_watch_silence(struct cr_session *s, unsigned long thaw_after)
+{
+	bool armed = false;
+
+	cr_session_alive(s);
+	cr_session_get(s);
+	spin_lock(&s->lock);
+	s->thaw_after = thaw_after;
+	/* a timer that was pending has a reference already */
+	if (!s->closed)
+		armed = !mod_delayed_work(cr_workqueue, &s->timeout, thaw_after);
+	spin_unlock(&s->lock);
+	if (!armed)
+		cr_session_put(s);
+}
+
+static int cr_freeze(struct cr_session *s, struct cr_freeze *a)
+{
+	unsigned long end = jiffies + cr_timeout_jiffies(a->timeout_ms, CR_FREEZE_MS,
+							 CR_FREEZE_MOST_MS);
+	long left = max_t(long, end - jiffies, 1);
+	int r;
+
+	/* threads of an earlier freeze may still be in a call that was made for us */
+	left = wait_event_killable_timeout(s->coord, READ_ONCE(s->stage) != CR_THAWING, left);
+	if (left < 0)
+		return -EINTR;
+	if (!left) {
+		cr_blame(s, &a->why);
+		return -ETIMEDOUT;
+	}
+	cr_why(&a->why, CR_WHY_GONE, task_tgid_vnr(s->leader));
+	if (s->leader->flags & PF_EXITING && !thread_group_empty(s->leader)) {
+		a->why.reason = CR_WHY_LEADER_DEAD;
+		return -EOPNOTSUPP;
+	}
+	if (READ_ONCE(s->leader->mm) != s->mm)
+		return -ESRCH;
+	r = cr_claim(s, end, &a->why);
+	if (r)
+		return r;
+	r = cr_freeze_begin(s);
+	if (r) {
+		cr_unclaim(s);
+		return r;
+	}
+	r = cr_freeze_all(s, end, &a->why);
+	if (r)
+		cr_thaw_begin(s, false);
+	else
+		cr_watch_silence(s, cr_timeout_jiffies(a->thaw_after_ms, CR_THAW_MS,
+						       CR_THAW_MOST_MS));
+	return r;
+}
+
+long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a)
+{
+	ktime_t t0 = ktime_get();
+	struct cr_member *m;
+	unsigned long i;
+	int r;
+
+	if (a->reserved)
+		return -EINVAL;
+	if (READ_ONCE(s->lease_parked)) {
+		cr_why(&a->why, CR_WHY_LEASE, task_tgid_vnr(s->leader));
+		return -EBUSY;
+	}
+	r = cr_is_frozen(s) ? 0 : cr_freeze(s, a);
+	if (r)
+		return r;
+	cr_why(&a->why, CR_WHY_NONE, 0);
+	a->nthreads = 0;
+	cr_for_each_member(s, i, m)
+		a->nthreads++;
+	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
+	return 0;
 }
 
 static bool cr_all_parked(struct cr_session *s)
@@ -466,10 +390,12 @@ static bool cr_all_parked(struct cr_session *s)
 
 	rcu_read_lock();
 	for_each_thread(s->leader, t) {
-		if (t->flags & PF_EXITING)
+		if (READ_ONCE(t->flags) & PF_EXITING)
 			continue;
-		m = xa_load(&s->members, t->pid);
-		all = m && m->task == t && READ_ONCE(m->state) == CR_PARKED;
+		m = cr_member_of(s, t);
+		all = m && READ_ONCE(m->state) == CR_PARKED;
+		if (m)
+			cr_member_put(m);
 		if (!all)
 			break;
 	}
@@ -490,176 +416,137 @@ int cr_wait_born(struct cr_session *s, unsigned long timeout)
 			return -EINTR;
 		if (r)
 			return 0;
-	} while (time_before(jiffies, end));
+	} while (time_before(jiffies, end) && cr_is_frozen(s));
 	return -ETIMEDOUT;
 }
 
-/* Name the thread that does not come, and the reason as far as one can see it. */
-static void cr_blame(struct cr_session *s, struct cr_why *why)
+/* --------------------------------------------------------------------- thawing */
+
+/**
+ * cr_thaw_begin - let everybody run on, or kill; waits for nobody
+ * @s: the session
+ * @kill: the program is half restored: who leaves is killed
+ *
+ * A thread that is in a call made for the session leaves when it comes back from it, as
+ * it was before. The stage is THAWING until then. Also undoes a half-made freeze.
+ */
+void cr_thaw_begin(struct cr_session *s, bool kill)
 {
 	struct cr_member *m;
 	unsigned long i;
-	unsigned int state;
 
-	cr_why(why, CR_WHY_STUCK, task_tgid_vnr(s->leader));
-	xa_for_each(&s->members, i, m) {
-		if (READ_ONCE(m->state) != CR_QUEUED)
-			continue;
-		state = READ_ONCE(m->task->__state);
-		cr_why(why, state & __TASK_TRACED ? CR_WHY_TRACED :
-			    state & __TASK_STOPPED ? CR_WHY_STOPPED : CR_WHY_STUCK,
-		       task_pid_vnr(m->task));
+	spin_lock(&s->lock);
+	if (s->stage == CR_THAWED || s->stage == CR_THAWING) {
+		spin_unlock(&s->lock);
 		return;
 	}
-}
-
-static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *why)
-{
-	long left;
-	int n;
-
-	do {
-		n = cr_add_new(s, why);
-		if (n < 0)
-			return n;
-		left = (long)(end - jiffies);
-		left = wait_event_killable_timeout(s->coord, !READ_ONCE(s->npending),
-						   max(left, 1L));
-		if (left < 0)
-			return -EINTR;
-		if (!left) {
-			cr_blame(s, why);
-			return -ETIMEDOUT;
+	s->stage = CR_THAWING;
+	s->kill = kill;
+	xa_for_each(&s->members, i, m) {
+		m->leave = true;
+		if (m->awaited) {
+			m->awaited = false;
+			s->nawaited--;
 		}
-		cr_reap(s);
-	} while (n);
-	return 0;
+		/* who has not come yet and was not borrowed has nothing to put back */
+		if (m->state == CR_PARKED || m->state == CR_SERVING || m->borrowed || m->born) {
+			m->leaving = true;
+			s->nleaving++;
+		}
+		wake_up(&m->wake);
+	}
+	if (!s->nleaving)
+		cr_thaw_end(s);
+	spin_unlock(&s->lock);
+	wake_up_all(&s->coord);
+	/* call those back who are on the stub */
+	cr_for_each_member(s, i, m)
+		cr_queue(m);
 }
 
-/* Enter the list of frozen sessions, unless another holds this process. */
-static int cr_claim(struct cr_session *s, struct cr_why *why)
+long cr_ioc_commit(struct cr_session *s, void *unused)
 {
-	struct cr_session *other;
-	int r = 0;
+	long r = -ENOTCONN;
 
-	mutex_lock(&cr_frozen_lock);
-	list_for_each_entry(other, &cr_frozen, frozen_node) {
-		if (other->mm != s->mm)
-			continue;
-		cr_why(why, CR_WHY_BUSY, other->owner_pid);
-		r = -EBUSY;
-		break;
+	spin_lock(&s->lock);
+	if (s->stage == CR_FROZEN || s->stage == CR_COMMITTED) {
+		s->stage = CR_COMMITTED;
+		r = 0;
 	}
-	if (!r)
-		list_add(&s->frozen_node, &cr_frozen);
-	mutex_unlock(&cr_frozen_lock);
+	spin_unlock(&s->lock);
 	return r;
 }
 
-static void cr_unclaim(struct cr_session *s)
+long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a)
 {
-	mutex_lock(&cr_frozen_lock);
-	list_del_init(&s->frozen_node);
-	mutex_unlock(&cr_frozen_lock);
-}
+	ktime_t since = s->frozen_at;
 
-long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a)
-{
-	ktime_t t0 = ktime_get();
-	struct cr_member *m;
-	unsigned long i;
-	int r;
-
-	if (a->reserved)
+	if (a->flags & ~CR_THAW_KILL || a->reserved)
 		return -EINVAL;
-	if (!s->frozen) {
-		cr_why(&a->why, CR_WHY_GONE, task_tgid_vnr(s->leader));
-		if (s->leader->flags & PF_EXITING && !thread_group_empty(s->leader)) {
-			a->why.reason = CR_WHY_LEADER_DEAD;
-			return -EOPNOTSUPP;
-		}
-		if (READ_ONCE(s->leader->mm) != s->mm)
-			return -ESRCH;
-		r = cr_claim(s, &a->why);
-		if (r)
-			return r;
-		s->abort = false;
-		s->frozen = true;	/* from here on a close thaws */
-		s->frozen_at = t0;
-		s->thaw_after_ms = a->thaw_after_ms ? a->thaw_after_ms : 60000;
-		r = cr_park_all(s, jiffies + msecs_to_jiffies(a->timeout_ms ? a->timeout_ms : 5000),
-				&a->why);
-		if (!r)
-			r = cr_check_shared_mm(s, &a->why);
-		if (!r && (READ_ONCE(s->leader->mm) != s->mm || !cr_any(s)))
-			r = -ESRCH;
-		if (r) {
-			cr_thaw(s, false);
-			return r;
-		}
-		xa_for_each(&s->members, i, m)
-			cr_wait_off_cpu(s, m);
-	}
-	cr_why(&a->why, CR_WHY_NONE, 0);
-	a->nthreads = 0;
-	xa_for_each(&s->members, i, m)
-		a->nthreads++;
-	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
+	if (!(a->flags & CR_THAW_KILL))
+		cr_unmap_arena(s);
+	cr_thaw_begin(s, a->flags & CR_THAW_KILL);
+	a->frozen_ns = ktime_to_ns(ktime_sub(ktime_get(), since));
 	return 0;
 }
 
-/*
- * Bring threads back that are still on the stub (the session was killed in the
- * middle of CR_IOC_RUN). A thread that will not come must not run on in there.
+/* The owner has been silent: see whether for too long. */
+static void cr_silence(struct work_struct *work)
+{
+	struct cr_session *s = container_of(to_delayed_work(work), struct cr_session, timeout);
+	bool frozen, committed, again = false;
+	unsigned long due;
+
+	spin_lock(&s->lock);
+	frozen = cr_is_frozen(s) && !s->lease_over;
+	committed = s->stage == CR_COMMITTED;
+	due = READ_ONCE(s->alive) + s->thaw_after;
+	if (frozen && !s->closed && time_before(jiffies, due))
+		/* under the lock, so that a close sees it; our reference goes along */
+		again = queue_delayed_work(cr_workqueue, &s->timeout, due - jiffies);
+	spin_unlock(&s->lock);
+	if (again)
+		return;
+	if (frozen && !time_before(jiffies, due)) {
+		pr_warn_ratelimited("session of process %d silent for %u ms: %s process %d\n",
+				    pid_nr(s->owner), jiffies_to_msecs(s->thaw_after),
+				    committed ? "killing half-restored" : "thawing",
+				    task_tgid_nr(s->leader));
+		cr_thaw_begin(s, committed);
+	}
+	cr_session_put(s);
+}
+
+void cr_freeze_init(struct cr_session *s)
+{
+	INIT_DELAYED_WORK(&s->timeout, cr_silence);
+}
+
+/* The owner closed its descriptor or died: nothing stays frozen or half restored. */
+void cr_owner_gone(struct cr_session *s)
+{
+	bool committed = READ_ONCE(s->stage) == CR_COMMITTED;
+
+	if (committed)
+		pr_warn_ratelimited("process %d left process %d half restored: killing it\n",
+				    pid_nr(s->owner), task_tgid_nr(s->leader));
+	cr_thaw_begin(s, committed);
+}
+
+/**
+ * cr_freeze_close - the session is closed for good: nothing begins any more
+ * @s: the session
+ * @kill: kill the target rather than let it run on
+ *
+ * No timer is left when it returns, and who is parked leaves by himself.
  */
-static bool cr_recall_runners(struct cr_session *s)
+void cr_freeze_close(struct cr_session *s, bool kill)
 {
-	struct cr_member *m;
-	unsigned long i;
-	bool all = true;
-
-	xa_for_each(&s->members, i, m) {
-		if (READ_ONCE(m->state) == CR_RUNNING)
-			cr_queue(m);
-		if (READ_ONCE(m->state) != CR_QUEUED || !m->have_raw)
-			continue;
-		/* killable is no use here: the session may be dying already */
-		if (!wait_event_timeout(s->coord, READ_ONCE(m->state) != CR_QUEUED, HZ))
-			all = false;
-	}
-	return all;
-}
-
-/* Let everybody run on, or kill. lock held. Also undoes a half-made freeze. */
-int cr_thaw(struct cr_session *s, bool kill)
-{
-	struct cr_member *m;
-	unsigned long i;
-
-	if (!kill && !cr_recall_runners(s)) {
-		pr_warn("process %d is stuck in a call made for its session: killing it\n",
-			task_tgid_nr(s->leader));
-		kill = true;
-	}
-	if (!kill && s->arena && cr_arena_unmap(s))
-		pr_warn("arena of process %d could not be unmapped\n", task_tgid_nr(s->leader));
-	s->arena = 0;
-	if (kill)
-		send_sig(SIGKILL, s->leader, 1);
-	xa_for_each(&s->members, i, m) {
-		spin_lock(&s->plock);
-		if (m->state == CR_QUEUED) {
-			m->cancelled = true;
-			s->npending--;
-		}
-		WRITE_ONCE(m->leave, true);
-		spin_unlock(&s->plock);
-		wake_up(&m->wake);
-		xa_erase(&s->members, i);
-		cr_member_put(m);
-	}
-	s->frozen = false;
-	s->committed = false;
-	cr_unclaim(s);
-	return 0;
+	spin_lock(&s->lock);
+	s->closed = true;
+	kill |= s->stage == CR_COMMITTED;
+	spin_unlock(&s->lock);
+	cr_thaw_begin(s, kill);
+	if (cancel_delayed_work(&s->timeout))
+		cr_session_put(s);
 }

@@ -2,6 +2,31 @@
 /*
  * What the files of the module share. See kmod/uapi/cr.h for what it does and
  * docs/architecture.md for how the parts play together.
+ *
+ * The files form layers; none calls upward:
+ *
+ *   main.c                                     /dev/cr, the table of ioctls
+ *   attach.c agent.c threads.c process.c       what a session may ask for
+ *   files.c vmas.c restore.c snapshot.c
+ *   track.c pages.c
+ *   run.c  arena.c                             system calls by parked threads
+ *   lease.c                                    parking when a daemon is silent
+ *   freeze.c                                   all threads of the target: freeze, thaw
+ *   park.c                                     one thread: parking, requests
+ *   batch.c                                    a batch of calls, one at a time
+ *   borrow.c                                   what borrowing a thread changes, put back
+ *   session.c                                  lives of sessions and members, ceilings
+ *
+ * Locks, outermost first:
+ *
+ *   session->ioctl_lock   mutex. One ioctl of a session at a time. Only ioctls of the
+ *                         same session wait for it, killably.
+ *   mmap lock, and all that the kernel takes below it
+ *   session->lock         spinlock. The stage, the members and their states. Nothing
+ *                         sleeps, copies or allocates under it.
+ *   cr_claims_lock        spinlock in freeze.c. Which session holds which process.
+ *
+ * Timers, closing, SIGKILL and unloading take no lock but the spinlocks.
  */
 #ifndef CR_INTERNAL_H
 #define CR_INTERNAL_H
@@ -9,9 +34,10 @@
 #define pr_fmt(fmt) "cr: " fmt
 
 #include <linux/atomic.h>
-#include <linux/completion.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/kref.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -26,101 +52,180 @@
 
 struct cr_session;
 struct cr_member;
+struct cr_batch;
+struct cr_snap;
+struct cr_agent_state;
 
-/* Work done by a parked thread in its own context; 0 or -errno. */
-typedef int (*cr_op)(struct cr_session *s, struct cr_member *m, void *arg);
+/* ------------------------------------------------------------------ requests */
 
-/* What must be put back when a thread that we borrowed runs on. */
+/**
+ * struct cr_request - work for a parked thread, in the thread's own context
+ * @ref:       the requester's reference and one of each thread that works on it
+ * @op:        the work; returns 0 or -errno. The session is member->session.
+ * @release:   frees the object that embeds the request, and all that it owns
+ * @pending:   threads that have not finished
+ * @error:     the first error of any of them
+ * @abandoned: nobody waits for the result any more
+ *
+ * A requester that is killed goes at once. The thread ends or gives up on data that
+ * belongs to the request, so everything that @op reads or writes must lie there.
+ */
+struct cr_request {
+	struct kref ref;
+	int (*op)(struct cr_member *member, struct cr_request *req);
+	void (*release)(struct cr_request *req);
+	atomic_t pending;
+	int error;
+	bool abandoned;
+};
+
+/* ------------------------------------------------------------------- members */
+
+/* What is put back when a thread that a session has borrowed runs on. */
 struct cr_raw {
 	struct pt_regs regs;
 	struct restart_block restart;
 	sigset_t blocked, saved_sigmask;
 	bool restore_sigmask;
-	u64 rseq_cs;		/* the kernel clears it when we leave its section */
+	u64 rseq_cs;		/* the kernel clears it when the thread leaves its section */
 };
 
+/*
+ * One thread's way, changed under session->lock:
+ *
+ *   state        until                                          then
+ *   CR_QUEUED    it returns to user mode and runs the work      PARKED, GONE
+ *   CR_PARKED    a request comes, it may leave, it is killed    SERVING, GONE
+ *   CR_SERVING   the request's work is done                     PARKED, RUNNING
+ *   CR_RUNNING   it comes to the gate or is called back         QUEUED, GONE
+ *   CR_GONE      for good: it left, exited, or has other memory
+ */
 enum cr_state {
-	CR_QUEUED,		/* notified, has not come yet */
+	CR_QUEUED,
 	CR_PARKED,
-	CR_RUNNING,		/* in user mode, on the stub, until it reaches the gate */
-	CR_GONE,		/* left or exited */
+	CR_SERVING,
+	CR_RUNNING,
+	CR_GONE,
 };
 
 /**
- * struct cr_member - one thread of a frozen target
+ * struct cr_member - one thread of a target
+ * @ref:      the session's index (until CR_GONE), the thread itself from being queued
+ *            to running on, and whoever uses it just now
+ * @session:  counted: no member outlives its session
+ * @task:     counted
  *
- * Referenced by the session's index and, while queued or parked, by the thread.
+ * The members of the first block are guarded by session->lock. Those of the second
+ * belong to the thread while it is SERVING, RUNNING or QUEUED, and to the session's
+ * ioctl while it is PARKED.
  */
 struct cr_member {
 	struct kref ref;
-	struct callback_head cb;
-	struct cr_session *s;
-	struct file *file;	/* held while the thread is in our code; see cr_park() */
+	struct cr_session *session;
 	struct task_struct *task;
+	pid_t tid;		/* its place in the index: an exec may give it another */
+	struct callback_head work;
 	wait_queue_head_t wake;
-	/* the following are guarded by s->plock */
+
 	enum cr_state state;
-	bool cancelled;		/* thawed before it came: the callback does nothing */
-	bool leave;		/* run on */
-	bool born;		/* made by CR_IOC_RUN */
-	/* handed over by release/acquire on op and done */
-	cr_op op;
-	void *arg;
-	int ret;
-	bool done;
-	/* used by the thread itself, or by the session while it is parked */
-	bool have_raw;
-	bool to_user;		/* op asks to leave for the stub */
-	bool blocked_run;	/* parked in the last call of a CR_RUN_BLOCK */
+	bool leave;		/* thawed: run on as soon as may be */
+	bool awaited;		/* counted in session->nawaited */
+	bool leaving;		/* counted in session->nleaving */
+	bool born;		/* made by CR_IOC_RUN and has no registers of its own yet */
+	unsigned int users;	/* ioctls that look at its registers, see cr_pin() */
+	struct cr_request *req;	/* handed over, not taken up */
+
+	bool borrowed;		/* raw is to be put back */
+	bool to_user;		/* the work asks to leave for the stub */
 	struct cr_raw raw;
-	unsigned long left;	/* calls of the batch that were not made */
+	struct cr_batch *batch;	/* the calls that it is making; a reference */
 };
 
-struct cr_snap;
-struct cr_agent_state;
+/* ------------------------------------------------------------------ sessions */
 
-struct cr_session {
-	struct file *file;	/* the descriptor's file; not a reference */
-	fl_owner_t owner;	/* whose close means that the owner is gone */
-	pid_t owner_pid;
+/*
+ * stage          threads                      a close or silence   left by
+ * CR_THAWED      run                          nothing to do        FREEZE, an expired lease
+ * CR_FREEZING    are being parked             thaws                all parked: FROZEN
+ * CR_FROZEN      stand still                  thaws                THAW, COMMIT
+ * CR_COMMITTED   stand still, half restored   kills                THAW
+ * CR_THAWING     run on; some are still in    nothing to do        the last one gone: THAWED
+ *                a call made for the session
+ */
+enum cr_stage {
+	CR_THAWED,
+	CR_FREEZING,
+	CR_FROZEN,
+	CR_COMMITTED,
+	CR_THAWING,
+};
 
-	/*
-	 * Serialises the ioctls, the timeout and the close; guards everything
-	 * below that has no other guard. May sleep. Taken before plock.
-	 */
-	struct mutex lock;
-	struct task_struct *leader;
-	struct mm_struct *mm;	/* mmgrab: keeps the structure, not the memory */
-
-	bool frozen, committed;
-	struct list_head frozen_node;	/* in the list of frozen sessions */
-	ktime_t frozen_at;
-	u32 thaw_after_ms;
-	struct delayed_work timeout;
-	bool abort;		/* tells long operations to stop, READ_ONCE */
-
-	/* Guards members' state, npending, holding and the flags of struct cr_member. */
-	spinlock_t plock;
-	bool holding;		/* an ioctl looks at members' registers, on their stacks */
-	struct xarray members;	/* by tid in the initial namespace */
-	unsigned int npending;	/* queued and not yet parked; plock */
-	wait_queue_head_t coord;	/* the session waits here for its members */
-
-	/* arena */
-	struct page **arena_pages;	/* the data pages, CR_ARENA_DATA of them */
-	unsigned long arena;	/* its address in the target, 0: not mapped */
-	struct task_struct *mapping;	/* the thread that maps it just now */
-
-	/* Guards snap against read(2), which does not take lock. */
-	struct rw_semaphore snap_sem;
-	struct cr_snap *snap;
-
-	struct cr_agent_state *agent;
+/* What one user holds in all sessions. */
+struct cr_user {
+	struct list_head node;
+	refcount_t ref;
+	kuid_t uid;
+	atomic_long_t sessions, members, pages;
 };
 
 #define CR_ARENA_DATA	64			/* data pages */
 #define CR_ARENA_PAGES	(2 + CR_ARENA_DATA)	/* code, gate, data */
-#define CR_ARENA_PGOFF	0x10000			/* file offset of the target's part, in pages */
+#define CR_ARENA_SIZE	((unsigned long)CR_ARENA_PAGES << PAGE_SHIFT)
+
+/* Complete before it is published; lives as long as the session. */
+struct cr_arena_pages {
+	struct page *code;
+	struct page *data[CR_ARENA_DATA];
+};
+
+/**
+ * struct cr_session - what one open description of /dev/cr stands for
+ * @ref: the file's, each member's, each armed timer's, the arena file's
+ */
+struct cr_session {
+	struct kref ref;
+	struct file *file;	/* no reference: for ioctls, which hold the file */
+	struct cr_user *user;
+	struct pid *owner;	/* whose close means that the owner is gone */
+	struct mutex ioctl_lock;
+
+	/* set once by CR_IOC_ATTACH; leader is published last */
+	struct task_struct *leader;
+	struct mm_struct *mm;	/* mmgrab: keeps the structure, not the memory */
+
+	spinlock_t lock;	/* guards the following */
+	enum cr_stage stage;
+	bool kill;		/* who leaves is killed */
+	bool closed;		/* the file is released: nothing begins any more */
+	struct xarray members;	/* by tid in the initial namespace */
+	unsigned int nawaited;	/* members that a freeze waits for */
+	unsigned int nleaving;	/* members that a thaw has in hand */
+	struct list_head claim;	/* freeze.c */
+	unsigned long arena;	/* its address in the target, 0: not mapped */
+	struct file *arena_file;	/* a reference while it is mapped */
+	bool keep_arena;	/* a thread ends in there: leave it mapped */
+	struct cr_snap *snap;	/* a reference */
+
+	wait_queue_head_t coord;	/* the ioctl waits here for members */
+
+	ktime_t frozen_at;
+	unsigned long thaw_after;	/* jiffies of silence */
+	unsigned long alive;		/* jiffies of the last sign of life, WRITE_ONCE */
+	struct delayed_work timeout;
+
+	/* lease.c; until and flags by lock */
+	u64 lease_until;	/* CLOCK_BOOTTIME, ns; 0: no lease */
+	u32 lease_flags;
+	bool lease_over;	/* it has run out: no thaw by silence */
+	bool lease_parked;	/* and it was the lease that parked the target */
+	struct hrtimer lease_timer;
+	struct delayed_work lease_work;
+
+	struct cr_arena_pages *pages;	/* smp_store_release: complete */
+	struct task_struct *mapper;	/* the thread that maps or unmaps the arena just now */
+
+	struct cr_agent_state *agent;
+};
 
 static inline void cr_why(struct cr_why *why, u32 reason, u64 arg)
 {
@@ -134,41 +239,151 @@ static inline struct sighand_struct *cr_own_sighand(void)
 	return rcu_dereference_protected(current->sighand, true);
 }
 
-/* main.c */
-void cr_session_touch(struct cr_session *s);
+/* A timeout of the interface in jiffies: 0 is @standard, none is above @most. */
+static inline unsigned long cr_timeout_jiffies(u32 ms, u32 standard, u32 most)
+{
+	return msecs_to_jiffies(min(ms ? ms : standard, most));
+}
 
-/* attach.c */
-long cr_ioc_attach(struct cr_session *s, struct cr_attach *a);
-int cr_check_task(struct task_struct *t, struct cr_why *why);
-int cr_check_shared_mm(struct cr_session *s, struct cr_why *why);
+/* session.c */
+extern struct workqueue_struct *cr_workqueue;
+struct cr_session *cr_session_new(void);
+void cr_session_get(struct cr_session *s);
+void cr_session_put(struct cr_session *s);
+void cr_arena_pages_free(struct cr_arena_pages *pages);
+int cr_charge_pages(struct cr_user *user, long pages, u64 *ceiling);
+void cr_uncharge_pages(struct cr_user *user, long pages);
+struct cr_user *cr_user_get(struct cr_user *user);
+void cr_user_put(struct cr_user *user);
+struct cr_member *cr_member_add(struct cr_session *s, struct task_struct *t, bool born);
+struct cr_member *cr_member_of(struct cr_session *s, struct task_struct *t);
+void cr_member_get(struct cr_member *m);
+void cr_member_put(struct cr_member *m);
+void cr_member_gone(struct cr_member *m);
+struct cr_member *cr_member_next(struct cr_session *s, struct cr_member *last,
+				 unsigned long *index);
+int cr_claim(struct cr_session *s, unsigned long end, struct cr_why *why);
+void cr_unclaim(struct cr_session *s);
+void cr_thaw_end(struct cr_session *s);
+
+/*
+ * All members by tid, each with a reference for the body: who leaves the loop early puts
+ * it or keeps it.
+ */
+#define cr_for_each_member(s, i, m)					\
+	for ((i) = 0, (m) = cr_member_next(s, NULL, &(i)); (m);		\
+	     (m) = cr_member_next(s, m, &(i)))
+
+int cr_lives_init(void);
+void cr_lives_exit(void);
+
+/* borrow.c */
+void cr_borrow(struct cr_member *m);
+void cr_give_back(struct cr_member *m);
+void cr_put_rseq_cs(struct cr_member *m);
+void cr_sync_rseq(void);
+void cr_hide_eintr(struct pt_regs *regs);
+void cr_hold_signals(sigset_t *saved);
+void cr_release_signals(const sigset_t *saved);
+struct pt_regs *cr_member_regs(struct cr_member *m);
+struct restart_block *cr_member_restart(struct cr_member *m);
+
+/**
+ * struct cr_batch - system calls that a borrowed thread makes, one after the other
+ * @ref:    the ioctl's and the thread's
+ * @calls:  copied from the caller; results are kept here until they are copied back
+ * @stub:   address of the code page in the target
+ *
+ * Only the thread changes it, until the ioctl has seen the thread parked.
+ */
+struct cr_batch {
+	struct kref ref;
+	struct cr_call *calls;
+	unsigned long stub;
+	u32 n;
+	u32 done;		/* calls with a result; the next one is calls[done] */
+	bool in_call;		/* the next one was begun */
+	bool stopped;		/* CR_CALL_STOP: the rest is not made */
+	bool interrupted;	/* parked in the next one: code says how */
+	bool cloned;		/* a thread was made */
+	s64 code;		/* -ERESTART… as the kernel left it */
+	int error;		/* the thread was led astray */
+};
+
+/* batch.c */
+struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub);
+void cr_batch_put(struct cr_batch *b);
+bool cr_batch_load(struct cr_batch *b);
+bool cr_batch_at_gate(struct cr_batch *b, struct pt_regs *regs);
+void cr_batch_parked(struct cr_batch *b, struct pt_regs *regs);
+void cr_load_exit(unsigned long stub);
+
+/* park.c */
+void cr_request_init(struct cr_request *req,
+		     int (*op)(struct cr_member *member, struct cr_request *req),
+		     void (*release)(struct cr_request *req));
+void cr_request_put(struct cr_request *req);
+bool cr_request_abandoned(struct cr_member *m, struct cr_request *req);
+int cr_call(struct cr_session *s, struct cr_member *m, struct cr_request *req);
+int cr_call_any(struct cr_session *s, struct cr_request *req);
+int cr_call_many(struct cr_session *s, unsigned int max, struct cr_request *req,
+		 unsigned int *workers);
+int cr_queue(struct cr_member *m);
+void cr_park(struct callback_head *work);
+bool cr_lost(struct cr_member *m);
+int cr_wait_parked(struct cr_member *m, unsigned long timeout);
+struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why);
+struct cr_member *cr_any(struct cr_session *s);
+int cr_pin(struct cr_member *m);
+void cr_unpin(struct cr_member *m);
+void cr_unmap_arena_here(struct cr_session *s);
+int cr_unmap_arena(struct cr_session *s);
 
 /* freeze.c */
 long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a);
-int cr_thaw(struct cr_session *s, bool kill);
-struct cr_member *cr_member_new(struct cr_session *s, struct task_struct *t, gfp_t gfp);
-void cr_member_put(struct cr_member *m);
-struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why);
-struct cr_member *cr_any(struct cr_session *s);
-int cr_queue(struct cr_member *m);
-int cr_run_on(struct cr_session *s, struct cr_member *m, cr_op op, void *arg);
-int cr_run_workers(struct cr_session *s, unsigned int max, cr_op op, void *arg,
-		   unsigned int *workers);
-int cr_wait_parked(struct cr_session *s, struct cr_member *m, unsigned long timeout);
+long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a);
+long cr_ioc_commit(struct cr_session *s, void *unused);
+int cr_check_task(struct task_struct *t, struct cr_why *why);
+void cr_freeze_init(struct cr_session *s);
+int cr_freeze_begin(struct cr_session *s);
+int cr_freeze_more(struct cr_session *s, struct cr_why *why, int *leaving);
+void cr_watch_silence(struct cr_session *s, unsigned long thaw_after);
+int cr_freeze_end(struct cr_session *s);
+void cr_thaw_begin(struct cr_session *s, bool kill);
 int cr_wait_born(struct cr_session *s, unsigned long timeout);
-void cr_wait_off_cpu(struct cr_session *s, struct cr_member *m);
-void cr_reap(struct cr_session *s);
-void cr_hold(struct cr_session *s);
-void cr_release_hold(struct cr_session *s);
+void cr_blame(struct cr_session *s, struct cr_why *why);
+void cr_owner_gone(struct cr_session *s);
+void cr_freeze_close(struct cr_session *s, bool kill);
+bool cr_stands_still(struct cr_session *s);
+
+/* A sign of life: silence is counted from here. */
+static inline void cr_session_alive(struct cr_session *s)
+{
+	WRITE_ONCE(s->alive, jiffies);
+}
+
+/* lease.c */
+long cr_ioc_lease(struct cr_session *s, struct cr_lease *a);
+void cr_lease_init(struct cr_session *s);
+bool cr_lease_close(struct cr_session *s);
+
+/* arena.c */
+long cr_ioc_arena(struct cr_session *s, struct cr_arena *a);
+int cr_mmap(struct file *file, struct vm_area_struct *vma);
+bool cr_vma_is_arena(struct vm_area_struct *vma);
+
+/* run.c */
+long cr_ioc_run(struct cr_session *s, struct cr_run *a);
+
+/* attach.c */
+long cr_ioc_attach(struct cr_session *s, struct cr_attach *a);
 
 /* threads.c */
-void cr_sync_rseq(void);
 long cr_ioc_threads(struct cr_session *s, struct cr_array *a);
 long cr_ioc_get_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a);
 long cr_ioc_set_restart(struct cr_session *s, struct cr_restart *a);
-struct pt_regs *cr_member_regs(struct cr_member *m);
-struct restart_block *cr_member_restart(struct cr_member *m);
 
 /* process.c */
 long cr_ioc_process(struct cr_session *s, struct cr_process *a);
@@ -182,16 +397,6 @@ long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a);
 /* vmas.c */
 long cr_ioc_vmas(struct cr_session *s, struct cr_array *a);
 bool cr_vma_has_pages(struct vm_area_struct *vma);
-
-/* arena.c */
-long cr_ioc_arena(struct cr_session *s, struct cr_arena *a);
-long cr_ioc_run(struct cr_session *s, struct cr_run *a);
-int cr_mmap(struct file *file, struct vm_area_struct *vma);
-int cr_arena_unmap(struct cr_session *s);
-void cr_arena_free(struct cr_session *s);
-bool cr_vma_is_arena(struct vm_area_struct *vma);
-int cr_arena_init(void);
-void cr_arena_exit(void);
 
 /* pages.c: walking page tables */
 struct cr_walk {
@@ -224,14 +429,14 @@ int cr_track_again(struct cr_session *s, const u8 *id, const struct cr_range *on
 ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos);
 struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
 unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end);
-struct restart_block *cr_snap_restart(struct cr_snap *snap, struct task_struct *t, ktime_t *taken);
+int cr_snap_restart(struct cr_session *s, struct task_struct *t, struct restart_block *restart,
+		    ktime_t *taken);
 
 /* track.c */
 void cr_track_exit(void);
 int cr_track_begin(struct mm_struct *mm, const u8 *id);
 void cr_track_stop(struct mm_struct *mm);
 bool cr_track_is(struct mm_struct *mm, const u8 *id);
-bool cr_track_any(struct mm_struct *mm, u8 *id);
 int cr_split_huge(struct vm_area_struct *vma);
 void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
 void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp);
@@ -245,11 +450,11 @@ long cr_ioc_agent_wait(struct cr_session *s, struct cr_agent *a);
 long cr_ioc_agent_ready(struct cr_session *s, struct cr_agent *a);
 long cr_ioc_notify(struct cr_session *s, struct cr_notify *a);
 long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a);
-struct cr_agent_state *cr_agent_get(struct cr_session *s);
+int cr_agent_register(struct cr_session *s);
 void cr_agent_release(struct cr_session *s);
 void cr_agent_forget(struct cr_session *s);
 
-/* copy an array to the caller as struct cr_array says; see cr.h */
+/* session.c: copy an array to the caller as struct cr_array says; see cr.h */
 long cr_put_array(struct cr_array *a, const void *elems, u64 count, size_t size);
 
 #endif /* CR_INTERNAL_H */

@@ -1,72 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/cr: opening, closing and dispatching. One open file is one session.
+ * /dev/cr: opening, closing and the table of ioctls. One open description is one session.
  */
 #include "internal.h"
 #include <linux/fdtable.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 /* Largest ioctl argument that lies on the stack; struct cr_process does not. */
 #define CR_STACK_ARG 160
 
-/* Of our own: the kernel's general queues have changed their names over time. */
-static struct workqueue_struct *cr_wq;
-
-long cr_put_array(struct cr_array *a, const void *elems, u64 count, size_t size)
-{
-	u64 room = a->count;
-
-	a->count = count;
-	if (count > room)
-		return -ENOBUFS;
-	if (count && copy_to_user(u64_to_user_ptr(a->buf), elems, count * size))
-		return -EFAULT;
-	return 0;
-}
-
-/* The owner is alive: start the time after which the target thaws by itself anew. */
-void cr_session_touch(struct cr_session *s)
-{
-	if (s->frozen)
-		mod_delayed_work(cr_wq, &s->timeout, msecs_to_jiffies(s->thaw_after_ms));
-}
-
-static void cr_timeout(struct work_struct *work)
-{
-	struct cr_session *s = container_of(to_delayed_work(work), struct cr_session, timeout);
-
-	mutex_lock(&s->lock);
-	/* a call that was under way has started the time anew */
-	if (s->frozen && !delayed_work_pending(&s->timeout)) {
-		pr_warn("session of process %d silent for %u ms: %s process %d\n", s->owner_pid,
-			s->thaw_after_ms, s->committed ? "killing half-restored" : "thawing",
-			task_tgid_nr(s->leader));
-		cr_thaw(s, s->committed);
-	}
-	mutex_unlock(&s->lock);
-}
-
 static int cr_open(struct inode *inode, struct file *file)
 {
-	struct cr_session *s = kzalloc(sizeof(*s), GFP_KERNEL);
+	struct cr_session *s = cr_session_new();
 
-	if (!s)
-		return -ENOMEM;
+	if (IS_ERR(s))
+		return PTR_ERR(s);
 	s->file = file;
-	s->owner = current->files;
-	s->owner_pid = task_tgid_nr(current);
-	mutex_init(&s->lock);
-	INIT_LIST_HEAD(&s->frozen_node);
-	INIT_DELAYED_WORK(&s->timeout, cr_timeout);
-	spin_lock_init(&s->plock);
-	xa_init(&s->members);
-	init_waitqueue_head(&s->coord);
-	init_rwsem(&s->snap_sem);
+	cr_freeze_init(s);
+	cr_lease_init(s);
 	file->private_data = s;
 	return 0;
 }
@@ -79,17 +36,10 @@ static int cr_flush(struct file *file, fl_owner_t id)
 {
 	struct cr_session *s = file->private_data;
 
-	if (id != s->owner)
+	if (s->owner != task_tgid(current))
 		return 0;
-	mutex_lock(&s->lock);
-	if (s->frozen) {
-		if (s->committed)
-			pr_warn("process %d left process %d half restored: killing it\n",
-				s->owner_pid, task_tgid_nr(s->leader));
-		cr_thaw(s, s->committed);
-	}
+	cr_owner_gone(s);
 	cr_agent_forget(s);
-	mutex_unlock(&s->lock);
 	return 0;
 }
 
@@ -97,162 +47,173 @@ static int cr_release(struct inode *inode, struct file *file)
 {
 	struct cr_session *s = file->private_data;
 
-	cancel_delayed_work_sync(&s->timeout);
-	mutex_lock(&s->lock);
-	if (s->frozen)		/* the owner passed it on, and the last holder closed it */
-		cr_thaw(s, s->committed);
+	cr_freeze_close(s, cr_lease_close(s));
 	cr_snap_drop(s);
 	cr_agent_forget(s);
-	mutex_unlock(&s->lock);
-	cancel_delayed_work_sync(&s->timeout);
 	cr_agent_release(s);
-	cr_arena_free(s);
-	xa_destroy(&s->members);
-	if (s->mm)
-		mmdrop(s->mm);
-	if (s->leader)
-		put_task_struct(s->leader);
-	kfree(s);
+	cr_session_put(s);
 	return 0;
 }
 
-static long cr_ioc_info(struct cr_info *a)
+static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 {
 	memset(a, 0, sizeof(*a));
 	a->api_version = CR_API_VERSION;
 	a->page_size = PAGE_SIZE;
-	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT;
-	a->arena_size = CR_ARENA_PAGES << PAGE_SHIFT;
+	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE;
+	a->arena_size = CR_ARENA_SIZE;
 	return 0;
 }
 
-static long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a)
+static long cr_ioc_snap_drop(struct cr_session *s, void *unused)
 {
-	ktime_t since = s->frozen_at;
-	int r;
-
-	if (a->flags & ~CR_THAW_KILL || a->reserved)
-		return -EINVAL;
-	r = cr_thaw(s, a->flags & CR_THAW_KILL);
-	a->frozen_ns = ktime_to_ns(ktime_sub(ktime_get(), since));
-	return r;
+	cr_snap_drop(s);
+	return 0;
 }
 
-/* The target's memory is there: it may have been killed while it was parked. */
-static long cr_dispatch_alive(struct cr_session *s, unsigned int cmd, void *a)
-{
-	switch (cmd) {
-	case CR_IOC_COMMIT:
-		s->committed = true;
-		return 0;
-	case CR_IOC_THREADS:
-		return cr_ioc_threads(s, a);
-	case CR_IOC_GET_REGS:
-		return cr_ioc_get_regs(s, a);
-	case CR_IOC_SET_REGS:
-		return cr_ioc_set_regs(s, a);
-	case CR_IOC_SET_SIGMASK:
-		return cr_ioc_set_sigmask(s, a);
-	case CR_IOC_SET_RESTART:
-		return cr_ioc_set_restart(s, a);
-	case CR_IOC_PROCESS:
-		return cr_ioc_process(s, a);
-	case CR_IOC_VMAS:
-		return cr_ioc_vmas(s, a);
-	case CR_IOC_FDS:
-		return cr_ioc_fds(s, a);
-	case CR_IOC_SIGPENDING:
-		return cr_ioc_sigpending(s, a);
-	case CR_IOC_GET_FILE:
-		return cr_ioc_get_file(s, a);
-	case CR_IOC_PUT_FILE:
-		return cr_ioc_put_file(s, a);
-	case CR_IOC_ARENA:
-		return cr_ioc_arena(s, a);
-	case CR_IOC_RUN:
-		return cr_ioc_run(s, a);
-	case CR_IOC_SNAPSHOT:
-		return cr_ioc_snapshot(s, a);
-	case CR_IOC_DIRTY:
-		return cr_ioc_dirty(s, a);
-	case CR_IOC_RESTORE:
-		return cr_ioc_restore(s, a);
+/* ----------------------------------------------------------- the table of ioctls */
+
+/* Each handler takes its own structure; this is where void * ends. */
+#define CR_TYPED(handler, type)							\
+	static long handler##_arg(struct cr_session *s, void *arg)		\
+	{									\
+		return handler(s, (type *)arg);					\
 	}
-	return -ENOTTY;
+
+CR_TYPED(cr_ioc_info, struct cr_info)
+CR_TYPED(cr_ioc_attach, struct cr_attach)
+CR_TYPED(cr_ioc_freeze, struct cr_freeze)
+CR_TYPED(cr_ioc_thaw, struct cr_thaw)
+CR_TYPED(cr_ioc_commit, void)
+CR_TYPED(cr_ioc_threads, struct cr_array)
+CR_TYPED(cr_ioc_get_regs, struct cr_regs)
+CR_TYPED(cr_ioc_set_regs, struct cr_regs)
+CR_TYPED(cr_ioc_set_sigmask, struct cr_sigmask)
+CR_TYPED(cr_ioc_set_restart, struct cr_restart)
+CR_TYPED(cr_ioc_process, struct cr_process)
+CR_TYPED(cr_ioc_vmas, struct cr_array)
+CR_TYPED(cr_ioc_fds, struct cr_array)
+CR_TYPED(cr_ioc_sigpending, struct cr_sigpending)
+CR_TYPED(cr_ioc_get_file, struct cr_get_file)
+CR_TYPED(cr_ioc_put_file, struct cr_put_file)
+CR_TYPED(cr_ioc_arena, struct cr_arena)
+CR_TYPED(cr_ioc_run, struct cr_run)
+CR_TYPED(cr_ioc_snapshot, struct cr_snapshot)
+CR_TYPED(cr_ioc_snap_runs, struct cr_array)
+CR_TYPED(cr_ioc_snap_drop, void)
+CR_TYPED(cr_ioc_dirty, struct cr_dirty)
+CR_TYPED(cr_ioc_restore, struct cr_restore)
+CR_TYPED(cr_ioc_agent_wait, struct cr_agent)
+CR_TYPED(cr_ioc_agent_ready, struct cr_agent)
+CR_TYPED(cr_ioc_notify, struct cr_notify)
+CR_TYPED(cr_ioc_outcome, struct cr_notify)
+CR_TYPED(cr_ioc_lease, struct cr_lease)
+
+/* what must be so for a handler to be called */
+#define CR_ALONE	1	/* one at a time: with ioctl_lock */
+#define CR_TARGET	2	/* attached */
+#define CR_STILL	4	/* frozen by this session, not by its lease */
+#define CR_MEMORY	8	/* the target's memory is there: it was not killed meanwhile */
+
+#define CR_FROZEN_ONES	(CR_ALONE | CR_TARGET | CR_STILL | CR_MEMORY)
+
+#define CR_ENTRY(name, handler, flags) \
+	[_IOC_NR(CR_IOC_##name)] = { CR_IOC_##name, handler##_arg, flags }
+
+static const struct cr_entry {
+	unsigned int cmd;
+	long (*handler)(struct cr_session *s, void *arg);
+	unsigned int flags;
+} cr_table[] = {
+	CR_ENTRY(INFO,		cr_ioc_info,		0),
+	CR_ENTRY(ATTACH,	cr_ioc_attach,		CR_ALONE),
+	CR_ENTRY(FREEZE,	cr_ioc_freeze,		CR_ALONE | CR_TARGET),
+	CR_ENTRY(THAW,		cr_ioc_thaw,		CR_ALONE | CR_TARGET | CR_STILL),
+	CR_ENTRY(COMMIT,	cr_ioc_commit,		CR_FROZEN_ONES),
+	CR_ENTRY(THREADS,	cr_ioc_threads,		CR_FROZEN_ONES),
+	CR_ENTRY(GET_REGS,	cr_ioc_get_regs,	CR_FROZEN_ONES),
+	CR_ENTRY(SET_REGS,	cr_ioc_set_regs,	CR_FROZEN_ONES),
+	CR_ENTRY(SET_SIGMASK,	cr_ioc_set_sigmask,	CR_FROZEN_ONES),
+	CR_ENTRY(SET_RESTART,	cr_ioc_set_restart,	CR_FROZEN_ONES),
+	CR_ENTRY(PROCESS,	cr_ioc_process,		CR_FROZEN_ONES),
+	CR_ENTRY(VMAS,		cr_ioc_vmas,		CR_FROZEN_ONES),
+	CR_ENTRY(FDS,		cr_ioc_fds,		CR_FROZEN_ONES),
+	CR_ENTRY(SIGPENDING,	cr_ioc_sigpending,	CR_FROZEN_ONES),
+	CR_ENTRY(GET_FILE,	cr_ioc_get_file,	CR_FROZEN_ONES),
+	CR_ENTRY(PUT_FILE,	cr_ioc_put_file,	CR_FROZEN_ONES),
+	CR_ENTRY(ARENA,		cr_ioc_arena,		CR_FROZEN_ONES),
+	CR_ENTRY(RUN,		cr_ioc_run,		CR_FROZEN_ONES),
+	CR_ENTRY(SNAPSHOT,	cr_ioc_snapshot,	CR_FROZEN_ONES),
+	CR_ENTRY(SNAP_RUNS,	cr_ioc_snap_runs,	CR_ALONE),
+	CR_ENTRY(SNAP_DROP,	cr_ioc_snap_drop,	CR_ALONE),
+	CR_ENTRY(DIRTY,		cr_ioc_dirty,		CR_FROZEN_ONES),
+	CR_ENTRY(RESTORE,	cr_ioc_restore,		CR_FROZEN_ONES),
+	/* these block for long and take no part in freezing */
+	CR_ENTRY(AGENT_WAIT,	cr_ioc_agent_wait,	0),
+	CR_ENTRY(AGENT_READY,	cr_ioc_agent_ready,	0),
+	CR_ENTRY(NOTIFY,	cr_ioc_notify,		CR_TARGET),
+	CR_ENTRY(OUTCOME,	cr_ioc_outcome,		CR_TARGET),
+	CR_ENTRY(LEASE,		cr_ioc_lease,		CR_ALONE | CR_TARGET),
+};
+
+static const struct cr_entry *cr_entry_of(unsigned int cmd)
+{
+	unsigned int nr = array_index_nospec(_IOC_NR(cmd), ARRAY_SIZE(cr_table));
+
+	return _IOC_NR(cmd) == nr && cr_table[nr].cmd == cmd ? &cr_table[nr] : NULL;
 }
 
-static long cr_dispatch_frozen(struct cr_session *s, unsigned int cmd, void *a)
+static long cr_dispatch_memory(struct cr_session *s, const struct cr_entry *entry, void *arg)
 {
 	long r;
 
-	if (!s->frozen)
-		return -ENOTCONN;
-	if (cmd == CR_IOC_THAW)
-		return cr_ioc_thaw(s, a);
+	if (!(entry->flags & CR_MEMORY))
+		return entry->handler(s, arg);
 	if (!mmget_not_zero(s->mm))
 		return -ESRCH;
-	cr_hold(s);
-	r = cr_dispatch_alive(s, cmd, a);
-	cr_release_hold(s);
+	r = entry->handler(s, arg);
 	mmput(s->mm);
 	return r;
 }
 
-static long cr_dispatch(struct cr_session *s, unsigned int cmd, void *a)
+static long cr_dispatch_alone(struct cr_session *s, const struct cr_entry *entry, void *arg)
 {
 	long r;
 
-	switch (cmd) {
-	case CR_IOC_INFO:
-		return cr_ioc_info(a);
-	/* these block for long and take no part in freezing: without the lock */
-	case CR_IOC_AGENT_WAIT:
-		return cr_ioc_agent_wait(s, a);
-	case CR_IOC_AGENT_READY:
-		return cr_ioc_agent_ready(s, a);
-	case CR_IOC_NOTIFY:
-		return cr_ioc_notify(s, a);
-	case CR_IOC_OUTCOME:
-		return cr_ioc_outcome(s, a);
-	}
-
-	if (mutex_lock_killable(&s->lock))
+	if (mutex_lock_killable(&s->ioctl_lock))
 		return -EINTR;
-	switch (cmd) {
-	case CR_IOC_ATTACH:
-		r = cr_ioc_attach(s, a);
-		break;
-	case CR_IOC_FREEZE:
-		r = s->leader ? cr_ioc_freeze(s, a) : -ENOTCONN;
-		break;
-	case CR_IOC_SNAP_RUNS:
-		r = cr_ioc_snap_runs(s, a);
-		break;
-	case CR_IOC_SNAP_DROP:
-		cr_snap_drop(s);
-		r = 0;
-		break;
-	default:
-		r = cr_dispatch_frozen(s, cmd, a);
-	}
-	cr_session_touch(s);
-	mutex_unlock(&s->lock);
+	cr_session_alive(s);
+	if (entry->flags & CR_STILL && !cr_stands_still(s))
+		r = -ENOTCONN;
+	else
+		r = cr_dispatch_memory(s, entry, arg);
+	cr_session_alive(s);
+	mutex_unlock(&s->ioctl_lock);
 	return r;
+}
+
+static long cr_dispatch(struct cr_session *s, const struct cr_entry *entry, void *arg)
+{
+	/* acquire: with the target's memory, see cr_ioc_attach() */
+	if (entry->flags & CR_TARGET && !smp_load_acquire(&s->leader))
+		return -ENOTCONN;
+	return entry->flags & CR_ALONE ? cr_dispatch_alone(s, entry, arg) :
+					 cr_dispatch_memory(s, entry, arg);
 }
 
 static long cr_ioctl(struct file *file, unsigned int cmd, unsigned long uarg)
 {
-	struct cr_session *s = file->private_data;
+	const struct cr_entry *entry = cr_entry_of(cmd);
 	void __user *user = (void __user *)uarg;
-	size_t size = _IOC_SIZE(cmd);
 	u64 stack[CR_STACK_ARG / sizeof(u64)];
+	size_t size = _IOC_SIZE(cmd);
 	void *arg = stack;
 	long r;
 
-	if (_IOC_TYPE(cmd) != CR_IOC_MAGIC || size > PAGE_SIZE)
+	if (!entry)
 		return -ENOTTY;
 	if (size > sizeof(stack)) {
-		arg = kzalloc(size, GFP_KERNEL);
+		arg = kzalloc(size, GFP_KERNEL_ACCOUNT);
 		if (!arg)
 			return -ENOMEM;
 	} else {
@@ -261,9 +222,9 @@ static long cr_ioctl(struct file *file, unsigned int cmd, unsigned long uarg)
 	r = -EFAULT;
 	if (_IOC_DIR(cmd) & _IOC_WRITE && copy_from_user(arg, user, size))
 		goto out;
-	r = cr_dispatch(s, cmd, arg);
+	r = cr_dispatch(file->private_data, entry, arg);
 	/* out members say why, so they are copied on failure, too */
-	if (_IOC_DIR(cmd) & _IOC_READ && r != -ENOTTY && copy_to_user(user, arg, size))
+	if (_IOC_DIR(cmd) & _IOC_READ && copy_to_user(user, arg, size))
 		r = -EFAULT;
 out:
 	if (arg != stack)
@@ -282,46 +243,44 @@ static const struct file_operations cr_fops = {
 	.llseek = noop_llseek,
 };
 
-/* Anybody may open it: what a session may do is decided when it is attached. */
+/* Who may use it is the administrator's to say: a udev rule gives it to a group. */
 static struct miscdevice cr_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "cr",
 	.fops = &cr_fops,
-	.mode = 0666,
+	.mode = 0660,
 };
 
 static int __init cr_init(void)
 {
-	int r;
+	int r = cr_lives_init();
 
-	cr_wq = alloc_workqueue("cr", WQ_UNBOUND, 0);
-	if (!cr_wq)
-		return -ENOMEM;
-	r = cr_arena_init();
+	BUILD_BUG_ON(sizeof(struct cr_call) != 64);
 	if (r)
-		goto no_arena;
+		return r;
 	r = misc_register(&cr_device);
 	if (r)
-		goto no_device;
-	return 0;
-
-no_device:
-	cr_arena_exit();
-no_arena:
-	destroy_workqueue(cr_wq);
+		cr_lives_exit();
 	return r;
 }
 
+/*
+ * Nobody has a session open, and no thread is parked: each of those keeps the module in
+ * use. What may still run is the end of cr_park() behind its module_put(), where no thread
+ * sleeps, and the end of a timer's function. Both are over when every task has been
+ * through the scheduler, and every interrupt handler has returned.
+ */
 static void __exit cr_exit(void)
 {
 	misc_deregister(&cr_device);
 	cr_track_exit();
-	cr_arena_exit();
-	destroy_workqueue(cr_wq);
+	cr_lives_exit();
+	synchronize_rcu_tasks();
+	synchronize_rcu();
 }
 
 module_init(cr_init);
 module_exit(cr_exit);
 MODULE_DESCRIPTION("Reprise: roll live processes back in place");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION("0.2.0");

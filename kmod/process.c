@@ -80,14 +80,13 @@ static void cr_fill_itimers(struct task_struct *leader, struct cr_process *a)
 	}
 }
 
-/* A thread that is held (cr_hold()) cannot exit: its signal handling cannot go away. */
-static void cr_fill_signals(struct task_struct *t, struct cr_process *a)
+static void cr_fill_signals(struct cr_process *a)
 {
-	struct sighand_struct *hand = rcu_dereference_protected(t->sighand, true);
+	struct sighand_struct *hand = cr_own_sighand();
 	int i;
 
 	spin_lock_irq(&hand->siglock);
-	a->shared_pending = t->signal->shared_pending.signal.sig[0];
+	a->shared_pending = current->signal->shared_pending.signal.sig[0];
 	for (i = 0; i < 64; i++) {
 		struct sigaction *sa = &hand->action[i].sa;
 
@@ -96,39 +95,73 @@ static void cr_fill_signals(struct task_struct *t, struct cr_process *a)
 		a->action[i].restorer = (u64)(unsigned long)sa->sa_restorer;
 		a->action[i].mask = sa->sa_mask.sig[0];
 	}
-	a->child_subreaper = t->signal->is_child_subreaper;
+	a->child_subreaper = current->signal->is_child_subreaper;
 	spin_unlock_irq(&hand->siglock);
-	rcu_read_lock();
-	a->securebits = __task_cred(t)->securebits;
-	rcu_read_unlock();
+	a->securebits = current_cred()->securebits;
 }
 
+struct cr_process_request {
+	struct cr_request req;
+	struct cr_process process;
+};
+
+static void cr_process_release(struct cr_request *req)
+{
+	kfree(container_of(req, struct cr_process_request, req));
+}
+
+static int cr_op_process(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_process *a = &container_of(req, struct cr_process_request, req)->process;
+	struct task_struct *leader = m->session->leader;
+
+	cr_fill_mm(leader, m->session->mm, a);
+	cr_fill_signals(a);
+	cr_fill_itimers(leader, a);
+	return 0;
+}
+
+/**
+ * cr_ioc_process - tell what the process as a whole holds
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ESRCH, -ENOMEM, -EINTR.
+ */
 long cr_ioc_process(struct cr_session *s, struct cr_process *a)
 {
-	struct cr_member *m = cr_any(s);
+	struct cr_process_request *process = kzalloc(sizeof(*process), GFP_KERNEL_ACCOUNT);
+	int r;
 
-	memset(a, 0, sizeof(*a));
-	if (!m)
-		return -ESRCH;
-	cr_fill_mm(s->leader, s->mm, a);
-	cr_fill_signals(m->task, a);
-	cr_fill_itimers(s->leader, a);
-	return 0;
+	if (!process)
+		return -ENOMEM;
+	cr_request_init(&process->req, cr_op_process, cr_process_release);
+	r = cr_call_any(s, &process->req);
+	if (!r)
+		*a = process->process;
+	cr_request_put(&process->req);
+	return r;
 }
 
 #define CR_SIGINFO_SIZE 128
 #define CR_MAX_PENDING 4096
 
-struct cr_pending_arg {
+struct cr_pending_request {
+	struct cr_request req;
 	bool shared;
-	char *list;
 	u64 n, room;
+	char list[];
 };
 
-/* kernel_siginfo is the beginning of siginfo_t; the rest of that is 0 */
-static int cr_op_sigpending(struct cr_session *s, struct cr_member *m, void *arg)
+static void cr_pending_release(struct cr_request *req)
 {
-	struct cr_pending_arg *p = arg;
+	kvfree(container_of(req, struct cr_pending_request, req));
+}
+
+/* kernel_siginfo is the beginning of siginfo_t; the rest of that is 0 */
+static int cr_op_sigpending(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_pending_request *p = container_of(req, struct cr_pending_request, req);
 	struct sigpending *pending;
 	struct sigqueue *q;
 
@@ -143,24 +176,36 @@ static int cr_op_sigpending(struct cr_session *s, struct cr_member *m, void *arg
 	return 0;
 }
 
+/**
+ * cr_ioc_sigpending - tell the siginfo of pending signals
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ENOBUFS, -E2BIG, -ESRCH, -EINVAL, -ENOMEM, -EFAULT, -EINTR.
+ */
 long cr_ioc_sigpending(struct cr_session *s, struct cr_sigpending *a)
 {
-	struct cr_pending_arg p = {
-		.shared = !a->tid,
-		.room = min_t(u64, a->infos.count, CR_MAX_PENDING),
-	};
-	struct cr_member *m = a->tid ? cr_find(s, a->tid, NULL) : cr_any(s);
-	long r;
+	u64 room = min_t(u64, a->infos.count, CR_MAX_PENDING);
+	struct cr_pending_request *p;
+	struct cr_member *m;
+	long r = -ESRCH;
 
 	if (a->reserved)
 		return -EINVAL;
-	p.list = kvcalloc(p.room + 1, CR_SIGINFO_SIZE, GFP_KERNEL);
-	if (!p.list)
+	p = kvzalloc(struct_size(p, list, room * CR_SIGINFO_SIZE), GFP_KERNEL_ACCOUNT);
+	if (!p)
 		return -ENOMEM;
-	r = cr_run_on(s, m, cr_op_sigpending, &p);
+	cr_request_init(&p->req, cr_op_sigpending, cr_pending_release);
+	p->shared = !a->tid;
+	p->room = room;
+	m = a->tid ? cr_find(s, a->tid, NULL) : cr_any(s);
+	if (m) {
+		r = cr_call(s, m, &p->req);
+		cr_member_put(m);
+	}
 	if (!r)
-		r = p.n > CR_MAX_PENDING ? -E2BIG :
-		    cr_put_array(&a->infos, p.list, p.n, CR_SIGINFO_SIZE);
-	kvfree(p.list);
+		r = p->n > CR_MAX_PENDING ? -E2BIG :
+		    cr_put_array(&a->infos, p->list, p->n, CR_SIGINFO_SIZE);
+	cr_request_put(&p->req);
 	return r;
 }

@@ -7,23 +7,11 @@
 #include <linux/elf.h>
 #include <linux/ktime.h>
 #include <linux/regset.h>
-#include <linux/rseq.h>
 #include <linux/slab.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
 #include <linux/uaccess.h>
 #include <asm/syscall.h>
-
-/* The registers with which the thread will run on. */
-struct pt_regs *cr_member_regs(struct cr_member *m)
-{
-	return m->have_raw ? &m->raw.regs : task_pt_regs(m->task);
-}
-
-struct restart_block *cr_member_restart(struct cr_member *m)
-{
-	return m->have_raw ? &m->raw.restart : &m->task->restart_block;
-}
 
 /*
  * Which call a restart block is of. A call that was interrupted before runs as
@@ -83,26 +71,6 @@ static bool cr_has_restart(struct cr_member *m)
 	return (long)regs->ax == -ERESTART_RESTARTBLOCK && (long)regs->orig_ax >= 0;
 }
 
-/*
- * Newer kernels write a thread's CPU numbers to its rseq area only when they have
- * changed, and end a program that has tampered with them. After a rollback of the
- * memory they are those of the checkpoint: write what the kernel believes to be
- * there. In the thread's own context, before it goes to user mode.
- */
-void cr_sync_rseq(void)
-{
-#ifdef CR_HAVE_RSEQ_IDS
-	struct rseq __user *rseq = current->rseq.usrptr;
-	struct rseq_ids ids = current->rseq.ids;
-
-	if (!rseq)
-		return;
-	if (put_user(ids.cpu_id, &rseq->cpu_id_start) || put_user(ids.cpu_id, &rseq->cpu_id) ||
-	    put_user(ids.node_id, &rseq->node_id) || put_user(ids.mm_cid, &rseq->mm_cid))
-		pr_debug("rseq area of %d is gone\n", current->pid);
-#endif
-}
-
 static u64 cr_restart_left(struct cr_member *m)
 {
 	bool realtime;
@@ -116,6 +84,7 @@ static u64 cr_restart_left(struct cr_member *m)
 	return max(left, 0LL);
 }
 
+/* The thread is pinned. */
 static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_thread *c)
 {
 	struct task_struct *t = m->task;
@@ -126,7 +95,7 @@ static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_
 	if (rcu_access_pointer(t->real_cred) == rcu_access_pointer(s->leader->real_cred) &&
 	    rcu_access_pointer(t->cred) == rcu_access_pointer(s->leader->cred))
 		c->flags |= CR_THREAD_CREDS;
-	if (m->have_raw)
+	if (m->borrowed)
 		mask = m->raw.restore_sigmask ? &m->raw.saved_sigmask : &m->raw.blocked;
 	else
 		mask = test_tsk_restore_sigmask(t) ? &t->saved_sigmask : &t->blocked;
@@ -149,30 +118,70 @@ static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_
 	get_task_comm(c->comm, t);
 }
 
-long cr_ioc_threads(struct cr_session *s, struct cr_array *a)
+/* Up to @room parked threads, leader first. How many there are, or -errno. */
+static s64 cr_fill_threads(struct cr_session *s, struct cr_thread *list, u64 room)
 {
-	struct cr_thread *list;
 	struct cr_member *m;
 	unsigned long i;
-	u64 n = 0, k = 1;
-	long r;
+	u64 n = 0;
+	int r;
 
-	xa_for_each(&s->members, i, m)
+	cr_for_each_member(s, i, m) {
+		if (n >= room) {
+			n += READ_ONCE(m->state) == CR_PARKED;
+			continue;
+		}
+		r = cr_pin(m);
+		if (r == -EINTR) {
+			cr_member_put(m);
+			return r;
+		}
+		if (r)
+			continue;
+		cr_fill_thread(s, m, &list[n]);
+		cr_unpin(m);
+		if (list[n].flags & CR_THREAD_LEADER)
+			swap(list[0], list[n]);
+		n++;
+	}
+	return n;
+}
+
+static u64 cr_count_parked(struct cr_session *s)
+{
+	struct cr_member *m;
+	unsigned long i;
+	u64 n = 0;
+
+	cr_for_each_member(s, i, m)
 		n += READ_ONCE(m->state) == CR_PARKED;
-	if (n > a->count || !n)
-		return cr_put_array(a, NULL, n, sizeof(*list));
-	list = kvcalloc(n + 1, sizeof(*list), GFP_KERNEL);
+	return n;
+}
+
+/**
+ * cr_ioc_threads - tell the parked threads
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ENOBUFS, -ENOMEM, -EFAULT, -EINTR.
+ */
+long cr_ioc_threads(struct cr_session *s, struct cr_array *a)
+{
+	u64 room = min(a->count, cr_count_parked(s));
+	struct cr_thread *list;
+	s64 n;
+
+	list = kvcalloc(room + 1, sizeof(*list), GFP_KERNEL_ACCOUNT);
 	if (!list)
 		return -ENOMEM;
-	xa_for_each(&s->members, i, m) {
-		if (READ_ONCE(m->state) != CR_PARKED || k > n)
-			continue;
-		cr_fill_thread(s, m, m->task == s->leader ? &list[0] : &list[k++]);
-	}
-	/* without its leader the list begins one later */
-	r = cr_put_array(a, list[0].tid ? list : list + 1, n, sizeof(*list));
+	n = cr_fill_threads(s, list, room);
+	/* one that came meanwhile: let the caller ask again */
+	if (n > (s64)room)
+		a->count = min(a->count, room);
+	if (n >= 0)
+		n = cr_put_array(a, list, n, sizeof(*list));
 	kvfree(list);
-	return r;
+	return n;
 }
 
 static const struct user_regset *cr_regset(struct task_struct *t, u32 type)
@@ -212,138 +221,273 @@ static void cr_patch_gregs(struct cr_member *m, struct user_regs_struct *u)
 	u->sp = r->sp;
 }
 
+/* One register set in a buffer of our own; its size, or -errno. */
+static int cr_read_regs(struct cr_member *m, u32 type, void **data)
+{
+	const struct user_regset *rs = cr_regset(m->task, type);
+	int n, r;
+
+	*data = NULL;
+	if (!rs)
+		return -EINVAL;
+	*data = kvzalloc(rs->n * rs->size, GFP_KERNEL_ACCOUNT);
+	if (!*data)
+		return -ENOMEM;
+	r = cr_pin(m);
+	if (r)
+		return r;
+	n = regset_get(m->task, rs, rs->n * rs->size, *data);
+	if (n >= (int)sizeof(struct user_regs_struct) && type == NT_PRSTATUS && m->borrowed)
+		cr_patch_gregs(m, *data);
+	cr_unpin(m);
+	return n;
+}
+
+/**
+ * cr_ioc_get_regs - tell a register set of a parked thread
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ESRCH, -EINVAL (no such set), -ENOBUFS, -ENOMEM, -EFAULT, -EINTR.
+ */
 long cr_ioc_get_regs(struct cr_session *s, struct cr_regs *a)
 {
 	struct cr_member *m = cr_find(s, a->tid, &a->why);
-	const struct user_regset *rs;
 	u64 room = a->len;
-	void *data = NULL;
+	void *data;
 	int n;
 
 	if (!m)
 		return -ESRCH;
-	cr_wait_off_cpu(s, m);
-	rs = cr_regset(m->task, a->type);
-	if (!rs)
-		return -EINVAL;
-	n = regset_get_alloc(m->task, rs, rs->n * rs->size, &data);
-	if (n < 0)
-		return n;
-	if (a->type == NT_PRSTATUS && m->have_raw && n >= sizeof(struct user_regs_struct))
-		cr_patch_gregs(m, data);
-	a->len = n;
-	if (n > room)
-		n = -ENOBUFS;
-	else
-		n = copy_to_user(u64_to_user_ptr(a->buf), data, n) ? -EFAULT : 0;
+	n = cr_read_regs(m, a->type, &data);
+	cr_member_put(m);
+	if (n >= 0) {
+		a->len = n;
+		if (n > room)
+			n = -ENOBUFS;
+		else
+			n = copy_to_user(u64_to_user_ptr(a->buf), data, n) ? -EFAULT : 0;
+	}
 	kvfree(data);
 	return n;
 }
 
+/* The thread is pinned. What is written in part leaves the rest as the program has it. */
+static int cr_write_regs(struct cr_member *m, const struct user_regset *rs, size_t len,
+			 const void *data)
+{
+	bool general = rs->core_note_type == NT_PRSTATUS;
+	struct pt_regs *regs = task_pt_regs(m->task), stub = *regs;
+	int r;
+
+	if (general && m->borrowed)
+		*regs = m->raw.regs;
+	r = rs->set(m->task, rs, 0, len, data, NULL);
+	if (general && m->borrowed) {
+		if (!r)
+			m->raw.regs = *regs;
+		*regs = stub;
+	}
+	if (!r && general)
+		m->born = false;
+	return r;
+}
+
+/**
+ * cr_ioc_set_regs - set a register set with which a parked thread will run on
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * The kernel's own code validates it.
+ *
+ * Return: 0, -ESRCH, -EINVAL, -EFAULT, -ENOMEM, -EINTR.
+ */
 long cr_ioc_set_regs(struct cr_session *s, struct cr_regs *a)
 {
-	struct cr_member *m = cr_find(s, a->tid, &a->why);
 	const struct user_regset *rs;
+	struct cr_member *m;
 	void *data;
 	int r;
 
-	if (!m)
-		return -ESRCH;
 	if (!a->len || a->len > CR_MAX_REGSET)
-		return -EINVAL;
-	cr_wait_off_cpu(s, m);
-	rs = cr_regset(m->task, a->type);
-	if (!rs || !rs->set)
 		return -EINVAL;
 	data = vmemdup_user(u64_to_user_ptr(a->buf), a->len);
 	if (IS_ERR(data))
 		return PTR_ERR(data);
-	r = rs->set(m->task, rs, 0, min_t(size_t, a->len, rs->n * rs->size), data, NULL);
-	if (!r && a->type == NT_PRSTATUS && m->have_raw)
-		m->raw.regs = *task_pt_regs(m->task);
-	if (!r && a->type == NT_PRSTATUS)
-		m->born = false;
+	r = -ESRCH;
+	m = cr_find(s, a->tid, &a->why);
+	if (!m)
+		goto out;
+	r = -EINVAL;
+	rs = cr_regset(m->task, a->type);
+	if (rs && rs->set)
+		r = cr_pin(m);
+	if (!r) {
+		r = cr_write_regs(m, rs, min_t(size_t, a->len, rs->n * rs->size), data);
+		cr_unpin(m);
+	}
+	cr_member_put(m);
+out:
 	kvfree(data);
 	return r;
 }
 
-static int cr_op_sigmask(struct cr_session *s, struct cr_member *m, void *arg)
-{
-	sigset_t set = { .sig = { *(u64 *)arg } };
+/* A word or a block that a thread's own state is set to. */
+struct cr_set_request {
+	struct cr_request req;
+	sigset_t mask;
+	struct restart_block restart;
+};
 
-	sigdelsetmask(&set, sigmask(SIGKILL) | sigmask(SIGSTOP));
+static void cr_set_release(struct cr_request *req)
+{
+	kfree(container_of(req, struct cr_set_request, req));
+}
+
+static struct cr_set_request *cr_set_new(int (*op)(struct cr_member *, struct cr_request *))
+{
+	struct cr_set_request *set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
+
+	if (set)
+		cr_request_init(&set->req, op, cr_set_release);
+	return set;
+}
+
+static int cr_op_sigmask(struct cr_member *m, struct cr_request *req)
+{
 	spin_lock_irq(&cr_own_sighand()->siglock);
 	clear_restore_sigmask();
-	current->blocked = set;
+	current->blocked = container_of(req, struct cr_set_request, req)->mask;
 	recalc_sigpending();
 	spin_unlock_irq(&cr_own_sighand()->siglock);
 	return 0;
 }
 
+static int cr_set_sigmask(struct cr_session *s, struct cr_member *m, sigset_t mask)
+{
+	struct cr_set_request *set;
+	bool same;
+	int r = cr_pin(m);
+
+	if (r)
+		return r;
+	same = m->borrowed;
+	if (m->borrowed) {
+		m->raw.blocked = mask;
+		m->raw.restore_sigmask = false;
+	} else {
+		/* it is parked, so its mask stands still: do not wake it for nothing */
+		same = m->task->blocked.sig[0] == mask.sig[0] && !test_tsk_restore_sigmask(m->task);
+	}
+	cr_unpin(m);
+	if (same)
+		return 0;
+	set = cr_set_new(cr_op_sigmask);
+	if (!set)
+		return -ENOMEM;
+	set->mask = mask;
+	r = cr_call(s, m, &set->req);
+	cr_request_put(&set->req);
+	return r;
+}
+
+/**
+ * cr_ioc_set_sigmask - set the blocked signals with which a parked thread will run on
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ESRCH, -EINVAL, -ENOMEM, -EINTR.
+ */
 long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a)
 {
-	struct cr_member *m = cr_find(s, a->tid, &a->why);
+	sigset_t mask = { .sig = { a->mask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP)) } };
+	struct cr_member *m;
+	int r;
 
-	if (!m)
-		return -ESRCH;
 	if (a->reserved)
 		return -EINVAL;
-	if (!m->have_raw) {
-		/* it is parked, so its mask stands still: do not wake it for nothing */
-		if (m->task->blocked.sig[0] == (a->mask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP))) &&
-		    !test_tsk_restore_sigmask(m->task))
-			return 0;
-		return cr_run_on(s, m, cr_op_sigmask, &a->mask);
-	}
-	m->raw.blocked.sig[0] = a->mask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP));
-	m->raw.restore_sigmask = false;
-	return 0;
+	m = cr_find(s, a->tid, &a->why);
+	if (!m)
+		return -ESRCH;
+	r = cr_set_sigmask(s, m, mask);
+	cr_member_put(m);
+	return r;
 }
 
-static int cr_op_restart(struct cr_session *s, struct cr_member *m, void *arg)
+static int cr_op_restart(struct cr_member *m, struct cr_request *req)
 {
-	current->restart_block = *(struct restart_block *)arg;
+	current->restart_block = container_of(req, struct cr_set_request, req)->restart;
 	return 0;
 }
 
+/*
+ * Relative waits go on for what was left of them when the snapshot was taken, absolute ones
+ * end when they end. The thread is pinned.
+ */
+static void cr_shift_restart(struct cr_member *m, struct restart_block *rb, ktime_t taken)
+{
+	struct pt_regs *regs = cr_member_regs(m);
+	bool realtime;
+	ktime_t end;
+
+	if (!cr_restart_end(regs, rb, &end, &realtime) || realtime)
+		return;
+	end = ktime_add(end, ktime_sub(ktime_get(), taken));
+	switch (cr_restart_nr(regs, rb)) {
+	case __NR_poll:
+		cr_poll_set_end(rb, end);
+		break;
+	case __NR_futex:
+		if ((regs->si & 0x7f) == 0)	/* FUTEX_WAIT; _BITSET is absolute */
+			rb->futex.time = end;
+		break;
+	default:
+		rb->nanosleep.expires = end;
+	}
+}
+
+static int cr_set_restart(struct cr_session *s, struct cr_member *m)
+{
+	struct cr_set_request *set = cr_set_new(cr_op_restart);
+	bool done;
+	ktime_t taken;
+	int r;
+
+	if (!set)
+		return -ENOMEM;
+	r = cr_snap_restart(s, m->task, &set->restart, &taken);
+	if (!r)
+		r = cr_pin(m);
+	if (!r) {
+		cr_shift_restart(m, &set->restart, taken);
+		done = m->borrowed;
+		if (done)
+			m->raw.restart = set->restart;
+		cr_unpin(m);
+		r = done ? 0 : cr_call(s, m, &set->req);
+	}
+	cr_request_put(&set->req);
+	return r;
+}
+
+/**
+ * cr_ioc_set_restart - give a parked thread the restart block that the snapshot has of it
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0, -ENOENT (there is none), -ESRCH, -EINVAL, -ENOMEM, -EINTR.
+ */
 long cr_ioc_set_restart(struct cr_session *s, struct cr_restart *a)
 {
-	struct cr_member *m = cr_find(s, a->tid, &a->why);
-	struct restart_block *saved, rb;
-	struct pt_regs *regs;
-	ktime_t taken, end;
-	bool realtime;
+	struct cr_member *m;
+	int r;
 
-	if (!m)
-		return -ESRCH;
 	if (a->reserved)
 		return -EINVAL;
-	down_read(&s->snap_sem);
-	saved = s->snap ? cr_snap_restart(s->snap, m->task, &taken) : NULL;
-	if (saved)
-		rb = *saved;
-	up_read(&s->snap_sem);
-	if (!saved)
-		return -ENOENT;
-	regs = cr_member_regs(m);
-	/* relative waits go on for what was left of them, absolute ones end when they end */
-	if (cr_restart_end(regs, &rb, &end, &realtime) && !realtime) {
-		end = ktime_add(end, ktime_sub(ktime_get(), taken));
-		switch (cr_restart_nr(regs, &rb)) {
-		case __NR_poll:
-			cr_poll_set_end(&rb, end);
-			break;
-		case __NR_futex:
-			if ((regs->si & 0x7f) == 0)	/* FUTEX_WAIT; _BITSET is absolute */
-				rb.futex.time = end;
-			break;
-		default:
-			rb.nanosleep.expires = end;
-		}
-	}
-	if (m->have_raw) {
-		m->raw.restart = rb;
-		return 0;
-	}
-	return cr_run_on(s, m, cr_op_restart, &rb);
+	m = cr_find(s, a->tid, &a->why);
+	if (!m)
+		return -ESRCH;
+	r = cr_set_restart(s, m);
+	cr_member_put(m);
+	return r;
 }

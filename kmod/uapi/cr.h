@@ -20,6 +20,10 @@
  *    capacity is too small the call fails with ENOBUFS and count says how many
  *    are needed; buf may be 0 then.
  *  - Addresses and lengths are in bytes unless a name says pages.
+ *  - Every timeout has a ceiling, and what is above is taken as that: an hour, or a
+ *    day for thaw_after_ms.
+ *  - EDQUOT: the user holds as much as the module's parameters allow (sessions,
+ *    threads, snapshot pages).
  *
  * ioctls marked [frozen] fail with ENOTCONN unless the target is frozen.
  */
@@ -32,16 +36,18 @@
 #define CR_DEVICE	"/dev/cr"
 
 /* Raised when the meaning of an ioctl changes; additions raise features. */
-#define CR_API_VERSION	1
+#define CR_API_VERSION	2
 
 #define CR_FEAT_COW		(1ULL << 0)	/* CR_SNAP_PAGES */
 #define CR_FEAT_TRACK		(1ULL << 1)	/* CR_SNAP_TRACK, CR_IOC_DIRTY */
 #define CR_FEAT_RUN		(1ULL << 2)	/* CR_IOC_ARENA, CR_IOC_RUN */
 #define CR_FEAT_AGENT		(1ULL << 3)	/* CR_IOC_AGENT_* */
+#define CR_FEAT_LEASE		(1ULL << 4)	/* CR_IOC_LEASE */
 
 /* limits, so that no count from outside is unbounded */
 #define CR_MAX_THREADS		32768
 #define CR_MAX_RUNS		(1U << 26)
+#define CR_MAX_CALLS		1024		/* calls of one CR_IOC_RUN */
 #define CR_MAX_REGSET		65536		/* bytes of one register set */
 #define CR_ID_SIZE		16		/* bytes of a checkpoint identity */
 
@@ -71,6 +77,8 @@ enum cr_reason {
 	CR_WHY_AIO,		/* mm has AIO contexts (io_setup); arg: pid */
 	CR_WHY_THREAD,		/* no such parked thread; arg: tid */
 	CR_WHY_SHADOW_STACK,	/* user shadow stack in use; arg: tid */
+	CR_WHY_DISPATCH,	/* syscall user dispatch in use; arg: tid */
+	CR_WHY_LEASE,		/* parked because its lease has run out; arg: pid */
 };
 
 struct cr_why {
@@ -122,7 +130,10 @@ struct cr_freeze {
 /*
  * CR_IOC_THAW: let the threads run. Threads that only made calls by CR_IOC_RUN
  * go on exactly where they were parked; those whose registers were set go on
- * with the new ones. The arena is unmapped. Ends the committed stage.
+ * with the new ones. The arena is unmapped. Ends the committed stage. Waits for
+ * nobody: a thread that is still in a call of CR_IOC_RUN goes on as it was when
+ * that ends; until then the session's next CR_IOC_FREEZE waits, and one by
+ * another session fails with EBUSY.
  */
 #define CR_THAW_KILL	1	/* SIGKILL the target instead */
 struct cr_thaw {
@@ -301,7 +312,12 @@ struct cr_sigpending {
 	struct cr_array infos;
 };
 
-/* CR_IOC_GET_FILE [frozen]: a descriptor for an open file of the target */
+/*
+ * CR_IOC_GET_FILE [frozen]: a descriptor for an open file of the target. Of a
+ * descriptor the same description; of a mapping and the executable a new one, with the
+ * mapping's access (O_RDWR where it is shared and may be made writable), and O_PATH
+ * when it is no regular file.
+ */
 enum cr_file_kind {
 	CR_FILE_FD = 0,		/* which: descriptor number */
 	CR_FILE_VMA = 1,	/* which: any address in the mapping */
@@ -309,7 +325,7 @@ enum cr_file_kind {
 };
 struct cr_get_file {
 	__u32 kind;
-	__s32 fd;		/* out: close-on-exec, refers to the same description */
+	__s32 fd;		/* out: close-on-exec */
 	__u64 which;
 };
 
@@ -330,10 +346,11 @@ struct cr_put_file {
 /*
  * CR_IOC_ARENA [frozen]: map the arena into the target. The arena is one page of
  * code, one gate page on which a thread parks again, and data pages. The caller
- * maps the data pages itself (mmap of the session, offset 0) and writes calls
- * and their arguments there; the target sees them at data_addr. addr must be
+ * maps the data pages itself (mmap of the session, offset 0) and writes what the
+ * calls' arguments point to there; the target sees it at data_addr. addr must be
  * page aligned with arena_size bytes unmapped; 0 lets the kernel choose.
- * Moving it is done by calling again. Unmapped by CR_IOC_THAW.
+ * Moving it is done by calling again. Unmapped by CR_IOC_THAW. The target can neither
+ * change its protection nor move or split it.
  */
 struct cr_arena {
 	__u64 addr;		/* in: wish or 0, out: where it is */
@@ -343,7 +360,7 @@ struct cr_arena {
 };
 
 #define CR_CALL_STOP	(1U << 0)	/* a result < 0 ends the batch here */
-struct cr_call {		/* lies in the arena's data, 64 bytes */
+struct cr_call {		/* 64 bytes */
 	__u32 nr;
 	__u32 flags;		/* CR_CALL_* */
 	__u64 arg[6];
@@ -352,20 +369,23 @@ struct cr_call {		/* lies in the arena's data, 64 bytes */
 
 /*
  * CR_IOC_RUN [frozen]: tid makes ncalls system calls, one after the other, in
- * user mode, in its own context and with its own rights, with all signals
- * blocked, and is parked again. calls is the offset of the first in the data
- * area. A clone or clone3 with CLONE_THREAD makes a thread that is parked from
- * its first instruction on (CR_THREAD_BORN). A call to exit ends the thread: it
- * is gone on return. CR_RUN_BLOCK: the one call is expected to block; as soon
- * as it does, it is interrupted, so that the thread is parked in it (its
- * registers must be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
- * EINTR: the target was killed. ETIMEDOUT: a call did not end in time.
+ * user mode, in its own context and with its own rights, with all signals but SIGKILL
+ * held back, and is parked again. The module takes each result and loads the next
+ * call; results are copied back to calls when the thread is parked. A clone or clone3
+ * with CLONE_THREAD makes a thread that is parked from its first instruction on
+ * (CR_THREAD_BORN). A call to exit ends the thread: it is gone on return. execve,
+ * execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD are not made:
+ * EPERM is their result. CR_RUN_BLOCK: the one call is expected to block; as soon as
+ * it does, it is interrupted, so that the thread is parked in it (its registers must
+ * be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
+ * EINTR: the target was killed. ETIMEDOUT: a call did not end in time; the thread is
+ * called back. EIO: the thread did something else than it was told.
  */
 #define CR_RUN_BLOCK	1
 struct cr_run {
 	__s32 tid;
 	__u32 ncalls;
-	__u64 calls;
+	__u64 calls;		/* pointer to struct cr_call[ncalls], in the caller */
 	__u32 flags;		/* CR_RUN_* */
 	__u32 timeout_ms;	/* 0: 10000 */
 	__u32 done;		/* out: calls that were made */
@@ -500,6 +520,22 @@ struct cr_notify {
 	__s32 status;		/* out */
 };
 
+/* ------------------------------------------------------------------- leases */
+/*
+ * CR_IOC_LEASE: the target may run until until_ns (CLOCK_BOOTTIME, at most a day from
+ * now). When that passes and the lease was not renewed, the module parks every thread,
+ * whatever it is: no daemon that hangs, is stopped or starves leaves its processes
+ * running. They stand still until the lease is renewed (a later until_ns) or ended
+ * (until_ns 0), or the session is closed. A session that had frozen its target itself
+ * goes on holding it, and is not thawed for being silent.
+ */
+#define CR_LEASE_KILL	1	/* a close kills the target, unless the lease was ended */
+struct cr_lease {
+	__u64 until_ns;
+	__u32 flags;		/* CR_LEASE_* */
+	__u32 expired;		/* out: 1 when the lease before had run out */
+};
+
 #define CR_IOC_MAGIC		0xC7
 #define CR_IOC_INFO		_IOR(CR_IOC_MAGIC, 0, struct cr_info)
 #define CR_IOC_ATTACH		_IOWR(CR_IOC_MAGIC, 1, struct cr_attach)
@@ -528,5 +564,6 @@ struct cr_notify {
 #define CR_IOC_AGENT_READY	_IOWR(CR_IOC_MAGIC, 24, struct cr_agent)
 #define CR_IOC_NOTIFY		_IOWR(CR_IOC_MAGIC, 25, struct cr_notify)
 #define CR_IOC_OUTCOME		_IOWR(CR_IOC_MAGIC, 26, struct cr_notify)
+#define CR_IOC_LEASE		_IOWR(CR_IOC_MAGIC, 27, struct cr_lease)
 
 #endif /* _UAPI_CR_H */

@@ -70,6 +70,10 @@ std::string describe(const cr_why& why, int err) {
     case CR_WHY_SHADOW_STACK:
       return thread(arg) + " uses a shadow stack, which is not supported: start the program with "
              "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off";
+    case CR_WHY_DISPATCH:
+      return thread(arg) + " uses syscall user dispatch (Wine does), which cannot be saved: run the program without it";
+    case CR_WHY_LEASE:
+      return process(arg) + " stands still because its daemon's lease has run out: renew or end the lease first";
     default:
       break;
   }
@@ -78,6 +82,9 @@ std::string describe(const cr_why& why, int err) {
       return "the process does not stand still (any more): the time limit for holding it has passed";
     case ESRCH:
       return "no such process";
+    case EDQUOT:
+      return "the ceiling of what one user may hold is reached (max_sessions, max_threads of the module cr): end other "
+             "requests, or have the administrator raise it";
     default:
       return error_text(err);
   }

@@ -27,8 +27,7 @@ void Remote::open() {
   if (data == MAP_FAILED)
     throw Error(Failure::permanent, errno, "cannot map the module's arena: " + error_text(errno));
   data_ = static_cast<char*>(data);
-  table_size_ = std::min(kCalls, data_size_ / 4 / sizeof(cr_call));
-  args_size_ = data_size_ - table_size_ * sizeof(cr_call);
+  table_.resize(kCalls);
 }
 
 Remote::~Remote() {
@@ -60,17 +59,17 @@ void Remote::begin_batch() {
 
 bool Remote::room(std::size_t calls, std::size_t bytes) {
   ready();
-  if (ran_) return calls <= table_size_ && bytes <= args_size_;
-  return ncalls_ + calls <= table_size_ && args_used_ + bytes <= args_size_;
+  if (ran_) return calls <= table_.size() && bytes <= data_size_;
+  return ncalls_ + calls <= table_.size() && args_used_ + bytes <= data_size_;
 }
 
 void* Remote::argument(std::size_t bytes, std::uint64_t& target) {
   begin_batch();
   const std::size_t room = (bytes + 15) & ~std::size_t{15};
-  if (bytes > args_size_ || room > args_size_ - args_used_)
+  if (bytes > data_size_ || room > data_size_ - args_used_)
     throw Error(Failure::permanent, E2BIG, "process " + std::to_string(session_.pid()) +
                                                ": too many arguments for one round of remote system calls");
-  const std::size_t offset = table_size_ * sizeof(cr_call) + args_used_;
+  const std::size_t offset = args_used_;
   args_used_ += room;
   target = data_addr_ + offset;
   std::memset(data_ + offset, 0, room);
@@ -85,11 +84,11 @@ std::uint64_t Remote::argument(std::string_view text) {
 
 std::size_t Remote::add(const Call& call, bool stop_on_error) {
   begin_batch();
-  if (ncalls_ == table_size_) {
+  if (ncalls_ == table_.size()) {
     cr_run request{};
     flush(0, 0, request);
   }
-  cr_call& entry = table()[ncalls_++];
+  cr_call& entry = table_[ncalls_++];
   entry.nr = static_cast<std::uint32_t>(call.nr);
   entry.flags = stop_on_error ? CR_CALL_STOP : 0;
   std::copy(std::begin(call.arg), std::end(call.arg), entry.arg);
@@ -103,12 +102,13 @@ void Remote::flush(pid_t tid, unsigned flags, cr_run& request) {
     const pid_t who = tid ? tid : session_.pid();
     request.tid = who;
     request.ncalls = static_cast<std::uint32_t>(n);
+    request.calls = reinterpret_cast<std::uintptr_t>(table_.data());
     request.flags = flags;
     if (int err = session_.call(CR_IOC_RUN, &request)) session_.fail("a remote system call", err, &request.why);
     if (std::find(used_by_.begin(), used_by_.end(), who) == used_by_.end()) used_by_.push_back(who);
     stopped_ = request.done < n;
   }
-  for (std::size_t i = 0; i < n; ++i) results_.push_back(table()[i].ret);
+  for (std::size_t i = 0; i < n; ++i) results_.push_back(table_[i].ret);
 }
 
 std::vector<std::int64_t> Remote::run(pid_t tid) {
@@ -144,7 +144,7 @@ std::int64_t Remote::block(pid_t tid, long nr, const std::uint64_t (&arg)[6]) {
   ncalls_ = 0;
   results_.clear();
   stopped_ = false;
-  cr_call& entry = table()[ncalls_++];
+  cr_call& entry = table_[ncalls_++];
   entry = cr_call{};
   entry.nr = static_cast<std::uint32_t>(nr);
   std::copy(std::begin(arg), std::end(arg), entry.arg);

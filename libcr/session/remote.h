@@ -51,7 +51,7 @@ class Remote {
   /** Does a batch have room for this many more calls and bytes of arguments? Otherwise run() first. */
   bool room(std::size_t calls, std::size_t bytes);
   /** Most bytes that one batch's arguments may take, all in all. */
-  std::size_t argument_capacity() { return ready(), args_size_; }
+  std::size_t argument_capacity() { return ready(), data_size_; }
 
   /**
    * Queue a call. @return its index in the batch. When the table of calls is full the
@@ -86,7 +86,6 @@ class Remote {
   const std::vector<pid_t>& used() const { return used_by_; }
 
  private:
-  cr_call* table() const { return reinterpret_cast<cr_call*>(data_); }
   void ready() {
     if (!data_) open();
   }
@@ -97,8 +96,8 @@ class Remote {
 
   Session& session_;
   std::uint64_t addr_ = 0, data_addr_ = 0, size_ = 0, data_size_ = 0;
-  char* data_ = nullptr;  // our mapping of the data pages: a table of calls, then arguments
-  std::size_t table_size_ = 0, args_size_ = 0;
+  char* data_ = nullptr;  // our mapping of the data pages: what arguments point to
+  std::vector<cr_call> table_;
   std::size_t ncalls_ = 0, args_used_ = 0;
   bool ran_ = false;    // the batch was run: its arguments may go
   bool stopped_ = false;  // a part of this batch that was run ahead has failed

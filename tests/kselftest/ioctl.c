@@ -137,20 +137,21 @@ static int thaw(void) {
   return io(CR_IOC_THAW, &t);
 }
 
-static struct cr_call *arena;
+static struct cr_call table[CR_MAX_CALLS];
+static char *data;  // the arena's
 static struct cr_arena where;
 static int map_arena(unsigned long at) {
   memset(&where, 0, sizeof where);
   where.addr = at;
   if (io(CR_IOC_ARENA, &where)) return 0;
-  if (!arena) arena = mmap(NULL, where.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0);
-  return arena != MAP_FAILED;
+  if (!data) data = mmap(NULL, where.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0);
+  return data != MAP_FAILED;
 }
 
 static long call(pid_t tid, unsigned nr, unsigned long a, unsigned long b, unsigned long c, unsigned long d,
                  unsigned long e) {
-  struct cr_run r = {.tid = tid, .ncalls = 1};
-  arena[0] = (struct cr_call){.nr = nr, .arg = {a, b, c, d, e}};
+  struct cr_run r = {.tid = tid, .ncalls = 1, .calls = (unsigned long)table};
+  table[0] = (struct cr_call){.nr = nr, .arg = {a, b, c, d, e}};
   if (io(CR_IOC_RUN, &r)) return -100000 - errno;
   return r.gone ? -99999 : r.ret;
 }
@@ -212,11 +213,11 @@ static void test_run(void) {
   int all = 1;
   for (int i = 0; i < THREADS; i++) all &= call(t[i].tid, SYS_gettid, 0, 0, 0, 0, 0) == t[i].tid;
   tap(all, "gettid by every thread");
-  for (int i = 0; i < 1000; i++) arena[i] = (struct cr_call){.nr = SYS_getpid};
-  struct cr_run r = {.tid = pid, .ncalls = 1000};
-  tap(!io(CR_IOC_RUN, &r) && r.done == 1000 && arena[999].ret == pid, "a batch of 1000");
-  arena[0] = (struct cr_call){.nr = SYS_close, .flags = CR_CALL_STOP, .arg = {9999}};
-  r = (struct cr_run){.tid = pid, .ncalls = 2};
+  for (int i = 0; i < 1000; i++) table[i] = (struct cr_call){.nr = SYS_getpid};
+  struct cr_run r = {.tid = pid, .ncalls = 1000, .calls = (unsigned long)table};
+  tap(!io(CR_IOC_RUN, &r) && r.done == 1000 && table[999].ret == pid, "a batch of 1000");
+  table[0] = (struct cr_call){.nr = SYS_close, .flags = CR_CALL_STOP, .arg = {9999}};
+  r = (struct cr_run){.tid = pid, .ncalls = 2, .calls = (unsigned long)table};
   tap(!io(CR_IOC_RUN, &r) && r.done == 1 && r.ret == -EBADF, "a failing call stops the batch");
   long at = call(pid, SYS_mmap, 0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, (unsigned long)-1);
   tap(at > 0 && !call(pid, SYS_munmap, (unsigned long)at, PAGE, 0, 0, 0), "mmap and munmap");
@@ -232,8 +233,8 @@ static void test_run(void) {
   }
   tap(born && a.count == THREADS + 1, "it is parked from the beginning");
   tap(call((pid_t)tid, SYS_gettid, 0, 0, 0, 0, 0) == tid, "it makes calls");
-  arena[0] = (struct cr_call){.nr = SYS_poll, .arg = {0, 0, 100000}};
-  r = (struct cr_run){.tid = (pid_t)tid, .ncalls = 1, .flags = CR_RUN_BLOCK};
+  table[0] = (struct cr_call){.nr = SYS_poll, .arg = {0, 0, 100000}};
+  r = (struct cr_run){.tid = (pid_t)tid, .ncalls = 1, .calls = (unsigned long)table, .flags = CR_RUN_BLOCK};
   tap(!io(CR_IOC_RUN, &r) && r.ret == -516, "parked inside a blocking call: -ERESTART_RESTARTBLOCK");
   tap(call((pid_t)tid, SYS_exit, 0, 0, 0, 0, 0) == -99999, "and leaves by exit");
   struct cr_put_file put = {.fd = 1};
@@ -346,11 +347,13 @@ static void test_refusals(void) {
   tap(io(CR_IOC_RESTORE, &rs) < 0 && errno == EINVAL, "a kernel address: EINVAL");
   run.addr = (unsigned long)sh->heap;
   tap(io(CR_IOC_RESTORE, &rs) < 0 && errno == EINVAL, "a run outside the scope: EINVAL");
-  struct cr_run r = {.tid = pid, .ncalls = 1u << 30};
+  struct cr_run r = {.tid = pid, .ncalls = 1u << 30, .calls = (unsigned long)table};
+  r.ncalls = 1;
   tap(io(CR_IOC_RUN, &r) < 0 && errno == ENOTCONN, "a call without arena: ENOTCONN");
   map_arena(0);
-  tap(io(CR_IOC_RUN, &r) < 0 && errno == EINVAL, "a batch larger than the arena: EINVAL");
-  r = (struct cr_run){.tid = 1, .ncalls = 1};
+  r.ncalls = 1u << 30;
+  tap(io(CR_IOC_RUN, &r) < 0 && errno == EINVAL, "a batch that is too large: EINVAL");
+  r = (struct cr_run){.tid = 1, .ncalls = 1, .calls = (unsigned long)table};
   tap(io(CR_IOC_RUN, &r) < 0 && errno == ESRCH && r.why.reason == CR_WHY_THREAD, "a thread of another process: ESRCH");
   thaw();
   int old = dev;

@@ -78,6 +78,10 @@ user)
 	chroot $at cmake --build $build -j "$jobs"
 	rm -rf "$project/build/vm/user.tree.part"
 	chroot $at env DESTDIR=/mnt/project/build/vm/user.tree.part cmake --install $build
+	# Users may use /dev/cr here; without udev modprobe has to say so.
+	mkdir -p "$project/build/vm/user.tree.part/etc/modprobe.d"
+	echo 'install cr /sbin/modprobe --ignore-install cr $CMDLINE_OPTS && chmod 666 /dev/cr' \
+		>"$project/build/vm/user.tree.part/etc/modprobe.d/reprise.conf"
 	# The linker's cache, as if the tree were installed; where the host cannot
 	# overlay, the default folders are searched all the same.
 	if overlay "$project/build/vm/user.tree.part" /run/vm-all 2>/dev/null; then

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A batch of system calls, made by a borrowed thread one at a time. The module loads the
+ * registers of each call and takes its result, so what a batch has done is known here and
+ * never read from the target.
+ *
+ *   cr_batch_load()      registers := call, in_call
+ *     the thread: syscall, gate
+ *   cr_batch_at_gate()   result := ax, done++, and the next one is loaded, or it parks
+ *   cr_batch_parked()    it parks: at the gate, before the call, or in the call
+ */
+#include "internal.h"
+#include <linux/kref.h>
+#include <linux/ptrace.h>
+#include <linux/sched/task_stack.h>
+#include <linux/slab.h>
+#include <asm/processor-flags.h>
+#include <asm/unistd.h>
+#include <uapi/linux/sched.h>
+
+#define CR_STUB_GATE	2	/* where in the stub it is after the syscall instruction */
+
+struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub)
+{
+	struct cr_batch *b = kzalloc(sizeof(*b), GFP_KERNEL_ACCOUNT);
+
+	if (!b)
+		return NULL;
+	kref_init(&b->ref);
+	b->calls = calls;
+	b->n = n;
+	b->stub = stub;
+	return b;
+}
+
+static void cr_batch_free(struct kref *ref)
+{
+	struct cr_batch *b = container_of(ref, struct cr_batch, ref);
+
+	kvfree(b->calls);
+	kfree(b);
+}
+
+void cr_batch_put(struct cr_batch *b)
+{
+	if (b)
+		kref_put(&b->ref, cr_batch_free);
+}
+
+/*
+ * Calls that would take the thread out of our hands while it is borrowed: another program,
+ * other registers, a process that shares its memory. Whoever holds the session can do the
+ * like in other ways, at the expense of the target alone.
+ */
+static bool cr_call_forbidden(const struct cr_call *c)
+{
+	if (c->nr & __X32_SYSCALL_BIT)
+		return true;
+	switch (c->nr) {
+	case __NR_execve:
+	case __NR_execveat:
+	case __NR_rt_sigreturn:
+	case __NR_fork:
+	case __NR_vfork:
+		return true;
+	case __NR_clone:
+		return !(c->arg[0] & CLONE_THREAD);
+	}
+	return false;
+}
+
+static void cr_registers(unsigned long ip)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	regs->ip = ip;
+	regs->sp = ip + CR_ARENA_SIZE;
+	regs->flags = X86_EFLAGS_IF | X86_EFLAGS_FIXED;
+	regs->orig_ax = -1;
+}
+
+static void cr_result(struct cr_batch *b, s64 result)
+{
+	struct cr_call *c = &b->calls[b->done++];
+
+	c->ret = result;
+	b->in_call = false;
+	if (IS_ERR_VALUE((unsigned long)result))
+		b->stopped = c->flags & CR_CALL_STOP;
+	else if (result > 0 && (c->nr == __NR_clone || c->nr == __NR_clone3))
+		b->cloned = true;
+}
+
+/**
+ * cr_batch_load - give current the registers of its batch's next call
+ * @b: the batch
+ *
+ * Return: false when there is none.
+ */
+bool cr_batch_load(struct cr_batch *b)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+	const struct cr_call *c;
+
+	while (b->done < b->n && !b->stopped && !b->error) {
+		c = &b->calls[b->done];
+		if (cr_call_forbidden(c)) {
+			cr_result(b, -EPERM);
+			continue;
+		}
+		regs->ax = c->nr;
+		regs->di = c->arg[0];
+		regs->si = c->arg[1];
+		regs->dx = c->arg[2];
+		regs->r10 = c->arg[3];
+		regs->r8 = c->arg[4];
+		regs->r9 = c->arg[5];
+		cr_registers(b->stub);
+		b->in_call = true;
+		return true;
+	}
+	return false;
+}
+
+/* A thread that was made for the session and has nothing to go back to ends by itself. */
+void cr_load_exit(unsigned long stub)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	regs->ax = __NR_exit;
+	regs->di = 0;
+	cr_registers(stub);
+}
+
+/**
+ * cr_batch_at_gate - current has faulted at the gate: take the result
+ * @b: the batch
+ * @regs: its registers
+ *
+ * Return: true when the next call is loaded, false when the thread shall park.
+ */
+bool cr_batch_at_gate(struct cr_batch *b, struct pt_regs *regs)
+{
+	if (!b->in_call || regs->ip != b->stub + CR_STUB_GATE) {
+		b->error = -EIO;
+		return false;
+	}
+	cr_result(b, regs->ax);
+	return cr_batch_load(b);
+}
+
+static bool cr_is_restart_code(long ax)
+{
+	return ax == -ERESTARTSYS || ax == -ERESTARTNOINTR || ax == -ERESTARTNOHAND ||
+	       ax == -ERESTART_RESTARTBLOCK;
+}
+
+/**
+ * cr_batch_parked - current parks: see how far its batch has come
+ * @b: the batch
+ * @regs: its registers
+ *
+ * It is called back by a task work, so it may be before, in or behind a call.
+ */
+void cr_batch_parked(struct cr_batch *b, struct pt_regs *regs)
+{
+	if (!b->in_call)
+		return;
+	if (regs->ip == b->stub)	/* has not begun it */
+		return;
+	if (regs->ip != b->stub + CR_STUB_GATE) {
+		b->error = -EIO;
+	} else if ((long)regs->orig_ax >= 0 && cr_is_restart_code(regs->ax)) {
+		b->interrupted = true;
+		b->code = regs->ax;
+	} else {
+		cr_result(b, regs->ax);
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A lease: the target may run until a moment, which its daemon moves on again and again.
+ * A daemon that hangs, is stopped or starves does not, and the module parks the target.
+ * It stands still until the daemon renews the lease or closes the session.
+ *
+ * The clock goes on while the machine is suspended. Nothing here waits: what does not park
+ * at once is looked at again.
+ */
+#include "internal.h"
+#include <linux/sched/task.h>
+#include <linux/timekeeping.h>
+
+#define CR_LEASE_MOST_NS	(24ULL * 3600 * NSEC_PER_SEC)
+#define CR_LEASE_AGAIN		msecs_to_jiffies(20)
+
+static enum hrtimer_restart cr_lease_due(struct hrtimer *timer)
+{
+	struct cr_session *s = container_of(timer, struct cr_session, lease_timer);
+
+	/* the timer's reference goes along; the work is not pending, see cr_lease_stop() */
+	queue_delayed_work(cr_workqueue, &s->lease_work, 0);
+	return HRTIMER_NORESTART;
+}
+
+/* Under the lock: has the lease run out, and is it still ours to enforce? */
+static bool cr_lease_has_ended(struct cr_session *s)
+{
+	lockdep_assert_held(&s->lock);
+	return !s->closed && s->lease_until && ktime_get_boottime_ns() >= s->lease_until;
+}
+
+/* Park who is not parked. False: not all are. */
+static bool cr_lease_park(struct cr_session *s)
+{
+	struct cr_why why;
+	int leaving;
+
+	switch (READ_ONCE(s->stage)) {
+	case CR_FROZEN:
+	case CR_COMMITTED:
+		return true;
+	case CR_THAWING:
+		return false;
+	case CR_THAWED:
+		if (READ_ONCE(s->leader->mm) != s->mm)
+			return true;	/* exited, or another program: nothing to hold */
+		if (cr_claim(s, jiffies, &why))
+			return false;
+		if (cr_freeze_begin(s)) {
+			cr_unclaim(s);
+			return false;
+		}
+		WRITE_ONCE(s->lease_parked, true);
+		break;
+	case CR_FREEZING:
+		break;
+	}
+	/* what cannot be saved can still be held */
+	if (cr_freeze_more(s, NULL, &leaving) || leaving || READ_ONCE(s->nawaited))
+		return false;
+	return !cr_freeze_end(s);
+}
+
+static void cr_lease_enforce(struct work_struct *work)
+{
+	struct cr_session *s = container_of(to_delayed_work(work), struct cr_session, lease_work);
+	bool ended, again = false;
+
+	spin_lock(&s->lock);
+	ended = cr_lease_has_ended(s);
+	if (ended && !s->lease_over) {
+		s->lease_over = true;
+		pr_warn_ratelimited("lease of process %d has run out: parking process %d\n",
+				    pid_nr(s->owner), task_tgid_nr(s->leader));
+	}
+	spin_unlock(&s->lock);
+	if (ended && !cr_lease_park(s)) {
+		spin_lock(&s->lock);
+		if (cr_lease_has_ended(s))
+			again = queue_delayed_work(cr_workqueue, &s->lease_work, CR_LEASE_AGAIN);
+		spin_unlock(&s->lock);
+	}
+	if (!again)
+		cr_session_put(s);
+}
+
+static void cr_lease_stop(struct cr_session *s)
+{
+	/* neither waits for anybody but the kernel */
+	if (hrtimer_cancel(&s->lease_timer))
+		cr_session_put(s);
+	if (cancel_delayed_work_sync(&s->lease_work))
+		cr_session_put(s);
+}
+
+/**
+ * cr_ioc_lease - begin, renew or end the lease of the target
+ * @s: the session
+ * @a: argument of the ioctl, in and out
+ *
+ * Return: 0. -EINVAL: unknown flags, or a moment more than a day away. -ENOTCONN: the
+ * session has no target.
+ */
+long cr_ioc_lease(struct cr_session *s, struct cr_lease *a)
+{
+	u64 now = ktime_get_boottime_ns();
+	bool over, parked;
+
+	if (a->flags & ~CR_LEASE_KILL ||
+	    (a->until_ns > now && a->until_ns - now > CR_LEASE_MOST_NS))
+		return -EINVAL;
+	cr_lease_stop(s);
+	spin_lock(&s->lock);
+	over = s->lease_over;
+	s->lease_over = false;
+	s->lease_until = a->until_ns;
+	s->lease_flags = a->flags;
+	parked = s->lease_parked;
+	s->lease_parked = false;
+	spin_unlock(&s->lock);
+	a->expired = over;
+	if (parked)
+		cr_thaw_begin(s, false);
+	else if (over)
+		cr_watch_silence(s, s->thaw_after);	/* it was frozen by its session */
+	if (a->until_ns) {
+		cr_session_get(s);
+		hrtimer_start(&s->lease_timer, ns_to_ktime(a->until_ns), HRTIMER_MODE_ABS);
+	}
+	return 0;
+}
+
+void cr_lease_init(struct cr_session *s)
+{
+	cr_hrtimer_setup(&s->lease_timer, cr_lease_due, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);
+	INIT_DELAYED_WORK(&s->lease_work, cr_lease_enforce);
+}
+
+/* The session is closed: nobody could renew the lease any more. True: kill the target. */
+bool cr_lease_close(struct cr_session *s)
+{
+	bool kill;
+
+	spin_lock(&s->lock);
+	kill = s->lease_until && s->lease_flags & CR_LEASE_KILL;
+	s->lease_until = 0;
+	s->lease_over = false;
+	spin_unlock(&s->lock);
+	cr_lease_stop(s);
+	return kill;
+}

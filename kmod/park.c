@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One thread's stay with a session: it parks in a task work, on its way out to user mode,
+ * before the kernel has decided whether to restart an interrupted system call. No signal
+ * is delivered and no ptrace is involved. Parked, it does what requests ask for, in its own
+ * context, until it may run on.
+ *
+ *   cr_queue() ──> cr_park(): cr_arrive() ──> cr_wait_turn() <──> cr_serve()
+ *                                 │                │                  │
+ *                                 │            cr_depart()        to the stub, and back by
+ *                                 └──────────> cr_depart()        the gate or cr_queue()
+ *
+ * What runs in the target is hostile: a thread may come with other memory (an exec), from
+ * anywhere, or never. Who comes with other memory is let go as he is.
+ */
+#include "internal.h"
+#include <linux/file.h>
+#include <linux/mman.h>
+#include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/sched/task.h>
+#include <linux/sched/task_stack.h>
+#include <linux/slab.h>
+
+enum cr_way {
+	CR_STAY,	/* parked */
+	CR_STUB,	/* to user mode, still a member */
+	CR_LEAVE,	/* runs on as it was */
+	CR_AWAY,	/* killed, exiting, or another program's by now: touch nothing */
+};
+
+/* ------------------------------------------------------------------ requests */
+
+/**
+ * cr_request_init - a request with the caller's reference
+ * @req:     embedded in an object that holds everything @op needs
+ * @op:      what a parked thread shall do
+ * @release: frees the object
+ */
+void cr_request_init(struct cr_request *req,
+		     int (*op)(struct cr_member *member, struct cr_request *req),
+		     void (*release)(struct cr_request *req))
+{
+	kref_init(&req->ref);
+	req->op = op;
+	req->release = release;
+	atomic_set(&req->pending, 0);
+	req->error = 0;
+	req->abandoned = false;
+}
+
+static void cr_request_free(struct kref *ref)
+{
+	struct cr_request *req = container_of(ref, struct cr_request, ref);
+
+	req->release(req);
+}
+
+void cr_request_put(struct cr_request *req)
+{
+	kref_put(&req->ref, cr_request_free);
+}
+
+/* For long work, now and then: nobody wants the result any more. */
+bool cr_request_abandoned(struct cr_member *m, struct cr_request *req)
+{
+	return READ_ONCE(req->abandoned) || READ_ONCE(m->leave) || READ_ONCE(req->error);
+}
+
+static int cr_hand_over(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_session *s = m->session;
+	int r = -ESRCH;
+
+	spin_lock(&s->lock);
+	if (m->state == CR_PARKED && !m->req && !m->leave) {
+		kref_get(&req->ref);
+		atomic_inc(&req->pending);
+		m->req = req;
+		r = 0;
+	}
+	spin_unlock(&s->lock);
+	if (!r)
+		wake_up(&m->wake);
+	return r;
+}
+
+static void cr_request_done(struct cr_session *s, struct cr_request *req, int r)
+{
+	if (r)
+		cmpxchg(&req->error, 0, r);
+	/* fully ordered: the waiter sees what the work has done */
+	if (atomic_dec_and_test(&req->pending))
+		wake_up_all(&s->coord);
+	cr_request_put(req);
+}
+
+static int cr_request_wait(struct cr_session *s, struct cr_request *req)
+{
+	if (wait_event_killable(s->coord, !atomic_read_acquire(&req->pending))) {
+		WRITE_ONCE(req->abandoned, true);
+		return -EINTR;
+	}
+	return req->error;
+}
+
+/**
+ * cr_call - have one parked thread do the work of a request
+ * @s: the session
+ * @m: the member
+ * @req: the request
+ *
+ * Return: what the work returned. -ESRCH: the thread is not parked, or died. -EINTR: the
+ * caller was killed; the thread may still be at work, so only put the request then.
+ */
+int cr_call(struct cr_session *s, struct cr_member *m, struct cr_request *req)
+{
+	return cr_hand_over(m, req) ?: cr_request_wait(s, req);
+}
+
+/* The same by whichever thread is parked. */
+int cr_call_any(struct cr_session *s, struct cr_request *req)
+{
+	struct cr_member *m = cr_any(s);
+	int r = -ESRCH;
+
+	if (m) {
+		r = cr_call(s, m, req);
+		cr_member_put(m);
+	}
+	return r;
+}
+
+/**
+ * cr_call_many - have several parked threads do the work at once
+ * @s: the session
+ * @max:     how many; 0: as many as there are processors
+ * @req: the request
+ * @workers: out: how many it were; may be NULL
+ *
+ * Return: the first error, otherwise as cr_call().
+ */
+int cr_call_many(struct cr_session *s, unsigned int max, struct cr_request *req,
+		 unsigned int *workers)
+{
+	unsigned int n = 0;
+	struct cr_member *m;
+	unsigned long i;
+
+	if (!max || max > num_online_cpus())
+		max = num_online_cpus();
+	cr_for_each_member(s, i, m) {
+		if (!cr_hand_over(m, req))
+			n++;
+		if (n == max) {
+			cr_member_put(m);
+			break;
+		}
+	}
+	if (workers)
+		*workers = n;
+	return n ? cr_request_wait(s, req) : -ESRCH;
+}
+
+/* --------------------------------------------------- in the target's context */
+
+/* Unmap the session's arena from current, if it is still what is mapped there. */
+void cr_unmap_arena_here(struct cr_session *s)
+{
+	struct vm_area_struct *vma;
+	unsigned long addr;
+	struct file *file;
+	bool ours;
+
+	spin_lock(&s->lock);
+	addr = s->keep_arena ? 0 : s->arena;
+	s->arena = 0;
+	file = s->arena_file;
+	s->arena_file = NULL;
+	spin_unlock(&s->lock);
+	if (!file)
+		return;
+	mmap_read_lock(current->mm);
+	vma = find_vma(current->mm, addr);
+	ours = addr && vma && vma->vm_start == addr && vma->vm_file == file;
+	mmap_read_unlock(current->mm);
+	if (ours)
+		vm_munmap(addr, CR_ARENA_SIZE);
+	fput(file);
+}
+
+static bool cr_is_ours(struct cr_member *m)
+{
+	return current->mm == m->session->mm && !(current->flags & PF_EXITING);
+}
+
+static void cr_look_at_call(struct cr_member *m)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	if (m->batch) {
+		cr_batch_parked(m->batch, regs);
+		if (m->batch->interrupted)
+			m->raw.restart = current->restart_block;
+	} else if (!m->borrowed && !m->born) {
+		cr_hide_eintr(regs);
+	}
+	cr_put_rseq_cs(m);
+}
+
+static enum cr_way cr_arrive(struct cr_member *m)
+{
+	struct cr_session *s = m->session;
+	bool ours = cr_is_ours(m), all;
+	struct cr_batch *batch;
+	enum cr_way way = CR_STAY;
+
+	if (ours)
+		cr_look_at_call(m);
+	batch = m->batch;
+	m->batch = NULL;
+	spin_lock(&s->lock);
+	if (!ours) {
+		way = CR_AWAY;
+	} else if (m->leave) {
+		way = CR_LEAVE;
+	} else {
+		m->state = CR_PARKED;
+		if (m->awaited) {
+			m->awaited = false;
+			s->nawaited--;
+		}
+	}
+	all = !s->nawaited;
+	spin_unlock(&s->lock);
+	cr_batch_put(batch);
+	if (all)
+		wake_up_all(&s->coord);
+	return way;
+}
+
+static enum cr_way cr_serve(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_session *s = m->session;
+	enum cr_way way;
+	int r;
+
+	m->to_user = false;
+	r = req->op(m, req);
+	spin_lock(&s->lock);
+	if (m->leave)
+		way = CR_LEAVE;
+	else
+		way = m->to_user ? CR_STUB : CR_STAY;
+	m->state = way == CR_STUB ? CR_RUNNING : CR_PARKED;
+	spin_unlock(&s->lock);
+	cr_request_done(s, req, r);
+	return way;
+}
+
+static enum cr_way cr_wait_turn(struct cr_member *m)
+{
+	struct cr_session *s = m->session;
+	struct cr_request *req = NULL;
+	enum cr_way way = CR_STAY;
+
+	if (wait_event_state(m->wake, READ_ONCE(m->req) || READ_ONCE(m->leave),
+			     (TASK_KILLABLE | TASK_FREEZABLE)))
+		return CR_AWAY;
+	spin_lock(&s->lock);
+	if (m->leave) {
+		way = CR_LEAVE;
+	} else if (m->req) {
+		req = m->req;
+		m->req = NULL;
+		m->state = CR_SERVING;
+	}
+	spin_unlock(&s->lock);
+	return req ? cr_serve(m, req) : way;
+}
+
+/*
+ * Leave the session: as it was, to its end, or untouched. The last to leave takes the
+ * arena with it, but not while a thread that has nowhere to go back to ends in there.
+ */
+static void cr_depart(struct cr_member *m, enum cr_way way)
+{
+	struct cr_session *s = m->session;
+	struct cr_batch *batch = m->batch;
+	bool kill, last, born = m->born;
+	struct cr_request *req;
+	unsigned long stub;
+
+	spin_lock(&s->lock);
+	m->state = CR_SERVING;	/* nobody begins to look at it from here on */
+	req = m->req;
+	m->req = NULL;
+	kill = s->kill;
+	stub = s->arena;
+	if (way == CR_LEAVE && born && stub && !kill)
+		s->keep_arena = true;
+	last = m->leaving && s->nleaving == 1;
+	if (m->leaving && !last) {
+		m->leaving = false;
+		s->nleaving--;
+	}
+	spin_unlock(&s->lock);
+	m->batch = NULL;
+	cr_batch_put(batch);
+	if (req)
+		cr_request_done(s, req, -ESRCH);
+	/* who looks at our registers does not sleep: they lie on our stack */
+	wait_event(m->wake, !READ_ONCE(m->users));
+
+	if (way == CR_LEAVE) {
+		if (kill)
+			send_sig(SIGKILL, current, 1);
+		else if (born && stub)
+			cr_load_exit(stub);
+		else
+			cr_give_back(m);
+		if (last)
+			cr_unmap_arena_here(s);
+	}
+	spin_lock(&s->lock);
+	cr_member_gone(m);
+	spin_unlock(&s->lock);
+	wake_up_all(&s->coord);
+}
+
+void cr_park(struct callback_head *work)
+{
+	struct cr_member *m = container_of(work, struct cr_member, work);
+	enum cr_way way = cr_arrive(m);
+
+	while (way == CR_STAY)
+		way = cr_wait_turn(m);
+	if (way == CR_STUB)
+		cr_sync_rseq();
+	else
+		cr_depart(m, way);
+	cr_member_put(m);
+	/* unloading waits for the few instructions that follow, see cr_exit() */
+	module_put(THIS_MODULE);
+}
+
+/* -------------------------------------------------------- the session's side */
+
+static int cr_op_unmap(struct cr_member *m, struct cr_request *req)
+{
+	cr_unmap_arena_here(m->session);
+	return 0;
+}
+
+static void cr_plain_release(struct cr_request *req)
+{
+	kfree(req);
+}
+
+/* Have some parked thread unmap the arena. 0 or -errno, as of cr_call(). */
+int cr_unmap_arena(struct cr_session *s)
+{
+	struct cr_request *req;
+	int r;
+
+	if (!READ_ONCE(s->arena_file))
+		return 0;
+	req = kmalloc(sizeof(*req), GFP_KERNEL_ACCOUNT);
+	if (!req)
+		return -ENOMEM;
+	cr_request_init(req, cr_op_unmap, cr_plain_release);
+	r = cr_call_any(s, req);
+	cr_request_put(req);
+	return r;
+}
+
+/**
+ * cr_queue - have a running thread park
+ * @m: a member in state CR_RUNNING, of which the caller has a reference
+ *
+ * By the thread itself at the gate, or by the session; both at once do no harm.
+ *
+ * Return: 0: it comes, or is on its way. -ESRCH: it is exiting.
+ */
+int cr_queue(struct cr_member *m)
+{
+	struct cr_session *s = m->session;
+
+	spin_lock(&s->lock);
+	if (m->state != CR_RUNNING) {
+		spin_unlock(&s->lock);
+		return 0;
+	}
+	m->state = CR_QUEUED;
+	spin_unlock(&s->lock);
+
+	cr_member_get(m);
+	__module_get(THIS_MODULE);
+	init_task_work(&m->work, cr_park);
+	if (!task_work_add(m->task, &m->work, TWA_SIGNAL))
+		return 0;
+	spin_lock(&s->lock);
+	cr_member_gone(m);
+	spin_unlock(&s->lock);
+	wake_up_all(&s->coord);
+	cr_member_put(m);
+	module_put(THIS_MODULE);
+	return -ESRCH;
+}
+
+/* Is the thread beyond coming by itself, or no longer ours? */
+bool cr_lost(struct cr_member *m)
+{
+	struct task_struct *t = m->task;
+
+	return READ_ONCE(m->state) == CR_GONE || READ_ONCE(t->flags) & PF_EXITING ||
+	       READ_ONCE(t->exit_state) || READ_ONCE(t->mm) != m->session->mm;
+}
+
+/**
+ * cr_wait_parked - wait until a thread that was sent to the stub is parked again
+ * @m: the member
+ * @timeout: in jiffies
+ *
+ * A thread that exits in there tells nobody, so look now and then, ever less often.
+ *
+ * Return: 0, -ETIMEDOUT, -EINTR (the caller was killed), -ESRCH (the thread is lost) or
+ * -ENOTCONN (the target was thawed meanwhile).
+ */
+int cr_wait_parked(struct cr_member *m, unsigned long timeout)
+{
+	struct cr_session *s = m->session;
+	unsigned long end = jiffies + timeout, slice = 1;
+	long r;
+
+	for (;;) {
+		r = wait_event_killable_timeout(s->coord, READ_ONCE(m->state) == CR_PARKED ||
+						READ_ONCE(m->leave) || cr_lost(m), slice);
+		if (r < 0)
+			return -EINTR;
+		if (READ_ONCE(m->leave))
+			return -ENOTCONN;
+		if (cr_lost(m)) {
+			spin_lock(&s->lock);
+			if (m->state == CR_RUNNING)
+				cr_member_gone(m);
+			spin_unlock(&s->lock);
+			return -ESRCH;
+		}
+		if (READ_ONCE(m->state) == CR_PARKED) {
+			/* with all that it has written before it parked */
+			spin_lock(&s->lock);
+			spin_unlock(&s->lock);
+			return 0;
+		}
+		if (time_after_eq(jiffies, end))
+			return -ETIMEDOUT;
+		slice = min3(slice * 2, (unsigned long)HZ / 4, end - jiffies);
+	}
+}
+
+/**
+ * cr_find - a parked thread by its tid in the caller's pid namespace
+ * @s: the session
+ * @vtid: its tid
+ * @why: out: whom or what it is about
+ *
+ * Return: the member with a reference for the caller, or NULL and @why is filled in.
+ */
+struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why)
+{
+	struct cr_member *m = NULL;
+	struct task_struct *t;
+
+	rcu_read_lock();
+	t = pid_task(find_vpid(vtid), PIDTYPE_PID);
+	if (t)
+		m = cr_member_of(s, t);
+	rcu_read_unlock();
+	if (m && READ_ONCE(m->state) == CR_PARKED)
+		return m;
+	if (m)
+		cr_member_put(m);
+	if (why)
+		cr_why(why, CR_WHY_THREAD, vtid);
+	return NULL;
+}
+
+/* Some parked thread, the leader if it is there, with a reference; or NULL. */
+struct cr_member *cr_any(struct cr_session *s)
+{
+	struct cr_member *m = cr_member_of(s, s->leader);
+	unsigned long i;
+
+	if (m && READ_ONCE(m->state) == CR_PARKED)
+		return m;
+	if (m)
+		cr_member_put(m);
+	cr_for_each_member(s, i, m)
+		if (READ_ONCE(m->state) == CR_PARKED)
+			return m;
+	return NULL;
+}
+
+/**
+ * cr_pin - a parked thread's registers stay until cr_unpin()
+ * @m: the member
+ *
+ * They lie on its stack and in its task: it may not leave, nor die, meanwhile. So nothing
+ * between the two sleeps for anybody but the processor; no copy to user memory above all.
+ *
+ * Return: 0, -ESRCH when it is not parked, -EINTR when the caller was killed.
+ */
+int cr_pin(struct cr_member *m)
+{
+	struct cr_session *s = m->session;
+	unsigned int spins = 0;
+	int r = -ESRCH;
+
+	spin_lock(&s->lock);
+	if (m->state == CR_PARKED && !m->leave) {
+		m->users++;
+		r = 0;
+	}
+	spin_unlock(&s->lock);
+	/* acquire: with the registers that it leaves behind when it goes to sleep */
+	while (!r && smp_load_acquire(&m->task->on_cpu)) {
+		if (fatal_signal_pending(current)) {
+			cr_unpin(m);
+			r = -EINTR;
+		} else if (++spins > 1000) {
+			schedule_timeout_uninterruptible(1);
+		} else {
+			cpu_relax();
+			cond_resched();
+		}
+	}
+	return r;
+}
+
+void cr_unpin(struct cr_member *m)
+{
+	spin_lock(&m->session->lock);
+	m->users--;
+	spin_unlock(&m->session->lock);
+	wake_up(&m->wake);
+}

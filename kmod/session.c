@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The lives of sessions and members, and what one user may hold of them.
+ *
+ *   file ──> session <── member <── thread (while it is queued, parked or borrowed)
+ *               ^
+ *               ├── armed timers
+ *               └── the arena's file, which the target has mapped
+ *
+ * Every arrow is a counted reference. Nothing is used by somebody who has none, and no
+ * reference is taken from a count of nought: a closed file stays closed.
+ */
+#include "internal.h"
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/moduleparam.h>
+#include <linux/pid.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uidgid.h>
+
+static unsigned int max_sessions = 4096;
+module_param(max_sessions, uint, 0644);
+MODULE_PARM_DESC(max_sessions, "sessions that one user may have open; 0: no ceiling");
+
+static unsigned int max_threads = 131072;
+module_param(max_threads, uint, 0644);
+MODULE_PARM_DESC(max_threads, "threads that one user's sessions may hold at once; 0: no ceiling");
+
+static unsigned int max_snapshot_mb;
+module_param(max_snapshot_mb, uint, 0644);
+MODULE_PARM_DESC(max_snapshot_mb, "MB that one user's snapshots may keep; 0: half of the memory");
+
+/* Of our own: the kernel's general queues have changed their names over time. */
+struct workqueue_struct *cr_workqueue;
+
+static struct kmem_cache *cr_member_cache, *cr_session_cache;
+
+/* --------------------------------------------------------------------- users */
+
+static DEFINE_SPINLOCK(cr_users_lock);
+static LIST_HEAD(cr_users);
+
+/* Our user, made at his first session. */
+static struct cr_user *cr_user_mine(void)
+{
+	struct cr_user *user, *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+	kuid_t uid = current_uid();
+
+	if (!fresh)
+		return NULL;
+	refcount_set(&fresh->ref, 1);
+	fresh->uid = uid;
+	spin_lock(&cr_users_lock);
+	list_for_each_entry(user, &cr_users, node) {
+		if (!uid_eq(user->uid, uid))
+			continue;
+		/* who is in the list is in use: the last put takes him out under the lock */
+		refcount_inc(&user->ref);
+		spin_unlock(&cr_users_lock);
+		kfree(fresh);
+		return user;
+	}
+	list_add(&fresh->node, &cr_users);
+	spin_unlock(&cr_users_lock);
+	return fresh;
+}
+
+struct cr_user *cr_user_get(struct cr_user *user)
+{
+	refcount_inc(&user->ref);
+	return user;
+}
+
+void cr_user_put(struct cr_user *user)
+{
+	if (!refcount_dec_and_lock(&user->ref, &cr_users_lock))
+		return;
+	list_del(&user->node);
+	spin_unlock(&cr_users_lock);
+	WARN_ON_ONCE(atomic_long_read(&user->sessions) || atomic_long_read(&user->members) ||
+		     atomic_long_read(&user->pages));
+	kfree(user);
+}
+
+static int cr_charge(atomic_long_t *what, long n, long ceiling, int cap)
+{
+	if (atomic_long_add_return(n, what) <= ceiling || !ceiling || capable(cap))
+		return 0;
+	atomic_long_sub(n, what);
+	return -EDQUOT;
+}
+
+/**
+ * cr_charge_pages - charge pages that a snapshot keeps to its user
+ * @user:    who opened the session
+ * @pages:   how many more
+ * @ceiling: out: what he may keep, in bytes
+ *
+ * CAP_IPC_LOCK of the caller lifts the ceiling, as it does that of mlock(2).
+ *
+ * Return: 0 or -EDQUOT.
+ */
+int cr_charge_pages(struct cr_user *user, long pages, u64 *ceiling)
+{
+	unsigned int mb = READ_ONCE(max_snapshot_mb);
+	long most = mb ? (long)mb << (20 - PAGE_SHIFT) : (long)(totalram_pages() / 2);
+
+	*ceiling = (u64)most << PAGE_SHIFT;
+	return cr_charge(&user->pages, pages, most, CAP_IPC_LOCK);
+}
+
+void cr_uncharge_pages(struct cr_user *user, long pages)
+{
+	atomic_long_sub(pages, &user->pages);
+}
+
+/* ------------------------------------------------------------------ sessions */
+
+/**
+ * cr_session_new - a session of the current process, with one reference
+ *
+ * Return: the session, or -ENOMEM or -EDQUOT as an error pointer.
+ */
+struct cr_session *cr_session_new(void)
+{
+	struct cr_session *s = kmem_cache_zalloc(cr_session_cache, GFP_KERNEL_ACCOUNT);
+	int r;
+
+	if (!s)
+		return ERR_PTR(-ENOMEM);
+	s->user = cr_user_mine();
+	if (!s->user) {
+		kmem_cache_free(cr_session_cache, s);
+		return ERR_PTR(-ENOMEM);
+	}
+	r = cr_charge(&s->user->sessions, 1, READ_ONCE(max_sessions), CAP_SYS_RESOURCE);
+	if (r) {
+		cr_user_put(s->user);
+		kmem_cache_free(cr_session_cache, s);
+		return ERR_PTR(r);
+	}
+	kref_init(&s->ref);
+	s->owner = get_pid(task_tgid(current));
+	mutex_init(&s->ioctl_lock);
+	spin_lock_init(&s->lock);
+	xa_init(&s->members);
+	INIT_LIST_HEAD(&s->claim);
+	init_waitqueue_head(&s->coord);
+	return s;
+}
+
+void cr_arena_pages_free(struct cr_arena_pages *pages)
+{
+	int i;
+
+	if (!pages)
+		return;
+	for (i = 0; i < CR_ARENA_DATA; i++)
+		if (pages->data[i])
+			put_page(pages->data[i]);
+	if (pages->code)
+		put_page(pages->code);
+	kfree(pages);
+}
+
+static void cr_session_free(struct kref *ref)
+{
+	struct cr_session *s = container_of(ref, struct cr_session, ref);
+
+	WARN_ON_ONCE(s->stage != CR_THAWED || !xa_empty(&s->members) || s->arena_file || s->snap);
+	xa_destroy(&s->members);
+	cr_arena_pages_free(s->pages);
+	if (s->mm)
+		mmdrop(s->mm);
+	if (s->leader)
+		put_task_struct(s->leader);
+	put_pid(s->owner);
+	atomic_long_dec(&s->user->sessions);
+	cr_user_put(s->user);
+	kmem_cache_free(cr_session_cache, s);
+}
+
+void cr_session_get(struct cr_session *s)
+{
+	kref_get(&s->ref);
+}
+
+void cr_session_put(struct cr_session *s)
+{
+	kref_put(&s->ref, cr_session_free);
+}
+
+/* ------------------------------------------------------------------- members */
+
+static void cr_member_free(struct kref *ref)
+{
+	struct cr_member *m = container_of(ref, struct cr_member, ref);
+	struct cr_session *s = m->session;
+
+	WARN_ON_ONCE(m->req || m->users);
+	cr_batch_put(m->batch);		/* it exited in a call */
+	put_task_struct(m->task);
+	atomic_long_dec(&s->user->members);
+	kmem_cache_free(cr_member_cache, m);
+	cr_session_put(s);
+}
+
+void cr_member_get(struct cr_member *m)
+{
+	kref_get(&m->ref);
+}
+
+void cr_member_put(struct cr_member *m)
+{
+	kref_put(&m->ref, cr_member_free);
+}
+
+static struct cr_member *cr_member_alloc(struct cr_session *s, struct task_struct *t)
+{
+	struct cr_member *m;
+	int r = cr_charge(&s->user->members, 1, READ_ONCE(max_threads), CAP_SYS_RESOURCE);
+
+	if (r)
+		return ERR_PTR(r);
+	m = kmem_cache_zalloc(cr_member_cache, GFP_KERNEL_ACCOUNT);
+	if (!m) {
+		atomic_long_dec(&s->user->members);
+		return ERR_PTR(-ENOMEM);
+	}
+	kref_init(&m->ref);
+	cr_session_get(s);
+	m->session = s;
+	m->task = get_task_struct(t);
+	m->tid = t->pid;
+	m->state = CR_RUNNING;
+	init_waitqueue_head(&m->wake);
+	return m;
+}
+
+/**
+ * cr_member_of - the member that a thread is
+ * @s: the session
+ * @t: the thread
+ *
+ * Return: the member with a reference for the caller, or NULL.
+ */
+struct cr_member *cr_member_of(struct cr_session *s, struct task_struct *t)
+{
+	struct cr_member *m;
+
+	spin_lock(&s->lock);
+	m = xa_load(&s->members, t->pid);
+	if (m && m->task == t)
+		cr_member_get(m);
+	else
+		m = NULL;
+	spin_unlock(&s->lock);
+	return m;
+}
+
+/**
+ * cr_member_add - make a thread a member, in state CR_RUNNING
+ * @s:    a session that is freezing or frozen
+ * @t:    the thread
+ * @born: it was made by a call of the session
+ *
+ * Return: the member with a reference for the caller. -EEXIST: it is one. -ENOMEM,
+ * -EDQUOT; -ENOTCONN: the session thaws.
+ */
+struct cr_member *cr_member_add(struct cr_session *s, struct task_struct *t, bool born)
+{
+	struct cr_member *m = cr_member_alloc(s, t), *old;
+	int r;
+
+	if (IS_ERR(m))
+		return m;
+	r = xa_reserve(&s->members, t->pid, GFP_KERNEL_ACCOUNT);
+	if (r) {
+		cr_member_put(m);
+		return ERR_PTR(r);
+	}
+	spin_lock(&s->lock);
+	old = xa_load(&s->members, t->pid);
+	if (old)
+		r = -EEXIST;
+	else if (s->stage == CR_THAWED || s->stage == CR_THAWING)
+		r = -ENOTCONN;
+	else
+		/* the place is reserved: no allocation; a thread that was faster used it up */
+		r = xa_err(xa_store(&s->members, t->pid, m, GFP_NOWAIT | __GFP_NOWARN));
+	if (!r) {
+		m->born = born;
+		cr_member_get(m);
+	}
+	spin_unlock(&s->lock);
+	if (!r)
+		return m;
+	if (r != -EEXIST)
+		xa_release(&s->members, t->pid);
+	cr_member_put(m);
+	return ERR_PTR(r);
+}
+
+/* See cr_for_each_member(). */
+struct cr_member *cr_member_next(struct cr_session *s, struct cr_member *last,
+				 unsigned long *index)
+{
+	struct cr_member *m;
+
+	spin_lock(&s->lock);
+	m = last ? xa_find_after(&s->members, index, ULONG_MAX, XA_PRESENT) :
+		   xa_find(&s->members, index, ULONG_MAX, XA_PRESENT);
+	if (m)
+		cr_member_get(m);
+	spin_unlock(&s->lock);
+	if (last)
+		cr_member_put(last);
+	return m;
+}
+
+/* ------------------------------------------------------- who holds which process */
+
+/* Guards the list of sessions that hold a process: each is held by one at a time. */
+static DEFINE_SPINLOCK(cr_claims_lock);
+static LIST_HEAD(cr_claims);
+static DECLARE_WAIT_QUEUE_HEAD(cr_claims_wait);
+
+/* 1: claimed. 0: its holder is about to let it go. -EBUSY. */
+static int cr_try_claim(struct cr_session *s, struct cr_why *why)
+{
+	struct cr_session *other;
+	int r = 1;
+
+	spin_lock(&cr_claims_lock);
+	list_for_each_entry(other, &cr_claims, claim) {
+		if (other->mm != s->mm)
+			continue;
+		/* in the list it is alive: who leaves it does so under the lock */
+		cr_why(why, CR_WHY_BUSY, pid_vnr(other->owner));
+		r = READ_ONCE(other->stage) == CR_THAWING ? 0 : -EBUSY;
+		break;
+	}
+	if (r == 1)
+		list_add(&s->claim, &cr_claims);
+	spin_unlock(&cr_claims_lock);
+	return r;
+}
+
+/**
+ * cr_claim - take the target for this session
+ * @s: the session
+ * @end: until when to wait for a holder that is thawing, in jiffies
+ * @why: out: whom or what it is about
+ *
+ * Return: 0, -EBUSY, -EINTR.
+ */
+int cr_claim(struct cr_session *s, unsigned long end, struct cr_why *why)
+{
+	long left = max_t(long, end - jiffies, 1);
+	int r;
+
+	/* a claim ends the wait whatever else there is: an error means that there is none */
+	if (wait_event_killable_timeout(cr_claims_wait, (r = cr_try_claim(s, why)), left) < 0)
+		return -EINTR;
+	return r == 1 ? 0 : -EBUSY;
+}
+
+void cr_unclaim(struct cr_session *s)
+{
+	spin_lock(&cr_claims_lock);
+	list_del_init(&s->claim);
+	spin_unlock(&cr_claims_lock);
+	wake_up_all(&cr_claims_wait);
+}
+
+/* The last of those who thaw has left. Caller holds session->lock. */
+void cr_thaw_end(struct cr_session *s)
+{
+	lockdep_assert_held(&s->lock);
+	s->stage = CR_THAWED;
+	s->kill = false;
+	s->keep_arena = false;
+	s->arena = 0;
+	if (s->arena_file)
+		fput(s->arena_file);
+	s->arena_file = NULL;
+	cr_unclaim(s);
+}
+
+/**
+ * cr_member_gone - the thread is no member any more
+ * @m: the member
+ *
+ * The index forgets it. Caller holds session->lock and a reference of his own.
+ */
+void cr_member_gone(struct cr_member *m)
+{
+	struct cr_session *s = m->session;
+
+	lockdep_assert_held(&s->lock);
+	if (m->state == CR_GONE)
+		return;
+	m->state = CR_GONE;
+	if (m->awaited) {
+		m->awaited = false;
+		s->nawaited--;
+	}
+	if (m->leaving) {
+		m->leaving = false;
+		if (!--s->nleaving && s->stage == CR_THAWING)
+			cr_thaw_end(s);
+	}
+	if (xa_load(&s->members, m->tid) == m) {
+		xa_erase(&s->members, m->tid);
+		cr_member_put(m);	/* the index's; the caller has another */
+	}
+}
+
+long cr_put_array(struct cr_array *a, const void *elems, u64 count, size_t size)
+{
+	u64 room = a->count;
+
+	a->count = count;
+	if (count > room)
+		return -ENOBUFS;
+	if (count && copy_to_user(u64_to_user_ptr(a->buf), elems, count * size))
+		return -EFAULT;
+	return 0;
+}
+
+int cr_lives_init(void)
+{
+	cr_session_cache = KMEM_CACHE(cr_session, SLAB_ACCOUNT);
+	cr_member_cache = KMEM_CACHE(cr_member, SLAB_ACCOUNT);
+	cr_workqueue = alloc_workqueue("cr", WQ_UNBOUND, 0);
+	if (cr_session_cache && cr_member_cache && cr_workqueue)
+		return 0;
+	cr_lives_exit();
+	return -ENOMEM;
+}
+
+void cr_lives_exit(void)
+{
+	if (cr_workqueue)
+		destroy_workqueue(cr_workqueue);
+	kmem_cache_destroy(cr_member_cache);
+	kmem_cache_destroy(cr_session_cache);
+}
