@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/*
+ * A session of the module by its ioctls alone, without libcr. Functions return 0
+ * (or what they are asked for) or -errno; `why` is what the last one was told.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cr.h"
+
+#define PAGE 4096UL
+
+struct session {
+  int dev, mem;  // -1: closed
+  pid_t pid;
+  struct cr_why why;
+  struct cr_arena arena;
+  struct cr_call *calls;  // the arena's data as this process sees it, NULL before session_arena()
+};
+
+int session_open(struct session *s, pid_t pid);  // opens the device and attaches
+int session_attach(struct session *s, pid_t pid);  // with s->dev open
+int session_ioctl(struct session *s, unsigned long request, void *arg);
+int session_freeze(struct session *s, unsigned timeout_ms, unsigned thaw_after_ms);  // number of threads
+int session_thaw(struct session *s, unsigned flags);
+int session_arena(struct session *s, uint64_t at);
+// The first ncalls calls of the arena; the batch's struct cr_run goes to *r (may be NULL).
+int session_run(struct session *s, pid_t tid, unsigned ncalls, unsigned flags, unsigned timeout_ms, struct cr_run *r);
+// One call with up to six arguments: its result, -errno included; SESSION_FAILED - errno when the ioctl
+// itself failed and SESSION_ENDED when it ended the thread.
+#define SESSION_FAILED (-100000L)
+#define SESSION_ENDED (-99999L)
+#define session_call(s, tid, nr, ...) session_call6(s, tid, nr, (const uint64_t[6]){__VA_ARGS__})
+long session_call6(struct session *s, pid_t tid, unsigned nr, const uint64_t arg[6]);
+int session_threads(struct session *s, struct cr_thread *t, unsigned room);  // number of threads
+void session_close(struct session *s);
+uint64_t session_code(const struct session *s);  // address of the arena's page of code in the target
