@@ -134,6 +134,25 @@ bool alive(pid_t pid) {
   return state && state != 'Z' && state != 'X';
 }
 
+const char *threads_of(pid_t pid) {
+  static char text[400];
+  char name[300], wchan[64];
+  size_t n = 0;
+  snprintf(name, sizeof name, "/proc/%d/task", pid);
+  DIR *d = opendir(name);
+  struct dirent *e;
+  *text = 0;
+  while (d && (e = readdir(d)) && n < sizeof text - 100) {
+    if (*e->d_name == '.') continue;
+    snprintf(name, sizeof name, "/proc/%d/task/%.16s/wchan", pid, e->d_name);
+    slurp(name, wchan, sizeof wchan);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%.16s %c %s", n ? ", " : "", e->d_name, task_state(atoi(e->d_name)),
+                          wchan);
+  }
+  if (d) closedir(d);
+  return text;
+}
+
 static bool has_ended(void *arg) { return !alive(*(pid_t *)arg); }
 
 bool ends(pid_t pid, int seconds, int *status) {
@@ -253,7 +272,7 @@ int receive_fd(int socket) {
 /* ---- memory that does not come */
 
 bool pit_open(struct pit *p, size_t size) {
-  *p = (struct pit){.uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), .size = size};
+  *p = (struct pit){.uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK), .size = size};
   if (p->uffd < 0) return false;
   struct uffdio_api api = {.api = UFFD_API};
   p->at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

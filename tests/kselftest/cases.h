@@ -56,6 +56,7 @@ bool soon(bool (*is)(void *), void *arg, int seconds);
 void sleep_ms(unsigned ms);
 int64_t now_ms(void);
 char task_state(pid_t tid);                     // 'R', 'S', 'D', ..., 0: gone
+const char *threads_of(pid_t pid);              // each with its state and where it waits, for messages
 long file_number(const char *file, const char *key);  // the number after key in a file of /proc, -1: none
 int send_fd(int socket, int fd);
 int receive_fd(int socket);

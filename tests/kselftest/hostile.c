@@ -55,7 +55,7 @@ static void install_helper(void) {
   evidence = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   snprintf(helper, sizeof helper, "/tmp/helper-%d", getpid());
-  char copy[200];
+  char copy[400];
   snprintf(copy, sizeof copy, "cp /proc/%d/exe %s && chown 0:0 %s && chmod 4755 %s", getpid(), helper, helper, helper);
   need(!system(copy), "cannot install %s", helper);
 }

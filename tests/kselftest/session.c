@@ -46,7 +46,10 @@ int session_arena(struct session *s, uint64_t at) {
   s->arena = (struct cr_arena){.addr = at};
   int r = session_ioctl(s, CR_IOC_ARENA, &s->arena);
   s->why = s->arena.why;
-  if (r || s->calls) return r;
+  return r || s->calls ? r : session_share(s);
+}
+
+int session_share(struct session *s) {
   s->calls = mmap(NULL, s->arena.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->dev, 0);
   if (s->calls != MAP_FAILED) return 0;
   s->calls = NULL;

@@ -35,5 +35,6 @@ int session_run(struct session *s, pid_t tid, unsigned ncalls, unsigned flags, u
 #define session_call(s, tid, nr, ...) session_call6(s, tid, nr, (const uint64_t[6]){__VA_ARGS__})
 long session_call6(struct session *s, pid_t tid, unsigned nr, const uint64_t arg[6]);
 int session_threads(struct session *s, struct cr_thread *t, unsigned room);  // number of threads
+int session_share(struct session *s);  // in a child: map the arena, which fork does not copy
 void session_close(struct session *s);
 uint64_t session_code(const struct session *s);  // address of the arena's page of code in the target

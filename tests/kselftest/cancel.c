@@ -1,0 +1,856 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What is under way must give way: to kills, closes, the time after which the target
+ * thaws by itself, and to stops and debuggers. And no program is harmed by that.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/rseq.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/random.h>
+#include <sys/sem.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cases.h"
+
+static struct session s;
+static pid_t pid;
+
+static void frozen(void (*body)(void), unsigned thaw_after_ms) {
+  pid = target(body);
+  int r = session_open(&s, pid);
+  need(!r, "attach: %d", r);
+  r = session_freeze(&s, 5000, thaw_after_ms);
+  need(r > 0, "freeze: %d", r);
+  r = session_arena(&s, 0);
+  need(!r, "arena: %d", r);
+}
+
+/* ---- a call that sleeps for an hour */
+
+enum { FOREVER_MS = -1 };
+static struct cr_run run;
+static volatile int run_result, run_over;
+
+static void run_sleep(void *arg) {
+  if (arg && session_share(&s)) _exit(1);
+  struct timespec *hour = (struct timespec *)(void *)((char *)s.calls + 4096);
+  *hour = (struct timespec){3600, 0};
+  s.calls[0] = (struct cr_call){.nr = SYS_nanosleep, .arg = {s.arena.data_addr + 4096, 0}};
+  sh->go = 1;
+  run_result = session_run(&s, pid, 1, 0, (unsigned)FOREVER_MS, &run);
+  run_over = 1;
+}
+static void *run_sleep_thread(void *arg) {
+  run_sleep(arg);
+  return NULL;
+}
+static bool run_ended(void *arg) {
+  (void)arg;
+  return run_over;
+}
+static bool in_run(void *arg) {  // the target sleeps in its call
+  (void)arg;
+  return sh->go && task_state(pid) == 'S';
+}
+static void wait_in_run(void) {
+  need(soon(in_run, NULL, 10), "the call is not made");
+  sleep_ms(100);
+}
+
+static void sleep_auto_thaw(void) {
+  pthread_t t;
+  frozen(ticking, 1000);
+  need(!pthread_create(&t, NULL, run_sleep_thread, NULL), "pthread_create");
+  wait_in_run();
+  expect(runs_on(), "the target does not thaw by itself while a call sleeps");
+  expect(soon(run_ended, NULL, 10), "the requester is not told");
+  expect(!run_over || run_result < 0, "CR_IOC_RUN says %d after the thaw", run_result);
+  expect(one_ticks(0), "the thread that made the call does not run on");
+}
+
+// The close may wait, which the case does not.
+static void *close_it(void *dev) {
+  close((int)(intptr_t)dev);
+  return NULL;
+}
+static void close_by_thread(void) {
+  pthread_t t;
+  need(!pthread_create(&t, NULL, close_it, (void *)(intptr_t)s.dev), "pthread_create");
+  pthread_detach(t);
+  s.dev = -1;
+}
+
+static void sleep_close_by_thread(void) {
+  pthread_t t;
+  frozen(ticking, 0);
+  need(!pthread_create(&t, NULL, run_sleep_thread, NULL), "pthread_create");
+  wait_in_run();
+  close_by_thread();
+  expect(runs_on(), "the owner's close does not thaw while a call sleeps");
+  expect(soon(run_ended, NULL, 10), "the requester is not told");
+}
+
+static void sleep_close_by_owner(void) {
+  frozen(ticking, 0);
+  pid_t requester = process(run_sleep, &s);
+  wait_in_run();
+  close_by_thread();
+  expect(runs_on(), "the owner's close does not thaw while another process makes a call");
+  kill(requester, SIGKILL);
+  expect(ends(requester, 10, NULL), "the requester outlives SIGKILL");
+}
+
+static void own_and_run_sleep(void *arg) {
+  (void)arg;
+  if (session_open(&s, pid) || session_freeze(&s, 5000, 0) != THREADS || session_arena(&s, 0)) _exit(1);
+  run_sleep(NULL);
+}
+
+static void sleep_kill_requester(void) {
+  for (int i = 0; i < 5; i++) {
+    sh->go = 0;
+    pid = target(ticking);
+    pid_t requester = process(own_and_run_sleep, NULL);
+    wait_in_run();
+    kill(requester, SIGKILL);
+    expect(ends(requester, 10, NULL), "the requester outlives SIGKILL");
+    expect(runs_on(), "the target does not run on after the death of its requester");
+    kill(pid, SIGKILL);
+    need(ends(pid, 10, NULL), "the target outlives SIGKILL");
+  }
+}
+
+static void sleep_kill_target(void) {
+  pthread_t t;
+  frozen(ticking, 0);
+  need(!pthread_create(&t, NULL, run_sleep_thread, NULL), "pthread_create");
+  wait_in_run();
+  kill(pid, SIGKILL);
+  expect(ends(pid, 10, NULL), "the target outlives SIGKILL while it makes a call");
+  expect(soon(run_ended, NULL, 10) && run_result < 0, "the requester is told %d", run_result);
+}
+
+/* ---- ioctls whose memory does not come */
+
+static struct pit pit;
+static struct cr_snapshot snapshot;
+
+struct blocked {
+  const char *name;
+  unsigned long request;
+  union {
+    struct cr_array array;
+    struct cr_regs regs;
+    struct cr_dirty dirty;
+    struct cr_restore restore;
+    struct cr_sigpending pending;
+  } arg;
+};
+
+static struct blocked blocked_list[] = {
+    {"THREADS", CR_IOC_THREADS, {.array = {0, 64}}},
+    {"VMAS", CR_IOC_VMAS, {.array = {0, 4096}}},
+    {"FDS", CR_IOC_FDS, {.array = {0, 4096}}},
+    {"GET_REGS", CR_IOC_GET_REGS, {.regs = {.type = NT_PRSTATUS, .len = 512}}},
+    {"SET_REGS", CR_IOC_SET_REGS, {.regs = {.type = NT_PRSTATUS, .len = sizeof(struct user_regs_struct)}}},
+    {"SNAP_RUNS", CR_IOC_SNAP_RUNS, {.array = {0, 65536}}},
+    {"DIRTY", CR_IOC_DIRTY, {.dirty = {.id = "one", .ranges = {0, 65536}}}},
+    {"RESTORE", CR_IOC_RESTORE, {.restore = {.source_fd = -1, .nscope = 100}}},
+    {"PROCESS", CR_IOC_PROCESS, {{0}}},
+    {"FREEZE", CR_IOC_FREEZE, {{0}}},
+};
+
+static void block(struct blocked *b) {
+  uintptr_t at = (uintptr_t)pit.at;
+  switch (b->request) {
+    case CR_IOC_GET_REGS:
+    case CR_IOC_SET_REGS:
+      b->arg.regs.tid = pid;
+      b->arg.regs.buf = at;
+      break;
+    case CR_IOC_DIRTY:
+      b->arg.dirty.ranges.buf = at;
+      break;
+    case CR_IOC_RESTORE:
+      b->arg.restore.scope = at;
+      break;
+    case CR_IOC_PROCESS:
+    case CR_IOC_FREEZE:  // the argument itself
+      session_ioctl(&s, b->request, pit.at);
+      return;
+    default:
+      b->arg.array.buf = at;
+  }
+  int r = session_ioctl(&s, b->request, &b->arg);
+  note("%s: %d", b->name, r);
+}
+static void *block_thread(void *arg) {
+  block(arg);
+  run_over = 1;
+  return NULL;
+}
+static bool somebody_waits(void *arg) {
+  struct pollfd p = {pit.uffd, POLLIN, 0};
+  (void)arg;
+  return poll(&p, 1, 0) == 1;
+}
+
+static void prepare_blocked(struct blocked *b, unsigned thaw_after_ms, pthread_t *t) {
+  run_over = 0;
+  pid = target(ticking);
+  if (!pit_open(&pit, 64 * PAGE)) skip("no userfaultfd");
+  need(!session_open(&s, pid) && session_freeze(&s, 5000, thaw_after_ms) == THREADS, "session for %s", b->name);
+  snapshot = (struct cr_snapshot){.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "one"};
+  int r = session_ioctl(&s, CR_IOC_SNAPSHOT, &snapshot);
+  need(!r, "snapshot: %d", r);
+  need(!pthread_create(t, NULL, block_thread, b), "pthread_create");
+  need(soon(somebody_waits, NULL, 10), "%s does not touch its memory", b->name);
+  sleep_ms(20);
+}
+
+static void finish_blocked(pthread_t t, const char *name) {
+  pit_fill(&pit);
+  expect(soon(run_ended, NULL, 10), "%s does not end when its memory comes", name);
+  pthread_join(t, NULL);
+  session_close(&s);
+  kill(pid, SIGKILL);
+  expect(ends(pid, 10, NULL), "%s: the target outlives SIGKILL and the session", name);
+  pit_close(&pit);
+}
+
+static void copy_kill_target(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(blocked_list); i++) {
+    struct blocked *b = &blocked_list[i];
+    pthread_t t;
+    prepare_blocked(b, 0, &t);
+    kill(pid, SIGKILL);
+    expect(ends(pid, 5, NULL), "%s: the target outlives SIGKILL while its requester's memory does not come", b->name);
+    finish_blocked(t, b->name);
+  }
+}
+
+static void copy_auto_thaw(void) {
+  int bad = 0;
+  for (size_t i = 0; i < ARRAY_SIZE(blocked_list) && bad < 3; i++) {
+    struct blocked *b = &blocked_list[i];
+    pthread_t t;
+    prepare_blocked(b, 1000, &t);
+    bad += !expect(runs_on(), "%s: the target does not thaw by itself while its requester's memory does not come", b->name);
+    finish_blocked(t, b->name);
+  }
+}
+
+static void copy_close(void) {
+  int bad = 0;
+  for (size_t i = 0; i < ARRAY_SIZE(blocked_list) && bad < 3; i++) {
+    struct blocked *b = &blocked_list[i];
+    pthread_t t;
+    prepare_blocked(b, 0, &t);
+    close_by_thread();
+    bad += !expect(runs_on(), "%s: the owner's close does not thaw while its memory does not come", b->name);
+    finish_blocked(t, b->name);
+  }
+}
+
+// Many such sessions at once do not keep the others from thawing by themselves.
+enum { CROWD = 300 };
+static void crowd_member(void *arg) {
+  struct cr_thread *at = arg;
+  struct cr_array a = {.buf = (uintptr_t)at, .count = 64};
+  struct session mine;
+  pid_t victim = fork();
+  if (!victim) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  struct pit own;
+  if (!pit_open(&own, PAGE)) _exit(2);
+  a.buf = (uintptr_t)own.at;
+  if (session_open(&mine, victim) || session_freeze(&mine, 20000, 200) < 1) _exit(1);
+  __atomic_fetch_add(&sh->value[0], 1, __ATOMIC_SEQ_CST);
+  session_ioctl(&mine, CR_IOC_THREADS, &a);
+  for (;;) pause();
+}
+static bool crowd_is_there(void *arg) {
+  (void)arg;
+  return sh->value[0] >= CROWD;
+}
+static void copy_crowd(void) {
+  for (int i = 0; i < CROWD; i++) need(process(crowd_member, NULL) > 0, "fork: errno %d", errno);
+  need(soon(crowd_is_there, NULL, 40), "only %ld of %d sessions", sh->value[0], CROWD);
+  sleep_ms(2000);
+  frozen(ticking, 500);
+  expect(runs_on(), "one session's target does not thaw by itself while %d others wait for memory", CROWD);
+}
+
+/* ---- a thread of the target that waits for memory when the session needs it */
+
+static void *without_rseq(void *arg) {
+  (void)arg;
+  tick(1);
+}
+
+static void rseq_target(void) {
+  pthread_t t;
+  struct pit own;
+  extern const ptrdiff_t __rseq_offset;
+  extern const unsigned __rseq_size;
+  if (!pit_open(&own, PAGE) || !__rseq_size) _exit(1);
+  sh->at[0] = own.at;
+  sh->value[0] = own.uffd;
+  pthread_create(&t, NULL, without_rseq, NULL);
+  void *old = (char *)__builtin_thread_pointer() + __rseq_offset;
+  if (syscall(SYS_rseq, old, 32, RSEQ_FLAG_UNREGISTER, 0x53053053)) _exit(2);
+  pit_fill(&own);
+  if (syscall(SYS_rseq, own.at, 32, 0, 0x53053053)) _exit(3);
+  sh->ready = 1;
+  tick(0);
+}
+
+static void run_getpid(void *arg) {
+  (void)arg;
+  if (session_share(&s)) _exit(1);
+  s.calls[0] = (struct cr_call){.nr = SYS_getpid};
+  sh->go = 1;
+  run_result = session_run(&s, pid, 1, 0, (unsigned)FOREVER_MS, &run);
+  _exit(0);
+}
+
+static int uffd_of_target(void) {
+  int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+  int fd = (int)syscall(SYS_pidfd_getfd, pidfd, (int)sh->value[0], 0);
+  need(fd >= 0, "pidfd_getfd: errno %d", errno);
+  close(pidfd);
+  return fd;
+}
+
+static void rseq_waits(void) {
+  frozen(rseq_target, 0);
+  struct cr_thread list[8];
+  int uffd = uffd_of_target();
+  need(session_threads(&s, list, 8) == 2, "two threads");
+  long r = session_call(&s, list[1].tid, SYS_madvise, (uintptr_t)sh->at[0], PAGE, MADV_DONTNEED, 0, 0, 0);
+  need(!r, "madvise: %ld", r);
+  pid_t requester = process(run_getpid, NULL);
+  sleep_ms(500);
+  need(sh->go, "the requester does not start");
+  kill(requester, SIGKILL);
+  expect(ends(requester, 10, NULL), "the requester outlives SIGKILL while a thread of the target waits for memory");
+  struct uffdio_zeropage zero = {.range = {(uintptr_t)sh->at[0], PAGE}};
+  ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
+  ends(requester, 5, NULL);
+  close(uffd);
+  r = session_thaw(&s, 0);
+  expect(!r && one_ticks(1), "the other thread does not run on (%ld)", r);
+}
+
+static void rseq_kill_target(void) {
+  frozen(rseq_target, 0);
+  struct cr_thread list[8];
+  need(session_threads(&s, list, 8) == 2, "two threads");
+  long r = session_call(&s, list[1].tid, SYS_madvise, (uintptr_t)sh->at[0], PAGE, MADV_DONTNEED, 0, 0, 0);
+  need(!r, "madvise: %ld", r);
+  pid_t requester = process(run_getpid, NULL);
+  sleep_ms(500);
+  kill(pid, SIGKILL);
+  expect(ends(pid, 10, NULL), "the target outlives SIGKILL while one of its threads waits for memory");
+  expect(ends(requester, 10, NULL), "the requester does not hear of it");
+}
+
+/* ---- stops */
+
+static bool is_stopped(void *arg) {
+  (void)arg;
+  return task_state(pid) == 'T' || task_state(pid) == 't';
+}
+
+static long getpid_soon(void) {
+  s.calls[0] = (struct cr_call){.nr = SYS_getpid};
+  int r = session_run(&s, pid, 1, 0, 2000, &run);
+  return r ? r : run.ret;
+}
+
+static void stopped_while_frozen(void) {
+  pid = target(ticking);
+  need(!session_open(&s, pid), "attach");
+  for (int i = 0; i < 6; i++) {
+    int r = session_freeze(&s, 5000, 0);
+    need(r == THREADS, "freeze %d: %d", i, r);
+    r = session_arena(&s, 0);
+    need(!r, "arena: %d", r);
+    long got = i & 1 ? getpid_soon() : pid;
+    kill(pid, SIGSTOP);
+    for (int k = 0; k < 3 && got == pid; k++) got = getpid_soon();
+    expect(got == pid, "a call of a frozen program that was sent SIGSTOP: %ld", got);
+    r = session_thaw(&s, 0);
+    expect(!r, "thaw: %d", r);
+    expect(soon(is_stopped, NULL, 10), "SIGSTOP was lost: state %c", task_state(pid));
+    sleep_ms(2000 * !i);
+    expect(stands_still(), "it is stopped and moves");
+    kill(pid, SIGCONT);
+    need(runs_on(), "it does not run on after SIGCONT: state %c", task_state(pid));
+  }
+}
+
+// While it makes a call that sleeps.
+static void stopped_in_call(void) {
+  pthread_t t;
+  frozen(ticking, 0);
+  need(!pthread_create(&t, NULL, run_sleep_thread, NULL), "pthread_create");
+  wait_in_run();
+  kill(pid, SIGSTOP);
+  sleep_ms(100);
+  kill(pid, SIGCONT);
+  sleep_ms(100);
+  kill(pid, SIGSTOP);
+  sleep_ms(100);
+  close_by_thread();
+  expect(soon(is_stopped, NULL, 10), "SIGSTOP was lost: state %c", task_state(pid));
+  sleep_ms(2000);
+  kill(pid, SIGCONT);
+  expect(runs_on(), "it does not run on after SIGCONT: state %c", task_state(pid));
+}
+
+static void debugger_attaches(void) {
+  pid = target(ticking);
+  need(!session_open(&s, pid), "attach");
+  for (int i = 0; i < 4; i++) {
+    int r = session_freeze(&s, 5000, 0), status = 0;
+    need(r == THREADS, "freeze %d: %d", i, r);
+    r = session_arena(&s, 0);
+    need(!r, "arena: %d", r);
+    need(!ptrace(PTRACE_SEIZE, pid, 0, 0), "PTRACE_SEIZE: errno %d", errno);
+    need(!ptrace(PTRACE_INTERRUPT, pid, 0, 0), "PTRACE_INTERRUPT: errno %d", errno);
+    s.calls[0] = (struct cr_call){.nr = SYS_getpid};
+    r = i & 1 ? session_run(&s, pid, 1, 0, 500, &run) : 0;
+    note("a call of a thread with a debugger: %d", r);
+    r = session_thaw(&s, 0);
+    expect(!r, "thaw: %d", r);
+    need(soon(is_stopped, NULL, 10), "it does not stop for its debugger: state %c", task_state(pid));
+    sleep_ms(1500 * (i < 2));
+    need(waitpid(pid, &status, __WALL | WNOHANG) == pid && WIFSTOPPED(status), "it ended: wait status %#x", status);
+    need(!ptrace(PTRACE_DETACH, pid, 0, 0), "PTRACE_DETACH: errno %d", errno);
+    need(runs_on(), "it does not run on after its debugger has gone: state %c", task_state(pid));
+  }
+}
+
+/* ---- a call that does not come back in time */
+
+// A read with all registers known, interrupted by the freeze: what it returns, and what has changed.
+struct known {
+  uint64_t rbx, rbp, r8, r9, r10, r12, r13, r14, r15;
+  int64_t ret;
+};
+static void read_known(int fd, char *to, struct known *k) {
+  k->ret = -1000;
+  __asm__ volatile(
+      "pushq %%rbp\n\tpushq %%rdi\n\t"
+      "movq $0x1111111111111111, %%rbx\n\tmovq $0x2222222222222222, %%rbp\n\t"
+      "movq $0x3333333333333333, %%r8\n\tmovq $0x4444444444444444, %%r9\n\t"
+      "movq $0x5555555555555555, %%r10\n\tmovq $0x6666666666666666, %%r12\n\t"
+      "movq $0x7777777777777777, %%r13\n\tmovq $0x8888888888888888, %%r14\n\t"
+      "movq $0x9999999999999999, %%r15\n\t"
+      "movl %%ecx, %%edi\n\txorl %%eax, %%eax\n\tsyscall\n\t"
+      "popq %%rdi\n\t"
+      "movq %%rbx, 0(%%rdi)\n\tmovq %%rbp, 8(%%rdi)\n\tmovq %%r8, 16(%%rdi)\n\tmovq %%r9, 24(%%rdi)\n\t"
+      "movq %%r10, 32(%%rdi)\n\tmovq %%r12, 40(%%rdi)\n\tmovq %%r13, 48(%%rdi)\n\tmovq %%r14, 56(%%rdi)\n\t"
+      "movq %%r15, 64(%%rdi)\n\tmovq %%rax, 72(%%rdi)\n\tpopq %%rbp"
+      : "+D"(k), "+S"(to)
+      : "c"(fd), "d"(1UL)
+      : "rax", "rbx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc");
+}
+
+static void slow_target(void) {
+  static struct known k;
+  static char byte;
+  struct pit own;
+  int p[2], q[2];
+  sigset_t set, now;
+  if (!pit_open(&own, 4 * PAGE) || pipe(p) || pipe(q) || write(q[1], "xxxx", 4) != 4) _exit(1);
+  sh->value[0] = own.uffd;
+  sh->at[0] = own.at;
+  sh->value[1] = p[1];
+  sh->value[2] = q[0];
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sigaddset(&set, SIGRTMIN + 3);
+  sigprocmask(SIG_SETMASK, &set, NULL);
+  tick_threads(1);
+  sh->ready = 1;
+  for (;;) {
+    read_known(p[0], &byte, &k);
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    if (k.ret != 1 || byte != 'y') sh->value[4] = k.ret, sh->wrong |= 1;
+    if (k.rbx != 0x1111111111111111 || k.rbp != 0x2222222222222222 || k.r8 != 0x3333333333333333 ||
+        k.r9 != 0x4444444444444444 || k.r10 != 0x5555555555555555 || k.r12 != 0x6666666666666666 ||
+        k.r13 != 0x7777777777777777 || k.r14 != 0x8888888888888888 || k.r15 != 0x9999999999999999)
+      sh->wrong |= 2;
+    for (int i = 1; i < 64; i++)
+      if (sigismember(&set, i) != sigismember(&now, i)) sh->wrong |= 4;
+    sh->ticks[0]++;
+  }
+}
+
+static int slow_write;  // the write end of the pipe that the target's leader reads
+static bool others_tick(void) { return one_ticks(1) && one_ticks(2) && one_ticks(3); }
+
+static int slow_call(void) {
+  s.calls[0] = (struct cr_call){.nr = SYS_read, .arg = {(uint64_t)sh->value[2], (uintptr_t)sh->at[0], 1}};
+  return session_run(&s, pid, 1, 0, 300, &run);
+}
+
+static void slow_begin(void) {
+  frozen(slow_target, 0);
+  int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+  slow_write = (int)syscall(SYS_pidfd_getfd, pidfd, (int)sh->value[1], 0);
+  need(slow_write >= 0, "pidfd_getfd: errno %d", errno);
+  close(pidfd);
+}
+
+static void slow_memory_comes(int uffd) {
+  for (int i = 0; i < 4; i++) {
+    struct uffdio_zeropage zero = {.range = {(uintptr_t)sh->at[0] + (unsigned)i * PAGE, PAGE}};
+    ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
+  }
+}
+
+static void slow_is_intact(void) {
+  for (int i = 0; i < 3; i++) {
+    long before = sh->ticks[0];
+    need(write(slow_write, "y", 1) == 1, "write: errno %d", errno);
+    for (int k = 0; k < 2000 && sh->ticks[0] == before; k++) sleep_ms(5);
+    need(sh->ticks[0] == before + 1, "its thread does not run on: state %c", task_state(pid));
+  }
+  expect(!(sh->wrong & 1), "the interrupted read returned %ld", sh->value[4]);
+  expect(!(sh->wrong & 2), "registers have changed");
+  expect(!(sh->wrong & 4), "the signal mask has changed");
+}
+
+static void slow_call_thaw(void) {
+  slow_begin();
+  int uffd = uffd_of_target();
+  int r = slow_call();
+  expect(r == -ETIMEDOUT && s.why.reason == CR_WHY_STUCK, "a call that does not come back: %d, reason %u", r,
+         s.why.reason);
+  r = session_thaw(&s, 0);
+  expect(!r, "thaw: %d", r);
+  need(others_tick(), "the other threads do not run on: state %c", task_state(pid));
+  sleep_ms(2500);
+  need(alive(pid), "it was killed for being slow");
+  expect(!sh->ticks[0], "the thread in the call has gone on before its call has ended");
+  slow_memory_comes(uffd);
+  slow_is_intact();
+  r = session_freeze(&s, 5000, 0);
+  expect(r == THREADS, "freeze afterwards: %d", r);
+  session_thaw(&s, 0);
+  slow_is_intact();
+}
+
+static void slow_call_freeze(void) {
+  struct session other;
+  slow_begin();
+  int uffd = uffd_of_target();
+  int r = slow_call();
+  expect(r == -ETIMEDOUT, "a call that does not come back: %d", r);
+  r = session_thaw(&s, 0);
+  expect(!r, "thaw: %d", r);
+  r = session_freeze(&s, 300, 0);
+  expect(r == -ETIMEDOUT, "freeze by the same session: %d", r);
+  need(!session_open(&other, pid), "another session");
+  r = session_freeze(&other, 300, 0);
+  expect(r == -EBUSY && other.why.reason == CR_WHY_BUSY, "freeze by another session: %d, reason %u", r, other.why.reason);
+  need(others_tick(), "the other threads do not run on: state %c", task_state(pid));
+  slow_memory_comes(uffd);
+  slow_is_intact();
+  r = session_freeze(&other, 5000, 0);
+  expect(r == THREADS, "another session's freeze afterwards: %d", r);
+  session_close(&other);
+  slow_is_intact();
+}
+
+static void slow_call_close(void) {
+  slow_begin();
+  int uffd = uffd_of_target();
+  slow_call();
+  session_close(&s);
+  need(others_tick(), "the other threads do not run on: state %c", task_state(pid));
+  sleep_ms(2500);
+  need(alive(pid), "it was killed for being slow");
+  slow_memory_comes(uffd);
+  slow_is_intact();
+  need(!session_open(&s, pid), "attach");
+  int r = session_freeze(&s, 5000, 0);
+  expect(r == THREADS, "freeze afterwards: %d", r);
+}
+
+static void slow_call_kill(void) {
+  slow_begin();
+  slow_call();
+  session_thaw(&s, 0);
+  kill(pid, SIGKILL);
+  expect(ends(pid, 10, NULL), "it outlives SIGKILL in a slow call");
+}
+
+/* ---- what reaches the program although it was frozen */
+
+static volatile long handled_by;
+static void handler(int sig) {
+  (void)sig;
+  sh->value[0]++;
+  sh->value[1] = gettid();
+  handled_by = gettid();
+}
+static void *waits(void *arg) {
+  for (;;) {
+    pause();
+    sh->ticks[(intptr_t)arg]++;
+  }
+  return NULL;
+}
+static void signalled_target(void) {
+  pthread_t t;
+  signal(SIGUSR1, handler);
+  pthread_create(&t, NULL, waits, (void *)1);
+  sleep_ms(50);
+  sh->ready = 1;
+  waits((void *)0);
+}
+static bool was_handled(void *arg) { return sh->value[0] >= *(long *)arg; }
+
+static void signal_meanwhile(void) {
+  long n = 0;
+  pid = target(signalled_target);
+  need(!session_open(&s, pid), "attach");
+  for (int way = 0; way < 6; way++) {
+    struct cr_thread list[4];
+    int r = session_freeze(&s, 5000, 0);
+    need(r == 2, "freeze: %d", r);
+    need(!session_arena(&s, 0) && session_threads(&s, list, 4) == 2, "arena, threads");
+    struct cr_sigmask mask = {.tid = pid, .mask = 1ULL << (SIGUSR1 - 1)};
+    struct cr_sigmask none = {.tid = pid, .mask = 0};
+    if (way == 1) session_call(&s, pid, SYS_getpid, 0);
+    kill(pid, SIGUSR1);
+    if (way == 2) session_call(&s, pid, SYS_getpid, 0);
+    if (way == 3) session_call(&s, list[1].tid, SYS_getpid, 0);
+    if (way == 5) {  // blocked everywhere, and then not
+      mask.tid = list[1].tid;
+      session_ioctl(&s, CR_IOC_SET_SIGMASK, &mask);
+      none.tid = list[1].tid;
+      session_ioctl(&s, CR_IOC_SET_SIGMASK, &none);
+      mask.tid = pid;
+    }
+    if (way != 4) r = session_ioctl(&s, CR_IOC_SET_SIGMASK, &mask);
+    need(r >= 0, "SET_SIGMASK: %d", r);
+    session_thaw(&s, 0);
+    n++;
+    expect(soon(was_handled, &n, 5), "way %d: a signal that came meanwhile is not delivered", way);
+    if (way != 4)
+      expect(sh->value[0] < n || sh->value[1] == list[1].tid, "way %d: handled by a thread that has blocked it", way);
+    // and it can be taken again
+    session_freeze(&s, 5000, 0);
+    none.tid = pid;
+    session_ioctl(&s, CR_IOC_SET_SIGMASK, &none);
+    session_thaw(&s, 0);
+    n = sh->value[0] > n ? sh->value[0] : n;
+    soon(was_handled, &n, 3);
+    n = sh->value[0];
+  }
+}
+
+/* ---- no call fails for having been frozen */
+
+enum { FALLOCATE, SENDFILE, SPLICE, MSGRCV, SEMOP, FIFO, FLOCK, SETLKW, GETRANDOM, CALLS };
+static const char *const call_names[CALLS] = {"posix_fallocate", "sendfile", "splice", "msgrcv",      "semop",
+                                              "open of a FIFO",  "flock",    "F_SETLKW", "getrandom"};
+struct eintr {
+  volatile long calls[CALLS], interrupted[CALLS], last[CALLS];
+};
+static struct eintr *eintr;
+static char fifo[64], lock_file[64];
+static int queue_id, sem_id, pipe_full[2], pipe_in[2], pipe_out[2], source;
+
+static long one_call(int which) {
+  static __thread char *buffer;
+  static __thread int fd = -1;
+  long r = 0;
+  switch (which) {
+    case FALLOCATE:
+      if (fd < 0) fd = memfd_create("fallocate", 0);
+      if (ftruncate(fd, 0)) return -1;
+      errno = posix_fallocate(fd, 0, 16 << 20);
+      return errno ? -1 : 0;
+    case SENDFILE: {
+      off_t at = 0;
+      r = sendfile(pipe_full[1], source, &at, 65536);
+      return r;
+    }
+    case SPLICE:
+      return splice(pipe_in[0], NULL, pipe_out[1], NULL, 4096, 0);
+    case MSGRCV: {
+      char message[64];
+      return msgrcv(queue_id, message, 40, 1, 0);
+    }
+    case SEMOP: {
+      struct sembuf down = {0, -1, 0};
+      return semop(sem_id, &down, 1);
+    }
+    case FIFO:
+      r = open(fifo, O_RDONLY);
+      if (r >= 0) close((int)r);
+      return r;
+    case FLOCK:
+      if (fd < 0) fd = open(lock_file, O_RDWR);
+      r = flock(fd, LOCK_EX);
+      if (!r) flock(fd, LOCK_UN);
+      return r;
+    case SETLKW: {
+      struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 100, .l_len = 1};
+      if (fd < 0) fd = open(lock_file, O_RDWR);
+      r = fcntl(fd, F_SETLKW, &l);
+      l.l_type = F_UNLCK;
+      if (!r) fcntl(fd, F_SETLK, &l);
+      return r;
+    }
+    case GETRANDOM:
+      if (!buffer) buffer = malloc(256);
+      return getrandom(buffer, 256, 0) == 256 ? 0 : -1;
+  }
+  return 0;
+}
+
+static void *caller(void *arg) {
+  int which = (int)(intptr_t)arg;
+  for (;;) {
+    errno = 0;
+    long r = one_call(which);
+    if (r < 0) eintr->interrupted[which]++, eintr->last[which] = errno;
+    eintr->calls[which]++;
+  }
+  return NULL;
+}
+
+static void eintr_target(void) {
+  pthread_t t;
+  for (intptr_t i = 0; i < CALLS; i++)
+    if (pthread_create(&t, NULL, caller, (void *)i)) abort();
+  sh->ready = 1;
+  for (;;) pause();
+}
+
+// Lets the target's calls end now and then.
+static void partner(void *arg) {
+  (void)arg;
+  char buf[65536];
+  int lock = open(lock_file, O_RDWR), wait = 0;
+  for (;;) {
+    struct {
+      long type;
+      char text[8];
+    } message = {1, "x"};
+    struct sembuf up = {0, 1, 0};
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 100, .l_len = 1};
+    flock(lock, LOCK_EX);
+    fcntl(lock, F_SETLKW, &l);
+    sleep_ms(15 + wait++ % 7);
+    flock(lock, LOCK_UN);
+    l.l_type = F_UNLCK;
+    fcntl(lock, F_SETLK, &l);
+    ssize_t r = read(pipe_full[0], buf, sizeof buf);
+    r += write(pipe_in[1], "some bytes", 10);
+    r += read(pipe_out[0], buf, sizeof buf);
+    if (msgsnd(queue_id, &message, 8, IPC_NOWAIT) || semop(sem_id, &up, 1)) continue;
+    int fd = open(fifo, O_WRONLY | O_NONBLOCK);
+    if (fd >= 0) close(fd);
+    sleep_ms(5);
+  }
+}
+
+static void no_eintr(void) {
+  eintr = shared_memory(sizeof *eintr);
+  snprintf(fifo, sizeof fifo, "/tmp/fifo-%d", getpid());
+  snprintf(lock_file, sizeof lock_file, "/tmp/lock-%d", getpid());
+  need(!mkfifo(fifo, 0600) && close(creat(lock_file, 0600)) == 0, "files in /tmp");
+  queue_id = msgget(IPC_PRIVATE, 0600);
+  sem_id = semget(IPC_PRIVATE, 1, 0600);
+  source = memfd_create("source", 0);
+  need(queue_id >= 0 && sem_id >= 0 && !ftruncate(source, 65536) && !pipe(pipe_full) && !pipe(pipe_in) &&
+           !pipe(pipe_out),
+       "pipes and queues: errno %d", errno);
+  fcntl(pipe_full[0], F_SETFL, O_NONBLOCK);
+  fcntl(pipe_out[0], F_SETFL, O_NONBLOCK);
+  pid_t helper = process(partner, NULL);
+  pid = target(eintr_target);
+  need(!session_open(&s, pid), "attach");
+  int64_t end = now_ms() + 12000;
+  int freezes = 0;
+  while (now_ms() < end) {
+    int r = session_freeze(&s, 5000, 0);
+    need(r == CALLS + 1, "freeze %d: %d", freezes, r);
+    sleep_ms(1);
+    session_thaw(&s, 0);
+    freezes++;
+    sleep_ms(3 + (unsigned)freezes % 20 * ((unsigned)freezes % 5 == 0));
+  }
+  sleep_ms(300);
+  note("%d freezes", freezes);
+  for (int i = 0; i < CALLS; i++) {
+    note("%s: %ld calls, %ld failed", call_names[i], eintr->calls[i], eintr->interrupted[i]);
+    expect(!eintr->interrupted[i], "%s failed %ld times of %ld, last by errno %ld", call_names[i], eintr->interrupted[i],
+           eintr->calls[i], eintr->last[i]);
+    expect(eintr->calls[i], "%s was never made", call_names[i]);
+  }
+  kill(helper, SIGKILL);
+  kill(pid, SIGKILL);
+  msgctl(queue_id, IPC_RMID, NULL);
+  semctl(sem_id, 0, IPC_RMID);
+  unlink(fifo);
+  unlink(lock_file);
+}
+
+int main(int argc, char **argv) {
+  static const struct tcase cases[] = {
+      {"sleep_auto_thaw", sleep_auto_thaw},
+      {"sleep_close_by_thread", sleep_close_by_thread},
+      {"sleep_close_by_owner", sleep_close_by_owner},
+      {"sleep_kill_requester", sleep_kill_requester},
+      {"sleep_kill_target", sleep_kill_target},
+      {"copy_kill_target", copy_kill_target, 60},
+      {"copy_auto_thaw", copy_auto_thaw, 60},
+      {"copy_close", copy_close, 60},
+      {"copy_crowd", copy_crowd, 60},
+      {"rseq_waits", rseq_waits},
+      {"rseq_kill_target", rseq_kill_target},
+      {"stopped_while_frozen", stopped_while_frozen},
+      {"stopped_in_call", stopped_in_call},
+      {"debugger_attaches", debugger_attaches},
+      {"slow_call_thaw", slow_call_thaw},
+      {"slow_call_freeze", slow_call_freeze},
+      {"slow_call_close", slow_call_close},
+      {"slow_call_kill", slow_call_kill},
+      {"signal_meanwhile", signal_meanwhile},
+      {"no_eintr", no_eintr},
+  };
+  return cases_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
