@@ -182,7 +182,7 @@ static void run_race(enum event a, enum event b) {
   cause(b, own);
   random_us(3000);
   kill(own, SIGKILL);
-  need(ends(own, 10, NULL), "%s, %s: the owner outlives SIGKILL: state %c", event_names[a], event_names[b], threads_of(own));
+  need(ends(own, 10, NULL), "%s, %s: the owner outlives SIGKILL: %s", event_names[a], event_names[b], threads_of(own));
   race->close_passed = 1;
   bool killed = a == KILL_TARGET || b == KILL_TARGET || a == THAW_KILL || b == THAW_KILL;
   if (!killed)
@@ -350,36 +350,45 @@ static void arena_touched(void) {
 
 /* ---- attach to what is just exiting */
 
+// Looking for the target goes on past it through all younger processes: there are many.
+static void leaves(void *arg) {
+  char byte;
+  if (read(((int *)arg)[0], &byte, 1) < 0) _exit(1);
+}
 static void idle_process(void *arg) {
   (void)arg;
   for (;;) pause();
 }
 static void attach_exiting(void) {
-  enum { IDLE = 700 };
-  volatile int *leave = shared_memory(PAGE);
-  for (int i = 0; i < IDLE; i++) need(process(idle_process, NULL) > 0, "fork: errno %d", errno);
-  signal(SIGCHLD, SIG_IGN);  // they leave no zombie
-  int64_t end = now_ms() + 15000;
+  enum { LEAVING = 200, IDLE = 500 };
+  static int pipes[LEAVING][2];
+  static pid_t leaving[LEAVING], idle[IDLE];
+  int64_t end = now_ms() + 18000;
   int n = 0, came = 0;
+  signal(SIGCHLD, SIG_IGN);  // they leave no zombie
   while (now_ms() < end) {
-    char name[64];
-    *leave = 0;
-    pid_t child = fork();
-    if (!child) {
-      while (!*leave) {
-      }
-      _exit(0);
+    for (int i = 0; i < LEAVING; i++) {
+      need(!pipe2(pipes[i], O_CLOEXEC), "pipe: errno %d", errno);
+      leaving[i] = process(leaves, pipes[i]);
     }
-    snprintf(name, sizeof name, "/proc/%d/mem", child);
-    struct session s = {.dev = open(CR_DEVICE, O_RDWR), .mem = open(name, O_RDWR)};
-    struct cr_attach a = {.mem_fd = s.mem};
-    *leave = 1;
-    for (unsigned k = below(3000); k; k--) __asm__ volatile("pause");
-    int r = session_ioctl(&s, CR_IOC_ATTACH, &a);
-    came += !r;
-    expect(!r || r == -ESRCH, "attach to an exiting process: %d, reason %u", r, a.why.reason);
-    session_close(&s);
-    n++;
+    for (int i = 0; i < IDLE; i++) need((idle[i] = process(idle_process, NULL)) > 0, "fork: errno %d", errno);
+    for (int i = 0; i < LEAVING; i++) {
+      char name[64];
+      snprintf(name, sizeof name, "/proc/%d/mem", leaving[i]);
+      struct session s = {.dev = open(CR_DEVICE, O_RDWR), .mem = open(name, O_RDWR)};
+      struct cr_attach a = {.mem_fd = s.mem};
+      need(write(pipes[i][1], "", 1) == 1, "write: errno %d", errno);
+      if (i % 4) random_us(below(2) ? 200 : 1500);
+      int r = session_ioctl(&s, CR_IOC_ATTACH, &a);
+      came += !r;
+      expect(!r || r == -ESRCH, "attach to an exiting process: %d, reason %u", r, a.why.reason);
+      session_close(&s);
+      close(pipes[i][0]);
+      close(pipes[i][1]);
+      n++;
+    }
+    for (int i = 0; i < IDLE; i++) kill(idle[i], SIGKILL);
+    for (int i = 0; i < IDLE; i++) need(ends(idle[i], 10, NULL), "an idle process outlives SIGKILL");
   }
   note("%d of %d came in time", came, n);
 }
