@@ -20,7 +20,8 @@
 
 #define CR_STUB_GATE	2	/* where in the stub it is after the syscall instruction */
 
-struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub)
+struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub,
+			      struct cr_arena_pages *pages)
 {
 	struct cr_batch *b = kzalloc(sizeof(*b), GFP_KERNEL_ACCOUNT);
 
@@ -30,6 +31,7 @@ struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub)
 	b->calls = calls;
 	b->n = n;
 	b->stub = stub;
+	b->pages = pages;
 	return b;
 }
 
@@ -48,11 +50,26 @@ void cr_batch_put(struct cr_batch *b)
 }
 
 /*
+ * The flags of a clone3, which lie in memory: in the arena's, or they are not looked for.
+ * Whoever changes them meanwhile makes a process that ends at the gate.
+ */
+static bool cr_makes_thread(const struct cr_batch *b, const struct cr_call *c)
+{
+	u64 at = c->arg[0] - (b->stub + 2 * PAGE_SIZE);
+	u64 *flags;
+
+	if (at >= CR_ARENA_DATA * PAGE_SIZE || at % sizeof(*flags))
+		return false;
+	flags = page_address(b->pages->data[at >> PAGE_SHIFT]) + offset_in_page(at);
+	return READ_ONCE(*flags) & CLONE_THREAD;
+}
+
+/*
  * Calls that would take the thread out of our hands while it is borrowed: another program,
  * other registers, a process that shares its memory. Whoever holds the session can do the
  * like in other ways, at the expense of the target alone.
  */
-static bool cr_call_forbidden(const struct cr_call *c)
+static bool cr_call_forbidden(const struct cr_batch *b, const struct cr_call *c)
 {
 	if (c->nr & __X32_SYSCALL_BIT)
 		return true;
@@ -65,6 +82,8 @@ static bool cr_call_forbidden(const struct cr_call *c)
 		return true;
 	case __NR_clone:
 		return !(c->arg[0] & CLONE_THREAD);
+	case __NR_clone3:
+		return !cr_makes_thread(b, c);
 	}
 	return false;
 }
@@ -104,7 +123,7 @@ bool cr_batch_load(struct cr_batch *b)
 
 	while (b->done < b->n && !b->stopped && !b->error) {
 		c = &b->calls[b->done];
-		if (cr_call_forbidden(c)) {
+		if (cr_call_forbidden(b, c)) {
 			cr_result(b, -EPERM);
 			continue;
 		}

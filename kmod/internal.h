@@ -13,9 +13,9 @@
  *   lease.c                                    parking when a daemon is silent
  *   freeze.c                                   all threads of the target: freeze, thaw
  *   park.c                                     one thread: parking, requests
- *   batch.c                                    a batch of calls, one at a time
- *   borrow.c                                   what borrowing a thread changes, put back
  *   session.c                                  lives of sessions and members, ceilings
+ *   borrow.c                                   what borrowing a thread changes, put back
+ *   batch.c                                    a batch of calls, one at a time
  *
  * Locks, outermost first:
  *
@@ -293,6 +293,7 @@ struct restart_block *cr_member_restart(struct cr_member *m);
  * @ref:    the ioctl's and the thread's
  * @calls:  copied from the caller; results are kept here until they are copied back
  * @stub:   address of the code page in the target
+ * @pages:  of the session, which outlives its threads' batches
  *
  * Only the thread changes it, until the ioctl has seen the thread parked.
  */
@@ -300,6 +301,7 @@ struct cr_batch {
 	struct kref ref;
 	struct cr_call *calls;
 	unsigned long stub;
+	struct cr_arena_pages *pages;
 	u32 n;
 	u32 done;		/* calls with a result; the next one is calls[done] */
 	bool in_call;		/* the next one was begun */
@@ -311,7 +313,8 @@ struct cr_batch {
 };
 
 /* batch.c */
-struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub);
+struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub,
+			      struct cr_arena_pages *pages);
 void cr_batch_put(struct cr_batch *b);
 bool cr_batch_load(struct cr_batch *b);
 bool cr_batch_at_gate(struct cr_batch *b, struct pt_regs *regs);

@@ -130,7 +130,7 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 	calls = vmemdup_user(u64_to_user_ptr(a->calls), a->ncalls * sizeof(struct cr_call));
 	if (IS_ERR(calls))
 		return PTR_ERR(calls);
-	batch = cr_batch_new(calls, a->ncalls, stub);
+	batch = cr_batch_new(calls, a->ncalls, stub, s->pages);
 	if (!batch) {
 		kvfree(calls);
 		return -ENOMEM;

@@ -373,7 +373,7 @@ struct cr_call {		/* 64 bytes */
  * held back, and is parked again. The module takes each result and loads the next
  * call; results are copied back to calls when the thread is parked. A clone or clone3
  * with CLONE_THREAD makes a thread that is parked from its first instruction on
- * (CR_THREAD_BORN). A call to exit ends the thread: it is gone on return. execve,
+ * (CR_THREAD_BORN); the arguments of clone3 lie in the arena. A call to exit ends the thread: it is gone on return. execve,
  * execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD are not made:
  * EPERM is their result. CR_RUN_BLOCK: the one call is expected to block; as soon as
  * it does, it is interrupted, so that the thread is parked in it (its registers must

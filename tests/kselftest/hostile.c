@@ -99,7 +99,7 @@ static void user_session(void) {
 
 // What a call needs in memory, in the second half of the arena's data.
 enum { TEXT = 128 * 1024 };
-static char *text(void) { return (char *)s.calls + TEXT; }
+static char *text(void) { return s.data + TEXT; }
 static uint64_t text_there(void) { return s.arena.data_addr + TEXT; }
 
 static struct cr_call exec_helper(unsigned flags) {
@@ -484,7 +484,7 @@ static void arena_owner(void) {
     expect(at == MAP_FAILED, "page %llu can be mapped", (unsigned long long)page);
   }
   expect(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, s.dev, 0) == MAP_FAILED, "mapped privately");
-  expect(mprotect(s.calls, size, RWX), "made executable afterwards");
+  expect(mprotect(s.data, size, RWX), "made executable afterwards");
   expect(session_call(&s, pid, SYS_getpid, 0) == pid, "a call");
   goes_on();
 }

@@ -121,7 +121,7 @@ static void owner(void *arg) {
       int n = session_threads(&s, list, 64);
       for (int i = 0; i < n && i < 64; i++) session_call(&s, list[i].tid, SYS_sched_yield, 0);
       if (born > 0) session_call(&s, (pid_t)born, SYS_exit, 0);
-      struct timespec *ts = (struct timespec *)(void *)((char *)s.calls + 4096);
+      struct timespec *ts = (struct timespec *)(void *)(s.data + 4096);
       *ts = (struct timespec){0, 2000000};
       if (round % 2) session_call(&s, victim, SYS_nanosleep, s.arena.data_addr + 4096, 0);
     }
@@ -218,7 +218,7 @@ static void passed_requester(void *arg) {
   bool exec = arg != NULL;
   struct session s = {.dev = receive_fd(sockets[1]), .mem = -1};
   if (s.dev < 0 || session_attach(&s, victim) || session_freeze(&s, 5000, 0) != THREADS || session_arena(&s, 0)) _exit(1);
-  char *text = (char *)s.calls + 4096;
+  char *text = s.data + 4096;
   struct timespec *ts = (struct timespec *)(void *)text;
   *ts = (struct timespec){1, 0};
   s.calls[0] = (struct cr_call){.nr = SYS_nanosleep, .arg = {s.arena.data_addr + 4096, 0}};

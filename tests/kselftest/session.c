@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -46,18 +47,19 @@ int session_arena(struct session *s, uint64_t at) {
   s->arena = (struct cr_arena){.addr = at};
   int r = session_ioctl(s, CR_IOC_ARENA, &s->arena);
   s->why = s->arena.why;
-  return r || s->calls ? r : session_share(s);
+  return r || s->data ? r : session_share(s);
 }
 
 int session_share(struct session *s) {
-  s->calls = mmap(NULL, s->arena.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->dev, 0);
-  if (s->calls != MAP_FAILED) return 0;
-  s->calls = NULL;
+  if (!s->calls) s->calls = calloc(CR_MAX_CALLS, sizeof *s->calls);
+  s->data = mmap(NULL, s->arena.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->dev, 0);
+  if (s->data != MAP_FAILED) return 0;
+  s->data = NULL;
   return -errno;
 }
 
 int session_run(struct session *s, pid_t tid, unsigned ncalls, unsigned flags, unsigned timeout_ms, struct cr_run *out) {
-  struct cr_run r = {.tid = tid, .ncalls = ncalls, .flags = flags, .timeout_ms = timeout_ms};
+  struct cr_run r = {.tid = tid, .ncalls = ncalls, .calls = (uintptr_t)s->calls, .flags = flags, .timeout_ms = timeout_ms};
   int e = session_ioctl(s, CR_IOC_RUN, &r);
   s->why = r.why;
   if (out) *out = r;
@@ -79,7 +81,8 @@ int session_threads(struct session *s, struct cr_thread *t, unsigned room) {
 }
 
 void session_close(struct session *s) {
-  if (s->calls) munmap(s->calls, s->arena.data_size);
+  if (s->data) munmap(s->data, s->arena.data_size);
+  free(s->calls);
   if (s->dev >= 0) close(s->dev);
   if (s->mem >= 0) close(s->mem);
   *s = (struct session){.dev = -1, .mem = -1};

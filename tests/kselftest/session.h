@@ -17,7 +17,8 @@ struct session {
   pid_t pid;
   struct cr_why why;
   struct cr_arena arena;
-  struct cr_call *calls;  // the arena's data as this process sees it, NULL before session_arena()
+  struct cr_call *calls;  // CR_MAX_CALLS of them, for session_run()
+  char *data;             // the arena's data as this process sees it, NULL before session_arena()
 };
 
 int session_open(struct session *s, pid_t pid);  // opens the device and attaches
@@ -26,7 +27,7 @@ int session_ioctl(struct session *s, unsigned long request, void *arg);
 int session_freeze(struct session *s, unsigned timeout_ms, unsigned thaw_after_ms);  // number of threads
 int session_thaw(struct session *s, unsigned flags);
 int session_arena(struct session *s, uint64_t at);
-// The first ncalls calls of the arena; the batch's struct cr_run goes to *r (may be NULL).
+// The first ncalls of calls; the batch's struct cr_run goes to *r (may be NULL).
 int session_run(struct session *s, pid_t tid, unsigned ncalls, unsigned flags, unsigned timeout_ms, struct cr_run *r);
 // One call with up to six arguments: its result, -errno included; SESSION_FAILED - errno when the ioctl
 // itself failed and SESSION_ENDED when it ended the thread.
