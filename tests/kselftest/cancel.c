@@ -256,7 +256,7 @@ static void copy_auto_thaw(void) {
   for (size_t i = 0; i < ARRAY_SIZE(blocked_list) && bad < 3; i++) {
     struct blocked *b = &blocked_list[i];
     pthread_t t;
-    prepare_blocked(b, 1000, &t);
+    prepare_blocked(b, 500, &t);
     bad += !expect(runs_on(), "%s: the target does not thaw by itself while its requester's memory does not come", b->name);
     finish_blocked(t, b->name);
   }
@@ -699,7 +699,7 @@ static long one_call(int which) {
     case FALLOCATE:
       if (fd < 0) fd = memfd_create("fallocate", 0);
       if (ftruncate(fd, 0)) return -1;
-      errno = posix_fallocate(fd, 0, 16 << 20);
+      errno = posix_fallocate(fd, 0, 2 << 20);
       return errno ? -1 : 0;
     case SENDFILE: {
       off_t at = 0;
@@ -803,7 +803,7 @@ static void no_eintr(void) {
   pid_t helper = process(partner, NULL);
   pid = target(eintr_target);
   need(!session_open(&s, pid), "attach");
-  int64_t end = now_ms() + 12000;
+  int64_t end = now_ms() + 8000;
   int freezes = 0;
   while (now_ms() < end) {
     int r = session_freeze(&s, 5000, 0);

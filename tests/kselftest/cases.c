@@ -92,6 +92,17 @@ void sleep_ms(unsigned ms) {
   }
 }
 
+unsigned below(unsigned n) {
+  static unsigned long state;
+  if (!state) state = (unsigned long)now_ms() * 2654435761UL + (unsigned)getpid();
+  state = state * 6364136223846793005UL + 1442695040888963407UL;
+  return (unsigned)(state >> 33) % n;
+}
+void random_us(unsigned most) {
+  struct timespec t = {0, below(most + 1) * 1000L};
+  nanosleep(&t, NULL);
+}
+
 bool soon(bool (*is)(void *), void *arg, int seconds) {
   int64_t end = now_ms() + seconds * 1000LL;
   while (!is(arg)) {

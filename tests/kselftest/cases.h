@@ -55,6 +55,8 @@ bool ends(pid_t pid, int seconds, int *status);  // a child is waited for; statu
 bool soon(bool (*is)(void *), void *arg, int seconds);
 void sleep_ms(unsigned ms);
 int64_t now_ms(void);
+unsigned below(unsigned n);                     // a random number
+void random_us(unsigned most);                  // sleep for a random time
 char task_state(pid_t tid);                     // 'R', 'S', 'D', ..., 0: gone
 const char *threads_of(pid_t pid);              // each with its state and where it waits, for messages
 long file_number(const char *file, const char *key);  // the number after key in a file of /proc, -1: none
