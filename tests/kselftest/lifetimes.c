@@ -181,7 +181,7 @@ static void run_race(enum event a, enum event b) {
 
 static void pairs_of(enum event first) {
   race = shared_memory(sizeof *race);
-  for (int i = 0; i < 2; i++)
+  for (int64_t end = now_ms() + 3000; now_ms() < end;)
     for (enum event b = 0; b < EVENTS; b++) run_race(first, b);
 }
 #define PAIRS(name, event) \
