@@ -191,6 +191,21 @@ static void slow_is_intact(void) {
   expect(!(sh->wrong & 4), "the signal mask has changed");
 }
 
+// The same program when all goes well.
+static void call_in_time(void) {
+  slow_begin();
+  for (int i = 0; i < 10; i++) {
+    long got = session_call(&s, pid, SYS_getpid, 0);
+    need(got == pid, "a call: %ld", got);
+    int r = session_thaw(&s, 0);
+    need(!r, "thaw: %d", r);
+    if (i % 2) slow_is_intact();
+    need(session_freeze(&s, 5000, 0) == THREADS && !session_arena(&s, 0), "freeze %d", i);
+  }
+  session_thaw(&s, 0);
+  slow_is_intact();
+}
+
 static void slow_call_thaw(void) {
   slow_begin();
   int uffd = uffd_of_target();
@@ -328,9 +343,9 @@ enum { FALLOCATE, SENDFILE, SPLICE, MSGRCV, SEMOP, FIFO, FLOCK, SETLKW, GETRANDO
 static const char *const call_names[CALLS] = {"posix_fallocate", "sendfile", "splice", "msgrcv",      "semop",
                                               "open of a FIFO",  "flock",    "F_SETLKW", "getrandom"};
 struct eintr {
-  volatile long calls[CALLS], interrupted[CALLS], last[CALLS];
+  long calls[CALLS], interrupted[CALLS], last[CALLS];
 };
-static struct eintr *eintr;
+static struct eintr *volatile eintr;
 static char fifo[64], lock_file[64];
 static int queue_id, sem_id, pipe_full[2], pipe_in[2], pipe_out[2], source;
 
@@ -385,6 +400,7 @@ static long one_call(int which) {
 
 static void *caller(void *arg) {
   int which = (int)(intptr_t)arg;
+  if (which < 0 || which >= CALLS) abort();
   for (;;) {
     errno = 0;
     long r = one_call(which);
@@ -478,6 +494,7 @@ int main(int argc, char **argv) {
       {"stopped_while_frozen", stopped_while_frozen},
       {"stopped_in_call", stopped_in_call},
       {"debugger_attaches", debugger_attaches},
+      {"call_in_time", call_in_time},
       {"slow_call_thaw", slow_call_thaw},
       {"slow_call_freeze", slow_call_freeze},
       {"slow_call_close", slow_call_close},
