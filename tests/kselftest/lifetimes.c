@@ -107,7 +107,7 @@ static void owner(void *arg) {
       int n = session_threads(&s, list, 64);
       for (int i = 0; i < n && i < 64; i++) session_call(&s, list[i].tid, SYS_sched_yield, 0);
       if (born > 0) session_call(&s, (pid_t)born, SYS_exit, 0);
-      struct timespec *ts = (struct timespec *)(void *)((char *)s.calls + 4096);
+      struct timespec *ts = (struct timespec *)(void *)(s.data + 4096);
       *ts = (struct timespec){0, 2000000};
       if (round % 2) session_call(&s, victim, SYS_nanosleep, s.arena.data_addr + 4096, 0);
     }

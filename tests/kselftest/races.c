@@ -35,7 +35,7 @@ static void passed_requester(void *arg) {
   bool exec = arg != NULL;
   struct session s = {.dev = receive_fd(sockets[1]), .mem = -1};
   if (s.dev < 0 || session_attach(&s, victim) || session_freeze(&s, 5000, 0) != THREADS || session_arena(&s, 0)) _exit(1);
-  char *text = (char *)s.calls + 4096;
+  char *text = s.data + 4096;
   struct timespec *ts = (struct timespec *)(void *)text;
   *ts = (struct timespec){1, 0};
   s.calls[0] = (struct cr_call){.nr = SYS_nanosleep, .arg = {s.arena.data_addr + 4096, 0}};

@@ -31,7 +31,7 @@ static volatile int run_result, run_over;
 
 static inline void run_sleep(void *arg) {
   if (arg && session_share(&s)) _exit(1);
-  struct timespec *hour = (struct timespec *)(void *)((char *)s.calls + 4096);
+  struct timespec *hour = (struct timespec *)(void *)(s.data + 4096);
   *hour = (struct timespec){3600, 0};
   s.calls[0] = (struct cr_call){.nr = SYS_nanosleep, .arg = {s.arena.data_addr + 4096, 0}};
   sh->go = 1;
