@@ -109,7 +109,7 @@ static int cr_op_fds(struct cr_member *m, struct cr_request *req)
 		spin_unlock(&files->file_lock);
 		fd = upto;
 		cond_resched();
-	} while (fd < end && !cr_request_abandoned(m, req));
+	} while (fd < end && !cr_request_abandoned(req));
 	return 0;
 }
 

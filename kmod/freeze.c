@@ -444,6 +444,8 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 	s->kill = kill;
 	xa_for_each(&s->members, i, m) {
 		m->leave = true;
+		if (m->serving)
+			WRITE_ONCE(m->serving->abandoned, true);
 		if (m->awaited) {
 			m->awaited = false;
 			s->nawaited--;

@@ -65,7 +65,7 @@ struct cr_agent_state;
  * @release:   frees the object that embeds the request, and all that it owns
  * @pending:   threads that have not finished
  * @error:     the first error of any of them
- * @abandoned: nobody waits for the result any more
+ * @abandoned: nobody waits for the result any more, or the target is thawed
  *
  * A requester that is killed goes at once. The thread ends or gives up on data that
  * belongs to the request, so everything that @op reads or writes must lie there.
@@ -134,6 +134,7 @@ struct cr_member {
 	bool born;		/* made by CR_IOC_RUN and has no registers of its own yet */
 	unsigned int users;	/* ioctls that look at its registers, see cr_pin() */
 	struct cr_request *req;	/* handed over, not taken up */
+	struct cr_request *serving;	/* taken up, not done */
 
 	bool borrowed;		/* raw is to be put back */
 	bool to_user;		/* the work asks to leave for the stub */
@@ -165,7 +166,7 @@ struct cr_user {
 	struct list_head node;
 	refcount_t ref;
 	kuid_t uid;
-	atomic_long_t sessions, members, pages;
+	atomic_long_t sessions, members;
 };
 
 #define CR_ARENA_DATA	64			/* data pages */
@@ -251,10 +252,6 @@ struct cr_session *cr_session_new(void);
 void cr_session_get(struct cr_session *s);
 void cr_session_put(struct cr_session *s);
 void cr_arena_pages_free(struct cr_arena_pages *pages);
-int cr_charge_pages(struct cr_user *user, long pages, u64 *ceiling);
-void cr_uncharge_pages(struct cr_user *user, long pages);
-struct cr_user *cr_user_get(struct cr_user *user);
-void cr_user_put(struct cr_user *user);
 struct cr_member *cr_member_add(struct cr_session *s, struct task_struct *t, bool born);
 struct cr_member *cr_member_of(struct cr_session *s, struct task_struct *t);
 void cr_member_get(struct cr_member *m);
@@ -326,7 +323,7 @@ void cr_request_init(struct cr_request *req,
 		     int (*op)(struct cr_member *member, struct cr_request *req),
 		     void (*release)(struct cr_request *req));
 void cr_request_put(struct cr_request *req);
-bool cr_request_abandoned(struct cr_member *m, struct cr_request *req);
+bool cr_request_abandoned(struct cr_request *req);
 int cr_call(struct cr_session *s, struct cr_member *m, struct cr_request *req);
 int cr_call_any(struct cr_session *s, struct cr_request *req);
 int cr_call_many(struct cr_session *s, unsigned int max, struct cr_request *req,

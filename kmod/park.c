@@ -62,9 +62,9 @@ void cr_request_put(struct cr_request *req)
 }
 
 /* For long work, now and then: nobody wants the result any more. */
-bool cr_request_abandoned(struct cr_member *m, struct cr_request *req)
+bool cr_request_abandoned(struct cr_request *req)
 {
-	return READ_ONCE(req->abandoned) || READ_ONCE(m->leave) || READ_ONCE(req->error);
+	return READ_ONCE(req->abandoned) || READ_ONCE(req->error);
 }
 
 static int cr_hand_over(struct cr_member *m, struct cr_request *req)
@@ -253,6 +253,7 @@ static enum cr_way cr_serve(struct cr_member *m, struct cr_request *req)
 	else
 		way = m->to_user ? CR_STUB : CR_STAY;
 	m->state = way == CR_STUB ? CR_RUNNING : CR_PARKED;
+	m->serving = NULL;
 	spin_unlock(&s->lock);
 	cr_request_done(s, req, r);
 	return way;
@@ -273,6 +274,7 @@ static enum cr_way cr_wait_turn(struct cr_member *m)
 	} else if (m->req) {
 		req = m->req;
 		m->req = NULL;
+		m->serving = req;
 		m->state = CR_SERVING;
 	}
 	spin_unlock(&s->lock);

@@ -29,10 +29,6 @@ static unsigned int max_threads = 131072;
 module_param(max_threads, uint, 0644);
 MODULE_PARM_DESC(max_threads, "threads that one user's sessions may hold at once; 0: no ceiling");
 
-static unsigned int max_snapshot_mb;
-module_param(max_snapshot_mb, uint, 0644);
-MODULE_PARM_DESC(max_snapshot_mb, "MB that one user's snapshots may keep; 0: half of the memory");
-
 /* Of our own: the kernel's general queues have changed their names over time. */
 struct workqueue_struct *cr_workqueue;
 
@@ -68,20 +64,13 @@ static struct cr_user *cr_user_mine(void)
 	return fresh;
 }
 
-struct cr_user *cr_user_get(struct cr_user *user)
-{
-	refcount_inc(&user->ref);
-	return user;
-}
-
-void cr_user_put(struct cr_user *user)
+static void cr_user_put(struct cr_user *user)
 {
 	if (!refcount_dec_and_lock(&user->ref, &cr_users_lock))
 		return;
 	list_del(&user->node);
 	spin_unlock(&cr_users_lock);
-	WARN_ON_ONCE(atomic_long_read(&user->sessions) || atomic_long_read(&user->members) ||
-		     atomic_long_read(&user->pages));
+	WARN_ON_ONCE(atomic_long_read(&user->sessions) || atomic_long_read(&user->members));
 	kfree(user);
 }
 
@@ -91,30 +80,6 @@ static int cr_charge(atomic_long_t *what, long n, long ceiling, int cap)
 		return 0;
 	atomic_long_sub(n, what);
 	return -EDQUOT;
-}
-
-/**
- * cr_charge_pages - charge pages that a snapshot keeps to its user
- * @user:    who opened the session
- * @pages:   how many more
- * @ceiling: out: what he may keep, in bytes
- *
- * CAP_IPC_LOCK of the caller lifts the ceiling, as it does that of mlock(2).
- *
- * Return: 0 or -EDQUOT.
- */
-int cr_charge_pages(struct cr_user *user, long pages, u64 *ceiling)
-{
-	unsigned int mb = READ_ONCE(max_snapshot_mb);
-	long most = mb ? (long)mb << (20 - PAGE_SHIFT) : (long)(totalram_pages() / 2);
-
-	*ceiling = (u64)most << PAGE_SHIFT;
-	return cr_charge(&user->pages, pages, most, CAP_IPC_LOCK);
-}
-
-void cr_uncharge_pages(struct cr_user *user, long pages)
-{
-	atomic_long_sub(pages, &user->pages);
 }
 
 /* ------------------------------------------------------------------ sessions */
