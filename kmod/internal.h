@@ -299,6 +299,7 @@ struct cr_batch {
 	struct cr_call *calls;
 	unsigned long stub;
 	struct cr_arena_pages *pages;
+	bool block;		/* the one call shall be interrupted: CR_RUN_BLOCK */
 	u32 n;
 	u32 done;		/* calls with a result; the next one is calls[done] */
 	bool in_call;		/* the next one was begun */

@@ -200,7 +200,8 @@ static void cr_look_at_call(struct cr_member *m)
 
 	if (m->batch) {
 		cr_batch_parked(m->batch, regs);
-		if (m->batch->interrupted)
+		/* it shall go on in this call, not in the one that it came from */
+		if (m->batch->interrupted && m->batch->block)
 			m->raw.restart = current->restart_block;
 	} else if (!m->borrowed && !m->born) {
 		cr_hide_eintr(regs);

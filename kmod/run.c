@@ -135,6 +135,7 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 		kvfree(calls);
 		return -ENOMEM;
 	}
+	batch->block = a->flags & CR_RUN_BLOCK;
 	r = -ESRCH;
 	m = cr_find(s, a->tid, &a->why);
 	if (!m)
