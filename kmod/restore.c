@@ -13,7 +13,6 @@
 #include <linux/slab.h>
 #include <linux/swap.h>
 #include <linux/uaccess.h>
-#include "shim.h"
 #include <linux/uio.h>
 
 #define CR_CHUNK_SIZE	(8UL << 20)	/* what a worker takes at a time */
@@ -389,7 +388,7 @@ static int cr_op_restore(struct cr_session *s, struct cr_member *m, void *arg)
 			if (mine > number)
 				addr = (addr / CR_CHUNK_SIZE + (mine - number)) * CR_CHUNK_SIZE;
 			upto = min(end, (addr / CR_CHUNK_SIZE + 1) * CR_CHUNK_SIZE);
-			if (READ_ONCE(j->error) || READ_ONCE(m->leave))
+			if (READ_ONCE(j->error) || READ_ONCE(s->abort))
 				r = -EINTR;
 			else
 				r = cr_restore_chunk(j, wk, addr, upto);
@@ -505,12 +504,12 @@ long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 		if (!j.source || !(j.source->f_mode & FMODE_CAN_READ))
 			goto out_file;
 	}
-	
+	down_read(&s->snap_sem);
 	r = -ENXIO;
 	j.snap = s->snap;
 	if (j.source || j.snap)
 		r = cr_restore_job(s, a, &j);
-	
+	up_read(&s->snap_sem);
 	/* what the bits say of pages out of the scope goes on being true */
 	if (!r && a->flags & CR_RESTORE_TRACK)
 		r = cr_track_again(s, a->id, j.dirty_only ? j.scope : NULL, j.nscope);

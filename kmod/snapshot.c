@@ -13,7 +13,6 @@
 #include <linux/slab.h>
 #include <linux/swap.h>
 #include <linux/uaccess.h>
-#include "shim.h"
 
 struct cr_snap_thread {
 	struct list_head node;
@@ -52,20 +51,15 @@ static unsigned int cr_slot(unsigned long addr)
 	return (addr & ~PMD_MASK) >> PAGE_SHIFT;
 }
 
-int cr_snap_restart(struct cr_session *s, struct task_struct *t, struct restart_block *restart,
-		    ktime_t *taken)
+struct restart_block *cr_snap_restart(struct cr_snap *snap, struct task_struct *t, ktime_t *taken)
 {
 	struct cr_snap_thread *st;
 
-	if (!s->snap)
-		return -ENOENT;
-	*taken = s->snap->taken;
-	list_for_each_entry(st, &s->snap->threads, node)
-		if (st->task == t) {
-			*restart = st->restart;
-			return 0;
-		}
-	return -ENOENT;
+	*taken = snap->taken;
+	list_for_each_entry(st, &snap->threads, node)
+		if (st->task == t)
+			return &st->restart;
+	return NULL;
 }
 
 static void cr_snap_free(struct cr_snap *snap)
@@ -94,10 +88,10 @@ void cr_snap_drop(struct cr_session *s)
 {
 	struct cr_snap *snap;
 
-	(void)0;
+	down_write(&s->snap_sem);
 	snap = s->snap;
 	s->snap = NULL;
-	(void)0;
+	up_write(&s->snap_sem);
 	if (snap)
 		cr_snap_free(snap);
 }
@@ -373,7 +367,7 @@ int cr_track_again(struct cr_session *s, const u8 *id, const struct cr_range *on
 	int r = cr_track_begin(s->mm, id);
 
 	if (!r)
-		r = cr_run_on_any(s, cr_op_snap, &sa);
+		r = cr_run_on(s, cr_any(s), cr_op_snap, &sa);
 	if (r)
 		cr_track_stop(s->mm);
 	return r;
@@ -385,7 +379,7 @@ static int cr_snap_threads(struct cr_session *s, struct cr_snap *snap)
 	struct cr_member *m;
 	unsigned long i;
 
-	cr_for_each_member(s, i, m) {
+	xa_for_each(&s->members, i, m) {
 		if (READ_ONCE(m->state) != CR_PARKED ||
 		    (long)cr_member_regs(m)->ax != -ERESTART_RESTARTBLOCK)
 			continue;
@@ -424,7 +418,7 @@ long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 	if (!r && sa.track)
 		r = cr_track_begin(s->mm, a->id);
 	if (!r)
-		r = cr_run_on_any(s, cr_op_snap, &sa);
+		r = cr_run_on(s, cr_any(s), cr_op_snap, &sa);
 	if (r) {
 		cr_track_stop(s->mm);
 		if (sa.snap)
@@ -438,9 +432,9 @@ long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 		sa.snap->pages = sa.pages;
 		a->copied = sa.snap->copied;
 		a->overhead = sa.snap->nchunks * PAGE_SIZE + sizeof(*sa.snap);
-		(void)0;
+		down_write(&s->snap_sem);
 		s->snap = sa.snap;
-		(void)0;
+		up_write(&s->snap_sem);
 	}
 	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
 	return 0;
@@ -494,7 +488,8 @@ ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
 
 	if (*pos < 0 || addr & ~PAGE_MASK || len & ~PAGE_MASK)
 		return -EINVAL;
-	
+	if (down_read_killable(&s->snap_sem))
+		return -EINTR;
 	while (done < len) {
 		chunk = s->snap ? cr_snap_chunk(s->snap, addr + done) : NULL;
 		if (!chunk || !chunk[cr_slot(addr + done)]) {
@@ -513,7 +508,7 @@ ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
 		}
 		cond_resched();
 	}
-	(void)0;
+	up_read(&s->snap_sem);
 	if (!done)
 		return r;
 	*pos += done;
