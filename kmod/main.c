@@ -66,7 +66,7 @@ static int cr_open(struct inode *inode, struct file *file)
 	spin_lock_init(&s->plock);
 	xa_init(&s->members);
 	init_waitqueue_head(&s->coord);
-	init_rwsem(&s->snap_sem);
+	spin_lock_init(&s->snap_lock);
 	file->private_data = s;
 	return 0;
 }
@@ -121,7 +121,8 @@ static long cr_ioc_info(struct cr_info *a)
 	memset(a, 0, sizeof(*a));
 	a->api_version = CR_API_VERSION;
 	a->page_size = PAGE_SIZE;
-	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT;
+	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT |
+		      CR_FEAT_GUARDS;
 	a->arena_size = CR_ARENA_PAGES << PAGE_SHIFT;
 	return 0;
 }
@@ -175,6 +176,8 @@ static long cr_dispatch_alive(struct cr_session *s, unsigned int cmd, void *a)
 		return cr_ioc_snapshot(s, a);
 	case CR_IOC_DIRTY:
 		return cr_ioc_dirty(s, a);
+	case CR_IOC_GUARDS:
+		return cr_ioc_guards(s, a);
 	case CR_IOC_RESTORE:
 		return cr_ioc_restore(s, a);
 	}
@@ -294,9 +297,15 @@ static int __init cr_init(void)
 {
 	int r;
 
+	r = cr_flush_init();
+	if (r)
+		return r;
 	cr_wq = alloc_workqueue("cr", WQ_UNBOUND, 0);
 	if (!cr_wq)
 		return -ENOMEM;
+	r = cr_snapstore_init();
+	if (r)
+		goto no_snapstore;
 	r = cr_arena_init();
 	if (r)
 		goto no_arena;
@@ -308,6 +317,8 @@ static int __init cr_init(void)
 no_device:
 	cr_arena_exit();
 no_arena:
+	cr_snapstore_exit();
+no_snapstore:
 	destroy_workqueue(cr_wq);
 	return r;
 }
@@ -316,6 +327,7 @@ static void __exit cr_exit(void)
 {
 	misc_deregister(&cr_device);
 	cr_track_exit();
+	cr_snapstore_exit();
 	cr_arena_exit();
 	destroy_workqueue(cr_wq);
 }

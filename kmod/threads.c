@@ -309,7 +309,7 @@ static int cr_op_restart(struct cr_session *s, struct cr_member *m, void *arg)
 long cr_ioc_set_restart(struct cr_session *s, struct cr_restart *a)
 {
 	struct cr_member *m = cr_find(s, a->tid, &a->why);
-	struct restart_block *saved, rb;
+	struct restart_block rb;
 	struct pt_regs *regs;
 	ktime_t taken, end;
 	bool realtime;
@@ -318,12 +318,7 @@ long cr_ioc_set_restart(struct cr_session *s, struct cr_restart *a)
 		return -ESRCH;
 	if (a->reserved)
 		return -EINVAL;
-	down_read(&s->snap_sem);
-	saved = s->snap ? cr_snap_restart(s->snap, m->task, &taken) : NULL;
-	if (saved)
-		rb = *saved;
-	up_read(&s->snap_sem);
-	if (!saved)
+	if (!cr_snap_restart(s, m->task, &rb, &taken))
 		return -ENOENT;
 	regs = cr_member_regs(m);
 	/* relative waits go on for what was left of them, absolute ones end when they end */
