@@ -70,6 +70,10 @@ std::string describe(const cr_why& why, int err) {
     case CR_WHY_SHADOW_STACK:
       return thread(arg) + " uses a shadow stack, which is not supported: start the program with "
              "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off";
+    case CR_WHY_SNAPSHOT_LIMIT:
+      return "a snapshot of its pages would go over the " + std::to_string(arg) +
+             " bytes that the snapshots of one user may keep: let other requests end first, or have "
+             "/sys/module/cr/parameters/snapshot_limit raised";
     default:
       break;
   }
