@@ -322,7 +322,10 @@ static int cr_restore_chunks(struct cr_worker *worker)
 			if (mine > number)
 				addr = (addr / CR_CHUNK_SIZE + (mine - number)) * CR_CHUNK_SIZE;
 			upto = min(end, (addr / CR_CHUNK_SIZE + 1) * CR_CHUNK_SIZE);
-			if (READ_ONCE(job->error) || cr_request_abandoned(&job->req))
+			/* who has met the error tells: -EINTR would be taken for a kill */
+			if (READ_ONCE(job->error))
+				return 0;
+			if (cr_request_abandoned(&job->req))
 				r = -EINTR;
 			else
 				r = cr_restore_chunk(worker, addr, upto);

@@ -401,12 +401,8 @@ static bool is_guard(const char *at) {
   return pread(mem, &byte, 1, (off_t)(uintptr_t)at) != 1;
 }
 static long guards(void) {
-#ifdef CR_IOC_GUARDS
   struct cr_array a = {(uintptr_t)ranges, 1 << 16};
   return io(CR_IOC_GUARDS, &a) ? -1 : (long)covered(a.count);
-#else
-  return -1;
-#endif
 }
 static void test_guards(void) {
   start();
@@ -766,9 +762,7 @@ static void limited_user(void) {  // in a process of its own
   freeze();
   struct cr_why why = {0};
   bool refused = !snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, &why) && errno == EDQUOT;
-#ifdef CR_IOC_GUARDS
   refused &= why.reason == CR_WHY_SNAPSHOT_LIMIT && why.arg == 512 * PAGE;
-#endif
   bool none = !holds(sh->at), tracks = snapshot(CR_SNAP_TRACK, NULL);
   thaw();
   finish();
