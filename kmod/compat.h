@@ -19,6 +19,11 @@
 #ifdef CR_HAVE_TASK_EXEC_STATE
 #include <linux/sched/exec_state.h>
 #endif
+#ifdef CR_HAVE_SOFTLEAF
+#include <linux/leafops.h>
+#endif
+#include <linux/swap.h>
+#include <linux/swapops.h>
 #include <uapi/linux/rseq.h>
 
 #ifndef CR_HAVE_PUD_DEVMAP
@@ -27,6 +32,74 @@ static inline int pud_devmap(pud_t pud)
 	return 0;
 }
 #endif
+
+#ifndef CR_HAVE_PMDP_GET
+static inline pmd_t pmdp_get(pmd_t *pmdp)
+{
+	return READ_ONCE(*pmdp);
+}
+
+static inline pud_t pudp_get(pud_t *pudp)
+{
+	return READ_ONCE(*pudp);
+}
+#endif
+
+/* What an entry is that is neither none nor present. */
+enum cr_absent {
+	CR_ABSENT_NONE,		/* a marker that means nothing to us */
+	CR_ABSENT_SWAP,
+	CR_ABSENT_GUARD,
+	CR_ABSENT_LOST,
+	CR_ABSENT_MOVING,
+};
+
+static inline enum cr_absent cr_pte_marker(pte_marker marker)
+{
+#ifdef PTE_MARKER_GUARD
+	if (marker & PTE_MARKER_GUARD)
+		return CR_ABSENT_GUARD;
+#endif
+#ifdef PTE_MARKER_POISONED
+	if (marker & PTE_MARKER_POISONED)
+		return CR_ABSENT_LOST;
+#endif
+	return CR_ABSENT_NONE;
+}
+
+static inline enum cr_absent cr_absent_pte(pte_t pte)
+{
+#ifdef CR_HAVE_SOFTLEAF
+	softleaf_t entry = softleaf_from_pte(pte);
+
+	if (softleaf_is_swap(entry))
+		return CR_ABSENT_SWAP;
+	if (softleaf_is_marker(entry))
+		return cr_pte_marker(softleaf_to_marker(entry));
+	if (softleaf_is_hwpoison(entry))
+		return CR_ABSENT_LOST;
+#else
+	swp_entry_t entry = pte_to_swp_entry(pte);
+
+	if (!non_swap_entry(entry))
+		return CR_ABSENT_SWAP;
+	if (is_pte_marker_entry(entry))
+		return cr_pte_marker(pte_marker_get(entry));
+	if (is_hwpoison_entry(entry))
+		return CR_ABSENT_LOST;
+#endif
+	return CR_ABSENT_MOVING;
+}
+
+/* Has KSM been asked to look at any of its memory? */
+static inline bool cr_mm_is_mergeable(struct mm_struct *mm)
+{
+#ifdef CR_HAVE_MM_FLAGS_TEST
+	return mm_flags_test(MMF_VM_MERGEABLE, mm);
+#else
+	return test_bit(MMF_VM_MERGEABLE, &mm->flags);
+#endif
+}
 
 /* Drop [addr, addr + len) of one mapping; mmap lock held. */
 static inline void cr_zap(struct vm_area_struct *vma, unsigned long addr, unsigned long len)

@@ -7,15 +7,18 @@
  *
  *   main.c                                     /dev/cr, the table of ioctls
  *   attach.c agent.c threads.c process.c       what a session may ask for
- *   files.c vmas.c restore.c snapshot.c
- *   track.c pages.c
+ *   files.c vmas.c restore.c dirty.c
+ *   sort.c                                     pages: what to do with which
+ *   snapshot.c                                 taking snapshots, beginning to track
+ *   snapstore.c track.c                        keeping what was taken
+ *   pages.c flush.c stream.c                   page tables, TLBs, arrays for user space
  *   run.c  arena.c                             system calls by parked threads
  *   lease.c                                    parking when a daemon is silent
  *   freeze.c                                   all threads of the target: freeze, thaw
  *   park.c                                     one thread: parking, requests
  *   session.c                                  lives of sessions and members, ceilings
  *   borrow.c                                   what borrowing a thread changes, put back
- *   batch.c                                    a batch of calls, one at a time
+ *   batch.c  account.c                         a batch of calls; what one user holds
  *
  * Locks, outermost first:
  *
@@ -54,6 +57,7 @@ struct cr_session;
 struct cr_member;
 struct cr_batch;
 struct cr_snap;
+struct cr_account;
 struct cr_agent_state;
 
 /* ------------------------------------------------------------------ requests */
@@ -161,14 +165,6 @@ enum cr_stage {
 	CR_THAWING,
 };
 
-/* What one user holds in all sessions. */
-struct cr_user {
-	struct list_head node;
-	refcount_t ref;
-	kuid_t uid;
-	atomic_long_t sessions, members;
-};
-
 #define CR_ARENA_DATA	64			/* data pages */
 #define CR_ARENA_PAGES	(2 + CR_ARENA_DATA)	/* code, gate, data */
 #define CR_ARENA_SIZE	((unsigned long)CR_ARENA_PAGES << PAGE_SHIFT)
@@ -186,7 +182,7 @@ struct cr_arena_pages {
 struct cr_session {
 	struct kref ref;
 	struct file *file;	/* no reference: for ioctls, which hold the file */
-	struct cr_user *user;
+	struct cr_account *account;
 	struct pid *owner;	/* whose close means that the owner is gone */
 	struct mutex ioctl_lock;
 
@@ -245,6 +241,22 @@ static inline unsigned long cr_timeout_jiffies(u32 ms, u32 standard, u32 most)
 {
 	return msecs_to_jiffies(min(ms ? ms : standard, most));
 }
+
+/* account.c: what a user holds in all sessions */
+enum cr_account_kind {
+	CR_ACCOUNT_SESSIONS,
+	CR_ACCOUNT_THREADS,
+	CR_ACCOUNT_PAGES,
+	CR_ACCOUNTS,
+};
+
+struct cr_account *cr_account_mine(void);
+struct cr_account *cr_account_get(struct cr_account *account);
+void cr_account_put(struct cr_account *account);
+bool cr_account_charge(struct cr_account *account, enum cr_account_kind kind, u64 n,
+		       bool unlimited);
+void cr_account_uncharge(struct cr_account *account, enum cr_account_kind kind, u64 n);
+u64 cr_snapshot_limit(void);
 
 /* session.c */
 extern struct workqueue_struct *cr_workqueue;
@@ -398,40 +410,118 @@ long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a);
 /* vmas.c */
 long cr_ioc_vmas(struct cr_session *s, struct cr_array *a);
 bool cr_vma_has_pages(struct vm_area_struct *vma);
+bool cr_vma_is_volatile(struct vm_area_struct *vma);
 
 /* pages.c: walking page tables */
+
+/* What an entry says of the program's own page at that place. */
+enum cr_pte_kind {
+	CR_PTE_NONE,	/* never touched, or dropped */
+	CR_PTE_ANON,	/* in memory */
+	CR_PTE_FILE,	/* in memory, but that of a file or the kernel: not the program's */
+	CR_PTE_SWAP,	/* swapped out */
+	CR_PTE_GUARD,	/* MADV_GUARD_INSTALL: whoever touches it gets SIGSEGV */
+	CR_PTE_LOST,	/* its content was lost: whoever touches it gets SIGBUS */
+	CR_PTE_MOVING,	/* under migration, or in a device's memory */
+};
+
+static inline enum cr_pte_kind cr_pte_kind(pte_t pte)
+{
+	if (pte_none(pte))
+		return CR_PTE_NONE;
+	if (pte_present(pte))
+		return !pte_special(pte) && PageAnon(pte_page(pte)) ? CR_PTE_ANON : CR_PTE_FILE;
+	switch (cr_absent_pte(pte)) {
+	case CR_ABSENT_SWAP:
+		return CR_PTE_SWAP;
+	case CR_ABSENT_GUARD:
+		return CR_PTE_GUARD;
+	case CR_ABSENT_LOST:
+		return CR_PTE_LOST;
+	case CR_ABSENT_NONE:
+		return CR_PTE_NONE;
+	default:
+		return CR_PTE_MOVING;
+	}
+}
+
+/* Is an anonymous page this mapping's alone? What KSM has merged never is. */
+static inline bool cr_page_is_exclusive(struct page *page)
+{
+	return !folio_test_ksm(page_folio(page)) && PageAnonExclusive(page);
+}
+
 struct cr_walk {
 	struct mm_struct *mm;
 	struct vm_area_struct *vma;
 	void *arg;
+	struct cr_request *req;	/* asked whether it is abandoned, may be NULL */
 	/* ptl held, [addr, end) under one table of ptes */
-	int (*ptes)(struct cr_walk *w, pte_t *pte, unsigned long addr, unsigned long end);
+	int (*ptes)(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end);
 	/* ptl held, a huge page; only [addr, end) of it concerns us */
-	int (*huge)(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsigned long end);
+	int (*huge)(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, unsigned long end);
 	/* called before a table's lock is taken, may sleep; may be NULL */
-	int (*prepare)(struct cr_walk *w, unsigned long addr, unsigned long end);
+	int (*prepare)(struct cr_walk *walk, unsigned long addr, unsigned long end);
+	unsigned long stopped;	/* where a callback ended the walk, see cr_walk_range() */
 };
 
-int cr_walk_range(struct cr_walk *w, unsigned long start, unsigned long end);
-bool cr_page_is_clean(pte_t pte);
+int cr_walk_range(struct cr_walk *walk, unsigned long start, unsigned long end);
+bool cr_pte_is_clean(pte_t pte);
+bool cr_pmd_is_clean(pmd_t pmd);
 
-static inline bool cr_pmd_is_clean(pmd_t pmd)
+/* flush.c */
+void cr_flush_mm(struct mm_struct *mm);
+int cr_flush_init(void);
+
+/* stream.c: arrays for user space, piece by piece */
+struct cr_stream {
+	u64 to, room, count;	/* where the next ones go; how many may; how many there are */
+	size_t size;		/* of one */
+	unsigned int most, held;	/* how many the page holds at most, and just now */
+	void *page;
+};
+
+int cr_stream_begin(struct cr_stream *stream, const struct cr_array *array, size_t size);
+void cr_stream_add(struct cr_stream *stream, const void *element);
+int cr_stream_flush(struct cr_stream *stream);
+long cr_stream_end(struct cr_stream *stream, struct cr_array *array, int error);
+
+/* Is it time for cr_stream_flush()? Otherwise there is room for two more. */
+static inline bool cr_stream_full(const struct cr_stream *stream)
 {
-	return !pmd_soft_dirty(pmd) && !pmd_write(pmd);
+	return stream->held + 2 > stream->most;
 }
 
-int cr_flush_mm(void);
+/* Ranges of addresses that become one where they touch. */
+struct cr_spans {
+	struct cr_stream stream;
+	unsigned long start, end;	/* the one that may still grow */
+};
+
+void cr_spans_add(struct cr_spans *spans, unsigned long addr, unsigned long end);
+void cr_spans_close(struct cr_spans *spans);
+
+/* snapstore.c */
+struct cr_snap *cr_snap_new(struct cr_session *s);
+struct cr_snap *cr_snap_get(struct cr_session *s);
+void cr_snap_put(struct cr_snap *snap);
+bool cr_snap_use(struct cr_snap *snap);
+void cr_snap_unuse(struct cr_snap *snap);
+void cr_snap_install(struct cr_session *s, struct cr_snap *snap);
+void cr_snap_drop(struct cr_session *s);
+struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
+unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end);
+bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct restart_block *rb,
+		     ktime_t *taken);
+long cr_ioc_snap_runs(struct cr_session *s, struct cr_array *a);
+ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos);
+int cr_snapstore_init(void);
+void cr_snapstore_exit(void);
 
 /* snapshot.c */
 long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a);
-long cr_ioc_snap_runs(struct cr_session *s, struct cr_array *a);
-void cr_snap_drop(struct cr_session *s);
-int cr_track_again(struct cr_session *s, const u8 *id, const struct cr_range *only, u64 nonly);
-ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos);
-struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
-unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end);
-int cr_snap_restart(struct cr_session *s, struct task_struct *t, struct restart_block *restart,
-		    ktime_t *taken);
+int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper,
+		   const struct cr_range *only, u64 nonly);
 
 /* track.c */
 void cr_track_exit(void);
@@ -441,7 +531,10 @@ bool cr_track_is(struct mm_struct *mm, const u8 *id);
 int cr_split_huge(struct vm_area_struct *vma);
 void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
 void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp);
+
+/* dirty.c */
 long cr_ioc_dirty(struct cr_session *s, struct cr_dirty *a);
+long cr_ioc_guards(struct cr_session *s, struct cr_array *a);
 
 /* restore.c */
 long cr_ioc_restore(struct cr_session *s, struct cr_restore *a);

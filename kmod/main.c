@@ -60,7 +60,8 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	memset(a, 0, sizeof(*a));
 	a->api_version = CR_API_VERSION;
 	a->page_size = PAGE_SIZE;
-	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE;
+	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
+		      CR_FEAT_GUARDS;
 	a->arena_size = CR_ARENA_SIZE;
 	return 0;
 }
@@ -102,6 +103,7 @@ CR_TYPED(cr_ioc_snapshot, struct cr_snapshot)
 CR_TYPED(cr_ioc_snap_runs, struct cr_array)
 CR_TYPED(cr_ioc_snap_drop, void)
 CR_TYPED(cr_ioc_dirty, struct cr_dirty)
+CR_TYPED(cr_ioc_guards, struct cr_array)
 CR_TYPED(cr_ioc_restore, struct cr_restore)
 CR_TYPED(cr_ioc_agent_wait, struct cr_agent)
 CR_TYPED(cr_ioc_agent_ready, struct cr_agent)
@@ -147,6 +149,7 @@ static const struct cr_entry {
 	CR_ENTRY(SNAP_RUNS,	cr_ioc_snap_runs,	CR_ALONE),
 	CR_ENTRY(SNAP_DROP,	cr_ioc_snap_drop,	CR_ALONE),
 	CR_ENTRY(DIRTY,		cr_ioc_dirty,		CR_FROZEN_ONES),
+	CR_ENTRY(GUARDS,	cr_ioc_guards,		CR_FROZEN_ONES),
 	CR_ENTRY(RESTORE,	cr_ioc_restore,		CR_FROZEN_ONES),
 	/* these block for long and take no part in freezing */
 	CR_ENTRY(AGENT_WAIT,	cr_ioc_agent_wait,	0),
@@ -253,14 +256,26 @@ static struct miscdevice cr_device = {
 
 static int __init cr_init(void)
 {
-	int r = cr_lives_init();
+	int r = cr_flush_init();
 
 	BUILD_BUG_ON(sizeof(struct cr_call) != 64);
 	if (r)
 		return r;
+	r = cr_lives_init();
+	if (r)
+		return r;
+	r = cr_snapstore_init();
+	if (r)
+		goto no_snapstore;
 	r = misc_register(&cr_device);
 	if (r)
-		cr_lives_exit();
+		goto no_device;
+	return 0;
+
+no_device:
+	cr_snapstore_exit();
+no_snapstore:
+	cr_lives_exit();
 	return r;
 }
 
@@ -274,6 +289,7 @@ static void __exit cr_exit(void)
 {
 	misc_deregister(&cr_device);
 	cr_track_exit();
+	cr_snapstore_exit();
 	cr_lives_exit();
 	synchronize_rcu_tasks();
 	synchronize_rcu();

@@ -2,14 +2,16 @@
 /*
  * Putting pages back, by the parked threads themselves and in parallel: from a
  * file (an image) or from the session's snapshot. The mappings are right already.
+ *
+ * Files are read without the mmap lock, which nests inside of those of file systems
+ * and which everybody waits for who looks at the process: pages are faulted in under
+ * it, held by references, and filled after it was dropped.
  */
-#include "internal.h"
-#include <linux/bitmap.h>
+#include "restore.h"
 #include <linux/bvec.h>
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/mmu_notifier.h>
-#include <linux/rmap.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
 #include <linux/uaccess.h>
@@ -18,163 +20,83 @@
 #define CR_CHUNK_SIZE	(8UL << 20)	/* what a worker takes at a time */
 #define CR_IO_PAGES	128		/* pages of one read */
 
-struct cr_job {
-	struct file *source;		/* NULL: the snapshot */
-	struct cr_snap *snap;
-	struct cr_page_run *runs;
-	u64 nruns;
-	struct cr_range *scope;
-	u64 nscope;
-	bool dirty_only;		/* soft-dirty bits are to be believed */
-	atomic64_t next;		/* chunk to take next */
-	atomic64_t restored, dropped, unchanged;
-	int error;			/* first one, WRITE_ONCE */
-};
-
-/* One pmd's worth of pages being sorted: what to restore, what to drop. */
-struct cr_sort {
+struct cr_worker {
 	struct cr_job *job;
-	unsigned long base;
-	struct page **chunk;		/* of the snapshot, may be NULL */
-	DECLARE_BITMAP(want, PTRS_PER_PTE);	/* has content in the source */
-	DECLARE_BITMAP(put, PTRS_PER_PTE);	/* must get it */
-	DECLARE_BITMAP(drop, PTRS_PER_PTE);	/* must go */
-	u64 done;			/* restored on the spot */
+	struct cr_session *session;
+	struct mm_struct *mm;
+	bool locked;		/* the mmap lock is held for reading */
+	bool moved;		/* it was dropped meanwhile: mappings must be looked up anew */
+	struct page *pages[CR_IO_PAGES];
+	struct bio_vec bv[CR_IO_PAGES];
+	struct cr_sort sort;
 };
 
-/* First run that ends after addr. */
-static u64 cr_run_at(struct cr_job *j, unsigned long addr)
+static int cr_worker_lock(struct cr_worker *worker)
 {
-	u64 lo = 0, hi = j->nruns;
-
-	while (lo < hi) {
-		u64 mid = lo + (hi - lo) / 2;
-
-		if (j->runs[mid].addr + j->runs[mid].len <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static void cr_sort_begin(struct cr_sort *so, struct cr_job *j, unsigned long addr,
-			  unsigned long end)
-{
-	unsigned int k, from, upto;
-	u64 i;
-
-	so->job = j;
-	so->base = addr & PMD_MASK;
-	so->chunk = NULL;
-	so->done = 0;
-	bitmap_zero(so->want, PTRS_PER_PTE);
-	bitmap_zero(so->drop, PTRS_PER_PTE);
-	if (!j->source) {
-		so->chunk = cr_snap_chunk(j->snap, addr);
-		for (k = (addr - so->base) >> PAGE_SHIFT;
-		     so->chunk && k < (end - so->base) >> PAGE_SHIFT; k++)
-			if (so->chunk[k])
-				__set_bit(k, so->want);
-	} else {
-		for (i = cr_run_at(j, addr); i < j->nruns && j->runs[i].addr < end; i++) {
-			from = (max_t(u64, j->runs[i].addr, addr) - so->base) >> PAGE_SHIFT;
-			upto = (min_t(u64, j->runs[i].addr + j->runs[i].len, end) - so->base)
-			       >> PAGE_SHIFT;
-			bitmap_set(so->want, from, upto - from);
-		}
-	}
-	/* what is not even mapped must be put; the walk strikes out what may stay */
-	bitmap_copy(so->put, so->want, PTRS_PER_PTE);
-}
-
-/*
- * Content straight into a page that is the program's alone. The page lock is not
- * needed: nobody runs, and marking it dirty keeps reclaim from losing it.
- */
-static void cr_copy_in_place(struct page *to, struct page *from)
-{
-	copy_highpage(to, from);
-	folio_mark_dirty(page_folio(to));
-}
-
-static void cr_sort_page(struct cr_sort *so, unsigned int k, pte_t pte, bool young_vma)
-{
-	struct cr_job *j = so->job;
-	bool clean = j->dirty_only && !young_vma && cr_page_is_clean(pte);
-	struct page *page;
-
-	if (!test_bit(k, so->want)) {
-		/* pages of the file below a private mapping are not the program's */
-		if (!pte_present(pte) || (!pte_special(pte) && PageAnon(pte_page(pte))))
-			__set_bit(k, so->drop);
-		return;
-	}
-	if (clean) {
-		__clear_bit(k, so->put);
-		return;
-	}
-	if (j->source || !pte_present(pte) || pte_special(pte))
-		return;
-	page = pte_page(pte);
-	if (page == so->chunk[k]) {	/* still shared with the snapshot */
-		__clear_bit(k, so->put);
-	} else if (PageAnon(page) && PageAnonExclusive(page)) {
-		cr_copy_in_place(page, so->chunk[k]);
-		__clear_bit(k, so->put);
-		so->done++;
-	}
-}
-
-static int cr_sort_ptes(struct cr_walk *w, pte_t *pte, unsigned long addr, unsigned long end)
-{
-	struct cr_sort *so = w->arg;
-	bool young = w->vma->vm_flags & VM_SOFTDIRTY;
-
-	for (; addr < end; addr += PAGE_SIZE, pte++)
-		if (!pte_none(*pte))
-			cr_sort_page(so, (addr - so->base) >> PAGE_SHIFT, *pte, young);
+	if (mmap_read_lock_killable(worker->mm))
+		return -EINTR;
+	worker->locked = true;
 	return 0;
 }
 
-static int cr_sort_huge(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsigned long end)
+static void cr_worker_unlock(struct cr_worker *worker)
 {
-	bool young = w->vma->vm_flags & VM_SOFTDIRTY;
-	struct page *head = pmd_page(*pmd);
-	struct folio *folio = page_folio(head);
-	struct cr_sort *so = w->arg;
-	struct cr_job *j = so->job;
-	unsigned int k;
-	bool clean;
+	if (worker->locked)
+		mmap_read_unlock(worker->mm);
+	worker->locked = false;
+	worker->moved = true;
+}
 
-	if (!PageAnon(head))	/* the huge zero page reads as untouched */
+/* ------------------------------------------------------------- reading files */
+
+static int cr_read_once(struct cr_worker *worker, struct iov_iter *it, loff_t *pos)
+{
+	ssize_t r = vfs_iter_read(worker->job->source, it, pos, 0);
+
+	if (r > 0)
 		return 0;
-	clean = j->dirty_only && !young && cr_pmd_is_clean(*pmd) &&
-		!folio_maybe_dma_pinned(folio) && folio_test_swapbacked(folio);
-	for (; addr < end; addr += PAGE_SIZE) {
-		k = (addr - so->base) >> PAGE_SHIFT;
-		if (!test_bit(k, so->want)) {
-			__set_bit(k, so->drop);
-		} else if (clean) {
-			__clear_bit(k, so->put);
-		} else if (!j->source && head + k == so->chunk[k]) {
-			__clear_bit(k, so->put);
-		} else if (!j->source && PageAnonExclusive(head)) {
-			cr_copy_in_place(head + k, so->chunk[k]);
-			__clear_bit(k, so->put);
-			so->done++;
-		}
-	}
+	if (!r)
+		return -ENODATA;	/* shorter than it was when checked */
+	if (r != -EINTR && r != -ERESTARTSYS)
+		return (int)r;
+	if (fatal_signal_pending(current) || cr_request_abandoned(&worker->job->req))
+		return -EINTR;
+	/* signals are blocked: this was a notification, and work that waits is done anyhow */
+	clear_notify_signal();
 	return 0;
 }
 
-/* Have n pages at addr present and private. Up to n; mmap lock held. */
-static long cr_fault_in(struct mm_struct *mm, unsigned long addr, unsigned int n,
-			struct page **pages)
+static int cr_read_pages(struct cr_worker *worker, long n, loff_t pos)
 {
-	long got = cr_gup(mm, addr, n, FOLL_WRITE | FOLL_FORCE, pages, NULL);
+	struct iov_iter it;
+	int r = 0;
+	long i;
 
-	return got > 0 ? got : got ? got : -EFAULT;
+	for (i = 0; i < n; i++)
+		bvec_set_page(&worker->bv[i], worker->pages[i], PAGE_SIZE, 0);
+	iov_iter_bvec(&it, ITER_DEST, worker->bv, n, (size_t)n << PAGE_SHIFT);
+	while (!r && iov_iter_count(&it))
+		r = cr_read_once(worker, &it, &pos);
+	return r;
+}
+
+/* ------------------------------------------------------------- putting pages */
+
+/* Have n pages at addr present and private. Up to n. */
+static long cr_fault_in(struct cr_worker *worker, unsigned long addr, unsigned int n)
+{
+	struct vm_area_struct *vma;
+	long got;
+
+	mmap_assert_locked(worker->mm);
+	if (worker->moved) {
+		vma = find_vma(worker->mm, addr);
+		if (!vma || vma->vm_start > addr || !cr_vma_has_pages(vma))
+			return -EFAULT;
+		n = min_t(unsigned long, n, (vma->vm_end - addr) >> PAGE_SHIFT);
+	}
+	got = cr_gup(worker->mm, addr, n, FOLL_WRITE | FOLL_FORCE, worker->pages, NULL);
+	return got ? got : -EFAULT;
 }
 
 static void cr_put_dirty(struct page **pages, long n)
@@ -185,133 +107,123 @@ static void cr_put_dirty(struct page **pages, long n)
 	}
 }
 
-static int cr_read_pages(struct cr_job *j, struct page **pages, long n, loff_t pos,
-			 struct bio_vec *bv)
+/* n pages at addr are held: fill them from the file. The mmap lock is taken anew. */
+static int cr_fill_from_file(struct cr_worker *worker, unsigned long addr, long n,
+			     const struct cr_page_run *run)
 {
-	size_t left = (size_t)n << PAGE_SHIFT;
-	struct iov_iter it;
-	ssize_t r = 0;
+	int r;
+
+	cr_worker_unlock(worker);
+	r = cr_read_pages(worker, n, run->offset + (addr - run->addr));
+	cr_put_dirty(worker->pages, n);
+	return r ? r : cr_worker_lock(worker);
+}
+
+static void cr_fill_from_snap(struct cr_worker *worker, unsigned int from, long n)
+{
+	struct page **chunk = worker->sort.chunk + from;
 	long i;
 
 	for (i = 0; i < n; i++)
-		bvec_set_page(&bv[i], pages[i], PAGE_SIZE, 0);
-	iov_iter_bvec(&it, ITER_DEST, bv, n, left);
-	while (left) {
-		r = vfs_iter_read(j->source, &it, &pos, 0);
-		if (r <= 0)
-			return r ? (int)r : -ENODATA;	/* shorter than it was when checked */
-		left -= r;
-	}
-	return 0;
+		if (worker->pages[i] != chunk[i])
+			copy_highpage(worker->pages[i], chunk[i]);
+	cr_put_dirty(worker->pages, n);
 }
 
-struct cr_worker {
-	struct page *pages[CR_IO_PAGES];
-	struct bio_vec bv[CR_IO_PAGES];
-	struct cr_sort so;
-};
-
 /* Pages [from, upto) of the sorted pmd, all to be put. */
-static int cr_put_pages(struct cr_walk *w, struct cr_worker *wk, unsigned int from,
-			unsigned int upto)
+static int cr_put_pages(struct cr_worker *worker, unsigned int from, unsigned int upto)
 {
-	struct cr_sort *so = &wk->so;
-	struct cr_job *j = so->job;
+	struct cr_job *job = worker->job;
+	const struct cr_page_run *run = NULL;
 	unsigned long addr;
-	unsigned int n, i;
-	u64 run;
+	unsigned int n;
 	long got;
 	int r = 0;
 
 	while (from < upto && !r) {
-		addr = so->base + ((unsigned long)from << PAGE_SHIFT);
+		addr = worker->sort.base + ((unsigned long)from << PAGE_SHIFT);
 		n = min_t(unsigned int, upto - from, CR_IO_PAGES);
-		run = 0;
-		if (j->source) {	/* contiguous in the file, too */
-			run = cr_run_at(j, addr);
-			n = min_t(u64, n, (j->runs[run].addr + j->runs[run].len - addr)
-					  >> PAGE_SHIFT);
+		if (job->source) {	/* contiguous in the file, too */
+			run = &job->runs[cr_run_at(job, addr)];
+			n = min_t(u64, n, (run->addr + run->len - addr) >> PAGE_SHIFT);
 		}
-		got = cr_fault_in(w->mm, addr, n, wk->pages);
+		got = cr_fault_in(worker, addr, n);
 		if (got < 0)
 			return got;
-		if (j->source) {
-			r = cr_read_pages(j, wk->pages, got,
-					  j->runs[run].offset + (addr - j->runs[run].addr), wk->bv);
-		} else {
-			for (i = 0; i < got; i++)
-				if (wk->pages[i] != so->chunk[from + i])
-					copy_highpage(wk->pages[i], so->chunk[from + i]);
-		}
-		cr_put_dirty(wk->pages, got);
+		if (job->source)
+			r = cr_fill_from_file(worker, addr, got, run);
+		else
+			cr_fill_from_snap(worker, from, got);
 		from += got;
-		atomic64_add(got, &j->restored);
+		atomic64_add(got, &job->restored);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 	}
 	return r;
 }
 
-static int cr_restore_pmd(struct cr_walk *w, struct cr_worker *wk, struct cr_job *j,
+static int cr_restore_pmd(struct cr_worker *worker, struct vm_area_struct *vma,
 			  unsigned long addr, unsigned long end)
 {
-	struct cr_sort *so = &wk->so;
+	struct cr_sort *sort = &worker->sort;
+	struct cr_job *job = worker->job;
 	unsigned int from, upto;
 	int r;
 
-	cr_sort_begin(so, j, addr, end);
-	r = cr_walk_range(w, addr, end);
+	r = cr_sort_pmd(sort, job, vma, addr, end);
 	if (r)
 		return r;
-	atomic64_add(so->done, &j->restored);
-	atomic64_add(bitmap_weight(so->want, PTRS_PER_PTE) -
-		     bitmap_weight(so->put, PTRS_PER_PTE) - so->done, &j->unchanged);
-	for_each_set_bitrange(from, upto, so->drop, PTRS_PER_PTE) {
-		cr_zap(w->vma, so->base + ((unsigned long)from << PAGE_SHIFT),
+	atomic64_add(sort->done, &job->restored);
+	atomic64_add(bitmap_weight(sort->want, PTRS_PER_PTE) -
+		     bitmap_weight(sort->put, PTRS_PER_PTE) - sort->done, &job->unchanged);
+	for_each_set_bitrange(from, upto, sort->drop, PTRS_PER_PTE) {
+		cr_zap(vma, sort->base + ((unsigned long)from << PAGE_SHIFT),
 		       (unsigned long)(upto - from) << PAGE_SHIFT);
-		atomic64_add(upto - from, &j->dropped);
+		atomic64_add(upto - from, &job->dropped);
 	}
-	for_each_set_bitrange(from, upto, so->put, PTRS_PER_PTE) {
-		r = cr_put_pages(w, wk, from, upto);
+	for_each_set_bitrange(from, upto, sort->put, PTRS_PER_PTE) {
+		r = cr_put_pages(worker, from, upto);
 		if (r)
 			return r;
 	}
 	return 0;
 }
 
+/* ------------------------------------------------------------ sharing the work */
+
 /* Where in [addr, end) the source has content first. */
-static unsigned long cr_source_next(struct cr_job *j, unsigned long addr, unsigned long end)
+static unsigned long cr_source_next(struct cr_job *job, unsigned long addr, unsigned long end)
 {
 	u64 run;
 
-	if (!j->source)
-		return cr_snap_next(j->snap, addr, end);
-	run = cr_run_at(j, addr);
-	if (run == j->nruns || j->runs[run].addr >= end)
+	if (!job->source)
+		return cr_snap_next(job->snap, addr, end);
+	run = cr_run_at(job, addr);
+	if (run == job->nruns || job->runs[run].addr >= end)
 		return end;
-	return max_t(u64, j->runs[run].addr, addr);
+	return max_t(u64, job->runs[run].addr, addr);
 }
 
 /* Where the target has page tables first: a walk that stops at once. */
-static int cr_probe_ptes(struct cr_walk *w, pte_t *pte, unsigned long addr, unsigned long end)
+static int cr_probe_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
 {
-	*(unsigned long *)w->arg = addr;
+	*(unsigned long *)walk->arg = addr;
 	return 1;
 }
 
-static int cr_probe_huge(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsigned long end)
+static int cr_probe_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, unsigned long end)
 {
-	*(unsigned long *)w->arg = addr;
+	*(unsigned long *)walk->arg = addr;
 	return 1;
 }
 
 /* The first address in [addr, end) at which either side has something: skips holes. */
-static int cr_skip_hole(struct cr_job *j, struct vm_area_struct *vma, unsigned long *addr,
+static int cr_skip_hole(struct cr_job *job, struct vm_area_struct *vma, unsigned long *addr,
 			unsigned long end)
 {
-	unsigned long found = cr_source_next(j, *addr, end);
+	unsigned long found = cr_source_next(job, *addr, end);
 	struct cr_walk probe = {
-		.mm = vma->vm_mm, .vma = vma, .arg = &found,
+		.mm = vma->vm_mm, .vma = vma, .arg = &found, .req = &job->req,
 		.ptes = cr_probe_ptes, .huge = cr_probe_huge,
 	};
 	int r = cr_walk_range(&probe, *addr, found);
@@ -320,85 +232,124 @@ static int cr_skip_hole(struct cr_job *j, struct vm_area_struct *vma, unsigned l
 	return min(r, 0);
 }
 
-static int cr_restore_range(struct cr_job *j, struct cr_worker *wk, struct vm_area_struct *vma,
-			    unsigned long addr, unsigned long end)
+/* Up to end, or to where the mapping must be looked up anew. */
+static int cr_restore_range(struct cr_worker *worker, struct vm_area_struct *vma,
+			    unsigned long *addr, unsigned long end)
 {
-	struct cr_walk w = {
-		.mm = vma->vm_mm, .vma = vma, .arg = &wk->so,
-		.ptes = cr_sort_ptes, .huge = cr_sort_huge,
-	};
 	unsigned long next;
 	int r;
 
-	for (; addr < end; addr = next) {
-		r = cr_skip_hole(j, vma, &addr, end);
-		if (r || addr >= end)
+	while (*addr < end && !worker->moved) {
+		r = cr_skip_hole(worker->job, vma, addr, end);
+		if (r || *addr >= end)
 			return r;
-		next = min(end, (addr + PMD_SIZE) & PMD_MASK);
-		r = cr_restore_pmd(&w, wk, j, addr, next);
+		next = min(end, (*addr + PMD_SIZE) & PMD_MASK);
+		r = cr_restore_pmd(worker, vma, *addr, next);
 		if (r)
 			return r;
+		*addr = next;
 		cond_resched();
 	}
 	return 0;
 }
 
-static int cr_restore_chunk(struct cr_job *j, struct cr_worker *wk, unsigned long addr,
-			    unsigned long end)
+static int cr_restore_chunk(struct cr_worker *worker, unsigned long addr, unsigned long end)
 {
-	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
-	int r = 0;
+	unsigned long upto;
+	int r = cr_worker_lock(worker);
 
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
 	while (addr < end && !r) {
-		unsigned long upto;
-
-		vma = find_vma(mm, addr);
-		if (!vma || vma->vm_start > addr || !cr_vma_has_pages(vma)) {
-			r = -EFAULT;
+		worker->moved = false;
+		vma = find_vma(worker->mm, addr);
+		r = -EFAULT;
+		if (!vma || vma->vm_start > addr)
 			break;
-		}
 		upto = min(end, vma->vm_end);
-		r = cr_restore_range(j, wk, vma, addr, upto);
-		addr = upto;
+		if (cr_vma_is_volatile(vma)) {	/* is wiped as a whole */
+			addr = upto;
+			r = 0;
+		} else if (cr_vma_has_pages(vma)) {
+			r = cr_restore_range(worker, vma, &addr, upto);
+		}
 	}
-	mmap_read_unlock(mm);
+	cr_worker_unlock(worker);
 	return r;
 }
 
-/* Chunks of the scope are numbered; each worker takes the next one. */
-static int cr_op_restore(struct cr_session *s, struct cr_member *m, void *arg)
+/* What must not come twice goes, whatever the scope is. */
+static int cr_wipe_volatile(struct mm_struct *mm)
 {
-	struct cr_worker *wk = kvmalloc(sizeof(*wk), GFP_KERNEL);
-	struct cr_job *j = arg;
+	struct vm_area_struct *vma;
+	struct vma_iterator vmi;
+
+	vma_iter_init(&vmi, mm, 0);
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	for_each_vma(vmi, vma)
+		if (cr_vma_is_volatile(vma))
+			cr_zap(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+	mmap_read_unlock(mm);
+	return 0;
+}
+
+/* Chunks of the scope are numbered; each worker takes the next one. */
+static int cr_restore_chunks(struct cr_worker *worker)
+{
+	struct cr_job *job = worker->job;
 	u64 mine, number = 0, i;
 	int r = 0;
 
-	if (!wk)
-		return -ENOMEM;
-	mine = atomic64_inc_return(&j->next) - 1;
-	for (i = 0; i < j->nscope && !r; i++) {
-		unsigned long addr = j->scope[i].addr, end = addr + j->scope[i].len, upto;
+	mine = atomic64_inc_return(&job->next) - 1;
+	for (i = 0; i < job->nscope && !r; i++) {
+		unsigned long addr = job->scope[i].addr, end = addr + job->scope[i].len, upto;
 		u64 n = ((end - 1) / CR_CHUNK_SIZE) - addr / CR_CHUNK_SIZE + 1;
 
 		while (mine < number + n && !r) {
-			addr = j->scope[i].addr;
+			addr = job->scope[i].addr;
 			if (mine > number)
 				addr = (addr / CR_CHUNK_SIZE + (mine - number)) * CR_CHUNK_SIZE;
 			upto = min(end, (addr / CR_CHUNK_SIZE + 1) * CR_CHUNK_SIZE);
-			if (READ_ONCE(j->error) || READ_ONCE(s->abort))
+			/* who has met the error tells: -EINTR would be taken for a kill */
+			if (READ_ONCE(job->error))
+				return 0;
+			if (cr_request_abandoned(&job->req))
 				r = -EINTR;
 			else
-				r = cr_restore_chunk(j, wk, addr, upto);
-			mine = atomic64_inc_return(&j->next) - 1;
+				r = cr_restore_chunk(worker, addr, upto);
+			cr_session_alive(worker->session);
+			mine = atomic64_inc_return(&job->next) - 1;
 		}
 		number += n;
 	}
-	kvfree(wk);
-	if (r && !READ_ONCE(j->error))
-		WRITE_ONCE(j->error, r);
+	return r;
+}
+
+static int cr_op_restore(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_job *job = container_of(req, struct cr_job, req);
+	/* not on account: past the commit a target at its own limit would not survive a failure */
+	struct cr_worker *worker = kvzalloc(sizeof(*worker), GFP_KERNEL);
+	sigset_t before;
+	int r = 0;
+
+	if (!worker)
+		return -ENOMEM;
+	worker->job = job;
+	worker->mm = current->mm;
+	worker->session = m->session;
+	if (!atomic_xchg(&job->wiped, 1))
+		r = cr_wipe_volatile(worker->mm);
+	if (job->source)
+		/* one that is pending must not end a read past the commit */
+		cr_hold_signals(&before);
+	if (!r)
+		r = cr_restore_chunks(worker);
+	if (job->source)
+		cr_release_signals(&before);
+	kvfree(worker);
+	if (r && !READ_ONCE(job->error))
+		WRITE_ONCE(job->error, r);
 	return r;
 }
 
@@ -411,31 +362,31 @@ static bool cr_range_ok(u64 addr, u64 len, u64 after)
 	       len <= TASK_SIZE_MAX && addr <= TASK_SIZE_MAX - len;
 }
 
-static bool cr_job_ok(struct cr_job *j)
+static bool cr_job_ok(struct cr_job *job)
 {
 	u64 i, k = 0, after = 0;
 
-	for (i = 0; i < j->nscope; i++) {
-		if (!cr_range_ok(j->scope[i].addr, j->scope[i].len, after))
+	for (i = 0; i < job->nscope; i++) {
+		if (!cr_range_ok(job->scope[i].addr, job->scope[i].len, after))
 			return false;
-		after = j->scope[i].addr + j->scope[i].len;
+		after = job->scope[i].addr + job->scope[i].len;
 	}
 	after = 0;
-	for (i = 0; i < j->nruns; i++) {
-		u64 addr = j->runs[i].addr, len = j->runs[i].len;
+	for (i = 0; i < job->nruns; i++) {
+		u64 addr = job->runs[i].addr, len = job->runs[i].len;
 
-		if (!cr_range_ok(addr, len, after) || j->runs[i].offset & ~PAGE_MASK ||
-		    j->runs[i].offset > (u64)LLONG_MAX - len)
+		if (!cr_range_ok(addr, len, after) || job->runs[i].offset & ~PAGE_MASK ||
+		    job->runs[i].offset > (u64)LLONG_MAX - len)
 			return false;
 		after = addr + len;
-		while (k < j->nscope && j->scope[k].addr + j->scope[k].len <= addr)
+		while (k < job->nscope && job->scope[k].addr + job->scope[k].len <= addr)
 			k++;
-		if (k == j->nscope || addr < j->scope[k].addr)
+		if (k == job->nscope || addr < job->scope[k].addr)
 			return false;
 		/* it may reach over mappings that lie side by side */
-		while (after > j->scope[k].addr + j->scope[k].len) {
-			if (k + 1 == j->nscope ||
-			    j->scope[k + 1].addr != j->scope[k].addr + j->scope[k].len)
+		while (after > job->scope[k].addr + job->scope[k].len) {
+			if (k + 1 == job->nscope ||
+			    job->scope[k + 1].addr != job->scope[k].addr + job->scope[k].len)
 				return false;
 			k++;
 		}
@@ -459,67 +410,108 @@ static void *cr_get_table(u64 user, u64 n, size_t size)
 	return table;
 }
 
-static int cr_restore_job(struct cr_session *s, struct cr_restore *a, struct cr_job *j)
+static void cr_job_release(struct cr_request *req)
 {
-	int r = cr_run_workers(s, a->max_workers, cr_op_restore, j, &a->workers);
+	struct cr_job *job = container_of(req, struct cr_job, req);
 
-	a->restored = atomic64_read(&j->restored);
-	a->dropped = atomic64_read(&j->dropped);
-	a->unchanged = atomic64_read(&j->unchanged);
-	if (j->error)
-		r = j->error;
+	if (job->source)
+		fput(job->source);
+	if (job->snap) {
+		cr_snap_unuse(job->snap);
+		cr_snap_put(job->snap);
+	}
+	kvfree(job->scope);
+	kvfree(job->runs);
+	kfree(job);
+}
+
+/* A file whose content can be read wherever it lies, without waiting for anybody. */
+static int cr_job_file(struct cr_job *job, int fd)
+{
+	job->source = fget(fd);
+	if (!job->source)
+		return -EBADF;
+	if (!S_ISREG(file_inode(job->source)->i_mode) || !job->source->f_op->read_iter)
+		return -EINVAL;
+	return job->source->f_mode & FMODE_CAN_READ ? 0 : -EBADF;
+}
+
+static int cr_job_snap(struct cr_job *job, struct cr_session *s)
+{
+	struct cr_snap *snap = cr_snap_get(s);
+
+	if (!snap)
+		return -ENXIO;
+	if (!cr_snap_use(snap)) {
+		cr_snap_put(snap);
+		return -ENXIO;
+	}
+	job->snap = snap;
+	return 0;
+}
+
+static int cr_job_fill(struct cr_job *job, struct cr_session *s, const struct cr_restore *a)
+{
+	void *table;
+
+	table = cr_get_table(a->runs, a->nruns, sizeof(*job->runs));
+	if (IS_ERR(table))
+		return PTR_ERR(table);
+	job->runs = table;
+	job->nruns = a->nruns;
+	table = cr_get_table(a->scope, a->nscope, sizeof(*job->scope));
+	if (IS_ERR(table))
+		return PTR_ERR(table);
+	job->scope = table;
+	job->nscope = a->nscope;
+	if (!cr_job_ok(job))
+		return -EINVAL;
+	return a->source_fd >= 0 ? cr_job_file(job, a->source_fd) : cr_job_snap(job, s);
+}
+
+static int cr_job_run(struct cr_job *job, struct cr_session *s, struct cr_restore *a)
+{
+	int r = cr_call_many(s, a->max_workers, &job->req, &a->workers);
+
+	if (r == -EINTR && fatal_signal_pending(current))
+		return r;	/* it may still be going on */
+	a->restored = atomic64_read(&job->restored);
+	a->dropped = atomic64_read(&job->dropped);
+	a->unchanged = atomic64_read(&job->unchanged);
+	r = job->error ? job->error : r;
+	/* what the bits say of pages out of the scope goes on being true */
+	if (!r && a->flags & CR_RESTORE_TRACK)
+		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? job->scope : NULL,
+				   job->nscope);
 	return r;
 }
 
+/**
+ * cr_ioc_restore() - CR_IOC_RESTORE
+ * @s: the session
+ * @a: its argument
+ */
 long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 {
 	ktime_t t0 = ktime_get();
-	struct cr_job j = { };
-	long r;
+	bool tracked = cr_track_is(s->mm, a->id);
+	struct cr_job *job;
+	int r;
 
 	if (a->flags & ~(CR_RESTORE_DIRTY | CR_RESTORE_TRACK) || (a->source_fd < 0 && a->nruns))
 		return -EINVAL;
-	j.dirty_only = a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY;
-	if (j.dirty_only && !cr_track_is(s->mm, a->id)) {
-		if (a->flags & CR_RESTORE_DIRTY)
-			return -ESTALE;
-		j.dirty_only = false;	/* a snapshot can do without: it compares pages */
-	}
-	j.nruns = a->nruns;
-	j.nscope = a->nscope;
-	j.runs = cr_get_table(a->runs, a->nruns, sizeof(*j.runs));
-	if (IS_ERR(j.runs))
-		return PTR_ERR(j.runs);
-	j.scope = cr_get_table(a->scope, a->nscope, sizeof(*j.scope));
-	if (IS_ERR(j.scope)) {
-		r = PTR_ERR(j.scope);
-		goto out_runs;
-	}
-	r = -EINVAL;
-	if (!cr_job_ok(&j))
-		goto out_scope;
-	r = -EBADF;
-	if (a->source_fd >= 0) {
-		j.source = fget(a->source_fd);
-		if (!j.source || !(j.source->f_mode & FMODE_CAN_READ))
-			goto out_file;
-	}
-	down_read(&s->snap_sem);
-	r = -ENXIO;
-	j.snap = s->snap;
-	if (j.source || j.snap)
-		r = cr_restore_job(s, a, &j);
-	up_read(&s->snap_sem);
-	/* what the bits say of pages out of the scope goes on being true */
-	if (!r && a->flags & CR_RESTORE_TRACK)
-		r = cr_track_again(s, a->id, j.dirty_only ? j.scope : NULL, j.nscope);
+	if (a->flags & CR_RESTORE_DIRTY && !tracked)
+		return -ESTALE;
+	job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
+	if (!job)
+		return -ENOMEM;
+	cr_request_init(&job->req, cr_op_restore, cr_job_release);
+	/* a snapshot can do without: it compares pages */
+	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
+	r = cr_job_fill(job, s, a);
+	if (!r)
+		r = cr_job_run(job, s, a);
+	cr_request_put(&job->req);
 	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
-out_file:
-	if (j.source)
-		fput(j.source);
-out_scope:
-	kvfree(j.scope);
-out_runs:
-	kvfree(j.runs);
 	return r;
 }

@@ -12,75 +12,16 @@
  */
 #include "internal.h"
 #include <linux/capability.h>
-#include <linux/cred.h>
-#include <linux/moduleparam.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
-#include <linux/uidgid.h>
-
-static unsigned int max_sessions = 4096;
-module_param(max_sessions, uint, 0644);
-MODULE_PARM_DESC(max_sessions, "sessions that one user may have open; 0: no ceiling");
-
-static unsigned int max_threads = 131072;
-module_param(max_threads, uint, 0644);
-MODULE_PARM_DESC(max_threads, "threads that one user's sessions may hold at once; 0: no ceiling");
 
 /* Of our own: the kernel's general queues have changed their names over time. */
 struct workqueue_struct *cr_workqueue;
 
 static struct kmem_cache *cr_member_cache, *cr_session_cache;
-
-/* --------------------------------------------------------------------- users */
-
-static DEFINE_SPINLOCK(cr_users_lock);
-static LIST_HEAD(cr_users);
-
-/* Our user, made at his first session. */
-static struct cr_user *cr_user_mine(void)
-{
-	struct cr_user *user, *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
-	kuid_t uid = current_uid();
-
-	if (!fresh)
-		return NULL;
-	refcount_set(&fresh->ref, 1);
-	fresh->uid = uid;
-	spin_lock(&cr_users_lock);
-	list_for_each_entry(user, &cr_users, node) {
-		if (!uid_eq(user->uid, uid))
-			continue;
-		/* who is in the list is in use: the last put takes him out under the lock */
-		refcount_inc(&user->ref);
-		spin_unlock(&cr_users_lock);
-		kfree(fresh);
-		return user;
-	}
-	list_add(&fresh->node, &cr_users);
-	spin_unlock(&cr_users_lock);
-	return fresh;
-}
-
-static void cr_user_put(struct cr_user *user)
-{
-	if (!refcount_dec_and_lock(&user->ref, &cr_users_lock))
-		return;
-	list_del(&user->node);
-	spin_unlock(&cr_users_lock);
-	WARN_ON_ONCE(atomic_long_read(&user->sessions) || atomic_long_read(&user->members));
-	kfree(user);
-}
-
-static int cr_charge(atomic_long_t *what, long n, long ceiling, int cap)
-{
-	if (atomic_long_add_return(n, what) <= ceiling || !ceiling || capable(cap))
-		return 0;
-	atomic_long_sub(n, what);
-	return -EDQUOT;
-}
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -92,20 +33,18 @@ static int cr_charge(atomic_long_t *what, long n, long ceiling, int cap)
 struct cr_session *cr_session_new(void)
 {
 	struct cr_session *s = kmem_cache_zalloc(cr_session_cache, GFP_KERNEL_ACCOUNT);
-	int r;
 
 	if (!s)
 		return ERR_PTR(-ENOMEM);
-	s->user = cr_user_mine();
-	if (!s->user) {
+	s->account = cr_account_mine();
+	if (!s->account) {
 		kmem_cache_free(cr_session_cache, s);
 		return ERR_PTR(-ENOMEM);
 	}
-	r = cr_charge(&s->user->sessions, 1, READ_ONCE(max_sessions), CAP_SYS_RESOURCE);
-	if (r) {
-		cr_user_put(s->user);
+	if (!cr_account_charge(s->account, CR_ACCOUNT_SESSIONS, 1, capable(CAP_SYS_RESOURCE))) {
+		cr_account_put(s->account);
 		kmem_cache_free(cr_session_cache, s);
-		return ERR_PTR(r);
+		return ERR_PTR(-EDQUOT);
 	}
 	kref_init(&s->ref);
 	s->owner = get_pid(task_tgid(current));
@@ -143,8 +82,8 @@ static void cr_session_free(struct kref *ref)
 	if (s->leader)
 		put_task_struct(s->leader);
 	put_pid(s->owner);
-	atomic_long_dec(&s->user->sessions);
-	cr_user_put(s->user);
+	cr_account_uncharge(s->account, CR_ACCOUNT_SESSIONS, 1);
+	cr_account_put(s->account);
 	kmem_cache_free(cr_session_cache, s);
 }
 
@@ -168,7 +107,7 @@ static void cr_member_free(struct kref *ref)
 	WARN_ON_ONCE(m->req || m->users);
 	cr_batch_put(m->batch);		/* it exited in a call */
 	put_task_struct(m->task);
-	atomic_long_dec(&s->user->members);
+	cr_account_uncharge(s->account, CR_ACCOUNT_THREADS, 1);
 	kmem_cache_free(cr_member_cache, m);
 	cr_session_put(s);
 }
@@ -186,13 +125,12 @@ void cr_member_put(struct cr_member *m)
 static struct cr_member *cr_member_alloc(struct cr_session *s, struct task_struct *t)
 {
 	struct cr_member *m;
-	int r = cr_charge(&s->user->members, 1, READ_ONCE(max_threads), CAP_SYS_RESOURCE);
 
-	if (r)
-		return ERR_PTR(r);
+	if (!cr_account_charge(s->account, CR_ACCOUNT_THREADS, 1, capable(CAP_SYS_RESOURCE)))
+		return ERR_PTR(-EDQUOT);
 	m = kmem_cache_zalloc(cr_member_cache, GFP_KERNEL_ACCOUNT);
 	if (!m) {
-		atomic_long_dec(&s->user->members);
+		cr_account_uncharge(s->account, CR_ACCOUNT_THREADS, 1);
 		return ERR_PTR(-ENOMEM);
 	}
 	kref_init(&m->ref);

@@ -455,8 +455,8 @@ static int cr_set_restart(struct cr_session *s, struct cr_member *m)
 
 	if (!set)
 		return -ENOMEM;
-	r = cr_snap_restart(s, m->task, &set->restart, &taken);
-	if (!r)
+	r = -ENOENT;
+	if (cr_snap_restart(s, m->task, &set->restart, &taken))
 		r = cr_pin(m);
 	if (!r) {
 		cr_shift_restart(m, &set->restart, taken);

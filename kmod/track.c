@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What has changed since a checkpoint: soft-dirty bits, which we clear ourselves,
- * and an MMU notifier that tells us when somebody else clears them (a write to
- * /proc/PID/clear_refs), so that tracking is never believed when it is broken.
+ * Noting what changes since a checkpoint: soft-dirty bits, which we clear ourselves,
+ * and an MMU notifier that tells us when the bits get lost, so that tracking is never
+ * believed when it is broken: when somebody else clears them (a write to
+ * /proc/PID/clear_refs), and when KSM may have merged pages, which drops the bits of
+ * those that were written, for good: also a page that it takes apart again has none.
  *
  * Tracking belongs to the mm and outlives the session. The notifier keeps the
  * structure of the mm, not its memory.
+ *
+ * Others who follow the page tables by notifiers of their own, with a copy of them
+ * (KVM, RDMA on demand), cannot be told of our write protection, since nothing that
+ * does so is exported, and go on writing to pages as they did. The flush reaches
+ * devices that use the CPU's own tables, no others. Whoever uses one has a device's
+ * descriptor, by which the library refuses it; a caller who does not look at
+ * descriptors must not take snapshots of such processes.
  */
 #include "internal.h"
 #include <linux/mmu_notifier.h>
@@ -27,7 +36,9 @@ static int cr_mn_start(struct mmu_notifier *mn, const struct mmu_notifier_range 
 {
 	struct cr_track *t = container_of(mn, struct cr_track, mn);
 
-	if (range->event == MMU_NOTIFY_SOFT_DIRTY)
+	if (range->event == MMU_NOTIFY_SOFT_DIRTY ||
+	    (range->event == MMU_NOTIFY_CLEAR && current->flags & PF_KTHREAD &&
+	     cr_mm_is_mergeable(range->mm)))
 		WRITE_ONCE(t->valid, false);
 	return 0;
 }
@@ -79,6 +90,11 @@ static struct cr_track *cr_track_find(struct mm_struct *mm)
 	return NULL;
 }
 
+/**
+ * cr_track_is() - are the bits to be believed?
+ * @mm: whose
+ * @id: for what they were cleared
+ */
 bool cr_track_is(struct mm_struct *mm, const u8 *id)
 {
 	struct cr_track *t;
@@ -91,6 +107,10 @@ bool cr_track_is(struct mm_struct *mm, const u8 *id)
 	return is;
 }
 
+/**
+ * cr_track_stop() - do not believe the bits any more
+ * @mm: whose
+ */
 void cr_track_stop(struct mm_struct *mm)
 {
 	struct cr_track *t;
@@ -102,10 +122,13 @@ void cr_track_stop(struct mm_struct *mm)
 	mutex_unlock(&cr_track_lock);
 }
 
-/*
- * Begin tracking; the caller clears the bits, or stops it again. Everybody is
- * parked, so nobody writes; the caller has the mm's memory in use. EINTR when a
- * signal is pending for the caller.
+/**
+ * cr_track_begin() - begin tracking
+ * @mm: whose; the caller has its memory in use
+ * @id: what for
+ *
+ * The caller clears the bits, or stops it again. Everybody is parked, so nobody writes.
+ * Return: 0, -EINTR when a signal is pending for the caller, or -errno.
  */
 int cr_track_begin(struct mm_struct *mm, const u8 *id)
 {
@@ -130,10 +153,19 @@ int cr_track_begin(struct mm_struct *mm, const u8 *id)
 	return 0;
 }
 
-/* ptl held, nobody runs; the TLB is flushed later */
+/**
+ * cr_track_clear_pte() - take a page as unchanged from here on
+ * @mm: whose
+ * @addr: its address
+ * @ptep: its entry; the table's lock is held, nobody runs, and the TLB is flushed later
+ *
+ * A page that is pinned stays changed: a device may write to it, now and until it is
+ * unpinned, without anybody's noticing.
+ */
 void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 {
-	pte_t pte = *ptep;
+	pte_t pte = ptep_get(ptep);
+	bool pinned;
 
 	if (pte_none(pte))
 		return;
@@ -142,44 +174,56 @@ void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 			set_pte_at(mm, addr, ptep, pte_swp_clear_soft_dirty(pte));
 		return;
 	}
+	pinned = folio_maybe_dma_pinned(page_folio(pte_page(pte)));
 	/* mprotect() makes clean pages writable while VM_SOFTDIRTY is set */
-	if (!pte_soft_dirty(pte) && !pte_write(pte))
+	if (pte_soft_dirty(pte) == pinned && !pte_write(pte))
 		return;
-	pte = ptep_get_and_clear(mm, addr, ptep);
-	set_pte_at(mm, addr, ptep, pte_clear_soft_dirty(pte_wrprotect(pte)));
+	pte = pte_wrprotect(ptep_get_and_clear(mm, addr, ptep));
+	pte = pinned ? pte_mksoft_dirty(pte) : pte_clear_soft_dirty(pte);
+	set_pte_at(mm, addr, ptep, pte);
 }
 
+/**
+ * cr_track_clear_pmd() - cr_track_clear_pte() of a huge page
+ * @mm: whose
+ * @addr: any address in it
+ * @pmdp: its entry
+ */
 void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp)
 {
-	pmd_t pmd = *pmdp;
+	pmd_t pmd = pmdp_get(pmdp);
+	bool pinned = folio_maybe_dma_pinned(page_folio(pmd_page(pmd)));
 
-	if (!pmd_soft_dirty(pmd) && !pmd_write(pmd))
+	if (pmd_soft_dirty(pmd) == pinned && !pmd_write(pmd))
 		return;
-	pmd = pmdp_huge_get_and_clear(mm, addr & PMD_MASK, pmdp);
-	set_pmd_at(mm, addr & PMD_MASK, pmdp, pmd_clear_soft_dirty(pmd_wrprotect(pmd)));
+	pmd = pmd_wrprotect(pmdp_huge_get_and_clear(mm, addr & PMD_MASK, pmdp));
+	pmd = pinned ? pmd_mksoft_dirty(pmd) : pmd_clear_soft_dirty(pmd);
+	set_pmd_at(mm, addr & PMD_MASK, pmdp, pmd);
 }
 
 /* ---------------------------------------------------------------- splitting */
 
-static int cr_split_pass(struct cr_walk *w, pte_t *pte, unsigned long addr, unsigned long end)
+static int cr_split_pass(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
 {
 	return 0;
 }
 
-static int cr_split_found(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsigned long end)
+static int cr_split_found(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, unsigned long end)
 {
-	*(unsigned long *)w->arg = addr;
+	*(unsigned long *)walk->arg = addr;
 	return 1;
 }
 
-/*
- * Map the huge pages of a mapping by single ones; mmap lock held. One that cannot
- * be split stays, and what is told of it is as coarse as before.
+/**
+ * cr_split_huge() - map the huge pages of a mapping by single ones
+ * @vma: the mapping; mmap lock held
+ *
+ * One that cannot be split stays, and what is told of it is as coarse as before.
  */
 int cr_split_huge(struct vm_area_struct *vma)
 {
 	unsigned long addr, found;
-	struct cr_walk w = {
+	struct cr_walk walk = {
 		.mm = vma->vm_mm, .vma = vma, .arg = &found,
 		.ptes = cr_split_pass, .huge = cr_split_found,
 	};
@@ -187,115 +231,13 @@ int cr_split_huge(struct vm_area_struct *vma)
 	int r;
 
 	for (addr = vma->vm_start; addr < vma->vm_end; addr = (found + PMD_SIZE) & PMD_MASK) {
-		r = cr_walk_range(&w, addr, vma->vm_end);
+		r = cr_walk_range(&walk, addr, vma->vm_end);
 		if (r <= 0)
 			return r;
 		if (cr_gup(vma->vm_mm, found, 1, FOLL_SPLIT_PMD | FOLL_FORCE, &page, NULL) == 1)
 			put_page(page);
 	}
 	return 0;
-}
-
-/* ------------------------------------------------------------------- asking */
-
-struct cr_dirty_scan {
-	struct cr_range *out;
-	u64 n, room;
-	unsigned long start, end;	/* the range that is being grown */
-};
-
-static void cr_dirty_flush(struct cr_dirty_scan *d)
-{
-	if (d->start == d->end)
-		return;
-	if (d->n < d->room) {
-		d->out[d->n].addr = d->start;
-		d->out[d->n].len = d->end - d->start;
-	}
-	d->n++;
-	d->start = 0;
-	d->end = 0;
-}
-
-static void cr_dirty_add(struct cr_dirty_scan *d, unsigned long addr, unsigned long end)
-{
-	if (addr == end)
-		return;
-	if (d->end != addr || d->start == d->end) {
-		cr_dirty_flush(d);
-		d->start = addr;
-	}
-	d->end = end;
-}
-
-/* everything between known-clean pages is not known to be unchanged */
-struct cr_dirty_walk {
-	struct cr_dirty_scan *d;
-	unsigned long upto;	/* looked at so far */
-};
-
-static void cr_dirty_clean(struct cr_dirty_walk *dw, unsigned long addr, unsigned long end)
-{
-	cr_dirty_add(dw->d, dw->upto, addr);
-	dw->upto = end;
-}
-
-static int cr_dirty_ptes(struct cr_walk *w, pte_t *pte, unsigned long addr, unsigned long end)
-{
-	for (; addr < end; addr += PAGE_SIZE, pte++)
-		if (cr_page_is_clean(*pte))
-			cr_dirty_clean(w->arg, addr, addr + PAGE_SIZE);
-	return 0;
-}
-
-static int cr_dirty_huge(struct cr_walk *w, pmd_t *pmd, unsigned long addr, unsigned long end)
-{
-	struct folio *folio = page_folio(pmd_page(*pmd));
-
-	if (cr_pmd_is_clean(*pmd) && folio_test_anon(folio) && folio_test_swapbacked(folio) &&
-	    !folio_maybe_dma_pinned(folio))
-		cr_dirty_clean(w->arg, addr, end);
-	return 0;
-}
-
-long cr_ioc_dirty(struct cr_session *s, struct cr_dirty *a)
-{
-	struct cr_dirty_scan d = { .room = min_t(u64, a->ranges.count, CR_MAX_RUNS) };
-	struct cr_dirty_walk dw = { .d = &d };
-	struct cr_walk w = {
-		.mm = s->mm, .arg = &dw, .ptes = cr_dirty_ptes, .huge = cr_dirty_huge,
-	};
-	VMA_ITERATOR(vmi, s->mm, 0);
-	struct vm_area_struct *vma;
-	long r = 0;
-
-	if (!cr_track_is(s->mm, a->id))
-		return -ESTALE;
-	d.out = kvcalloc(d.room + 1, sizeof(*d.out), GFP_KERNEL_ACCOUNT);
-	if (!d.out)
-		return -ENOMEM;
-	if (mmap_read_lock_killable(s->mm)) {
-		r = -EINTR;
-		goto out;
-	}
-	for_each_vma(vmi, vma) {
-		if (!cr_vma_has_pages(vma))
-			continue;
-		w.vma = vma;
-		dw.upto = vma->vm_start;
-		if (!(vma->vm_flags & VM_SOFTDIRTY))
-			r = cr_walk_range(&w, vma->vm_start, vma->vm_end);
-		if (r)
-			break;
-		cr_dirty_add(&d, dw.upto, vma->vm_end);
-	}
-	mmap_read_unlock(s->mm);
-	cr_dirty_flush(&d);
-	if (!r)
-		r = cr_put_array(&a->ranges, d.out, d.n, sizeof(*d.out));
-out:
-	kvfree(d.out);
-	return r;
 }
 
 /* ------------------------------------------------------------------- unload */

@@ -7,7 +7,6 @@
 #include <linux/shmem_fs.h>
 #include <linux/magic.h>
 #include <linux/pkeys.h>
-#include <linux/slab.h>
 
 static const struct {
 	unsigned long vm;
@@ -38,6 +37,9 @@ static const struct {
 #ifdef VM_SEALED
 	{ VM_SEALED, CR_VMA_SEALED },
 #endif
+#ifdef VM_DROPPABLE
+	{ VM_DROPPABLE, CR_VMA_DROPPABLE },
+#endif
 };
 
 /* vdso, vvar, vsyscall: no file, but somebody's operations */
@@ -46,9 +48,33 @@ static bool cr_vma_is_special(struct vm_area_struct *vma)
 	return !vma->vm_file && vma->vm_ops;
 }
 
-/* Private memory whose pages we save: the others have a store of their own. */
+/**
+ * cr_vma_is_volatile() - may the kernel drop its pages behind the program's back?
+ * @vma: the mapping
+ *
+ * Such memory holds what must not come twice, as the state of random number generators
+ * does: it is never saved, and what goes back to an earlier state finds it empty, as a
+ * child does after fork().
+ */
+bool cr_vma_is_volatile(struct vm_area_struct *vma)
+{
+#ifdef VM_DROPPABLE
+	if (vma->vm_flags & VM_DROPPABLE)
+		return true;
+#endif
+	return vma->vm_flags & VM_WIPEONFORK;
+}
+
+/**
+ * cr_vma_has_pages() - is it private memory whose pages we save?
+ * @vma: the mapping
+ *
+ * The others have a store of their own, or must not be saved.
+ */
 bool cr_vma_has_pages(struct vm_area_struct *vma)
 {
+	if (cr_vma_is_volatile(vma))
+		return false;
 	if (vma->vm_flags & (VM_IO | VM_PFNMAP | VM_HUGETLB | VM_MIXEDMAP | VM_SHARED |
 			     VM_MAYSHARE))
 		return false;
@@ -99,31 +125,47 @@ static void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c)
 	c->pkey = vma_pkey(vma);
 }
 
-long cr_ioc_vmas(struct cr_session *s, struct cr_array *a)
+/* What fits, from *next on. Return: whether there is more. */
+static int cr_some_vmas(struct mm_struct *mm, struct cr_stream *stream, unsigned long *next)
 {
-	struct mm_struct *mm = s->mm;
 	struct vm_area_struct *vma;
-	struct cr_vma *list;
-	u64 n = 0, room;
 	struct vma_iterator vmi;
-	long r;
+	int more = 0;
 
-	vma_iter_init(&vmi, mm, 0);
+	vma_iter_init(&vmi, mm, *next);
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
-	room = min_t(u64, a->count, mm->map_count);
-	list = kvcalloc(room + 1, sizeof(*list), GFP_KERNEL);
-	if (!list) {
-		mmap_read_unlock(mm);
-		return -ENOMEM;
-	}
 	for_each_vma(vmi, vma) {
-		if (n < room)
-			cr_fill_vma(vma, &list[n]);
-		n++;
+		struct cr_vma c = { };
+
+		more = cr_stream_full(stream);
+		if (more)
+			break;
+		cr_fill_vma(vma, &c);
+		cr_stream_add(stream, &c);
+		*next = vma->vm_end;
 	}
 	mmap_read_unlock(mm);
-	r = cr_put_array(a, list, n, sizeof(*list));
-	kvfree(list);
-	return r;
+	return more;
+}
+
+/**
+ * cr_ioc_vmas() - CR_IOC_VMAS
+ * @s: the session
+ * @a: its argument
+ */
+long cr_ioc_vmas(struct cr_session *s, struct cr_array *a)
+{
+	struct cr_stream stream;
+	unsigned long next = 0;
+	int r = cr_stream_begin(&stream, a, sizeof(struct cr_vma));
+
+	if (r)
+		return r;
+	do {
+		r = cr_some_vmas(s->mm, &stream, &next);
+		if (r >= 0)
+			r = cr_stream_flush(&stream) ?: r;
+	} while (r > 0);
+	return cr_stream_end(&stream, a, r);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* 6.17 on: mm->flags is a bitmap of its own type */
 #include <linux/mm.h>
-#include <linux/sched/coredump.h>
 int probe(struct mm_struct *mm);
-int probe(struct mm_struct *mm) { return mm_flags_test(MMF_DISABLE_THP, mm); }
+int probe(struct mm_struct *mm) { return mm_flags_test(MMF_VM_MERGEABLE, mm); }

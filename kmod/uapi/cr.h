@@ -43,6 +43,7 @@
 #define CR_FEAT_RUN		(1ULL << 2)	/* CR_IOC_ARENA, CR_IOC_RUN */
 #define CR_FEAT_AGENT		(1ULL << 3)	/* CR_IOC_AGENT_* */
 #define CR_FEAT_LEASE		(1ULL << 4)	/* CR_IOC_LEASE */
+#define CR_FEAT_GUARDS		(1ULL << 5)	/* CR_IOC_GUARDS, CR_VMA_DROPPABLE */
 
 /* limits, so that no count from outside is unbounded */
 #define CR_MAX_THREADS		32768
@@ -79,6 +80,7 @@ enum cr_reason {
 	CR_WHY_SHADOW_STACK,	/* user shadow stack in use; arg: tid */
 	CR_WHY_DISPATCH,	/* syscall user dispatch in use; arg: tid */
 	CR_WHY_LEASE,		/* parked because its lease has run out; arg: pid */
+	CR_WHY_SNAPSHOT_LIMIT,	/* the user's snapshots would keep too much; arg: bytes allowed */
 };
 
 struct cr_why {
@@ -275,6 +277,7 @@ struct cr_process {
 #define CR_VMA_MAYWRITE		(1ULL << 24)
 #define CR_VMA_PAGES		(1ULL << 25)	/* private and plain: CR_IOC_SNAPSHOT saves its pages */
 #define CR_VMA_ARENA		(1ULL << 26)	/* the session's own arena */
+#define CR_VMA_DROPPABLE	(1ULL << 27)	/* MAP_DROPPABLE: the kernel may drop its pages any time */
 
 struct cr_vma {
 	__u64 start, end;
@@ -403,7 +406,13 @@ struct cr_run {
 				 */
 /*
  * CR_IOC_SNAPSHOT [frozen]: of every mapping with CR_VMA_PAGES. A session has at
- * most one; a new one replaces it. Tracking belongs to the process, not to the
+ * most one; a new one replaces it. Memory that is dropped or wiped behind a
+ * program's back anyhow (CR_VMA_DROPPABLE, CR_VMA_WIPEONFORK) has no CR_VMA_PAGES:
+ * what a random number generator keeps there must never come twice.
+ * EDQUOT (SNAPSHOT_LIMIT): the caller's snapshots would keep more memory than the
+ * module's parameter snapshot_limit allows a user who has no CAP_IPC_LOCK. When
+ * memory runs out the kernel has snapshots dropped, those of ended processes first,
+ * rather than kill a process: they are ENXIO from then on. Tracking belongs to the process, not to the
  * session: it outlives the descriptor, ends with the process, with another
  * CR_SNAP_TRACK or CR_RESTORE_TRACK, or when anybody else clears soft-dirty bits.
  * After CR_IOC_THAW pread(2) of the session at an address reads snapshot pages
@@ -423,6 +432,12 @@ struct cr_snapshot {
 struct cr_range { __u64 addr, len; };		/* bytes, page aligned */
 /* CR_IOC_SNAP_RUNS: struct cr_array of struct cr_range: what the snapshot holds, by address */
 /* CR_IOC_SNAP_DROP: no argument; tracking goes on */
+
+/*
+ * CR_IOC_GUARDS [frozen]: struct cr_array of struct cr_range: guard pages
+ * (MADV_GUARD_INSTALL) in mappings of every kind, by address; a range ends with its
+ * mapping. A snapshot does not hold them; putting them in and out is done by madvise.
+ */
 
 /*
  * CR_IOC_DIRTY [frozen]: what is not known to be unchanged since tracking under
@@ -447,6 +462,10 @@ struct cr_page_run {
  * of `runs` (sorted, inside the scope) get their content from source_fd, or
  * from the session's snapshot when source_fd is -1 (runs must be empty then),
  * and all other anonymous pages are dropped, so that they read as untouched.
+ * source_fd is of a regular file (EINVAL; ENODATA: it is shorter than the runs say).
+ * A guard page gives way to content and stays where there is none. Whatever the scope
+ * is, memory with CR_VMA_DROPPABLE or CR_VMA_WIPEONFORK loses all its pages, as in a
+ * child after fork.
  * CR_RESTORE_DIRTY: leave pages alone that tracking under `id` knows to be
  * unchanged (ESTALE when it does not, nothing has changed then).
  * CR_RESTORE_TRACK: track from here on under `id`. With CR_RESTORE_DIRTY the
@@ -565,5 +584,6 @@ struct cr_lease {
 #define CR_IOC_NOTIFY		_IOWR(CR_IOC_MAGIC, 25, struct cr_notify)
 #define CR_IOC_OUTCOME		_IOWR(CR_IOC_MAGIC, 26, struct cr_notify)
 #define CR_IOC_LEASE		_IOWR(CR_IOC_MAGIC, 27, struct cr_lease)
+#define CR_IOC_GUARDS		_IOWR(CR_IOC_MAGIC, 28, struct cr_array)
 
 #endif /* _UAPI_CR_H */

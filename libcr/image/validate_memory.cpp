@@ -10,7 +10,7 @@ namespace reprise {
 namespace image {
 namespace {
 
-constexpr std::uint64_t kKnownFlags = (CR_VMA_ARENA << 1) - 1;
+constexpr std::uint64_t kKnownFlags = (CR_VMA_DROPPABLE << 1) - 1;
 constexpr std::uint64_t kMaxFile = INT64_MAX;
 
 void validate_layout(const Checker& check, const MemoryLayout& layout) {
@@ -51,6 +51,23 @@ void validate_mapping(const Checker& check, const Process& process, const Mappin
   check.need(mapping.pkey() < 16, [&] { return what + " has an impossible protection key"; });
 }
 
+/** Where they lie is given to madvise: inside of mappings, in order. */
+void validate_guards(const Checker& check, const Process& process) {
+  auto mapping = process.mappings().begin();
+  std::uint64_t after = 0;
+  for (const auto& guard : process.guards()) {
+    const std::string what = "guard pages at " + hex(guard.start());
+    check.need(guard.start() % kPage == 0 && guard.length() % kPage == 0 && guard.length() > 0,
+               [&] { return what + " are impossible"; });
+    check.need(guard.start() >= after, [&] { return what + " overlap those before them or are out of order"; });
+    while (mapping != process.mappings().end() && mapping->end() <= guard.start()) ++mapping;
+    check.need(mapping != process.mappings().end() && mapping->start() <= guard.start() &&
+                   guard.length() <= mapping->end() - guard.start(),
+               [&] { return what + " lie in no mapping"; });
+    after = guard.start() + guard.length();
+  }
+}
+
 void validate_shared(const Checker& check, const Process& process, std::uint64_t blob_size) {
   check.need(blob_size <= kMaxBlob, "its shared content is too large");
   for (int i = 0; i < process.shared_objects_size(); ++i) {
@@ -88,6 +105,7 @@ void validate_memory(const Checker& check, const Process& process, std::uint64_t
     validate_mapping(check, process, mapping, after);
     after = mapping.end();
   }
+  validate_guards(check, process);
   validate_shared(check, process, blob_size);
 }
 

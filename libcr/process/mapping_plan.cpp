@@ -18,7 +18,9 @@ constexpr std::uint64_t kProtection = CR_VMA_READ | CR_VMA_WRITE | CR_VMA_EXEC;
 constexpr std::uint64_t kLock = CR_VMA_LOCKED | CR_VMA_LOCKONFAULT;
 // What a mapping is made with; it cannot be changed afterwards.
 constexpr std::uint64_t kNature = CR_VMA_SHARED | CR_VMA_GROWSDOWN | CR_VMA_NORESERVE | CR_VMA_FILE | CR_VMA_SHMEM |
-                                  CR_VMA_SPECIAL | CR_VMA_HUGETLB | CR_VMA_UFFD | CR_VMA_DEVICE;
+                                  CR_VMA_SPECIAL | CR_VMA_HUGETLB | CR_VMA_UFFD | CR_VMA_DEVICE | CR_VMA_DROPPABLE;
+// What droppable memory has by itself.
+constexpr std::uint64_t kDroppable = CR_VMA_WIPEONFORK | CR_VMA_DONTDUMP;
 
 struct Advice {
   std::uint64_t flag;
@@ -213,7 +215,7 @@ MappingPlan plan_mappings(std::span<const cr_vma> now, const Process& image) {
     if (be) {
       extend(plan.maps, {start, end, j}, !plan.maps.empty() && plan.maps.back().mapping == j);
       if (mapping->flags() & kLock) plan.locks.push_back({start, end, j});
-      add_advice(plan.advices, start, end, 0, mapping->flags());
+      add_advice(plan.advices, start, end, mapping->flags() & CR_VMA_DROPPABLE ? kDroppable : 0, mapping->flags());
     }
   }
   return plan;

@@ -12,6 +12,7 @@ namespace reprise {
 namespace {
 
 constexpr int kOnFault = 1;   // MLOCK_ONFAULT
+constexpr int kDroppable = 0x08;  // MAP_DROPPABLE, in place of MAP_PRIVATE; newer than some libraries' headers
 constexpr long kMseal = 462;  // SYS_mseal, newer than some kernels' headers
 
 /** Calls queued with what to say when one fails. */
@@ -50,7 +51,8 @@ class Batch {
 
 int map_flags(const Mapping& mapping) {
   const std::uint64_t flags = mapping.flags();
-  int result = MAP_FIXED_NOREPLACE | (flags & CR_VMA_SHARED ? MAP_SHARED : MAP_PRIVATE);
+  int result = MAP_FIXED_NOREPLACE;
+  result |= flags & CR_VMA_SHARED ? MAP_SHARED : flags & CR_VMA_DROPPABLE ? kDroppable : MAP_PRIVATE;
   if (!mapping.has_file()) result |= MAP_ANONYMOUS;
   if (flags & CR_VMA_GROWSDOWN) result |= MAP_GROWSDOWN;
   if (flags & CR_VMA_NORESERVE) result |= MAP_NORESERVE;

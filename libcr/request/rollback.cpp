@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "descriptors/descriptors.h"
 #include "process/environment.h"
+#include "process/guards.h"
 #include "process/layout.h"
 #include "process/registers.h"
 #include "process/shared.h"
@@ -80,6 +81,7 @@ void Rollback::restore_memory(Plan& plan, Report& report) {
   report.mappings_ns += watch.lap();
 
   restore_pages(session_, image_, pages, report);
+  restore_guards(session_, remote, image_);
   report.pages_ns += watch.lap();
 }
 

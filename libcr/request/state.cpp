@@ -7,6 +7,7 @@
 
 #include "descriptors/descriptors.h"
 #include "process/environment.h"
+#include "process/guards.h"
 #include "process/layout.h"
 #include "process/mappings.h"
 #include "process/signals.h"
@@ -40,6 +41,7 @@ void collect_frozen(Session& session, State& state, Report& report) {
   collect_threads(session, threads, process, state.regs);
   collect_layout(data, process);
   collect_mappings(session, vmas, process);
+  collect_guards(session, process);
   collect_descriptors(session, process);
   collect_signals(session, data, threads, process);
   LazyRemote remote(session);

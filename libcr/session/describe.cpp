@@ -74,6 +74,10 @@ std::string describe(const cr_why& why, int err) {
       return thread(arg) + " uses syscall user dispatch (Wine does), which cannot be saved: run the program without it";
     case CR_WHY_LEASE:
       return process(arg) + " stands still because its daemon's lease has run out: renew or end the lease first";
+    case CR_WHY_SNAPSHOT_LIMIT:
+      return "a snapshot of its pages would go over the " + std::to_string(arg) +
+             " bytes that the snapshots of one user may keep: let other requests end first, or have "
+             "/sys/module/cr/parameters/snapshot_limit raised";
     default:
       break;
   }

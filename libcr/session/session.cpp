@@ -76,6 +76,7 @@ Failure failure_of(int err, const cr_why* why) {
     case EOPNOTSUPP:
     case EPERM:
     case EDEADLK:
+    case EDQUOT:
       return Failure::refused;
     default:
       return Failure::permanent;
@@ -360,6 +361,12 @@ bool Session::dirty(std::span<const std::uint8_t, CR_ID_SIZE> id, std::vector<cr
   }
   if (err) fail("its changed pages", err);
   return true;
+}
+
+std::vector<cr_range> Session::guards() {
+  std::vector<cr_range> items;
+  if (int err = fetch_array(items, 256, [&](cr_array& a) { return call(CR_IOC_GUARDS, &a); })) fail("its guard pages", err);
+  return items;
 }
 
 void Session::restore(cr_restore& request) {

@@ -69,6 +69,8 @@ class Session {
   void drop_snapshot();
   /** @return false when not tracked under this id: everything may have changed */
   bool dirty(std::span<const std::uint8_t, CR_ID_SIZE> id, std::vector<cr_range>& out);
+  /** Guard pages (MADV_GUARD_INSTALL), by address, each range within one mapping. */
+  std::vector<cr_range> guards();
   /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
   void restore(cr_restore& request);
 

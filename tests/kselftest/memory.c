@@ -555,7 +555,9 @@ static void madvise_setup(void) {
 static const char *madvise_ok(void) {
   for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
     if (!can_advise[i]) continue;
-    part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? filled(advised[i], 8 * PAGE, i) : no("not set"));
+    const char *why = filled(advised[i], 8 * PAGE, i);
+    if (advices[i].set == MADV_WIPEONFORK && why) why = zero(advised[i], 8 * PAGE);  // wiped by a way back, too
+    part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? why : no("not set"));
   }
   part("dropped since", filled(area + 16 * PAGE, 16 * PAGE, 50));
   part("dropped before", zero(area + 8 * PAGE, 8 * PAGE));
@@ -569,6 +571,78 @@ static void madvise_change(void) {
   MUST(madvise(area + 24 * PAGE, 8 * PAGE, MADV_FREE));
   fill(area + 8 * PAGE, 8 * PAGE, 51);
   munmap(area + 31 * PAGE, PAGE);
+}
+
+/* ---- guard pages, which are no mappings of their own */
+
+enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };  // MADV_GUARD_*
+static const char *no_guards(void) {
+  char *at = mmap(NULL, PAGE, RW, ANON, -1, 0);
+  int r = madvise(at, PAGE, GUARD_INSTALL);
+  munmap(at, PAGE);
+  return r ? "the kernel has no guard pages" : NULL;
+}
+static void guards_setup(void) {
+  area = map(64 * PAGE);
+  fill(area, 64 * PAGE, 1);
+  MUST(madvise(area + 8 * PAGE, 4 * PAGE, GUARD_INSTALL));   // stays
+  MUST(madvise(area + 16 * PAGE, 4 * PAGE, GUARD_INSTALL));  // removed since
+  second = map(16 * PAGE);                                   // locked since it has them, and unmapped
+  MUST(madvise(second, PAGE, GUARD_INSTALL));
+  mlock(second, 16 * PAGE);
+  fill(second + PAGE, 15 * PAGE, 2);
+}
+static const char *guards_are(const char *at, size_t pages) {
+  for (size_t i = 0; i < pages; i++)
+    if (!faults((char *)at + i * PAGE, false)) return no("guard page %zu can be read", i);
+  return NULL;
+}
+static const char *guards_ok(void) {
+  part("kept", guards_are(area + 8 * PAGE, 4));
+  part("removed since", guards_are(area + 16 * PAGE, 4));
+  const char *why = NULL;
+  for (size_t i = 0; i < 64 && !why; i++)
+    if (!(i >= 8 && i < 12) && !(i >= 16 && i < 20) && faults(area + i * PAGE, false)) why = no("page %zu is a guard", i);
+  if (!why) why = filled(area, 8 * PAGE, 1);
+  part("no others", why);
+  part("locked", guards_are(second, 1));
+  part("lock", vm_flag(second + 8 * PAGE, "lo") ? NULL : no("is gone"));
+  part("beside them", faults(second + PAGE, false) ? no("cannot be read") : filled(second + PAGE, 15 * PAGE, 2));
+  return parts();
+}
+static void guards_change(void) {
+  MUST(madvise(area + 8 * PAGE, 4 * PAGE, GUARD_REMOVE));
+  MUST(madvise(area + 16 * PAGE, 4 * PAGE, GUARD_REMOVE));
+  fill(area + 16 * PAGE, PAGE, 9);
+  MUST(madvise(area + 2 * PAGE, PAGE, GUARD_INSTALL));
+  munmap(second, 16 * PAGE);
+  MUST(mmap(second, 16 * PAGE, RW, ANON | MAP_FIXED, -1, 0) == MAP_FAILED ? -1 : 0);
+}
+
+/* ---- memory that the kernel may drop: it is the same kind of memory after a way back, and empty */
+
+enum { DROPPABLE = 0x08 };  // MAP_DROPPABLE
+static const char *no_droppable(void) {
+  char *at = mmap(NULL, PAGE, RW, DROPPABLE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return "the kernel has no droppable memory";
+  munmap(at, PAGE);
+  return NULL;
+}
+static void droppable_setup(void) {
+  area = mmap(NULL, 4 * PAGE, RW, DROPPABLE | MAP_ANONYMOUS, -1, 0);
+  if (area == MAP_FAILED) die("droppable memory: errno %d", errno);
+  second = mmap(NULL, 4 * PAGE, RW, DROPPABLE | MAP_ANONYMOUS, -1, 0);
+  if (second == MAP_FAILED) die("droppable memory: errno %d", errno);
+}
+static const char *droppable_ok(void) {
+  part("stays", vm_flag(area, "dp") ? zero(area, 4 * PAGE) : no("is not droppable"));
+  part("unmapped since", vm_flag(second, "dp") ? zero(second, 4 * PAGE) : no("is not droppable"));
+  return parts();
+}
+static void droppable_change(void) {
+  fill(area, 4 * PAGE, 1);
+  munmap(second, 4 * PAGE);
+  MUST(mmap(second, 4 * PAGE, RW, ANON | MAP_FIXED, -1, 0) == MAP_FAILED ? -1 : 0);
 }
 
 /* ---- huge pages */
@@ -817,6 +891,10 @@ static const struct scenario scenarios[] = {
     {.name = "mremap", .setup = mremap_setup, .check = mremap_ok, .mutate = mremap_change},
     {.name = "mremap to each other's place", .setup = mremap_setup, .check = mremap_ok, .mutate = swap_change},
     {.name = "madvise", .setup = madvise_setup, .check = madvise_ok, .mutate = madvise_change},
+    {.name = "guard pages of madvise", .setup = guards_setup, .check = guards_ok, .mutate = guards_change,
+     .skip = no_guards},
+    {.name = "droppable memory", .setup = droppable_setup, .check = droppable_ok, .mutate = droppable_change,
+     .skip = no_droppable},
     {.name = "huge pages", .setup = huge_setup, .check = huge_ok, .mutate = huge_change, .skip = no_huge_pages},
     {.name = "locked pages", .setup = locked_setup, .check = locked_ok, .mutate = locked_change},
     {.name = "swapped pages", .setup = swapped_setup, .check = swapped_ok, .mutate = swapped_change, .skip = no_swap},

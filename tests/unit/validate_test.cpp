@@ -32,6 +32,11 @@ TEST_P(Validate, Refuses) {
 
 constexpr std::uint64_t kFar = 0x7ffffffff000;
 
+void add_guard(Process& p, std::uint64_t start, std::uint64_t length) {
+  Guard& guard = *p.add_guards();
+  guard.set_start(start);
+  guard.set_length(length);
+}
 Description* describe(Process& p, int index = 0) { return p.mutable_descriptions(index); }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -91,6 +96,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unknown flags", [](Process& p) { p.mutable_mappings(0)->set_flags(1ULL << 40); }},
         Case{"arena", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_ARENA); }},
         Case{"not private", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_PAGES | CR_VMA_SHARED); }},
+        Case{"lie in no mapping", [](Process& p) { add_guard(p, 0x10004000, 0x1000); }},
+        Case{"lie in no mapping", [](Process& p) { add_guard(p, 0x10003000, 0x2000); }},
+        Case{"lie in no mapping", [](Process& p) { add_guard(p, 0x10000000, ~0ULL << 12); }},
+        Case{"guard pages at 10000000 are impossible", [](Process& p) { add_guard(p, 0x10000000, 0); }},
+        Case{"guard pages at 10000001 are impossible", [](Process& p) { add_guard(p, 0x10000001, 0x1000); }},
+        Case{"guard pages at 10000000 overlap",
+             [](Process& p) { add_guard(p, 0x10000000, 0x2000), add_guard(p, 0x10000000, 0x1000); }},
         Case{"offset", [](Process& p) { p.mutable_mappings(0)->set_offset(1); }},
         Case{"offset", [](Process& p) { p.mutable_mappings(0)->set_offset(~0ULL << 12); }},
         Case{"path", [](Process& p) { p.mutable_mappings(0)->mutable_file()->set_path(std::string(5000, 'a')); }},

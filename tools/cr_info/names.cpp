@@ -82,6 +82,7 @@ std::string mapping_flags(std::uint64_t flags) {
       {CR_VMA_GROWSDOWN, "grows-down"}, {CR_VMA_LOCKED, "locked"},       {CR_VMA_LOCKONFAULT, "lock-on-fault"},
       {CR_VMA_NORESERVE, "noreserve"},  {CR_VMA_HUGEPAGE, "huge"},       {CR_VMA_NOHUGEPAGE, "no-huge"},
       {CR_VMA_MERGEABLE, "mergeable"},  {CR_VMA_DONTFORK, "dont-fork"},  {CR_VMA_WIPEONFORK, "wipe-on-fork"},
+      {CR_VMA_DROPPABLE, "droppable"},
       {CR_VMA_DONTDUMP, "dont-dump"},   {CR_VMA_SEQ_READ, "sequential"}, {CR_VMA_RAND_READ, "random"},
       {CR_VMA_SHMEM, "shmem"},          {CR_VMA_DEVICE, "device"},       {CR_VMA_HUGETLB, "hugetlb"},
       {CR_VMA_UFFD, "userfaultfd"},     {CR_VMA_SEALED, "sealed"}};

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a snapshot holds: its pages by address, who uses them, reading them, and
+ * giving them up when memory runs out.
+ *
+ * A snapshot is counted. A session points to the one it has; requests that are
+ * under way and readers hold references of their own, so dropping it waits for
+ * nobody. Its pages are ordinary movable ones to which references are held for as
+ * long as the session likes: they cannot be migrated meanwhile, so they keep
+ * memory from being unplugged and CMA areas from being allocated.
+ *
+ * Locks: the list's, then a session's lock or a snapshot's lock. None is held while
+ * memory is allocated, so that the notifier may take them wherever memory runs out.
+ */
+#include "internal.h"
+#include "snap.h"
+#include <linux/capability.h>
+#include <linux/highmem.h>
+#include <linux/oom.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+/* Guards the list of snapshots that sessions have, and their ->session. */
+static DEFINE_SPINLOCK(cr_snaps_lock);
+static LIST_HEAD(cr_snaps);
+
+/**
+ * cr_snap_new() - an empty snapshot, on the account of the session's user
+ * @s: the session; a caller with CAP_IPC_LOCK is not bound by the ceiling, as with mlock(2)
+ *
+ * Return: the caller's reference, or NULL.
+ */
+struct cr_snap *cr_snap_new(struct cr_session *s)
+{
+	struct cr_snap *snap = kzalloc(sizeof(*snap), GFP_KERNEL_ACCOUNT);
+
+	if (!snap)
+		return NULL;
+	snap->account = cr_account_get(s->account);
+	snap->unlimited = capable(CAP_IPC_LOCK);
+	kref_init(&snap->ref);
+	spin_lock_init(&snap->lock);
+	INIT_LIST_HEAD(&snap->node);
+	INIT_LIST_HEAD(&snap->threads);
+	xa_init(&snap->chunks);
+	snap->taken = ktime_get();
+	return snap;
+}
+
+/* Give all pages back. Return: how many the system has again. Nobody else looks at them. */
+static unsigned long cr_snap_release_pages(struct cr_snap *snap)
+{
+	unsigned long i, freed = 0;
+	struct page **chunk;
+	int k;
+
+	xa_for_each(&snap->chunks, i, chunk) {
+		for (k = 0; k < PTRS_PER_PTE; k++) {
+			if (!chunk[k] || chunk[k] == CR_PINNED)
+				continue;
+			freed += page_count(chunk[k]) == 1;
+			put_page(chunk[k]);
+		}
+		free_page((unsigned long)chunk);
+		freed++;
+		cond_resched();
+	}
+	xa_destroy(&snap->chunks);
+	cr_account_uncharge(snap->account, CR_ACCOUNT_PAGES, snap->charged);
+	snap->charged = 0;
+	return freed;
+}
+
+static void cr_snap_free(struct kref *ref)
+{
+	struct cr_snap *snap = container_of(ref, struct cr_snap, ref);
+	struct cr_snap_thread *thread, *next;
+
+	cr_snap_release_pages(snap);
+	list_for_each_entry_safe(thread, next, &snap->threads, node) {
+		put_task_struct(thread->task);
+		kfree(thread);
+	}
+	cr_account_put(snap->account);
+	kfree(snap);
+}
+
+/**
+ * cr_snap_put() - give a reference back
+ * @snap: may be NULL
+ */
+void cr_snap_put(struct cr_snap *snap)
+{
+	if (snap)
+		kref_put(&snap->ref, cr_snap_free);
+}
+
+/**
+ * cr_snap_get() - the session's snapshot
+ * @s: the session
+ *
+ * Return: a reference, or NULL.
+ */
+struct cr_snap *cr_snap_get(struct cr_session *s)
+{
+	struct cr_snap *snap;
+
+	spin_lock(&s->lock);
+	snap = s->snap;
+	if (snap)
+		kref_get(&snap->ref);
+	spin_unlock(&s->lock);
+	return snap;
+}
+
+/**
+ * cr_snap_install() - give the session another snapshot
+ * @s: the session
+ * @snap: the caller's reference, which becomes the session's, or NULL
+ */
+void cr_snap_install(struct cr_session *s, struct cr_snap *snap)
+{
+	struct cr_snap *old;
+
+	spin_lock(&cr_snaps_lock);
+	spin_lock(&s->lock);
+	old = s->snap;
+	s->snap = snap;
+	spin_unlock(&s->lock);
+	if (old)
+		list_del_init(&old->node);
+	if (snap) {
+		snap->session = s;
+		list_add_tail(&snap->node, &cr_snaps);
+	}
+	spin_unlock(&cr_snaps_lock);
+	cr_snap_put(old);
+}
+
+/**
+ * cr_snap_drop() - the session has no snapshot any more
+ * @s: the session
+ */
+void cr_snap_drop(struct cr_session *s)
+{
+	cr_snap_install(s, NULL);
+}
+
+/**
+ * cr_snap_use() - keep the pages, too, until cr_snap_unuse()
+ * @snap: a snapshot
+ *
+ * Return: false when they were given up.
+ */
+bool cr_snap_use(struct cr_snap *snap)
+{
+	bool there;
+
+	spin_lock(&snap->lock);
+	there = !snap->evicted;
+	snap->users += there;
+	spin_unlock(&snap->lock);
+	return there;
+}
+
+/**
+ * cr_snap_unuse() - ends a cr_snap_use() that has succeeded
+ * @snap: a snapshot
+ */
+void cr_snap_unuse(struct cr_snap *snap)
+{
+	spin_lock(&snap->lock);
+	snap->users--;
+	spin_unlock(&snap->lock);
+}
+
+/**
+ * cr_snap_chunk() - the pages of the 2 MB around an address
+ * @snap: a snapshot that is in use or whose lock is held
+ * @addr: any
+ *
+ * Return: PTRS_PER_PTE of them, some NULL; or NULL.
+ */
+struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr)
+{
+	return xa_load(&snap->chunks, addr >> PMD_SHIFT);
+}
+
+/**
+ * cr_snap_next() - where pages begin
+ * @snap: a snapshot that is in use or whose lock is held
+ * @addr: from here on
+ * @end: up to here
+ *
+ * Return: start of the first populated 2 MB in [@addr, @end), not before @addr; or @end.
+ */
+unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end)
+{
+	unsigned long index = addr >> PMD_SHIFT;
+
+	if (!xa_find(&snap->chunks, &index, (end - 1) >> PMD_SHIFT, XA_PRESENT))
+		return end;
+	return max(index << PMD_SHIFT, addr);
+}
+
+/**
+ * cr_snap_restart() - the restart block of a thread as it was
+ * @s: the session
+ * @task: the thread
+ * @rb: out
+ * @taken: out: when the snapshot was taken
+ *
+ * Return: false when the session's snapshot has none for this very thread.
+ */
+bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct restart_block *rb,
+		     ktime_t *taken)
+{
+	struct cr_snap *snap = cr_snap_get(s);
+	struct cr_snap_thread *thread;
+	bool found = false;
+
+	if (!snap)
+		return false;
+	list_for_each_entry(thread, &snap->threads, node) {
+		if (thread->task != task)
+			continue;
+		*rb = thread->restart;
+		*taken = snap->taken;
+		found = true;
+		break;
+	}
+	cr_snap_put(snap);
+	return found;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* Add runs to the stream until it is full. Return: where to go on; 0: at the end. */
+static unsigned long cr_snap_some_runs(struct cr_snap *snap, struct cr_spans *spans,
+				       unsigned long from)
+{
+	unsigned long addr = from;
+	struct page **chunk;
+
+	spin_lock(&snap->lock);
+	while (!snap->evicted && addr < TASK_SIZE_MAX) {
+		addr = cr_snap_next(snap, addr, TASK_SIZE_MAX);
+		if (addr >= TASK_SIZE_MAX)
+			break;
+		chunk = cr_snap_chunk(snap, addr);
+		do {
+			if (cr_stream_full(&spans->stream)) {
+				spin_unlock(&snap->lock);
+				return addr;
+			}
+			if (chunk[cr_snap_slot(addr)])
+				cr_spans_add(spans, addr, addr + PAGE_SIZE);
+			addr += PAGE_SIZE;
+		} while (addr & ~PMD_MASK);
+		if (need_resched()) {
+			spin_unlock(&snap->lock);
+			return addr;
+		}
+	}
+	spin_unlock(&snap->lock);
+	return 0;
+}
+
+/**
+ * cr_ioc_snap_runs() - CR_IOC_SNAP_RUNS
+ * @s: the session
+ * @a: its argument
+ */
+long cr_ioc_snap_runs(struct cr_session *s, struct cr_array *a)
+{
+	struct cr_snap *snap = cr_snap_get(s);
+	struct cr_spans spans = { };
+	unsigned long addr = 0;
+	long r;
+
+	if (!snap)
+		return -ENXIO;
+	r = cr_stream_begin(&spans.stream, a, sizeof(struct cr_range));
+	if (r)
+		goto out;
+	do {
+		addr = cr_snap_some_runs(snap, &spans, addr);
+		if (cr_stream_full(&spans.stream) || !addr)
+			r = cr_stream_flush(&spans.stream);
+		if (!r && fatal_signal_pending(current))
+			r = -EINTR;
+		cond_resched();
+	} while (addr && !r);
+	cr_spans_close(&spans);
+	if (!r && READ_ONCE(snap->evicted))
+		r = -ENXIO;
+	r = cr_stream_end(&spans.stream, a, r);
+out:
+	cr_snap_put(snap);
+	return r;
+}
+
+/* A reference to the page at addr, NULL: the snapshot has none. */
+static struct page *cr_snap_page(struct cr_snap *snap, unsigned long addr)
+{
+	struct page **chunk, *page = NULL;
+
+	spin_lock(&snap->lock);
+	chunk = snap->evicted ? NULL : cr_snap_chunk(snap, addr);
+	if (chunk && chunk[cr_snap_slot(addr)]) {
+		page = chunk[cr_snap_slot(addr)];
+		get_page(page);
+	}
+	spin_unlock(&snap->lock);
+	return page;
+}
+
+/**
+ * cr_read() - pread(session, buf, len, address): whole pages of the snapshot
+ * @file: of the session
+ * @buf: of user space, which may take as long as it likes
+ * @len: bytes
+ * @pos: the address
+ */
+ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
+{
+	struct cr_session *s = file->private_data;
+	unsigned long addr = *pos;
+	struct cr_snap *snap;
+	struct page *page;
+	size_t done = 0;
+	ssize_t r = 0;
+
+	if (*pos < 0 || addr & ~PAGE_MASK || len & ~PAGE_MASK)
+		return -EINVAL;
+	snap = cr_snap_get(s);
+	if (!snap)
+		return len ? -ENXIO : 0;
+	while (done < len && !r) {
+		page = cr_snap_page(snap, addr + done);
+		if (!page) {
+			r = -ENXIO;
+			break;
+		}
+		if (copy_to_user(buf + done, page_address(page), PAGE_SIZE))
+			r = -EFAULT;
+		else
+			done += PAGE_SIZE;
+		put_page(page);
+		if (!r && fatal_signal_pending(current))
+			r = -EINTR;
+		cond_resched();
+	}
+	cr_snap_put(snap);
+	if (!done)
+		return r;
+	*pos += done;
+	return done;
+}
+
+/* --------------------------------------------------------- memory runs out */
+
+static bool cr_snap_evictable(struct cr_snap *snap, bool dead)
+{
+	lockdep_assert_held(&cr_snaps_lock);
+	/* past the commit the target would not survive the loss */
+	return !READ_ONCE(snap->evicted) && !READ_ONCE(snap->users) &&
+	       READ_ONCE(snap->session->stage) != CR_COMMITTED &&
+	       (!dead || !atomic_read(&snap->session->mm->mm_users));
+}
+
+/* A reference to one that may go, of a process that has ended if so asked. */
+static struct cr_snap *cr_snap_victim(bool dead)
+{
+	struct cr_snap *snap, *found = NULL;
+
+	spin_lock(&cr_snaps_lock);
+	list_for_each_entry(snap, &cr_snaps, node) {
+		if (!cr_snap_evictable(snap, dead))
+			continue;
+		kref_get(&snap->ref);
+		found = snap;
+		break;
+	}
+	spin_unlock(&cr_snaps_lock);
+	return found;
+}
+
+static unsigned long cr_snap_evict(struct cr_snap *snap)
+{
+	unsigned long freed = 0;
+	bool mine;
+
+	spin_lock(&snap->lock);
+	mine = !snap->evicted && !snap->users;
+	snap->evicted |= mine;
+	spin_unlock(&snap->lock);
+	/* those who come now see that it is evicted, and nobody is still looking */
+	if (mine)
+		freed = cr_snap_release_pages(snap);
+	return freed;
+}
+
+/* The kernel is about to kill a process: give it pages that only snapshots keep instead. */
+static int cr_snap_oom(struct notifier_block *nb, unsigned long unused, void *parm)
+{
+	unsigned long *freed = parm, got = 0;
+	struct cr_snap *snap;
+	int dead;
+
+	for (dead = 1; dead >= 0 && !got; dead--) {
+		while (!got) {
+			snap = cr_snap_victim(dead);
+			if (!snap)
+				break;
+			got = cr_snap_evict(snap);
+			cr_snap_put(snap);
+		}
+	}
+	if (got)
+		pr_warn_ratelimited("out of memory: a snapshot that kept %lu pages was dropped\n", got);
+	*freed += got;
+	return NOTIFY_OK;
+}
+
+static struct notifier_block cr_snap_oom_block = { .notifier_call = cr_snap_oom };
+
+/**
+ * cr_snapstore_init() - be asked before a process is killed for memory
+ */
+int cr_snapstore_init(void)
+{
+	return register_oom_notifier(&cr_snap_oom_block);
+}
+
+/**
+ * cr_snapstore_exit() - undo cr_snapstore_init()
+ */
+void cr_snapstore_exit(void)
+{
+	unregister_oom_notifier(&cr_snap_oom_block);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/guards.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace reprise {
+namespace {
+
+// Newer than some libraries' headers.
+constexpr int kInstall = 102;  // MADV_GUARD_INSTALL
+constexpr int kRemove = 103;   // MADV_GUARD_REMOVE
+constexpr std::uint64_t kOnFault = 1;  // MLOCK_ONFAULT
+
+struct Step {
+  cr_range range;
+  bool must;
+  const char* what;
+};
+
+/** Calls of which some may fail. */
+class Calls {
+ public:
+  explicit Calls(Remote& remote) : remote_(remote) {}
+  void add(const Remote::Call& call, const Step& step) {
+    if (!remote_.room(1, 0)) run();
+    remote_.add(call, step.must);
+    steps_.push_back(step);
+  }
+  void run() {
+    if (steps_.empty()) return;
+    const std::vector<std::int64_t> results = remote_.run();
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const Step& step = steps_[i];
+      if (results[i] < 0 && step.must)
+        throw Error(Failure::permanent, static_cast<int>(-results[i]),
+                    std::string(step.what) + " guard pages at " + hex(step.range.addr) + "-" +
+                        hex(step.range.addr + step.range.len) + ": " + error_text(results[i]));
+    }
+    steps_.clear();
+  }
+
+ private:
+  Remote& remote_;
+  std::vector<Step> steps_;
+};
+
+/** The image's mapping around @p addr, which the image has been checked to have. */
+const Mapping& mapping_at(const Process& image, std::uint64_t addr) {
+  return *std::partition_point(image.mappings().begin(), image.mappings().end(),
+                               [&](const Mapping& mapping) { return mapping.end() <= addr; });
+}
+
+void install(Calls& calls, const Process& image, const cr_range& range) {
+  const std::uint64_t flags = mapping_at(image, range.addr).flags();
+  const bool locked = flags & (CR_VMA_LOCKED | CR_VMA_LOCKONFAULT);
+  // The kernel makes none in locked memory, but memory that has some can be locked; it says then that it could not
+  // bring all of it in.
+  if (locked) calls.add({SYS_munlock, {range.addr, range.len}}, {range, true, "unlocking for"});
+  calls.add({SYS_madvise, {range.addr, range.len, kInstall}}, {range, true, "installing"});
+  if (locked)
+    calls.add({SYS_mlock2, {range.addr, range.len, flags & CR_VMA_LOCKONFAULT ? kOnFault : 0}}, {range, false, "locking"});
+}
+
+}  // namespace
+
+std::vector<cr_range> without(std::span<const cr_range> ranges, std::span<const cr_range> others) {
+  std::vector<cr_range> out;
+  std::size_t i = 0;
+  for (const cr_range& range : ranges) {
+    std::uint64_t at = range.addr;
+    const std::uint64_t end = range.addr + range.len;
+    while (i < others.size() && others[i].addr + others[i].len <= at) ++i;
+    for (std::size_t k = i; k < others.size() && others[k].addr < end; ++k) {
+      if (others[k].addr > at) out.push_back({at, others[k].addr - at});
+      at = std::max<std::uint64_t>(at, others[k].addr + others[k].len);
+    }
+    if (at < end) out.push_back({at, end - at});
+  }
+  return out;
+}
+
+void collect_guards(Session& session, Process& process) {
+  for (const cr_range& range : session.guards()) {
+    Guard& guard = *process.add_guards();
+    guard.set_start(range.addr);
+    guard.set_length(range.len);
+  }
+}
+
+void restore_guards(Session& session, Remote& remote, const Process& image) {
+  std::vector<cr_range> wanted;
+  for (const Guard& guard : image.guards()) wanted.push_back({guard.start(), guard.length()});
+  const std::vector<cr_range> now = session.guards();
+  Calls calls(remote);
+  for (const cr_range& range : without(now, wanted))
+    calls.add({SYS_madvise, {range.addr, range.len, kRemove}}, {range, true, "removing"});
+  for (const cr_range& range : without(wanted, now)) install(calls, image, range);
+  calls.run();
+}
+
+}  // namespace reprise

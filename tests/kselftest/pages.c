@@ -1,0 +1,874 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pages, by the module's ioctls alone: the states a page can be in (merged, huge, moved, pinned, guard, droppable,
+ * wiped on fork), limits of the target and of the session's user, and users of a snapshot that block.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_xdp.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cr.h"
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE 0x08
+#endif
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#ifndef AF_XDP
+#define AF_XDP 44
+#endif
+#ifndef SOL_XDP
+#define SOL_XDP 283
+#endif
+
+enum { PAGE = 4096, HUGE = 2 << 20, RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
+
+static int number, failed;
+static void tap(bool ok, const char *what) {
+  printf("%sok %d - %s", ok ? "" : "not ", ++number, what);
+  if (!ok) printf(" # errno %d", errno);
+  printf("\n");
+  fflush(stdout);
+  failed += !ok;
+}
+static void skip(const char *what, const char *why) {
+  printf("ok %d - %s # SKIP %s\n", ++number, what, why);
+  fflush(stdout);
+}
+static bool spew(const char *file, const char *text) {
+  int fd = open(file, O_WRONLY);
+  if (fd < 0) return false;
+  bool ok = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+  close(fd);
+  return ok;
+}
+static long slurp(const char *file) {
+  char text[64] = "";
+  int fd = open(file, O_RDONLY);
+  if (fd < 0) return -1;
+  ssize_t n = read(fd, text, sizeof text - 1);
+  close(fd);
+  return n > 0 ? atol(text) : -1;
+}
+
+/* ---- the target runs functions of this program; what both see is shared */
+static struct shared {
+  _Atomic long asked, done;
+  long (*job)(void);
+  long result;
+  char *at;  // the memory that a test is about
+  size_t size;
+  int flags, advice, fd;
+  unsigned char random[2][64];
+  volatile int which;
+  volatile bool stop;
+} *sh;
+
+static pid_t pid;
+static int dev = -1, mem = -1;
+
+static void start_as(uid_t uid) {
+  sh->asked = sh->done = 0;
+  sh->stop = false;
+  fflush(stdout);
+  pid = fork();
+  if (pid) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))) _exit(1);
+  prctl(PR_SET_DUMPABLE, 1);
+  // Nothing of the state of this loop lies in memory that a restore puts back.
+  for (;;) {
+    if (sh->asked == sh->done) {
+      poll(NULL, 0, 1);
+      continue;
+    }
+    sh->result = sh->job();
+    sh->done = sh->asked;
+  }
+}
+static long in_target(long (*job)(void)) {
+  sh->job = job;
+  sh->asked = sh->asked + 1;
+  for (int i = 0; i < 20000; i++) {
+    if (sh->asked == sh->done) return sh->result;
+    if (waitpid(pid, NULL, WNOHANG)) return -1000;
+    poll(NULL, 0, 1);
+  }
+  return -2000;
+}
+static int io(unsigned long request, void *arg) { return ioctl(dev, request, arg); }
+static bool attach(void) {
+  char name[64];
+  snprintf(name, sizeof name, "/proc/%d/mem", pid);
+  mem = open(name, O_RDWR | O_CLOEXEC);
+  dev = open(CR_DEVICE, O_RDWR | O_CLOEXEC);
+  struct cr_attach a = {.mem_fd = mem};
+  return !io(CR_IOC_ATTACH, &a);
+}
+static bool freeze(void) {
+  struct cr_freeze f = {.timeout_ms = 10000};
+  return !io(CR_IOC_FREEZE, &f);
+}
+static bool thaw(void) {
+  struct cr_thaw t = {0};
+  return !io(CR_IOC_THAW, &t);
+}
+static void start(void) {
+  start_as(0);
+  if (!attach()) tap(false, "attach");
+}
+static void finish(void) {
+  close(dev);
+  close(mem);
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+}
+
+/* ---- what the target is asked to do */
+static long t_map(void) {
+  sh->at = mmap(NULL, sh->size, RW, (sh->flags ? sh->flags : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
+  if (sh->at == MAP_FAILED) return -errno;
+  return madvise(sh->at, sh->size, MADV_NOHUGEPAGE) ? -errno : 0;
+}
+static long t_map_huge(void) {
+  char *raw = mmap(NULL, sh->size + HUGE, RW, ANON, -1, 0);
+  if (raw == MAP_FAILED) return -errno;
+  sh->at = (char *)(((uintptr_t)raw + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+  return madvise(sh->at, sh->size, MADV_HUGEPAGE) ? -errno : 0;
+}
+static long t_fill(void) {  // every page its own
+  for (size_t i = 0; i < sh->size; i += PAGE) *(long *)(sh->at + i) = (long)(i / PAGE) + 1;
+  return 0;
+}
+static long t_spoil(void) {
+  for (size_t i = 0; i < sh->size; i += PAGE) *(long *)(sh->at + i) = -1;
+  return 0;
+}
+static long t_same(void) {  // all pages alike
+  memset(sh->at, 0x5a, sh->size);
+  return 0;
+}
+static long t_advise(void) { return madvise(sh->at, sh->size, sh->advice) ? -errno : 0; }
+static long t_right(void) {  // as t_fill() left it
+  for (size_t i = 0; i < sh->size; i += PAGE)
+    if (*(long *)(sh->at + i) != (long)(i / PAGE) + 1) return (long)(i / PAGE) + 1;
+  return 0;
+}
+static long t_zero(void) {
+  for (size_t i = 0; i < sh->size; i++)
+    if (sh->at[i]) return 1;
+  return 0;
+}
+static bool map(size_t size) {
+  sh->size = size;
+  sh->flags = 0;
+  return !in_target(t_map);
+}
+
+/* ---- what is asked of the module */
+static bool snapshot(unsigned flags, struct cr_why *why) {
+  struct cr_snapshot s = {.flags = flags, .id = "pages"};
+  int r = io(CR_IOC_SNAPSHOT, &s);
+  if (why) *why = s.why;
+  return !r;
+}
+static struct cr_range ranges[1 << 16];
+/* How many pages of the target's memory at sh->at the ranges hold. */
+static size_t covered(unsigned long long n) {
+  size_t pages = 0;
+  for (unsigned long long i = 0; i < n; i++) {
+    uintptr_t from = ranges[i].addr, to = from + ranges[i].len, at = (uintptr_t)sh->at, end = at + sh->size;
+    if (from < at) from = at;
+    if (to > end) to = end;
+    if (from < to) pages += (to - from) / PAGE;
+  }
+  return pages;
+}
+/* Pages at sh->at that are not known to be unchanged; all where tracking is not believed. -1: an error */
+static long dirty(void) {
+  struct cr_dirty d = {.id = "pages", .ranges = {(uintptr_t)ranges, 1 << 16}};
+  if (!io(CR_IOC_DIRTY, &d)) return (long)covered(d.ranges.count);
+  return errno == ESTALE ? (long)(sh->size / PAGE) : -1;
+}
+static struct cr_range scope[4096];
+static unsigned long long get_scope(void) {
+  static struct cr_vma v[4096];
+  struct cr_array a = {.buf = (uintptr_t)v, .count = 4096};
+  unsigned long long n = 0;
+  if (io(CR_IOC_VMAS, &a)) return 0;
+  for (unsigned long long i = 0; i < a.count; i++)
+    if (v[i].flags & CR_VMA_PAGES) scope[n++] = (struct cr_range){v[i].start, v[i].end - v[i].start};
+  return n;
+}
+static bool restore(unsigned flags) {
+  struct cr_restore r = {.source_fd = -1, .flags = flags, .id = "pages", .scope = (uintptr_t)scope};
+  r.nscope = get_scope();
+  return r.nscope && !io(CR_IOC_RESTORE, &r);
+}
+static bool holds(const char *at) {  // does the snapshot have the page?
+  static char page[PAGE];
+  return pread(dev, page, PAGE, (off_t)(uintptr_t)at) == PAGE;
+}
+
+/* ---- pages that KSM has merged, and that it has taken apart again */
+static bool ksm_wait(bool merged) {
+  for (int i = 0; i < 300; i++) {
+    long n = slurp("/sys/kernel/mm/ksm/pages_sharing");
+    if (merged ? n >= 32 : n == 0) return true;
+    poll(NULL, 0, 100);
+  }
+  return false;
+}
+static void test_merged(void) {
+  const char *what = "a page that was written and then merged by KSM is told as changed";
+  if (slurp("/sys/kernel/mm/ksm/run") < 0) return skip(what, "no KSM");
+  start();
+  map(64 * PAGE);
+  sh->advice = MADV_MERGEABLE;
+  in_target(t_advise);
+  in_target(t_fill);
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL) && dirty() == 0, "mergeable memory that was not written is unchanged");
+  thaw();
+  in_target(t_same);
+  spew("/sys/kernel/mm/ksm/sleep_millisecs", "10");
+  spew("/sys/kernel/mm/ksm/pages_to_scan", "5000");
+  spew("/sys/kernel/mm/ksm/run", "1");
+  bool merged = ksm_wait(true);
+  freeze();
+  long n = dirty();
+  if (!merged)
+    skip(what, "KSM did not merge");
+  else
+    tap(n == 64, what);
+  bool ok = restore(CR_RESTORE_TRACK);
+  thaw();
+  tap(ok && in_target(t_right) == 0, "and a restore puts it back");
+  freeze();
+  snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+  thaw();
+  in_target(t_same);
+  merged = ksm_wait(true);
+  spew("/sys/kernel/mm/ksm/run", "2");  // takes all apart
+  bool apart = ksm_wait(false);
+  spew("/sys/kernel/mm/ksm/run", "0");
+  freeze();
+  n = dirty();
+  thaw();
+  if (!merged || !apart)
+    skip("and so is one that was taken apart since", "KSM did not merge and unmerge");
+  else
+    tap(n == 64, "and so is one that was taken apart since");
+  finish();
+}
+
+/* ---- huge pages: mapped by parts, split, moved by compaction while a snapshot is taken */
+static long t_unmap_part(void) { return munmap(sh->at + HUGE / 2, HUGE / 4) ? -errno : 0; }
+static long t_map_part(void) {
+  return mmap(sh->at + HUGE / 2, HUGE / 4, RW, ANON | MAP_FIXED, -1, 0) == MAP_FAILED ? -errno : 0;
+}
+static long t_protect_part(void) {  // splits the mapping of the huge page
+  return mprotect(sh->at + PAGE, PAGE, PROT_READ) || mprotect(sh->at + PAGE, PAGE, RW) ? -errno : 0;
+}
+static void test_huge(void) {
+  start();
+  sh->size = 2 * HUGE;
+  if (in_target(t_map_huge)) {
+    skip("huge pages", "no transparent huge pages");
+    return finish();
+  }
+  in_target(t_fill);
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL), "a snapshot of huge pages");
+  thaw();
+  in_target(t_unmap_part);
+  in_target(t_map_part);
+  in_target(t_protect_part);
+  freeze();
+  tap(restore(CR_RESTORE_TRACK), "restored into pages that are mapped by parts");
+  thaw();
+  tap(in_target(t_right) == 0, "with the right content");
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL), "a snapshot of huge pages that are mapped by parts");
+  thaw();
+  in_target(t_spoil);
+  sh->advice = MADV_COLLAPSE;
+  in_target(t_advise);
+  freeze();
+  tap(dirty() == 2 * HUGE / PAGE && restore(CR_RESTORE_TRACK), "spoilt and collapsed: all is changed");
+  thaw();
+  tap(in_target(t_right) == 0, "and put back");
+  finish();
+}
+static void *compact(void *arg) {
+  while (!*(volatile bool *)arg) spew("/proc/sys/vm/compact_memory", "1");
+  return NULL;
+}
+static void test_moved(void) {
+  start();
+  sh->size = 16 * HUGE;
+  bool huge = in_target(t_map_huge) == 0;
+  if (!huge) map(sh->size);
+  in_target(t_fill);
+  volatile bool stop = false;
+  pthread_t thread;
+  pthread_create(&thread, NULL, compact, (void *)&stop);
+  bool whole = true, right = true, told = true;
+  for (int i = 0; i < 60 && whole && right; i++) {
+    freeze();
+    if (!snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL)) whole = false;
+    thaw();
+    for (size_t k = 0; k < sh->size; k += PAGE) whole &= holds(sh->at + k);
+    in_target(t_spoil);
+    freeze();
+    if (dirty() != (long)(sh->size / PAGE)) told = false;
+    if (!restore(CR_RESTORE_TRACK)) right = false;
+    thaw();
+    if (in_target(t_right)) right = false;
+  }
+  stop = true;
+  pthread_join(thread, NULL);
+  tap(whole, "snapshots while pages are moved hold every page");
+  tap(told, "what was written is told, moved or not");
+  tap(right, "restores while pages are moved put every page back");
+  finish();
+}
+
+/* ---- pages pinned by a device */
+static long t_pin(void) {
+  sh->fd = socket(AF_XDP, SOCK_RAW, 0);
+  if (sh->fd < 0) return -errno;
+  struct { uint64_t addr, len; uint32_t chunk, headroom; } umem = {(uintptr_t)sh->at, sh->size, PAGE, 0};
+  return setsockopt(sh->fd, SOL_XDP, XDP_UMEM_REG, &umem, sizeof umem) ? -errno : 0;
+}
+static long t_unpin(void) { return close(sh->fd); }
+static void test_pinned(void) {
+  const char *what = "a page that was pinned when tracking began is told as changed";
+  start();
+  map(16 * PAGE);
+  in_target(t_fill);
+  if (in_target(t_pin)) {
+    skip(what, "no AF_XDP to pin it");
+    return finish();
+  }
+  freeze();
+  struct cr_snapshot s = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "pages"};
+  tap(!io(CR_IOC_SNAPSHOT, &s) && s.copied == 16, "pinned pages are copied at once");
+  tap(dirty() == 16, "pinned pages are never told as unchanged");
+  thaw();
+  in_target(t_unpin);
+  usleep(300000);  // the pin is given back by a work item
+  freeze();
+  tap(dirty() == 16, what);
+  tap(restore(CR_RESTORE_TRACK) && dirty() == 0, "and is tracked once it was put back");
+  thaw();
+  tap(in_target(t_right) == 0, "with the right content");
+  finish();
+}
+
+/* ---- guard regions */
+static long t_guard(void) { return madvise(sh->at + 4 * PAGE, 4 * PAGE, MADV_GUARD_INSTALL) ? -errno : 0; }
+static long t_unguard(void) { return madvise(sh->at + 4 * PAGE, 4 * PAGE, MADV_GUARD_REMOVE) ? -errno : 0; }
+static bool is_guard(const char *at) {
+  char byte;
+  return pread(mem, &byte, 1, (off_t)(uintptr_t)at) != 1;
+}
+static long guards(void) {
+  struct cr_array a = {(uintptr_t)ranges, 1 << 16};
+  return io(CR_IOC_GUARDS, &a) ? -1 : (long)covered(a.count);
+}
+static void test_guards(void) {
+  start();
+  map(16 * PAGE);
+  if (in_target(t_guard)) {
+    skip("guard regions", "the kernel has none");
+    return finish();
+  }
+  in_target(t_unguard);
+  in_target(t_fill);
+  in_target(t_guard);
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL), "a snapshot of memory with guard pages");
+  tap(!holds(sh->at + 4 * PAGE) && holds(sh->at + 8 * PAGE), "holds the pages beside them");
+  tap(guards() == 4, "guard pages are listed");
+  tap(dirty() == 4, "and never told as unchanged");
+  tap(restore(CR_RESTORE_TRACK) && is_guard(sh->at + 5 * PAGE), "a restore leaves them where the snapshot has no page");
+  thaw();
+  in_target(t_unguard);
+  in_target(t_fill);
+  freeze();
+  snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+  tap(guards() == 0, "none is left after they were removed");
+  thaw();
+  in_target(t_guard);
+  freeze();
+  tap(dirty() == 4, "a page that became a guard is told as changed");
+  tap(restore(CR_RESTORE_TRACK | CR_RESTORE_DIRTY) && !is_guard(sh->at + 5 * PAGE), "a restore removes a guard where the snapshot has a page");
+  thaw();
+  tap(!is_guard(sh->at + 5 * PAGE) && in_target(t_right) == 0, "and its content is there");
+  finish();
+}
+
+/* ---- memory that may vanish, and random numbers */
+static void test_volatile(const char *name, int flags, int advice) {
+  char what[120];
+  start();
+  sh->size = 8 * PAGE;
+  sh->flags = flags;
+  sh->advice = advice;
+  if (in_target(t_map) || (advice && in_target(t_advise))) {
+    skip(name, "the kernel has none");
+    return finish();
+  }
+  in_target(t_fill);
+  freeze();
+  bool ok = snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+  snprintf(what, sizeof what, "%s memory is in no snapshot", name);
+  tap(ok && !holds(sh->at), what);
+  thaw();
+  snprintf(what, sizeof what, "and the program keeps it (%s)", name);
+  tap(in_target(t_right) == 0, what);
+  freeze();
+  ok = restore(CR_RESTORE_TRACK);
+  thaw();
+  snprintf(what, sizeof what, "but has lost it after a restore (%s)", name);
+  tap(ok && in_target(t_zero) == 0, what);
+  in_target(t_fill);
+  freeze();
+  struct cr_restore r = {.source_fd = -1, .flags = CR_RESTORE_TRACK | CR_RESTORE_DIRTY, .id = "pages"};
+  ok = !io(CR_IOC_RESTORE, &r);  // of nothing at all
+  thaw();
+  snprintf(what, sizeof what, "whatever the scope of the restore is (%s)", name);
+  tap(ok && in_target(t_zero) == 0, what);
+  finish();
+}
+static long t_random(void) { return getrandom(sh->random[sh->which], sizeof sh->random[0], 0); }
+static void test_random(void) {
+  start();
+  sh->size = PAGE;
+  bool repeats = false;
+  for (int i = 0; i < 8; i++) {  // the kernel may happen to reseed between the two
+    sh->which = 0;
+    in_target(t_random);
+    freeze();
+    snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+    thaw();
+    in_target(t_random);
+    freeze();
+    restore(CR_RESTORE_TRACK);
+    thaw();
+    sh->which = 1;
+    in_target(t_random);
+    if (!memcmp(sh->random[0], sh->random[1], sizeof sh->random[0])) repeats = true;
+  }
+  tap(!repeats, "getrandom() gives other bytes after a restore than after the snapshot");
+  finish();
+}
+
+/* ---- readers of a snapshot that block */
+static struct { char *to; ssize_t got; _Atomic int state; } reading;
+static void *reader(void *arg) {
+  (void)arg;
+  reading.state = 1;
+  reading.got = pread(dev, reading.to, PAGE, (off_t)(uintptr_t)sh->at);
+  reading.state = 2;
+  return NULL;
+}
+static void *dropper(void *arg) {
+  *(int *)arg = io(CR_IOC_SNAP_DROP, NULL) ? -1 : 1;
+  return NULL;
+}
+static void test_blocked(void) {
+  const char *what = "SNAP_DROP does not wait for a reader that is stuck on its own memory";
+  start();
+  map(16 * PAGE);
+  in_target(t_fill);
+  freeze();
+  snapshot(CR_SNAP_PAGES, NULL);
+  thaw();
+  int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+  struct uffdio_api api = {.api = UFFD_API};
+  reading.to = mmap(NULL, PAGE, RW, ANON, -1, 0);
+  struct uffdio_register reg = {.range = {(uintptr_t)reading.to, PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+  if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg)) {
+    skip(what, "no userfaultfd");
+    return finish();
+  }
+  pthread_t first, second;
+  reading.state = 0;
+  pthread_create(&first, NULL, reader, NULL);
+  struct pollfd p = {uffd, POLLIN, 0};
+  bool stuck = poll(&p, 1, 10000) == 1;
+  static volatile int dropped;
+  dropped = 0;
+  pthread_create(&second, NULL, dropper, (void *)&dropped);
+  for (int i = 0; i < 500 && !dropped; i++) poll(NULL, 0, 10);
+  tap(stuck && dropped == 1 && reading.state == 1, what);
+  struct cr_array a = {.buf = (uintptr_t)ranges, .count = 1 << 16};
+  if (dropped) tap(io(CR_IOC_SNAP_RUNS, &a) && errno == ENXIO, "and there is none any more");
+  struct uffdio_zeropage zero = {.range = {(uintptr_t)reading.to, PAGE}};
+  ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
+  pthread_join(first, NULL);
+  pthread_join(second, NULL);
+  tap(reading.got == PAGE && *(long *)reading.to == 1, "the reader still gets the page that it had found");
+  close(uffd);
+  finish();
+}
+
+/* ---- sources that are no files */
+static void test_sources(void) {
+  start();
+  map(16 * PAGE);
+  in_target(t_fill);
+  int pipes[2];
+  if (pipe(pipes)) return;
+  struct { const char *name; int fd; } source[] = {
+      {"a pipe", pipes[0]},
+      {"/dev/zero", open("/dev/zero", O_RDONLY)},
+      {"a directory", open("/tmp", O_RDONLY | O_DIRECTORY)},
+      {"a session", dev},
+      {"a socket", socket(AF_UNIX, SOCK_STREAM, 0)},
+      {"a file of /proc", open("/proc/self/maps", O_RDONLY)},
+  };
+  freeze();
+  unsigned long long n = get_scope();
+  for (size_t i = 0; i < sizeof source / sizeof *source; i++) {
+    struct cr_restore r = {.source_fd = source[i].fd, .id = "pages", .scope = (uintptr_t)scope, .nscope = n};
+    char what[100];
+    snprintf(what, sizeof what, "%s as the source of a restore: EINVAL", source[i].name);
+    errno = 0;
+    int got = io(CR_IOC_RESTORE, &r);
+    tap(got < 0 && errno == EINVAL, what);
+    if (source[i].fd != dev) close(source[i].fd);
+  }
+  close(pipes[1]);
+  int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  struct cr_page_run run = {(uintptr_t)sh->at, PAGE, 0};
+  struct cr_restore r = {.source_fd = file, .id = "pages", .scope = (uintptr_t)scope, .nscope = n, .runs = (uintptr_t)&run, .nruns = 1};
+  tap(io(CR_IOC_RESTORE, &r) < 0 && errno == ENODATA, "a file that is too short: ENODATA");
+  close(file);
+  thaw();
+  finish();
+}
+
+/* ---- targets that may not have any more of something */
+static long t_limit_space(void) {
+  FILE *f = fopen("/proc/self/statm", "r");
+  unsigned long pages = 0;
+  if (!f || fscanf(f, "%lu", &pages) != 1) return -1;
+  fclose(f);
+  struct rlimit limit = {pages * PAGE, pages * PAGE};
+  return setrlimit(RLIMIT_AS, &limit);
+}
+static long t_lock_all(void) {
+  struct rlimit limit = {64 * PAGE, 64 * PAGE};
+  if (setrlimit(RLIMIT_MEMLOCK, &limit)) return -1;
+  if (mlock(sh->at, 32 * PAGE)) return -2;
+  return mlockall(MCL_FUTURE) ? -errno : 0;
+}
+static long count_maps(void) {
+  char name[64];
+  long lines = 0;
+  snprintf(name, sizeof name, "/proc/%d/maps", pid);
+  FILE *f = fopen(name, "r");
+  for (int c; f && (c = fgetc(f)) != EOF;) lines += c == '\n';
+  if (f) fclose(f);
+  return lines;
+}
+static void test_limits(void) {
+  start();
+  map(64 * PAGE);
+  in_target(t_fill);
+  in_target(t_limit_space);
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL) && restore(CR_RESTORE_TRACK), "a target that may map no more (RLIMIT_AS)");
+  thaw();
+  finish();
+  start_as(1000);
+  attach();
+  map(64 * PAGE);
+  in_target(t_fill);
+  tap(in_target(t_lock_all) == 0, "a target locks its memory");
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL) && restore(CR_RESTORE_TRACK), "a target that may lock no more (mlockall, RLIMIT_MEMLOCK)");
+  thaw();
+  finish();
+  start();
+  map(64 * PAGE);
+  in_target(t_fill);
+  freeze();
+  char most[32], before[32];
+  snprintf(before, sizeof before, "%ld", slurp("/proc/sys/vm/max_map_count"));
+  snprintf(most, sizeof most, "%ld", count_maps() - 2);
+  spew("/proc/sys/vm/max_map_count", most);
+  bool ok = snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL) && restore(CR_RESTORE_TRACK);
+  int code = errno;
+  spew("/proc/sys/vm/max_map_count", before);
+  errno = code;
+  tap(ok, "a target that may have no more mappings");
+  thaw();
+  finish();
+}
+
+/* ---- tracking does not disturb itself: no mapping of ours may become part of the target's */
+static long t_map_noreserve(void) {
+  sh->at = mmap(NULL, sh->size, RW, ANON | MAP_NORESERVE, -1, 0);
+  if (sh->at == MAP_FAILED) return -errno;
+  t_fill();
+  return 0;
+}
+static void test_undisturbed(void) {
+  start();
+  sh->size = 64 * PAGE;
+  in_target(t_map_noreserve);  // the lowest one: what is mapped next joins it
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL) && dirty() == 0, "memory without reservation is tracked");
+  thaw();
+  finish();
+}
+
+/* ---- every CPU must see the write protection at once, whatever its flush ceiling */
+static volatile long *counters[2];
+static void *count(void *arg) {
+  volatile long *counter = counters[(long)arg];
+  for (;;) (*counter)++;
+  return NULL;
+}
+static long t_count(void) {
+  t_fill();
+  for (long i = 0; i < 2; i++) {
+    pthread_t thread;
+    counters[i] = (volatile long *)(sh->at + i * PAGE);
+    if (pthread_create(&thread, NULL, count, (void *)i)) return -1;
+  }
+  return 0;
+}
+static void test_flush(const char *what) {
+  start();
+  map(2 * PAGE);
+  in_target(t_count);
+  bool same = true, told = true;
+  for (int i = 0; i < 50; i++) {
+    static char pages[2][2 * PAGE];
+    freeze();
+    if (!snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL)) same = false;
+    thaw();
+    for (int k = 0; k < 2; k++) {
+      if (pread(dev, pages[k], 2 * PAGE, (off_t)(uintptr_t)sh->at) != 2 * PAGE) same = false;
+      usleep(2000);
+    }
+    if (memcmp(pages[0], pages[1], 2 * PAGE)) same = false;
+    long before[2] = {*(long *)pages[1], *(long *)(pages[1] + PAGE)}, now[2];
+    freeze();
+    for (int k = 0; k < 2; k++) (void)!pread(mem, &now[k], sizeof now[k], (off_t)(uintptr_t)(sh->at + k * PAGE));
+    long want = (now[0] != before[0]) + (now[1] != before[1]), n = dirty();
+    if (n < want) told = false;  // one that has faulted and not written yet is told, too
+    thaw();
+  }
+  tap(same, what);
+  tap(told, "and what they have written is told");
+  finish();
+}
+static void test_flushes(void) {
+  static const char ceiling[] = "/sys/kernel/debug/x86/tlb_single_page_flush_ceiling";
+  test_flush("a snapshot does not change while threads write");
+  (void)!system("mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug");
+  char before[32];
+  snprintf(before, sizeof before, "%ld", slurp(ceiling));
+  if (!spew(ceiling, "100000")) return skip("nor where single pages are flushed without limit", "no debugfs");
+  test_flush("nor where single pages are flushed without limit");
+  spew(ceiling, before);
+}
+
+/* ---- arrays: as long as what exists, not as what was asked for */
+static long t_every_second(void) {
+  for (size_t i = 0; i < sh->size; i += 2 * PAGE) sh->at[i] = 1;
+  return 0;
+}
+static void test_counts(void) {
+  start();
+  map(8192 * PAGE);
+  in_target(t_every_second);
+  freeze();
+  snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+  struct cr_array a = {(uintptr_t)ranges, 10};
+  tap(io(CR_IOC_SNAP_RUNS, &a) && errno == ENOBUFS && a.count >= 4096, "too little room for the runs: ENOBUFS and how many there are");
+  unsigned long long n = a.count;
+  a = (struct cr_array){(uintptr_t)ranges, n};
+  bool ok = !io(CR_IOC_SNAP_RUNS, &a) && a.count == n && covered(n) == 4096;
+  for (unsigned long long i = 1; i < n; i++) ok &= ranges[i].addr > ranges[i - 1].addr + ranges[i - 1].len - 1;
+  tap(ok, "4096 runs of one page, by address");
+  a = (struct cr_array){(uintptr_t)ranges, 1ull << 60};
+  tap(!io(CR_IOC_SNAP_RUNS, &a) && a.count == n, "room for more than can be costs nothing (runs)");
+  struct cr_dirty d = {.id = "pages", .ranges = {0, 0}};
+  tap(io(CR_IOC_DIRTY, &d) && errno == ENOBUFS && d.ranges.count >= 4096, "too little room for what is dirty: ENOBUFS and how much it is");
+  d.ranges.buf = (uintptr_t)ranges;
+  unsigned long long told = d.ranges.count;
+  ok = !io(CR_IOC_DIRTY, &d) && d.ranges.count == told && covered(told) == 4096;
+  for (unsigned long long i = 1; i < told; i++) ok &= ranges[i].addr > ranges[i - 1].addr + ranges[i - 1].len - 1;
+  tap(ok, "4096 holes between clean pages, by address");
+  d.ranges = (struct cr_array){(uintptr_t)ranges, 1ull << 60};
+  tap(!io(CR_IOC_DIRTY, &d) && d.ranges.count == told, "room for more than can be costs nothing (dirty)");
+  static struct cr_vma v[4096];
+  a = (struct cr_array){(uintptr_t)v, 0};
+  tap(io(CR_IOC_VMAS, &a) && errno == ENOBUFS && a.count > 5, "too little room for mappings: ENOBUFS and how many there are");
+  n = a.count;
+  a = (struct cr_array){(uintptr_t)v, 1ull << 60};
+  ok = !io(CR_IOC_VMAS, &a) && a.count == n;
+  for (unsigned long long i = 1; i < n; i++) ok &= v[i].start >= v[i - 1].end;
+  tap(ok, "mappings, by address");
+  a = (struct cr_array){1, 1 << 16};
+  tap(io(CR_IOC_SNAP_RUNS, &a) && errno == EFAULT, "a bad buffer: EFAULT");
+  thaw();
+  finish();
+}
+
+/* ---- how much of the machine's memory the snapshots of a user may keep */
+static const char ceiling[] = "/sys/module/cr/parameters/snapshot_limit";
+static void limited_user(void) {  // in a process of its own
+  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(100);
+  start_as(0);
+  usleep(100000);
+  if (!attach()) _exit(101);
+  map(1024 * PAGE);
+  in_target(t_fill);
+  freeze();
+  struct cr_why why = {0};
+  bool refused = !snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, &why) && errno == EDQUOT;
+  refused &= why.reason == CR_WHY_SNAPSHOT_LIMIT && why.arg == 512 * PAGE;
+  bool none = !holds(sh->at), tracks = snapshot(CR_SNAP_TRACK, NULL);
+  thaw();
+  finish();
+  _exit(!refused ? 1 : !none ? 2 : !tracks ? 3 : 0);
+}
+static void repeating_user(void) {
+  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(100);
+  start_as(0);
+  usleep(100000);
+  if (!attach()) _exit(101);
+  map(256 * PAGE);
+  in_target(t_fill);
+  for (int i = 0; i < 50; i++) {
+    freeze();
+    if (!snapshot(CR_SNAP_PAGES, NULL)) _exit(1);
+    thaw();
+    if (i & 1 && io(CR_IOC_SNAP_DROP, NULL)) _exit(2);
+  }
+  finish();
+  _exit(0);
+}
+static int as_child(void (*what)(void)) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (!child) what();
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+static void test_ceiling(void) {
+  char before[32], text[32];
+  snprintf(before, sizeof before, "%ld", slurp(ceiling));
+  snprintf(text, sizeof text, "%d", 512 * PAGE);
+  if (!spew(ceiling, text)) return tap(false, "the module has a ceiling for snapshots");
+  tap(true, "the module has a ceiling for snapshots");
+  int got = as_child(limited_user);
+  errno = got;
+  tap(!got, "a user's snapshot over the ceiling: EDQUOT, and tracking without one goes on");
+  snprintf(text, sizeof text, "%d", 1024 * PAGE);
+  spew(ceiling, text);
+  got = as_child(repeating_user);
+  errno = got;
+  tap(!got, "what is dropped is given back to the user");
+  start();
+  map(2048 * PAGE);
+  in_target(t_fill);
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES, NULL), "who has CAP_IPC_LOCK is not limited");
+  thaw();
+  finish();
+  spew(ceiling, before);
+}
+
+/* ---- no process is killed for memory that only a snapshot keeps */
+static void test_pressure(void) {
+  const char *what = "a snapshot of a dead process is dropped before a process is killed";
+  long total = sysconf(_SC_PHYS_PAGES);
+  if (total > (4L << 30) / PAGE) return skip(what, "too much memory to fill");
+  start();
+  map((size_t)total / 3 * PAGE);
+  in_target(t_fill);
+  freeze();
+  if (!snapshot(CR_SNAP_PAGES, NULL)) tap(false, "a snapshot of a third of memory");
+  thaw();
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  tap(holds(sh->at), "a snapshot outlives its process");
+  spew("/proc/sys/vm/overcommit_memory", "1");
+  fflush(stdout);
+  pid_t hog = fork();
+  if (!hog) {
+    spew("/proc/self/oom_score_adj", "1000");
+    size_t size = (size_t)(sysconf(_SC_AVPHYS_PAGES) + total / 6) * PAGE;
+    char *at = mmap(NULL, size, RW, ANON | MAP_NORESERVE, -1, 0);
+    for (size_t i = 0; i < size; i += PAGE) at[i] = 1;
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(hog, &status, 0);
+  spew("/proc/sys/vm/overcommit_memory", "0");
+  tap(WIFEXITED(status), what);
+  static char page[PAGE];
+  tap(pread(dev, page, PAGE, (off_t)(uintptr_t)sh->at) < 0 && errno == ENXIO, "and reads ENXIO from then on");
+  close(dev);
+  close(mem);
+}
+
+static const struct { const char *name; void (*run)(void); } tests[] = {
+    {"merged", test_merged},     {"huge", test_huge},           {"moved", test_moved},     {"pinned", test_pinned},
+    {"guards", test_guards},     {"random", test_random},       {"blocked", test_blocked}, {"sources", test_sources},
+    {"limits", test_limits},     {"undisturbed", test_undisturbed}, {"flush", test_flushes},   {"counts", test_counts},
+    {"ceiling", test_ceiling},   {"pressure", test_pressure},
+};
+
+int main(int argc, char **argv) {
+  const char *part = "";
+  for (int i = 1; i < argc; i++)
+    if (argv[i][0] != '-') part = argv[i];
+  sh = mmap(NULL, sizeof *sh, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  signal(SIGPIPE, SIG_IGN);
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+    if (strstr(tests[i].name, part)) tests[i].run();
+  if (strstr("volatile", part)) {
+    test_volatile("droppable", MAP_DROPPABLE, 0);
+    test_volatile("wiped on fork", 0, MADV_WIPEONFORK);
+  }
+  printf("1..%d\n", number);
+  return failed != 0;
+}
