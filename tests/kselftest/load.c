@@ -56,7 +56,7 @@ struct slot {
   // the rest
   volatile uint32_t gate;  // futex: the turn that the thread waits to end
   volatile uint64_t turn;
-  volatile bool quit;
+  volatile uint64_t last;  // it leaves when this turn begins; 0: never
   char byte;
   char wrong[96];
   pthread_t thread;
@@ -130,7 +130,7 @@ static void verify(struct slot *s) {
 
 static void *holder(void *arg) {
   struct slot *s = arg;
-  while (!s->quit) {
+  while (!s->last || s->turn != s->last) {
     prepare(s);
     hold(s);
     verify(s);
@@ -156,14 +156,14 @@ static pthread_t start_thread(void *(*what)(void *), void *arg) {
 
 static void start_slot(struct slot *s) {
   s->turn = s->gate = (uint32_t)generation;
-  s->quit = false;
+  s->last = 0;
   s->alive = true;
   s->thread = start_thread(holder, s);
 }
 
 // End the turn of every thread; those that shall quit are joined.
 static const char *next_generation(bool (*quits)(size_t)) {
-  for (size_t i = 0; i < nslots; i++) slots[i].quit = slots[i].alive && quits && quits(i);
+  for (size_t i = 0; i < nslots; i++) slots[i].last = slots[i].alive && quits && quits(i) ? generation + 1 : 0;
   int feed = bytes[generation++ % 2][1];
   for (size_t i = 0; i < nslots; i++) {
     struct slot *s = &slots[i];
@@ -182,11 +182,11 @@ static const char *next_generation(bool (*quits)(size_t)) {
       sleep_ms(1);
     }
     if (slots[i].wrong[0]) return no("thread %zu: %s", i, slots[i].wrong);
-    if (slots[i].quit) {
+    if (slots[i].alive && slots[i].last) {
       void *result = NULL;
       if ((errno = pthread_join(slots[i].thread, &result)) || result != &slots[i])
         return no("thread %zu cannot be joined: errno %d", i, errno);
-      slots[i].quit = slots[i].alive = false;
+      slots[i].alive = false;
     }
   }
   return NULL;
