@@ -159,10 +159,12 @@ static const char *calls_and_files(void) {
   if (!why) why = freeze();
   if (!why && ioctl(dev, CR_IOC_THREADS, &threads)) why = failed("threads");
   if (!why && ioctl(dev, CR_IOC_ARENA, &at)) why = failed("arena");
-  struct cr_call *calls = why ? NULL : mmap(NULL, at.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0);
-  if (!why && calls == MAP_FAILED) why = failed("map the arena"), calls = NULL;
+  struct cr_call calls[2];
+  char *data = why ? NULL : mmap(NULL, at.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0);
+  if (!why && data == MAP_FAILED) why = failed("map the arena"), data = NULL;
+  if (!why) data[at.data_size - 1] = 1;
   for (uint64_t i = 0; !why && i < threads.count; i++) {
-    struct cr_run r = {.tid = t[i].tid, .ncalls = 2};
+    struct cr_run r = {.tid = t[i].tid, .ncalls = 2, .calls = (uint64_t)calls};
     struct cr_regs g = {.tid = t[i].tid, .type = NT_PRSTATUS, .buf = (uint64_t)&regs, .len = sizeof regs};
     if (ioctl(dev, CR_IOC_GET_REGS, &g) || ioctl(dev, CR_IOC_SET_REGS, &g)) why = failed("registers");
     calls[0] = (struct cr_call){.nr = SYS_gettid};
@@ -174,11 +176,11 @@ static const char *calls_and_files(void) {
   if (!why) close(exe.fd);
   if (!why && ioctl(dev, CR_IOC_PUT_FILE, &put)) why = failed("put a file");
   if (!why) {
-    struct cr_run r = {.tid = pid, .ncalls = 1};
+    struct cr_run r = {.tid = pid, .ncalls = 1, .calls = (uint64_t)calls};
     calls[0] = (struct cr_call){.nr = SYS_close, .arg = {(uint64_t)put.target_fd}};
     if (ioctl(dev, CR_IOC_RUN, &r) || r.ret) why = failed("close it");
   }
-  if (calls) munmap(calls, at.data_size);
+  if (data) munmap(data, at.data_size);
   if (!why) why = thaw();
   close(dev);
   return why;
