@@ -19,7 +19,7 @@ namespace reprise {
 namespace {
 
 /** Number under which the target has, or will have, the set. */
-int number_of(const Restorer& restorer, std::uint32_t index) { return numbers_of(restorer.image, index).front(); }
+int number_of(const Restorer& restorer, std::uint32_t index) { return restorer.number(index); }
 
 bool is_epoll(const Restorer& restorer, std::uint32_t index) {
   return restorer.description(index).kind() == Description::EPOLL &&

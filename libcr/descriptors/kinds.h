@@ -95,6 +95,8 @@ class Restorer {
 
   const Description& description(std::uint32_t index) const { return image.descriptions(static_cast<int>(index)); }
   Way way(std::uint32_t index) const { return decisions[index].way; }
+  /** The lowest number under which the image's process knows it. */
+  int number(std::uint32_t index) const { return numbers_.at(index); }
   /** A descriptor of ours for it, made or alive; -1 if there is none (yet). */
   int fd(std::uint32_t index);
   /** As fd; throws when there is none. */
@@ -117,6 +119,7 @@ class Restorer {
 
  private:
   std::optional<ProcDir> fdinfo_, fd_dir_;
+  std::map<std::uint32_t, int> numbers_;  // description -> its lowest number
 };
 
 /** What a kind has to offer. Members may be null: nothing to do. */

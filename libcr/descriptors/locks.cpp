@@ -91,7 +91,7 @@ void restore_locks(Restorer& restorer, Remote& remote) {
     const Description& description = restorer.description(index);
     if (restorer.way(index) != Way::keep && restorer.way(index) != Way::make) continue;
     if (!description.has_file()) continue;
-    std::vector<Lock> now = parse_locks(fdinfo.read(std::to_string(numbers_of(restorer.image, index).front())));
+    std::vector<Lock> now = parse_locks(fdinfo.read(std::to_string(restorer.number(index))));
     struct ::stat status;
     if ((description.locks_size() == 0 && now.empty()) || !restorer.stat(index, status)) continue;
     files[{status.st_dev, status.st_ino}].push_back(index);
@@ -130,11 +130,11 @@ void restore_locks(Restorer& restorer, Remote& remote) {
     };
     struct flock everything = {};
     everything.l_type = F_UNLCK;
-    set(numbers_of(restorer.image, members.front()).front(), everything);
+    set(restorer.number(members.front()), everything);
     for (const std::uint32_t index : members)
       for (const Lock& lock : restorer.description(index).locks())
         if (is_posix(lock))
-          if (const auto result = set(numbers_of(restorer.image, index).front(), to_flock(lock)); result < 0)
+          if (const auto result = set(restorer.number(index), to_flock(lock)); result < 0)
             lost(index, lock, static_cast<int>(-result));
   }
 }

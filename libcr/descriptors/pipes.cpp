@@ -100,14 +100,18 @@ const std::string& content_of(const Process& image, const Group& group) {
 }  // namespace
 
 std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image) {
-  std::map<int, std::uint64_t> result;
+  std::map<int, std::uint64_t> result, outside;  // outside: number -> inode
+  for (const Descriptor& one : image.descriptors()) {
+    const Description& description = image.descriptions(static_cast<int>(one.description()));
+    if (description.pipe().outside()) outside[one.fd()] = description.pipe().ino();
+  }
+  if (outside.empty()) return result;
   SessionSource source(session);
-  for (const cr_fd& fd : session.fds())
-    for (const Descriptor& one : image.descriptors()) {
-      const Description& description = image.descriptions(static_cast<int>(one.description()));
-      if (one.fd() != fd.fd || !description.pipe().outside() || description.pipe().ino() != fd.ino) continue;
-      if (const UniqueFd end = source.get(fd.fd)) result[fd.fd] = queued_bytes(end.get());
-    }
+  for (const cr_fd& fd : session.fds()) {
+    const auto found = outside.find(fd.fd);
+    if (found == outside.end() || found->second != fd.ino) continue;
+    if (const UniqueFd end = source.get(fd.fd)) result[fd.fd] = queued_bytes(end.get());
+  }
   return result;
 }
 

@@ -32,7 +32,7 @@ DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> liv
     if (serial && now != by_number.end() && now->second->serial == serial) {
       plan.kept[index] = descriptor.fd();
       if (((now->second->flags & CR_FD_CLOEXEC) != 0) != descriptor.cloexec())
-        plan.cloexec.push_back({descriptor.fd(), descriptor.cloexec()});
+        plan.cloexec.push_back({descriptor.fd(), index, descriptor.cloexec()});
     } else {
       plan.install.push_back({descriptor.fd(), index, descriptor.cloexec()});
     }

@@ -20,6 +20,7 @@ struct DescriptorPlan {
   };
   struct Flag {
     int fd;
+    std::uint32_t description;
     bool cloexec;
   };
   std::vector<Install> install;  ///< by number: has to be put there

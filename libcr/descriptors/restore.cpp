@@ -99,6 +99,30 @@ std::string late_problem(const Restorer& restorer, std::uint32_t index) {
   return {};
 }
 
+/** Does what the target has under another number as well have to be taken over to put it in its places? */
+bool held(const Restorer& restorer, const DescriptorPlan& plan, std::uint32_t index) {
+  return restorer.way(index) == Way::keep && !plan.kept.count(index);
+}
+
+/**
+ * What is made, and what is held while its numbers are closed, are open files of ours, too. Found out before the
+ * commit: past it there is no way back.
+ */
+void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan) {
+  constexpr rlim_t spare = 128;  // what is open already, and what a step needs for itself
+  std::set<std::uint32_t> ours(plan.make.begin(), plan.make.end());
+  for (const auto& install : plan.install)
+    if (held(restorer, plan, install.description)) ours.insert(install.description);
+  const rlim_t needed = ours.size() + spare;
+  rlimit now;
+  if (::getrlimit(RLIMIT_NOFILE, &now) != 0 || needed <= now.rlim_cur) return;
+  const rlimit wide = {needed, std::max(needed, now.rlim_max)};
+  if (::setrlimit(RLIMIT_NOFILE, &wide) != 0)
+    throw Error(Failure::refused, EMFILE,
+                "bringing back " + std::to_string(ours.size()) + " open files takes as many descriptors here, and the limit is " +
+                    std::to_string(now.rlim_max) + ": raise it with ulimit -n, or ask root");
+}
+
 void need_numbers(const Session& session, const Process& image, bool raise) {
   int highest = 0;
   for (const Descriptor& descriptor : image.descriptors()) highest = std::max(highest, descriptor.fd());
@@ -120,20 +144,23 @@ void need_numbers(const Session& session, const Process& image, bool raise) {
 /** Puts descriptors in their places. */
 class Installer {
  public:
-  Installer(Session& session, Remote& remote, Restorer& restorer)
-      : session_(session), remote_(remote), restorer_(restorer) {}
+  /** @param kept descriptions that have a number already at which they stay */
+  Installer(Session& session, Remote& remote, Restorer& restorer, std::map<std::uint32_t, int> kept)
+      : session_(session), remote_(remote), restorer_(restorer), placed_(std::move(kept)) {}
 
   void run(const std::vector<DescriptorPlan::Install>& all) {
     for (const auto& install : all) {
       const Way way = restorer_.way(install.description);
-      if (way == Way::substitute || way == Way::terminal) {
-        stand_in(install);
-        continue;
-      }
+      const bool stands_in = way == Way::substitute || way == Way::terminal;
       // Duplicates of what is in the target already cost no second way through the module.
       const auto there = placed_.find(install.description);
-      if (there != placed_.end()) {
+      if (!stands_in && there != placed_.end()) {
         duplicate(there->second, install);
+        continue;
+      }
+      if (!queued_.empty()) flush();  // what comes next makes calls of its own
+      if (stands_in) {
+        stand_in(install);
         continue;
       }
       if (restorer_.description(install.description).kind() == Description::CR_AGENT &&
@@ -148,12 +175,10 @@ class Installer {
 
  private:
   void duplicate(int from, const DescriptorPlan::Install& to) {
-    if (!remote_.room(1, 0)) flush();
+    if (!queued_.empty() && !remote_.room(1, 0)) flush();
     remote_.add({SYS_dup3, {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to.fd),
                             static_cast<std::uint64_t>(to.cloexec ? O_CLOEXEC : 0)}});
     queued_.push_back(to.fd);
-    // Whatever comes next may make calls of its own.
-    flush();
   }
 
   void flush() {
@@ -240,7 +265,7 @@ void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& pl
     const Way way = restorer.way(index);
     const Description& description = restorer.description(index);
     if ((way != Way::keep && way != Way::make) || (description.flags() & O_PATH)) continue;
-    const auto number = static_cast<std::uint64_t>(numbers_of(restorer.image, index).front());
+    const auto number = static_cast<std::uint64_t>(restorer.number(index));
     std::int64_t position = 0;
     int owner_was = 0, signal_was = 0;
     std::uint32_t flags = static_cast<std::uint32_t>(open_flags(description));
@@ -265,9 +290,7 @@ void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& pl
       changes.add(index, "its flags cannot be set", {SYS_fcntl, {number, F_SETFL, description.flags() & kStatus}});
   }
   for (const auto& flag : plan.cloexec) {
-    const auto descriptor = std::find_if(restorer.image.descriptors().begin(), restorer.image.descriptors().end(),
-                                         [&](const Descriptor& one) { return one.fd() == flag.fd; });
-    changes.add(descriptor->description(), "its close-on-exec flag cannot be set",
+    changes.add(flag.description, "its close-on-exec flag cannot be set",
                 {SYS_fcntl, {static_cast<std::uint64_t>(flag.fd), F_SETFD, flag.cloexec ? FD_CLOEXEC : 0ULL}});
   }
   changes.flush();
@@ -296,6 +319,7 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   add_refusals(image, restorer.decisions, refusals);
   raise(refusals, mode);
   need_numbers(session, image, false);
+  need_own_numbers(restorer, plan);
   find_late_sockets(restorer, plan);
   for (const std::uint32_t index : plan.make) {
     try {
@@ -324,7 +348,7 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
 
   // What will be needed from numbers that are about to be closed is held first.
   for (const auto& install : plan.install)
-    if (restorer.way(install.description) == Way::keep) restorer.must_fd(install.description);
+    if (held(restorer, plan, install.description)) restorer.must_fd(install.description);
   if (!plan.install.empty()) need_numbers(session, image, true);
   prune_epolls(restorer, remote);
   for (const int number : numbers_to_close(restorer, plan)) {
@@ -334,11 +358,14 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
   if (!plan.close.empty() || !plan.install.empty()) remote.run();
 
   for (const std::uint32_t index : plan.make) restorer.make(index, true);
-  Installer(session, remote, restorer).run(plan.install);
-  for (auto& [index, number] : restorer.alive) number = numbers_of(image, index).front();
+  Installer(session, remote, restorer, plan.kept).run(plan.install);
+  for (auto& [index, number] : restorer.alive) number = restorer.number(index);
 
   restore_status(restorer, remote, plan);
-  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) restorer.settle(index);
+  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
+    restorer.settle(index);
+    restorer.dups.erase(index);  // as many as there are kept files would be too many
+  }
   restore_epolls(restorer, remote);
   restore_locks(restorer, remote);
 

@@ -14,6 +14,7 @@
 #include "process/threads.h"
 #include "process/timers.h"
 #include "request/identity.h"
+#include "request/room.h"
 #include "request/stopwatch.h"
 
 namespace reprise {
@@ -29,6 +30,7 @@ void collect_running(Session& session, State& state) {
   state.id = new_checkpoint_id();
   state.process.set_id(state.id.data(), state.id.size());
   collect_identity(session, state.process);
+  check_room(session.pid());
 }
 
 void collect_frozen(Session& session, State& state, Report& report) {

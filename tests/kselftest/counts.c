@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "counts.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static void add(struct counts *c, const char *what, const char *name, long value, long unit) {
+  if (c->n == MAX_COUNTS) die("more than %d counts", MAX_COUNTS);
+  struct count *one = &c->all[c->n++];
+  snprintf(one->name, sizeof one->name, "%s%.40s", what, name);
+  one->value = value;
+  one->unit = unit;
+}
+
+static void put(const char *file, const char *text) {
+  int fd = open(file, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  if (write(fd, text, strlen(text)) < 0) note("%s: cannot be written", file);
+  close(fd);
+}
+
+static void slabs(struct counts *c) {
+  char line[512], name[64];
+  long active;
+  FILE *file = fopen("/proc/slabinfo", "re");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "%63s %ld", name, &active) == 2 && line[0] != '#') add(c, "slab ", name, active, 1);
+  if (file) fclose(file);
+}
+
+// Pages on the processors' own lists are free, too.
+static long free_on_lists(void) {
+  char line[512];
+  long sum = 0, count;
+  FILE *file = fopen("/proc/zoneinfo", "re");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, " count: %ld", &count) == 1) sum += count;
+  if (file) fclose(file);
+  return sum;
+}
+
+static void pages(struct counts *c) {
+  // what a leak of pages shows in, whoever is charged for them
+  static const char *const used[] = {"nr_anon_pages", "nr_kernel_stack", "nr_page_table_pages", "nr_unevictable",
+                                     "nr_mlock", "nr_slab_unreclaimable"};
+  char line[256], name[64];
+  long value, acquired = 0, released = 0, free_pages = 0;
+  FILE *file = fopen("/proc/vmstat", "re");
+  while (file && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "%63s %ld", name, &value) != 2) continue;
+    for (size_t i = 0; i < ARRAY_SIZE(used); i++)
+      if (!strcmp(name, used[i])) add(c, "vmstat ", name, value, 1);
+    if (!strcmp(name, "nr_free_pages")) free_pages = value;
+    if (!strcmp(name, "nr_foll_pin_acquired")) acquired = value;
+    if (!strcmp(name, "nr_foll_pin_released")) released = value;
+  }
+  if (file) fclose(file);
+  add(c, "", "pages that are not free", -(free_pages + free_on_lists()), 1);
+  add(c, "", "pinned pages", acquired - released, 1);
+}
+
+static void meminfo(struct counts *c) {
+  static const char *const used[] = {"SUnreclaim", "KernelStack", "PageTables", "Percpu", "VmallocUsed"};
+  char line[256], name[64];
+  long kb;
+  FILE *file = fopen("/proc/meminfo", "re");
+  while (file && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "%63[^:]: %ld", name, &kb) != 2) continue;
+    for (size_t i = 0; i < ARRAY_SIZE(used); i++)
+      if (!strcmp(name, used[i])) add(c, "", name, kb, 4);
+    // An estimate, which leaves out the processors' lists: the pages above tell of smaller leaks.
+    if (!strcmp(name, "MemAvailable")) add(c, "minus ", name, -kb, 16);
+  }
+  if (file) fclose(file);
+}
+
+static long number_in(const char *file) {
+  char text[64];
+  return slurp(file, text, sizeof text) ? strtol(text, NULL, 10) : 0;
+}
+
+void counts_take(struct counts *c) {
+  put("/proc/sys/vm/stat_refresh", "1");
+  put("/proc/sys/vm/drop_caches", "3");
+  put("/proc/sys/vm/compact_memory", "1");
+  put("/proc/sys/vm/stat_refresh", "1");
+  c->n = 0;
+  slabs(c);
+  pages(c);
+  meminfo(c);
+  add(c, "", "open files", number_in("/proc/sys/fs/file-nr"), 1);
+  // These are never even one too many.
+  add(c, "", "users of the module", number_in("/sys/module/cr/refcnt"), 1L << 20);
+}
+
+const char *counts_grown(const struct counts *before, const struct counts *after, long cycles) {
+  for (size_t i = 0; i < after->n; i++) {
+    const struct count *now = &after->all[i];
+    for (size_t k = 0; k < before->n; k++) {
+      const struct count *then = &before->all[k];
+      long more = now->value - then->value;
+      if (strcmp(now->name, then->name)) continue;
+      if (now->unit >= 1L << 20 ? more > 0 : more * 2 > now->unit * cycles)
+        return no("%s: %ld before, %ld after %ld cycles", now->name, then->value, now->value, cycles);
+    }
+  }
+  return NULL;
+}
+
+const char *counts_settle(const struct counts *before, struct counts *after, long cycles) {
+  const char *why = NULL;
+  for (int i = 0; i < 10; i++) {
+    counts_take(after);
+    if (!(why = counts_grown(before, after, cycles))) return NULL;
+    sleep_ms(500);  // RCU, work queues, task works of others
+  }
+  return why;
+}
