@@ -34,6 +34,7 @@ static volatile long *in_call;
 static void passed_requester(void *arg) {
   bool exec = arg != NULL;
   struct session s = {.dev = receive_fd(sockets[1]), .mem = -1};
+  while (!*in_call) sleep_ms(1);  // the owner has closed its own: that would thaw
   if (s.dev < 0 || session_attach(&s, victim) || session_freeze(&s, 5000, 0) != THREADS || session_arena(&s, 0)) _exit(1);
   char *text = s.data + 4096;
   struct timespec *ts = (struct timespec *)(void *)text;
@@ -46,7 +47,7 @@ static void passed_requester(void *arg) {
     argv[0] = at, argv[1] = at + 128, argv[2] = 0;
     s.calls[0] = (struct cr_call){.nr = SYS_execve, .arg = {at, at + 256, at + 272}};
   }
-  *in_call = 1;
+  *in_call = 2;
   session_run(&s, victim, 1, 0, 20000, NULL);
   for (;;) pause();
 }
@@ -61,8 +62,9 @@ static void pass(bool exec) {
     int dev = open(CR_DEVICE, O_RDWR);
     need(dev >= 0 && !send_fd(sockets[0], dev), "pass the descriptor");
     close(dev);
-    for (int k = 0; k < 2000 && !*in_call; k++) sleep_ms(1);
-    need(*in_call, "the requester does not come to its call");
+    *in_call = 1;
+    for (int k = 0; k < 2000 && *in_call != 2; k++) sleep_ms(1);
+    need(*in_call == 2, "the requester does not come to its call");
     sleep_ms(below(40));
     kill(requester, SIGKILL);
     need(ends(requester, 10, NULL), "the requester outlives SIGKILL");
@@ -145,7 +147,8 @@ static void arena_touched(void) {
   int n = 0;
   for (; n < 1500 && now_ms() < end; n++) {
     struct session s;
-    need(!session_open(&s, victim) && session_freeze(&s, 5000, 0) == THREADS, "session %d", n);
+    int opened = session_open(&s, victim), frozen = opened ? 0 : session_freeze(&s, 5000, 0);
+    need(frozen == THREADS, "session %d: attach %d, freeze %d, reason %u", n, opened, frozen, s.why.reason);
     char *at = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, s.dev, 0);
     need(at != MAP_FAILED, "the data cannot be mapped before the arena is made: errno %d", errno);
     touched = at;
