@@ -52,7 +52,7 @@ constexpr uint64_t rest_of(uint64_t v) { return v & 0xffffffffffffff; }
 // How an argument is made up and changed; what it means is up to the action.
 enum class Kind : uint8_t {
   kNone, kSlot, kTarget, kPlace, kTid, kBuffer, kScope, kRuns, kCount, kFlags, kId, kMs, kAddress, kLength,
-  kNumber, kNr, kCommand, kDescriptor, kSignal, kProt, kMapFlags, kAdvice, kCloneFlags, kWord, kString, kRegset, kSoon
+  kNumber, kNr, kCommand, kDescriptor, kSignal, kProt, kMapFlags, kAdvice, kCloneFlags, kWord, kString, kRegset, kSoon, kOffset
 };
 
 struct Param {

@@ -2,11 +2,12 @@
 // Makes programs up and changes them.
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "action.h"
+#include "world.h"
 
 namespace fuzz {
 namespace {
@@ -16,13 +17,35 @@ constexpr uint64_t kBoundary[] = {0, 1, 7, 8, 63, 64, 4095, 4096, 4097, 0x40000,
                                   0x7fffffffffffffff, 0x8000000000000000, 0xffff888000000000, 0xfffffffffffff000,
                                   0xffffffffffffffff};
 
+// Of one program: what it comes back to, so that its actions meet.
+uint64_t focus;
+
 uint64_t address(Random& r) {
+  if (focus && r.one_in(2)) return focus;
   switch (r.below(8)) {
-    case 0: case 1: case 2: return ref(kHeap, r.below(1024) * 4096);
-    case 3: case 4: return ref(kArena, r.of<uint64_t>({0, 0x1000, 0x2000, 0x3000, 0x41000}));
+    case 0: case 1: return ref(kHeap, r.below(1024) * 4096);
+    case 2: case 3: case 4: return ref(kArena, r.of<uint64_t>({0, 0x1000, 0x2000, 0x3000, 0x41000}));
     case 5: return 0;
     case 6: return ref(kHeap, r.below(1 << 22));
     default: return r.of(kBoundary);
+  }
+}
+
+// Arguments with which an action does something: for programs that get far.
+uint64_t make_good(Random& r, Kind kind, uint64_t limit) {
+  switch (kind) {
+    case Kind::kPlace:
+    case Kind::kBuffer: return ref(kRw);
+    case Kind::kTid: return r.one_in(4) ? ref(kBorn) : ref(kThread, r.one_in(2) ? 0 : r.below(kTargetThreads));
+    case Kind::kCount: return ref(kAuto);
+    case Kind::kScope: return ref(kScope, r.below(3));
+    case Kind::kRuns: return 0;
+    case Kind::kFlags: return r.next() & limit;
+    case Kind::kRegset: return 1;
+    case Kind::kMs: return r.of<uint64_t>({2, 5, 20, 50});
+    case Kind::kDescriptor: return ~0ULL;
+    case Kind::kNumber: return r.below(limit + 1);
+    default: return ~0ULL - 1;  // none: as for others
   }
 }
 
@@ -57,12 +80,18 @@ uint64_t make(Random& r, Kind kind, uint64_t limit) {
                          : ref(kAuto);
     case Kind::kFlags: return r.one_in(16) ? 1ULL << r.below(32) : r.next() & limit;
     case Kind::kId: return 1 + r.below(3);
-    case Kind::kMs: return r.one_in(12) ? r.of<uint64_t>({0, 2000, 0x7fffffff, 0x80000000, 0xffffffff}) : r.of<uint64_t>({1, 5, 20, 50, 100});
+    case Kind::kMs: return r.one_in(16) ? r.of<uint64_t>({0, 2000, 0x7fffffff, 0x80000000, 0xffffffff}) : r.of<uint64_t>({1, 2, 5, 10, 30});
     case Kind::kAddress: return address(r);
     case Kind::kLength: return r.one_in(5) ? r.of(kBoundary) : (1 + r.below(r.one_in(2) ? 4 : 512)) * 4096;
     case Kind::kNumber: return r.one_in(10) ? r.of(kBoundary) : r.below(limit + 1);
-    case Kind::kNr: return calls()[r.below(calls().size())].value;
-    case Kind::kCommand: return commands()[r.below(commands().size())].value;
+    case Kind::kNr:  // half of them: what changes memory, threads and programs
+      return r.one_in(2) ? calls()[r.below(calls().size())].value
+                         : r.of<uint64_t>({SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mprotect, SYS_mremap, SYS_getrandom, SYS_clone, SYS_clone, SYS_execve, SYS_execve,
+                                           SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_madvise, SYS_pause, SYS_nanosleep, SYS_vfork});
+    case Kind::kCommand:
+      return r.one_in(2) ? commands()[r.below(commands().size())].value
+                         : r.of<uint64_t>({kExecSuid, kFork, kCloneThread, kExitThread, kArenaMprotect, kArenaMunmap, kArenaMremap, kArenaWrite,
+                                           kArenaOver, kMunmap, kMprotect, kMadvise, kTouch, kVforkExec, kExitGroup});
     case Kind::kDescriptor:
       return r.of<uint64_t>({ref(kSession), ref(kSession, 1), ref(kFile), ref(kFile, 1), ref(kFile, 2), ref(kFile, 3), ref(kFile, 4), ref(kMem),
                              ref(kMem, 1), ~0ULL, ~0ULL, 1, 9999, 0x7fffffff});
@@ -75,8 +104,10 @@ uint64_t make(Random& r, Kind kind, uint64_t limit) {
     case Kind::kCloneFlags:  // thread; only the memory; vfork; fork
       return r.of<uint64_t>({0x10f00 | 0x40000, 0x10f00, 0x10f00 | 0x40000, 0x100 | 17, 0x4000 | 0x100 | 17, 17, 0x100 | 0x400 | 17});
     case Kind::kWord: return r.one_in(2) ? address(r) : r.of(kBoundary);
-    case Kind::kString: return ref(kString, r.below(3));
+    case Kind::kString: return ref(kString, r.one_in(8) ? 2 : r.below(2));
     case Kind::kRegset: return r.of<uint64_t>({1, 1, 1, 2, 0x202, 0x202, 0x204, 0});
+    case Kind::kOffset:  // of a call in the arena's data: often at the end of a page
+      return r.one_in(16) ? r.of(kBoundary) : r.below(r.one_in(2) ? 2 : 64) * 4096 + r.of<uint64_t>({0, 0, 0, 8, 64, 4032, 4040, 4088});
     case Kind::kSoon: return r.one_in(4) ? r.of(kBoundary) : ref(kSoon, r.of<uint64_t>({1, 20, 50, 100}));
   }
   return 0;
@@ -96,12 +127,16 @@ void suit(Random& r, Action& a) {
   }
 }
 
-Action make_action(Random& r, int op, int lane) {
+Action make_action(Random& r, int op, int lane, bool good) {
   Action a{};
   a.op = uint8_t(op);
   a.lane = uint8_t(lane);
   const auto& params = ops()[a.op].params;
-  for (size_t i = 0; i < params.size(); i++) a.arg[i] = make(r, params[i].kind, params[i].limit);
+  for (size_t i = 0; i < params.size(); i++) {
+    a.arg[i] = good ? make_good(r, params[i].kind, params[i].limit) : ~0ULL - 1;
+    if (a.arg[i] == ~0ULL - 1) a.arg[i] = make(r, params[i].kind, params[i].limit);
+    if (good && params[i].kind == Kind::kDescriptor && ops()[a.op].request && std::string_view(params[i].name) == "mem_fd") a.arg[i] = ref(kMem);
+  }
   suit(r, a);
   return a;
 }
@@ -144,6 +179,14 @@ Action quick(const char* name, int lane, std::initializer_list<uint64_t> args) {
   return a;
 }
 
+// The session goes to another executor, too, which works with it at the same time.
+int share(Random& r, Program& p, int lane, uint64_t slot) {
+  int other = executor_of(lane) == 2 ? 11 - lane : executor_of(lane) == 1 ? int(r.below(3)) : 3 + int(r.below(2));
+  add(p, quick("send", lane, {slot, uint64_t(executor_of(other))}));
+  add(p, quick("recv", other, {slot}));
+  return other;
+}
+
 // What makes the rest reach deep: a session with a frozen target.
 void begin(Random& r, Program& p, int lane, uint64_t slot, uint64_t target) {
   add(p, quick("open", lane, {slot}));
@@ -161,18 +204,23 @@ Program generate(Random& r) {
   Program p{};
   int lane = r.one_in(4) ? int(r.below(kLanes)) : int(r.below(3));
   uint64_t slot = r.below(2), target = executor_of(lane) == 2 ? r.below(kTargets) : r.below(kTargets - 1);
+  bool good = !r.one_in(4);  // few wrong arguments
+  focus = 0;
+  focus = r.one_in(4) ? 0 : address(r);
   begin(r, p, lane, slot, target);
-  size_t want = p.count + 3 + r.below(24);
-  if (r.one_in(3)) {
-    int other = int(r.below(kLanes));
-    begin(r, p, other, r.below(2), r.one_in(2) ? target : r.below(kTargets));
+  int second = any_lane(r);
+  switch (r.below(4)) {
+    case 0: begin(r, p, second, r.below(2), r.one_in(2) ? target : r.below(kTargets)); break;
+    case 1: second = share(r, p, lane, slot); break;
+    default: break;
   }
+  size_t want = p.count + 3 + r.below(20);
   while (p.count < want && p.count < kMaxActions) {
-    int l = r.one_in(2) ? lane : any_lane(r);
-    Action a = make_action(r, any_op(r, l), l);
+    int l = r.one_in(2) ? lane : r.one_in(2) ? second : any_lane(r);
+    Action a = make_action(r, any_op(r, l), l, good && !r.one_in(10));
     const auto& params = ops()[a.op].params;
-    if (!params.empty() && params[0].kind == Kind::kSlot && !r.one_in(4)) a.arg[0] = slot;
-    if (!params.empty() && params[0].kind == Kind::kTarget && !r.one_in(4)) a.arg[0] = target;
+    if (!params.empty() && params[0].kind == Kind::kSlot && !r.one_in(8)) a.arg[0] = slot;
+    if (!params.empty() && params[0].kind == Kind::kTarget && !r.one_in(8)) a.arg[0] = target;
     add(p, a);
   }
   if (r.one_in(2)) add(p, quick("thaw", lane, {slot, ref(kRw), 0, 0}));
@@ -181,6 +229,8 @@ Program generate(Random& r) {
 
 Program mutate(Random& r, const Program& from, const std::vector<Program>& corpus) {
   Program p = from;
+  focus = 0;
+  focus = r.one_in(4) ? 0 : address(r);
   do {
     if (!p.count) return generate(r);
     size_t at = r.below(p.count);
@@ -189,7 +239,7 @@ Program mutate(Random& r, const Program& from, const std::vector<Program>& corpu
     switch (r.below(10)) {
       case 0: case 1: case 2: {
         int lane = r.one_in(2) ? a.lane : any_lane(r);
-        insert(p, r.one_in(2) ? p.count : at, make_action(r, any_op(r, lane), lane));
+        insert(p, r.one_in(2) ? p.count : at, make_action(r, any_op(r, lane), lane, !r.one_in(3)));
         break;
       }
       case 3: erase(p, at); break;

@@ -130,7 +130,7 @@ FUZZ_ACTION(do_sysctl) {
 
 FUZZ_ACTION(do_sleep) {
   (void)a, (void)c;
-  sleep_us(unsigned(v[0] % 201) * 1000);
+  sleep_us(unsigned(v[0] % 101) * 1000);
   return 0;
 }
 
@@ -146,7 +146,7 @@ FUZZ_ACTION(do_await) {
   (void)a, (void)c;
   auto& f = world->flag[v[0] % kFlags];
   timespec t = {0, 20000000};
-  for (int i = 0; i < 10 && !f; i++) syscall(SYS_futex, &f, FUTEX_WAIT, 0, &t, nullptr, 0);
+  for (int i = 0; i < 4 && !f; i++) syscall(SYS_futex, &f, FUTEX_WAIT, 0, &t, nullptr, 0);
   return f ? 0 : -ETIMEDOUT;
 }
 

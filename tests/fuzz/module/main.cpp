@@ -32,8 +32,8 @@ Targets* targets;
 
 namespace {
 
-constexpr int kRoundPrograms = 12;
-constexpr int kSoftMs = 500, kHardMs = 2000, kEndSeconds = 30;
+constexpr int kRoundPrograms = 16;
+constexpr int kSoftMs = 200, kHardMs = 700, kEndSeconds = 30;
 
 struct Options {
   uint64_t seed = 1;
@@ -105,17 +105,37 @@ void prepare() {
 
 // ------------------------------------------------------------------ one program
 
+bool may_kill;  // an action of this round may have a target killed
+
+bool is_deadly(const Action& a) {
+  const Op& op = ops()[a.op];
+  std::string name = op.name;
+  if (name == "commit" || name == "raw_ioctl" || name == "poke" || name.starts_with("memory_")) return true;
+  for (size_t i = 0; i < op.params.size(); i++) {
+    if (name == "thaw" && i == 2 && a.arg[i]) return true;
+    if (op.params[i].kind == Kind::kSignal && (a.arg[i] & 63) == SIGKILL) return true;
+    if (op.params[i].kind == Kind::kCommand && (a.arg[i] == kLimit || a.arg[i] == kSeccomp)) return true;
+    if (op.params[i].kind == Kind::kNr && a.arg[i] == SYS_prctl) return true;
+  }
+  return false;
+}
+
 void reap() {
-  for (pid_t pid; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
+  int status;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     for (auto& e : executors)
       if (e == pid) e = 0;
     for (auto& t : targets->target)
-      if (t.pid == pid) t.pid = 0;
+      if (t.pid == pid) {
+        t.pid = 0;
+        if (!may_kill && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+          violation("target %d was killed, and no action asked for that", int(&t - targets->target));
+      }
   }
 }
 
-// A target that cannot be used any more, or that the last program has changed for good.
-bool worn_out(int number) {
+// The last program has changed this target for good.
+bool is_changed(int number) {
   static const Command lasting[] = {kLimit, kUndumpable, kIoUring, kSeccomp, kUffdHeap, kUnshare};
   const Program& last = world->program;
   for (uint32_t i = 0; i < last.count; i++) {
@@ -124,20 +144,33 @@ bool worn_out(int number) {
         std::count(std::begin(lasting), std::end(lasting), Command(a.arg[2])))
       return true;
   }
-  Order& o = targets->target[number].order[0];
-  o.command = kNop;
-  uint32_t seq = ++o.seq;
-  syscall(SYS_futex, &o.seq, FUTEX_WAKE, 100, nullptr, nullptr, 0);
-  for (int i = 0; i < 30 && o.ack != seq; i++) sleep_us(1000);
-  return o.ack != seq;
+  return false;
 }
 
+// Kills those that do not answer (stopped, frozen, another program by now …): they are made anew.
 void replace_targets() {
+  uint32_t seq[kTargets];
+  bool answered = false;
+  for (int i = 0; i < kTargets; i++) {
+    Order& o = targets->target[i].order[0];
+    o.command = kNop;
+    seq[i] = ++o.seq;
+    syscall(SYS_futex, &o.seq, FUTEX_WAKE, 100, nullptr, nullptr, 0);
+  }
+  auto answers = [&](int i) { return targets->target[i].pid <= 0 || targets->target[i].order[0].ack == seq[i]; };
+  for (int n = 0; n < 30 && !answered; n++) {
+    answered = true;
+    for (int i = 0; i < kTargets; i++) answered &= answers(i);
+    if (!answered) sleep_us(500);
+  }
   for (int i = 0; i < kTargets; i++) {
     auto& t = targets->target[i];
-    if (t.pid <= 0 || !worn_out(i)) continue;
+    if (t.pid <= 0 || (answers(i) && !is_changed(i))) continue;
+    bool before = may_kill;
+    may_kill = true;
     kill(t.pid, SIGKILL);
     for (double end = now() + kEndSeconds; t.pid && !ended(t.pid) && now() < end; sleep_us(500)) reap();
+    may_kill = before;
     if (t.pid && !ended(t.pid)) stuck(t.pid, "a killed target");
     t.pid = 0;  // else a tracer has it until the end of the round
   }
@@ -197,6 +230,7 @@ void machine_as_before(const Program& p) {
 
 void run(const Program& p) {
   populate();
+  for (uint32_t i = 0; i < p.count; i++) may_kill |= is_deadly(p.action[i]);
   cover_clear();
   world->program = p;
   for (auto& f : world->flag) f = 0;
@@ -273,6 +307,7 @@ bool problem(const Program* p) {
 }
 
 bool end_round(int number) {
+  may_kill = true;
   bool killed = cgroup_kill(kEndSeconds);
   std::fill(executors, executors + kExecutors, 0);
   for (auto& t : targets->target) t.pid = 0;
@@ -289,6 +324,7 @@ bool end_round(int number) {
   }
   if (!world->violated) module_works();
   module_idle();
+  may_kill = false;
   return !problem(nullptr);
 }
 

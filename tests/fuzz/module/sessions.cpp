@@ -325,7 +325,7 @@ static bool put_call(Context& c, Slot& s, uint64_t at, uint64_t nr, uint64_t fla
 FUZZ_ACTION(do_call) {
   (void)a;
   Slot& s = slot_of(c, v[0]);
-  return put_call(c, s, v[1] % 64 * 64, v[3], v[2], v + 4) ? 0 : -EINVAL;
+  return put_call(c, s, v[1] % kDataSize, v[3], v[2], v + 4) ? 0 : -EINVAL;
 }
 
 FUZZ_ACTION(do_run1) {

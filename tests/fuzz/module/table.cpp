@@ -30,7 +30,7 @@ const std::vector<Op> kOps = {
     {"send", 2, kAll, do_send, 0, {SLOT, N("to", kNumber, kExecutors - 1)}},
     {"recv", 2, kAll, do_recv, 0, {SLOT}},
     {"hold", 1, kAll, do_hold, 0, {SLOT, N("ms", kMs, 0)}},
-    {"mmap", 3, kAll, do_mmap, 0, {SLOT, N("offset", kLength, 0), N("len", kLength, 0), N("prot", kProt, 0)}},
+    {"mmap", 2, kAll, do_mmap, 0, {SLOT, N("offset", kLength, 0), N("len", kLength, 0), N("prot", kProt, 0)}},
     {"munmap", 1, kAll, do_munmap, 0, {SLOT}},
     {"read", 3, kAll, do_read, 0, {SLOT, N("buf", kBuffer, 0), N("len", kLength, 0), N("at", kAddress, 0)}},
     {"raw_ioctl", 1, kAll, do_raw_ioctl, 0, {SLOT, AT, N("nr", kNumber, 31), N("dir", kNumber, 3), N("size", kNumber, 5000)}},
@@ -38,11 +38,11 @@ const std::vector<Op> kOps = {
     // the ioctls
     IOCTL("info", 1, CR_IOC_INFO),
     IOCTL("attach", 4, CR_IOC_ATTACH, M(cr_attach, mem_fd, kDescriptor, 0), M(cr_attach, flags, kFlags, 0), M(cr_attach, reserved, kFlags, 0)),
-    IOCTL("freeze", 8, CR_IOC_FREEZE, M(cr_freeze, timeout_ms, kMs, 0), M(cr_freeze, thaw_after_ms, kMs, 0), M(cr_freeze, reserved, kFlags, 0)),
+    IOCTL("freeze", 9, CR_IOC_FREEZE, M(cr_freeze, timeout_ms, kMs, 0), M(cr_freeze, thaw_after_ms, kMs, 0), M(cr_freeze, reserved, kFlags, 0)),
     IOCTL("thaw", 4, CR_IOC_THAW, M(cr_thaw, flags, kFlags, 1), M(cr_thaw, reserved, kFlags, 0)),
-    IOCTL("commit", 1, CR_IOC_COMMIT),
+    IOCTL("commit", 2, CR_IOC_COMMIT),
     IOCTL("threads", 2, CR_IOC_THREADS, ARRAY),
-    IOCTL("get_regs", 3, CR_IOC_GET_REGS, M(cr_regs, tid, kTid, 0), M(cr_regs, type, kRegset, 0), M(cr_regs, buf, kBuffer, 0), M(cr_regs, len, kCount, 0)),
+    IOCTL("get_regs", 6, CR_IOC_GET_REGS, M(cr_regs, tid, kTid, 0), M(cr_regs, type, kRegset, 0), M(cr_regs, buf, kBuffer, 0), M(cr_regs, len, kCount, 0)),
     // writes the registers that the lane has read last, with one word of them changed
     IOCTL("set_regs", 3, CR_IOC_SET_REGS, M(cr_regs, tid, kTid, 0), M(cr_regs, type, kRegset, 0), M(cr_regs, buf, kBuffer, 0), M(cr_regs, len, kCount, 0),
           N("word", kNumber, 26), N("value", kWord, 0)),
@@ -56,7 +56,7 @@ const std::vector<Op> kOps = {
     IOCTL("get_file", 2, CR_IOC_GET_FILE, M(cr_get_file, kind, kNumber, 2), M(cr_get_file, which, kWord, 0)),
     IOCTL("put_file", 2, CR_IOC_PUT_FILE, M(cr_put_file, fd, kDescriptor, 0), M(cr_put_file, flags, kFlags, 1), M(cr_put_file, reserved, kFlags, 0)),
     IOCTL("arena", 5, CR_IOC_ARENA, M(cr_arena, addr, kAddress, 0)),
-    IOCTL("run", 5, CR_IOC_RUN, M(cr_run, tid, kTid, 0), M(cr_run, ncalls, kNumber, 4), M(cr_run, calls, kNumber, 256), M(cr_run, flags, kFlags, 1),
+    IOCTL("run", 5, CR_IOC_RUN, M(cr_run, tid, kTid, 0), M(cr_run, ncalls, kNumber, 4), M(cr_run, calls, kOffset, 0), M(cr_run, flags, kFlags, 1),
           M(cr_run, timeout_ms, kMs, 0)),
     IOCTL("snapshot", 5, CR_IOC_SNAPSHOT, M(cr_snapshot, flags, kFlags, 7), M(cr_snapshot, reserved, kFlags, 0), M(cr_snapshot, id, kId, 0)),
     IOCTL("snap_runs", 2, CR_IOC_SNAP_RUNS, ARRAY),
@@ -75,15 +75,15 @@ const std::vector<Op> kOps = {
 
     // calls by parked threads: into the table, or at once; and anything into the table's memory
     {"call", 3, kAll, do_call, 0,
-     {SLOT, N("index", kNumber, 4), N("flags", kFlags, 1), N("nr", kNr, 0), N("a0", kWord, 0), N("a1", kWord, 0), N("a2", kWord, 0), N("a3", kWord, 0),
+     {SLOT, N("offset", kOffset, 0), N("flags", kFlags, 1), N("nr", kNr, 0), N("a0", kWord, 0), N("a1", kWord, 0), N("a2", kWord, 0), N("a3", kWord, 0),
       N("a4", kWord, 0), N("a5", kWord, 0)}},
-    {"run1", 14, kAll, do_run1, 0,
+    {"run1", 24, kAll, do_run1, 0,
      {SLOT, N("tid", kTid, 0), N("flags", kFlags, 1), N("ms", kMs, 0), N("nr", kNr, 0), N("a0", kWord, 0), N("a1", kWord, 0), N("a2", kWord, 0),
       N("a3", kWord, 0), N("a4", kWord, 0), N("a5", kWord, 0)}},
-    {"poke", 1, kAll, do_poke, 0, {SLOT, N("offset", kNumber, 1024), N("value", kWord, 0)}},
+    {"poke", 1, kAll, do_poke, 0, {SLOT, N("offset", kOffset, 0), N("value", kWord, 0)}},
 
     // the target
-    {"order", 8, kAll, do_order, 0, {N("t", kTarget, 0), N("thread", kNumber, 3), N("what", kCommand, 0), N("a0", kWord, 0), N("a1", kWord, 0), N("a2", kWord, 0)}},
+    {"order", 12, kAll, do_order, 0, {N("t", kTarget, 0), N("thread", kNumber, 3), N("what", kCommand, 0), N("a0", kWord, 0), N("a1", kWord, 0), N("a2", kWord, 0)}},
     {"order_wait", 4, kAll, do_order_wait, 0,
      {N("t", kTarget, 0), N("thread", kNumber, 3), N("what", kCommand, 0), N("a0", kWord, 0), N("a1", kWord, 0), N("a2", kWord, 0)}},
     {"kill", 4, kAll, do_kill, 0, {N("t", kTarget, 0), N("thread", kNumber, 3), N("signal", kSignal, 0)}},
@@ -102,10 +102,10 @@ const std::vector<Op> kOps = {
     {"sysctl", 1, kRoot, do_sysctl, 0, {N("which", kNumber, 4)}},
 
     // the order of lanes, and the end of one's executor
-    {"sleep", 4, kAll, do_sleep, 0, {N("ms", kMs, 0)}},
+    {"sleep", 3, kAll, do_sleep, 0, {N("ms", kMs, 0)}},
     {"flag", 2, kAll, do_flag, 0, {N("n", kNumber, kFlags - 1)}},
     {"await", 2, kAll, do_await, 0, {N("n", kNumber, kFlags - 1)}},
-    {"die", 1, kAll, do_die, 0, {}},
+    {"die", 2, kAll, do_die, 0, {}},
 };
 
 constexpr Kind A = Kind::kAddress, L = Kind::kLength, Z = Kind::kNone, P = Kind::kProt, W = Kind::kNumber, F = Kind::kMapFlags;
@@ -116,6 +116,7 @@ const std::vector<Name> kCalls = {
     {"gettid", SYS_gettid, {}},
     {"geteuid", SYS_geteuid, {}},
     {"read", SYS_read, {W, A, L}},
+    {"getrandom", SYS_getrandom, {A, L}},
     {"poll", SYS_poll, {A, Z, W}},
     {"pause", SYS_pause, {}},
     {"nanosleep", SYS_nanosleep, {A, A}},
