@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "world.h"
 
@@ -179,48 +181,93 @@ Action quick(const char* name, int lane, std::initializer_list<uint64_t> args) {
   return a;
 }
 
-// The session goes to another executor, too, which works with it at the same time.
-int share(Random& r, Program& p, int lane, uint64_t slot) {
-  int other = executor_of(lane) == 2 ? 11 - lane : executor_of(lane) == 1 ? int(r.below(3)) : 3 + int(r.below(2));
-  add(p, quick("send", lane, {slot, uint64_t(executor_of(other))}));
-  add(p, quick("recv", other, {slot}));
-  return other;
+// How far a session has to be for an action to do something.
+enum Stage { kNothing, kOpen, kAttached, kFrozen, kMapped };
+
+Stage needs(const Action& a) {
+  static const std::pair<std::string_view, Stage> stages[] = {
+      {"open", kNothing},    {"recv", kNothing},      {"close", kOpen},        {"dup", kOpen},      {"send", kOpen},        {"hold", kOpen},
+      {"info", kOpen},       {"attach", kOpen},       {"raw_ioctl", kOpen},    {"munmap", kOpen},   {"read", kAttached},    {"freeze", kAttached},
+      {"notify", kAttached}, {"outcome", kAttached},  {"snap_runs", kAttached}, {"snap_drop", kAttached}, {"lease", kAttached},
+      {"agent_wait", kOpen}, {"agent_ready", kOpen},  {"run", kMapped},        {"run1", kMapped},   {"call", kMapped},      {"poke", kMapped},
+      {"mmap", kMapped}};
+  for (const auto& [name, stage] : stages)
+    if (ops()[a.op].name == name) return stage;
+  return kFrozen;
 }
 
-// What makes the rest reach deep: a session with a frozen target.
-void begin(Random& r, Program& p, int lane, uint64_t slot, uint64_t target) {
-  add(p, quick("open", lane, {slot}));
-  add(p, quick("attach", lane, {slot, ref(kRw), ref(kMem, target), 0, 0}));
-  if (r.one_in(8)) return;
-  add(p, quick("freeze", lane, {slot, ref(kRw), r.of<uint64_t>({100, 500, 0}), r.of<uint64_t>({0, 0, 100, 20}), 0}));
-  if (r.one_in(3)) return;
-  add(p, quick("arena", lane, {slot, ref(kRw), 0}));
-  add(p, quick("mmap", lane, {slot, 0, 64 * 4096, PROT_READ | PROT_WRITE}));
+bool has_slot(const Action& a) {
+  const auto& params = ops()[a.op].params;
+  return !params.empty() && params[0].kind == Kind::kSlot;
 }
+
+// What is known of the sessions while a program is made up: other lanes may be faster or slower.
+struct Sessions {
+  Stage stage[kExecutors][kSlots] = {};
+  uint64_t target;
+
+  Stage& of(int lane, uint64_t slot) { return stage[executor_of(lane)][slot % kSlots]; }
+
+  void bring(Random& r, Program& p, int lane, uint64_t slot, Stage to) {
+    Stage& now = of(lane, slot);
+    if (now < kOpen && to >= kOpen) add(p, quick("open", lane, {slot}));
+    if (now < kAttached && to >= kAttached) {
+      uint64_t t = r.one_in(8) ? r.below(kTargets) : target;
+      add(p, quick("attach", lane, {slot, ref(kRw), ref(kMem, t), 0, 0}));
+    }
+    if (now < kFrozen && to >= kFrozen)
+      add(p, quick("freeze", lane, {slot, ref(kRw), r.of<uint64_t>({50, 200}), r.of<uint64_t>({0, 0, 0, 100, 20}), 0}));
+    if (now < kMapped && to >= kMapped) add(p, quick("arena", lane, {slot, ref(kRw), 0}));
+    now = std::max(now, to);
+  }
+
+  void follow(const Action& a) {
+    std::string_view name = ops()[a.op].name;
+    if (name == "die") std::fill(stage[executor_of(a.lane)], stage[executor_of(a.lane)] + kSlots, kNothing);
+    if (!has_slot(a)) return;
+    Stage& now = of(a.lane, a.arg[0]);
+    if (name == "open") now = kOpen;
+    if (name == "close" || name == "hold") now = kNothing;
+    if (name == "thaw") now = std::min(now, kAttached);
+    if (name == "arena") now = std::max(now, kMapped);
+    if (name == "freeze") now = std::max(now, kFrozen);
+    if (name == "dup") of(a.lane, a.arg[1]) = now;
+  }
+
+  // The session goes to another executor, too, which works with it at the same time.
+  int share(Random& r, Program& p, int lane, uint64_t slot) {
+    int other = executor_of(lane) == 2 ? 11 - lane : executor_of(lane) == 1 ? int(r.below(3)) : 3 + int(r.below(2));
+    bring(r, p, lane, slot, r.one_in(2) ? kMapped : kFrozen);
+    add(p, quick("send", lane, {slot, uint64_t(executor_of(other))}));
+    add(p, quick("recv", other, {slot}));
+    of(other, slot) = of(lane, slot);
+    return other;
+  }
+};
 
 }  // namespace
 
 Program generate(Random& r) {
   Program p{};
-  int lane = r.one_in(4) ? int(r.below(kLanes)) : int(r.below(3));
-  uint64_t slot = r.below(2), target = executor_of(lane) == 2 ? r.below(kTargets) : r.below(kTargets - 1);
+  Sessions sessions;
+  int lane = r.one_in(4) ? int(r.below(kLanes)) : int(r.below(3)), second = any_lane(r);
+  uint64_t slot = r.below(2);
+  sessions.target = executor_of(lane) == 2 ? r.below(kTargets) : r.below(kTargets - 1);
   bool good = !r.one_in(4);  // few wrong arguments
   focus = 0;
   focus = r.one_in(4) ? 0 : address(r);
-  begin(r, p, lane, slot, target);
-  int second = any_lane(r);
-  switch (r.below(4)) {
-    case 0: begin(r, p, second, r.below(2), r.one_in(2) ? target : r.below(kTargets)); break;
-    case 1: second = share(r, p, lane, slot); break;
-    default: break;
-  }
-  size_t want = p.count + 3 + r.below(20);
+  if (r.one_in(3)) second = sessions.share(r, p, lane, slot);
+  size_t want = p.count + 6 + r.below(32);
   while (p.count < want && p.count < kMaxActions) {
     int l = r.one_in(2) ? lane : r.one_in(2) ? second : any_lane(r);
     Action a = make_action(r, any_op(r, l), l, good && !r.one_in(10));
-    const auto& params = ops()[a.op].params;
-    if (!params.empty() && params[0].kind == Kind::kSlot && !r.one_in(8)) a.arg[0] = slot;
-    if (!params.empty() && params[0].kind == Kind::kTarget && !r.one_in(8)) a.arg[0] = target;
+    if (has_slot(a)) {
+      if (!r.one_in(8)) a.arg[0] = slot;
+      if (!r.one_in(8)) sessions.bring(r, p, l, a.arg[0], needs(a));
+    } else if (!ops()[a.op].params.empty() && ops()[a.op].params[0].kind == Kind::kTarget && !r.one_in(8)) {
+      a.arg[0] = sessions.target;
+    }
+    sessions.follow(a);
     add(p, a);
   }
   if (r.one_in(2)) add(p, quick("thaw", lane, {slot, ref(kRw), 0, 0}));
@@ -239,7 +286,9 @@ Program mutate(Random& r, const Program& from, const std::vector<Program>& corpu
     switch (r.below(10)) {
       case 0: case 1: case 2: {
         int lane = r.one_in(2) ? a.lane : any_lane(r);
-        insert(p, r.one_in(2) ? p.count : at, make_action(r, any_op(r, lane), lane, !r.one_in(3)));
+        Action fresh = make_action(r, any_op(r, lane), lane, !r.one_in(3));
+        if (has_slot(a) && has_slot(fresh)) fresh.arg[0] = a.arg[0];
+        insert(p, r.one_in(2) ? p.count : at + 1, fresh);
         break;
       }
       case 3: erase(p, at); break;

@@ -158,10 +158,10 @@ void replace_targets() {
     syscall(SYS_futex, &o.seq, FUTEX_WAKE, 100, nullptr, nullptr, 0);
   }
   auto answers = [&](int i) { return targets->target[i].pid <= 0 || targets->target[i].order[0].ack == seq[i]; };
-  for (int n = 0; n < 30 && !answered; n++) {
+  for (int n = 0; n < 15 && !answered; n++) {
     answered = true;
     for (int i = 0; i < kTargets; i++) answered &= answers(i);
-    if (!answered) sleep_us(500);
+    if (!answered) sleep_us(1000);
   }
   for (int i = 0; i < kTargets; i++) {
     auto& t = targets->target[i];
@@ -189,7 +189,7 @@ void populate() {
     t.pid = pid < 0 ? 0 : pid;
   }
   for (auto& t : targets->target)
-    for (int i = 0; i < 1000 && t.pid && !t.tid[0]; i++) sleep_us(500);
+    for (int i = 0; i < 500 && t.pid && !t.tid[0]; i++) sleep_us(1000);
   for (int i = 0; i < kExecutors; i++) {
     if (executors[i]) continue;
     pid_t pid = fork();
@@ -239,7 +239,7 @@ void run(const Program& p) {
   syscall(SYS_futex, &world->generation, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   double begin = now(), nudge = begin + kSoftMs / 1e3;
   while (!all_done() && now() < begin + kHardMs / 1e3) {
-    sleep_us(500);
+    sleep_us(2000);
     reap();
     if (now() < nudge) continue;
     nudge = now() + 0.05;
@@ -393,7 +393,7 @@ bool replay(const std::vector<Program>& list, int times) {
       [](const Program&) {});
 }
 
-bool fuzz(std::vector<Program> corpus) {
+bool fuzz(std::vector<Program> corpus, bool guided) {
   Random random(options.seed);
   const double begin = now(), end = begin + options.seconds;
   size_t at = 0, count = 0, given = corpus.size();
@@ -403,7 +403,7 @@ bool fuzz(std::vector<Program> corpus) {
       [&](Program& p) {
         if (at < given) p = corpus[at++];
         else if (options.merge) return false;
-        else if (corpus.empty() || random.one_in(4)) p = generate(random);
+        else if (corpus.empty() || random.one_in(guided ? 4 : 2)) p = generate(random);
         else p = mutate(random, corpus[random.below(corpus.size())], corpus);
         return now() < end;
       },
@@ -473,7 +473,7 @@ int run_all(int argc, char** argv) {
   bool good = replay(old, 1);
   if (good) printf("%zu programs that once found something: fine\n", old.size());
   fflush(stdout);
-  if (good) good = fuzz(read_programs(options.corpus));
+  if (good) good = fuzz(read_programs(options.corpus), traced);
   printf("%d passed, %d failed\n", good ? int(old.size()) + 1 : 0, !good);
   return !good;
 }

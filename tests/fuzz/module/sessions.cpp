@@ -103,6 +103,7 @@ void after(Context& c, Slot& s, const Op& op, const Action& a, const uint8_t* ou
     case CR_IOC_ATTACH:
       if (class_of(a.arg[2]) == kMem) s.target = int(rest_of(a.arg[2]) % kTargets);
       break;
+    case CR_IOC_THAW: s.arena = 0; break;
     case CR_IOC_ARENA: memcpy(&s.arena, out + offsetof(cr_arena, addr), 8); break;
     case CR_IOC_GET_REGS: look_at_registers(c, *reinterpret_cast<const cr_regs*>(out)); break;
     case CR_IOC_RUN: {
@@ -181,6 +182,8 @@ FUZZ_ACTION(do_open) {
   Slot& s = slot_of(c, v[0]);
   int fd = open(CR_DEVICE, O_RDWR | O_CLOEXEC), old = s.fd;
   s.fd = fd;
+  s.arena = 0;
+  s.data = nullptr;  // the old one's stays mapped and keeps its file
   if (old >= 0) close(old);
   return answer(fd);
 }
@@ -251,6 +254,7 @@ FUZZ_ACTION(do_recv) {
   if (!h || h->cmsg_type != SCM_RIGHTS) return -EBADMSG;
   int old = s.fd;
   memcpy(&s.fd, CMSG_DATA(h), sizeof(int));
+  s.data = nullptr;
   s.target = what.target % kTargets;
   s.born = what.born;
   s.arena = what.arena;
@@ -302,6 +306,10 @@ FUZZ_ACTION(do_read) {
 
 // The data area may go at any time (another lane unmaps it): written by the kernel, which only fails then.
 static bool put(Slot& s, uint64_t offset, const void* what, size_t size) {
+  if (!s.data) {  // mapped when it is first needed
+    void* at = mmap(nullptr, kDataSize, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd, 0);
+    if (at != MAP_FAILED) __atomic_store_n(&s.data, at, __ATOMIC_SEQ_CST);
+  }
   uint8_t* data = static_cast<uint8_t*>(s.data);
   if (!data || offset > kDataSize - size) return false;
   int p[2];
@@ -331,6 +339,8 @@ FUZZ_ACTION(do_call) {
 FUZZ_ACTION(do_run1) {
   (void)a;
   Slot& s = slot_of(c, v[0]);
+  cr_arena arena = {};
+  if (!s.arena && !ioctl(s.fd, CR_IOC_ARENA, &arena)) s.arena = arena.addr;
   if (!put_call(c, s, 0, v[4], 0, v + 5)) return -EINVAL;
   cr_run r = {};
   r.tid = int(resolve(c, s, v[1]));

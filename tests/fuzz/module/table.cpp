@@ -24,22 +24,22 @@ constexpr uint8_t kAll = 7, kRoot = 4;
 
 const std::vector<Op> kOps = {
     // the session's file
-    {"open", 4, kAll, do_open, 0, {SLOT}},
-    {"close", 3, kAll, do_close, 0, {SLOT}},
+    {"open", 1, kAll, do_open, 0, {SLOT}},
+    {"close", 2, kAll, do_close, 0, {SLOT}},
     {"dup", 1, kAll, do_dup, 0, {SLOT, N("to", kSlot, kSlots - 1)}},
     {"send", 2, kAll, do_send, 0, {SLOT, N("to", kNumber, kExecutors - 1)}},
     {"recv", 2, kAll, do_recv, 0, {SLOT}},
     {"hold", 1, kAll, do_hold, 0, {SLOT, N("ms", kMs, 0)}},
-    {"mmap", 2, kAll, do_mmap, 0, {SLOT, N("offset", kLength, 0), N("len", kLength, 0), N("prot", kProt, 0)}},
+    {"mmap", 1, kAll, do_mmap, 0, {SLOT, N("offset", kLength, 0), N("len", kLength, 0), N("prot", kProt, 0)}},
     {"munmap", 1, kAll, do_munmap, 0, {SLOT}},
     {"read", 3, kAll, do_read, 0, {SLOT, N("buf", kBuffer, 0), N("len", kLength, 0), N("at", kAddress, 0)}},
     {"raw_ioctl", 1, kAll, do_raw_ioctl, 0, {SLOT, AT, N("nr", kNumber, 31), N("dir", kNumber, 3), N("size", kNumber, 5000)}},
 
     // the ioctls
     IOCTL("info", 1, CR_IOC_INFO),
-    IOCTL("attach", 4, CR_IOC_ATTACH, M(cr_attach, mem_fd, kDescriptor, 0), M(cr_attach, flags, kFlags, 0), M(cr_attach, reserved, kFlags, 0)),
-    IOCTL("freeze", 9, CR_IOC_FREEZE, M(cr_freeze, timeout_ms, kMs, 0), M(cr_freeze, thaw_after_ms, kMs, 0), M(cr_freeze, reserved, kFlags, 0)),
-    IOCTL("thaw", 4, CR_IOC_THAW, M(cr_thaw, flags, kFlags, 1), M(cr_thaw, reserved, kFlags, 0)),
+    IOCTL("attach", 1, CR_IOC_ATTACH, M(cr_attach, mem_fd, kDescriptor, 0), M(cr_attach, flags, kFlags, 0), M(cr_attach, reserved, kFlags, 0)),
+    IOCTL("freeze", 6, CR_IOC_FREEZE, M(cr_freeze, timeout_ms, kMs, 0), M(cr_freeze, thaw_after_ms, kMs, 0), M(cr_freeze, reserved, kFlags, 0)),
+    IOCTL("thaw", 5, CR_IOC_THAW, M(cr_thaw, flags, kFlags, 1), M(cr_thaw, reserved, kFlags, 0)),
     IOCTL("commit", 2, CR_IOC_COMMIT),
     IOCTL("threads", 2, CR_IOC_THREADS, ARRAY),
     IOCTL("get_regs", 6, CR_IOC_GET_REGS, M(cr_regs, tid, kTid, 0), M(cr_regs, type, kRegset, 0), M(cr_regs, buf, kBuffer, 0), M(cr_regs, len, kCount, 0)),
@@ -55,7 +55,7 @@ const std::vector<Op> kOps = {
           M(cr_sigpending, infos.count, kCount, 0)),
     IOCTL("get_file", 2, CR_IOC_GET_FILE, M(cr_get_file, kind, kNumber, 2), M(cr_get_file, which, kWord, 0)),
     IOCTL("put_file", 2, CR_IOC_PUT_FILE, M(cr_put_file, fd, kDescriptor, 0), M(cr_put_file, flags, kFlags, 1), M(cr_put_file, reserved, kFlags, 0)),
-    IOCTL("arena", 5, CR_IOC_ARENA, M(cr_arena, addr, kAddress, 0)),
+    IOCTL("arena", 3, CR_IOC_ARENA, M(cr_arena, addr, kAddress, 0)),
     IOCTL("run", 5, CR_IOC_RUN, M(cr_run, tid, kTid, 0), M(cr_run, ncalls, kNumber, 4), M(cr_run, calls, kOffset, 0), M(cr_run, flags, kFlags, 1),
           M(cr_run, timeout_ms, kMs, 0)),
     IOCTL("snapshot", 5, CR_IOC_SNAPSHOT, M(cr_snapshot, flags, kFlags, 7), M(cr_snapshot, reserved, kFlags, 0), M(cr_snapshot, id, kId, 0)),

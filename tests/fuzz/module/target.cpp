@@ -207,15 +207,14 @@ void obey(const Order& o) {
 
 // What a thread does by itself between two orders: sleep in the kernel in different ways, write memory, compute.
 void idle(int thread, Order& o, uint32_t seen, unsigned turn) {
-  timespec t = {0, 3000000};
+  timespec t = {0, 20000000};
   auto* heap = static_cast<volatile unsigned char*>(address(kHeapAt));
   switch (thread) {
-    case 0: syscall(SYS_futex, &o.seq, FUTEX_WAIT, seen, &t, nullptr, 0); break;
     case 1:
-      for (unsigned i = 0; i < 200; i++) heap[(turn * 8191 + i * 97) % 0x40000] = (unsigned char)turn;
-      nanosleep(&t, nullptr);
-      break;
-    case 2: poll(nullptr, 0, 3); break;
+      for (unsigned i = 0; i < 100; i++) heap[(turn * 8191 + i * 997) % 0x100000] = (unsigned char)turn;
+      [[fallthrough]];
+    case 0: syscall(SYS_futex, &o.seq, FUTEX_WAIT, seen, &t, nullptr, 0); break;
+    case 2: poll(nullptr, 0, 20); break;
     default: nanosleep(&t, nullptr);
   }
 }
