@@ -33,7 +33,8 @@ Targets* targets;
 namespace {
 
 constexpr int kRoundPrograms = 16;
-constexpr int kSoftMs = 200, kHardMs = 700, kEndSeconds = 30;
+constexpr int kSoftMs = 200, kHardMs = 1500, kEndSeconds = 30;
+int slowness = 1;  // of the kernel: times are multiplied by it
 
 struct Options {
   uint64_t seed = 1;
@@ -169,7 +170,7 @@ void replace_targets() {
     bool before = may_kill;
     may_kill = true;
     kill(t.pid, SIGKILL);
-    for (double end = now() + kEndSeconds; t.pid && !ended(t.pid) && now() < end; sleep_us(500)) reap();
+    for (double end = now() + slowness * kEndSeconds; t.pid && !ended(t.pid) && now() < end; sleep_us(500)) reap();
     may_kill = before;
     if (t.pid && !ended(t.pid)) stuck(t.pid, "a killed target");
     t.pid = 0;  // else a tracer has it until the end of the round
@@ -210,7 +211,7 @@ bool all_done() {
 void kill_late() {
   for (int lane = 0; lane < kLanes; lane++)
     if (!lane_is_done(lane)) kill(executors[executor_of(lane)], SIGKILL);
-  for (double end = now() + kEndSeconds; !all_done() && now() < end; sleep_us(2000)) reap();
+  for (double end = now() + slowness * kEndSeconds; !all_done() && now() < end; sleep_us(2000)) reap();
   for (int lane = 0; lane < kLanes; lane++)
     if (!lane_is_done(lane)) stuck(executors[executor_of(lane)], "a killed requester");
 }
@@ -237,8 +238,8 @@ void run(const Program& p) {
   for (auto& l : world->lane) std::fill(l.result, l.result + kMaxActions, kNotMade);
   world->generation++;
   syscall(SYS_futex, &world->generation, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-  double begin = now(), nudge = begin + kSoftMs / 1e3;
-  while (!all_done() && now() < begin + kHardMs / 1e3) {
+  double begin = now(), nudge = begin + slowness * kSoftMs / 1e3;
+  while (!all_done() && now() < begin + slowness * kHardMs / 1e3) {
     sleep_us(2000);
     reap();
     if (now() < nudge) continue;
@@ -308,7 +309,7 @@ bool problem(const Program* p) {
 
 bool end_round(int number) {
   may_kill = true;
-  bool killed = cgroup_kill(kEndSeconds);
+  bool killed = cgroup_kill(slowness * kEndSeconds);
   std::fill(executors, executors + kExecutors, 0);
   for (auto& t : targets->target) t.pid = 0;
   for (auto& l : world->lane) l.done = world->generation.load();
@@ -372,7 +373,7 @@ bool rounds(Next next, Through through) {
       if (options.verbose) tell(p);
       through(p);
       if (problem(&p)) {
-        cgroup_kill(kEndSeconds);
+        cgroup_kill(slowness * kEndSeconds);
         return false;
       }
       more = next(p);
@@ -464,6 +465,7 @@ int run_all(int argc, char** argv) {
   prepare();
   checks_begin();
   bool traced = cover_open();
+  if (traced) slowness = 4;  // it is one for debugging
   printf("%s\n", traced ? "with coverage of the kernel" : "this kernel has no KCOV: guided by results alone");
   fflush(stdout);
   module_works();
