@@ -41,7 +41,7 @@ struct Options {
   int seconds = 60, times = 1;
   std::string corpus, regressions, replay, logs = "build/fuzz-module";
   std::vector<int> excluded;
-  bool write = false, verbose = false, merge = false;
+  bool write = false, verbose = false, merge = false, check = false;
 } options;
 
 pid_t executors[kExecutors];
@@ -429,10 +429,25 @@ bool fuzz(std::vector<Program> corpus, bool guided) {
   return good && !problem(nullptr);
 }
 
+// What can be tried anywhere: programs survive being written and read.
+bool self_check(std::vector<Program> list) {
+  Random random(options.seed);
+  for (int i = 0; i < 2000; i++) list.push_back(i % 2 ? generate(random) : mutate(random, list[random.below(list.size())], list));
+  for (const Program& p : list) {
+    auto again = parse(print(p));
+    if (again.size() == 1 && print(again[0]) == print(p)) continue;
+    printf("read differently than written:\n%s", print(p).c_str());
+    return false;
+  }
+  printf("%zu programs written and read\n", list.size());
+  return true;
+}
+
 int usage() {
   fputs(
       "usage: fuzz_module [-s SEED] [-t SECONDS] [-c CORPUS [-w | -m]] [-R REGRESSIONS] [-l LOGS] [-x ACTION]... [-v]\n"
       "       fuzz_module -r FILE [-n TIMES] [-l LOGS] [-v]\n"
+      "       fuzz_module -p -c CORPUS [-R REGRESSIONS]    only reads them; needs no module\n"
       "  -c  a folder of programs to begin with; -w adds what was new; -m only runs them and adds those that were new\n"
       "  -R  a folder of programs that have found something: made first\n"
       "  -l  where the programs of the last two rounds and of found problems are kept\n"
@@ -443,7 +458,7 @@ int usage() {
 }
 
 int run_all(int argc, char** argv) {
-  for (int o; (o = getopt(argc, argv, "s:t:c:r:R:n:l:x:wmv")) != -1;) switch (o) {
+  for (int o; (o = getopt(argc, argv, "s:t:c:r:R:n:l:x:wmvp")) != -1;) switch (o) {
       case 's': options.seed = strtoull(optarg, nullptr, 0); break;
       case 't': options.seconds = atoi(optarg); break;
       case 'c': options.corpus = optarg; break;
@@ -457,10 +472,16 @@ int run_all(int argc, char** argv) {
         break;
       case 'w': options.write = true; break;
       case 'm': options.write = options.merge = true; break;
+      case 'p': options.check = true; break;
       case 'v': options.verbose = true; break;
       default: return usage();
     }
   if (optind != argc) return usage();
+  if (options.check) {
+    auto all = read_programs(options.corpus), more = read_programs(options.regressions);
+    all.insert(all.end(), more.begin(), more.end());
+    return all.empty() || !self_check(all);
+  }
   if (getuid()) throw std::runtime_error("needs root, in a machine to throw away");
   prepare();
   checks_begin();
