@@ -285,8 +285,13 @@ void tell(const Program& p) {
   for (uint32_t i = 0; i < p.count; i++) {
     size_t end = text.find('\n', at);
     int32_t r = world->lane[p.action[i].lane].result[i];
-    printf("%s  # %s\n", text.substr(at, end - at).c_str(),
-           r == kNotMade ? "not made" : r == -1000 ? "the call failed" : r < 0 ? strerrorname_np(-r) : "ok");
+    std::string said = r == kNotMade      ? "not made"
+                       : r == kCallFailed ? "the call failed"
+                       : r == kThreadGone ? "the thread is gone"
+                       : r < 0            ? strerrorname_np(-r)
+                       : r                ? "ok, " + std::to_string(r)
+                                          : "ok";
+    printf("%s  # %s\n", text.substr(at, end - at).c_str(), said.c_str());
     at = end + 1;
   }
   fflush(stdout);

@@ -376,10 +376,11 @@ FUZZ_ACTION(do_run1) {
   if (ioctl(s.fd, CR_IOC_RUN, &r)) return -errno;
   look_for_leaks("run", &r, sizeof r);
   look_at_result(c, s, r);
-  if (v[4] == SYS_geteuid && r.done == 1 && !r.ret && executor_of(c.lane) != 2 && is_alone(c))
+  cr_call made;  // the thread may have ended since
+  if (v[4] == SYS_geteuid && executor_of(c.lane) != 2 && is_alone(c) && get(s, 0, &made, sizeof made) && made.nr == SYS_geteuid && !made.ret)
     violation("thread %d has made a call for user %d with the rights of root", r.tid, int(kUser));
   if ((v[4] == SYS_clone || v[4] == SYS_clone3) && r.ret > 0) s.born = int(r.ret);
-  return r.ret < 0 ? -1000 : 0;
+  return r.gone ? kThreadGone : r.ret < 0 ? kCallFailed : r.ret;
 }
 
 FUZZ_ACTION(do_poke) {

@@ -15,7 +15,7 @@ static long ms(void) {
 
 int main(void) {
   uint64_t secret = getauxval(AT_SECURE) ? ~0ULL : 0;
-  long end = ms() + 60;
+  long end = ms() + 200;
   while (ms() < end)
     __asm__ volatile(
         "movq %0, %%r12\n\tmovq %1, %%r13\n\tmovq %2, %%r14\n\tmovl $300000, %%ecx\n"

@@ -42,7 +42,8 @@ struct Targets {
   } target[kTargets];
 };
 
-constexpr int32_t kNotMade = INT32_MIN;
+// Results of actions beside 0, errors and what a call returned.
+constexpr int32_t kNotMade = INT32_MIN, kCallFailed = -1000, kThreadGone = -1001;
 
 struct Lane {
   std::atomic<uint32_t> done;  // generation of the last program it is through with
