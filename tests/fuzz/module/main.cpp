@@ -495,8 +495,15 @@ int run_all(int argc, char** argv) {
   printf("%s\n", traced ? "with coverage of the kernel" : "this kernel has no KCOV: guided by results alone");
   fflush(stdout);
   module_works();
-  if (problem(nullptr)) return 1;
-  if (!options.replay.empty()) return !replay(read_programs(options.replay), options.times);
+  if (problem(nullptr)) {
+    printf("0 passed, 1 failed\n");
+    return 1;
+  }
+  if (!options.replay.empty()) {
+    bool fine = replay(read_programs(options.replay), options.times);
+    printf("%d passed, %d failed\n", fine, !fine);
+    return !fine;
+  }
   auto old = read_programs(options.regressions);
   bool good = replay(old, 1);
   if (good) printf("%zu programs that once found something: fine\n", old.size());
