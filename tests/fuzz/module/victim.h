@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a set-uid program holds in its registers: nobody else may ever see it. */
+#ifndef FUZZ_VICTIM_H
+#define FUZZ_VICTIM_H
+#define kVictimR12 0x5ec2e75ec2e7a112ULL
+#define kVictimR13 0x5ec2e75ec2e7a213ULL
+#define kVictimR14 0x5ec2e75ec2e7a314ULL
+#endif
