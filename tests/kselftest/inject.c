@@ -9,16 +9,28 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+static const char debugfs[] = "/sys/kernel/debug";
 static const char *const capabilities[] = {"failslab", "fail_page_alloc", "fail_usercopy"};
 
-static bool put(const char *capability, const char *name, const char *value) {
-  char path[128];
-  snprintf(path, sizeof path, "/sys/kernel/debug/%s/%s", capability, name);
+static bool put(const char *folder, const char *capability, const char *name, const char *value) {
+  char path[400];
+  snprintf(path, sizeof path, "%s/%s/%s", folder, capability, name);
   int fd = open(path, O_WRONLY);
   if (fd < 0) return false;
   bool ok = write(fd, value, strlen(value)) == (ssize_t)strlen(value);
   close(fd);
   return ok;
+}
+
+// The records that the kernel's own checks keep of each allocation are none of the module's.
+static bool all_caches_but_those_of_checks(void) {
+  DIR *d = opendir("/sys/kernel/slab");
+  bool any = false;
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (e->d_name[0] != '.' && strncmp(e->d_name, "kmemleak", 8) && strncmp(e->d_name, "debug_objects", 13))
+      any |= put("/sys/kernel/slab", e->d_name, "failslab", "1");
+  if (d) closedir(d);
+  return any;
 }
 
 // Where the module's functions lie.
@@ -40,7 +52,7 @@ static bool module_text(unsigned long *start, unsigned long *end) {
 
 const char *inject_prepare(void) {
   if (access("/proc/self/fail-nth", W_OK)) return "the kernel has no fault injection";
-  if (access("/sys/kernel/debug/failslab", F_OK) && mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL))
+  if (access("/sys/kernel/debug/failslab", F_OK) && mount("debugfs", debugfs, "debugfs", 0, NULL))
     return "debugfs cannot be mounted";
   unsigned long start, end;
   if (!module_text(&start, &end)) return "the module is not loaded";
@@ -49,14 +61,15 @@ const char *inject_prepare(void) {
   snprintf(to, sizeof to, "%#lx", end);
   for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++) {
     const char *c = capabilities[i];
-    if (!put(c, "require-start", from) || !put(c, "require-end", to) || !put(c, "stacktrace-depth", "32"))
+    if (!put(debugfs, c, "require-start", from) || !put(debugfs, c, "require-end", to) || !put(debugfs, c, "stacktrace-depth", "32"))
       return "fault injection has no stack filter";
-    put(c, "verbose", "0");
-    put(c, "probability", "0");
-    put(c, "ignore-gfp-wait", "N");
-    put(c, "ignore-gfp-highmem", "N");
-    put(c, "min-order", "0");
+    put(debugfs, c, "verbose", "0");
+    put(debugfs, c, "probability", "0");
+    put(debugfs, c, "ignore-gfp-wait", "N");
+    put(debugfs, c, "ignore-gfp-highmem", "N");
+    put(debugfs, c, "min-order", "0");
   }
+  if (all_caches_but_those_of_checks()) put(debugfs, "failslab", "cache-filter", "Y");
   return NULL;
 }
 
