@@ -75,6 +75,8 @@ if todo source; then
 	mkdir "$work/linux"
 	dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards '*.tar.xz' | xz -dc -T0 |
 		tar -x -C "$work/linux" --strip-components=1
+	# PVH's entry compares strings before KASAN has a shadow to look at.
+	echo 'KASAN_SANITIZE_string.o := n' >>"$work/linux/lib/Makefile"
 	done_with source
 fi
 
@@ -111,7 +113,7 @@ if todo build; then
 	while kill -0 $make 2>/dev/null; do
 		sleep 5
 		n=$((${n:-0} + 1))
-		[ $((n % 12)) -ne 0 ] || echo "$(find "$work/linux" -name '*.o' | wc -l) files of some 2000" >&3
+		[ $((n % 12)) -ne 0 ] || echo "$(find "$work/linux" -name '*.o' | wc -l) files of some 1700" >&3
 	done
 	wait $make
 	inside make -s -C /mnt/share/linux kernelrelease >"$work/release.part"
