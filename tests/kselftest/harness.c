@@ -21,7 +21,7 @@
 struct target *current;
 bool dry;
 uid_t run_uid;
-unsigned run_limit_s = 60;
+unsigned run_limit_s = 60;  // times REPRISE_SLOW
 static bool verbose;
 static int made, failed;
 
@@ -399,6 +399,8 @@ static bool wanted(const char *name, int argc, char **argv) {
 void harness_prepare(void) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // restarted targets become ours
   signal(SIGPIPE, SIG_IGN);
+  const char *slow = getenv("REPRISE_SLOW");
+  if (slow && atoi(slow) > 1) run_limit_s *= (unsigned)atoi(slow);
 }
 
 int harness_end(void) {

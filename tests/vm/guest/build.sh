@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Builds the project with the guest's compiler, against the guest's libraries:
-#   build.sh ROOT PROJECT module RELEASE DIR     cr.ko, from the sources in DIR
+#   build.sh ROOT PROJECT module RELEASE DIR [KERNEL]  cr.ko, from the sources in DIR; KERNEL: folder of
+#                                                a kernel that is not the root's (make-kernel.sh)
 #   build.sh ROOT PROJECT user                   commands, library, headers
 #   build.sh ROOT PROJECT native COMMAND…        any command, in /mnt/project
 #   build.sh ROOT PROJECT head STATE SHARE COMMAND…  the same, with what was built installed, and the
@@ -54,8 +55,15 @@ head)
 	exec chroot $at sh -c 'cd /mnt/project && exec "$@"' sh "$@"
 	;;
 module)
-	rel=$4 dir=/mnt/project/$5
-	chroot $at make -C "/lib/modules/$rel/build" "M=$dir" W=1 -j"$jobs" modules
+	rel=$4 dir=/mnt/project/$5 kernel=/lib/modules/$4/build
+	if [ -n "${6:-}" ]; then
+		mount --bind "$6" $at/mnt/share
+		mount -t tmpfs tmpfs $at/usr/lib/modules
+		mkdir -p "$at/usr/lib/modules/$rel/updates"
+		cp "$6"/linux/modules.builtin* "$6"/linux/modules.order "$at/usr/lib/modules/$rel/"
+		kernel=/mnt/share/linux
+	fi
+	chroot $at make -C "$kernel" "M=$dir" W=1 -j"$jobs" ${CR_GCOV:+"CR_GCOV=$CR_GCOV"} modules
 	# The tree that goes over the root's: the module, and an index with it.
 	tree=$dir.tree
 	if ! cmp -s "$project/$5/cr.ko" "$project/$5.tree/usr/lib/modules/$rel/updates/cr.ko"; then

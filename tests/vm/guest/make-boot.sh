@@ -1,16 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes what one kernel boots from: OUT/vmlinux and OUT/initramfs.cpio.
+#   make-boot.sh ROOT RELEASE GUEST OUT [KERNEL]
+# KERNEL: folder with a vmlinux that has all drivers built in (make-kernel.sh); without
+# it the kernel and its modules are those of the root.
 # Runs as root in namespaces of its own. Progress goes to fd 3.
 set -eu
-root=$1 rel=$2 guest=$3 out=$4
+root=$1 rel=$2 guest=$3 out=$4 own=${5:-}
 export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 
 echo "boot files of $rel" >&3
 mkdir -p "$out"
 
 # An uncompressed kernel saves emulated decompression.
-sh "$guest/extract-vmlinux" "$root/boot/vmlinuz-$rel" >"$out/vmlinux"
+if [ -n "$own" ]; then
+	cp "$own/vmlinux" "$out/vmlinux"
+else
+	sh "$guest/extract-vmlinux" "$root/boot/vmlinuz-$rel" >"$out/vmlinux"
+fi
 
 tree=$out/tree
 rm -rf "$tree"
@@ -21,11 +28,14 @@ ln -s busybox "$tree/bin/sh"
 install -m 755 "$guest/init" "$tree/init"
 
 # In the order of their dependencies; init loads them as they come.
+needed() {
+	[ -n "$own" ] || chroot "$root" modprobe -S "$rel" --show-depends "$1" |
+		sed -n 's/^insmod \([^ ]*\).*/\1/p'
+}
 for m in virtio_pci virtio_blk virtio_console squashfs overlay 9pnet_virtio 9p; do
-	chroot "$root" modprobe -S "$rel" --show-depends "$m" | sed -n 's/^insmod \([^ ]*\).*/\1/p'
+	needed "$m"
 done | awk '!seen[$0]++' >"$out/modules"
-chroot "$root" modprobe -S "$rel" --show-depends virtio_net |
-	sed -n 's/^insmod \([^ ]*\).*/\1/p' | grep -vxF -f "$out/modules" >"$out/modules.net" || true
+needed virtio_net | grep -vxF -f "$out/modules" >"$out/modules.net" || true
 for list in modules modules.net; do
 	while read -r ko; do
 		cp "$root/$ko" "$tree/m/"

@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -86,6 +87,16 @@ def locked(path, waiting_for):
             say(f"waiting for another vm to finish {waiting_for}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def meaningful(path):
+    """What of a file matters: a comment edited must not cost a new root."""
+    lines = path.read_text("utf-8").splitlines()
+    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+def digest(*parts):
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def tail(path, lines=40):

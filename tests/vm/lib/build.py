@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+from . import debug
 from .base import BUILD, GUEST, PROJECT, Error, in_namespaces, locked, need_root, say, tail
 
 PARTS = ("all", "module", "user", "none")
@@ -52,7 +53,7 @@ def show_progress(what, log, done):
             say(f"  {steps[-1]}")
 
 
-def script(root, what, log, *arguments):
+def script(root, what, log, *arguments, **environment):
     """Runs guest/build.sh; shows its output when it failed or warned."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("", "utf-8")
@@ -60,7 +61,8 @@ def script(root, what, log, *arguments):
     watcher = threading.Thread(target=show_progress, args=(what, log, done), daemon=True)
     watcher.start()
     try:
-        status = in_namespaces(["sh", GUEST / "build.sh", root.tree, PROJECT, what, *arguments], log)
+        status = in_namespaces(["env", *(f"{k}={v}" for k, v in environment.items()),
+                                "sh", GUEST / "build.sh", root.tree, PROJECT, what, *arguments], log)
     finally:
         done.set()
         watcher.join()
@@ -84,13 +86,15 @@ def build_module(root, kernel):
     release = root.release(kernel)
     # Headers that changed under the same name would not make make rebuild.
     stamp = target / ".built-with"
-    made_with = f"{root.path.name} {release}"
+    own = [debug.get(root)] if kernel in debug.NAMES else []
+    made_with = " ".join([root.path.name, *(path.name for path in own), release])
     if target.exists() and (not stamp.exists() or stamp.read_text("ascii") != made_with):
         shutil.rmtree(target)
         shutil.rmtree(BUILD / f"{kernel}.tree", ignore_errors=True)
     copy_sources(target)
     stamp.write_text(made_with, "ascii")
-    script(root, "module", BUILD / f"{kernel}.log", release, f"build/vm/{kernel}")
+    more = {"CR_GCOV": "y"} if kernel == "debug-gcov" else {}
+    script(root, "module", BUILD / f"{kernel}.log", release, f"build/vm/{kernel}", *own, **more)
 
 
 def build_user(root):

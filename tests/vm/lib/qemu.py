@@ -7,12 +7,16 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from . import debug
 from .base import CACHE, PROJECT, Error, die_with_parent, locked
 
 # Warnings and worse come to the console; what a guest does not survive ends it at once.
 KERNEL_LINE = ("console=ttyS0 loglevel=5 oops=panic panic=-1 softlockup_panic=1 "
                "hung_task_panic=1 sysctl.kernel.panic_on_rcu_stall=1 mitigations=off nokaslr "
                "random.trust_cpu=on tsc=reliable no_timer_check")
+# The debugging kernel's checks make it several times as slow: what looks like a lockup is none,
+# and its measurement of the TSC may be far off, with it all time limits of the tests.
+DEBUG_LINE = " watchdog_thresh=60 clocksource=acpi_pm"
 
 
 def cpio_entry(name, content, number, mode=0o100644):
@@ -66,7 +70,7 @@ def command(built, initrd, console, *, cpus, mem, kvm, share=None, swap_fd=None,
             "-no-reboot", *machine(kvm), "-smp", str(cpus), "-m", str(mem),
             "-rtc", "base=utc,clock=host",
             "-kernel", str(built.boot / "vmlinux"), "-initrd", str(initrd),
-            "-append", KERNEL_LINE,
+            "-append", KERNEL_LINE + (DEBUG_LINE if built.kernel in debug.NAMES else ""),
             "-chardev", f"file,id=console,path={comma(console)}",
             "-serial", "chardev:console",
             # The first virtio device: the guest names the ports by that number.

@@ -5,13 +5,14 @@ Both are named by a hash of what they are made from, made under a temporary name
 and renamed when complete: what has its final name is whole.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from .base import CACHE, GUEST, HERE, Error, in_namespaces, locked, need_root, say, tail
+from . import debug
+from .base import (CACHE, GUEST, HERE, Error, digest, in_namespaces, locked, meaningful,
+                   need_root, say, tail)
 
 PACKAGES = HERE / "packages.txt"
 KERNELS = HERE / "kernels.txt"
@@ -49,16 +50,6 @@ def host_needs():
         raise Error(f"apt-get could not install {packages}:\n{result.stdout[-2000:]}")
 
 
-def meaningful(path):
-    """What of a file matters: a comment edited must not cost a new root."""
-    lines = path.read_text("utf-8").splitlines()
-    return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
-
-
-def digest(*parts):
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-
-
 def root_key():
     return digest(*map(meaningful, (PACKAGES, KERNELS, GUEST / "make-root.sh")))
 
@@ -90,23 +81,27 @@ class Root:
                 "-L", str(self.tree / "usr/share/qemu"), "-L", str(self.tree / "usr/share/seabios")]
 
     def release(self, kernel):
-        return self.releases[kernel]
+        return debug.release(self) if kernel in debug.NAMES else self.releases[kernel]
 
     def boot(self, kernel):
         """Folder with vmlinux and initramfs.cpio, made when missing."""
-        final = CACHE / f"boot-{boot_key()}" / kernel
+        name, own = kernel, []
+        if kernel in debug.NAMES:
+            own = [debug.get(self)]
+            name = f"debug-{debug.key(self)}"
+        final = CACHE / f"boot-{boot_key()}" / name
         if final.is_dir():
             return final
         need_root("making boot files")
         with locked(CACHE / ".lock-boot", "the boot files"):
             if final.is_dir():
                 return final
-            part = CACHE / f"boot-{boot_key()}" / f"{kernel}.part"
+            part = final.with_name(f"{name}.part")
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
             log = part / "log"
             status = in_namespaces(["sh", GUEST / "make-boot.sh", self.tree,
-                                    self.release(kernel), GUEST, part], log)
+                                    self.release(kernel), GUEST, part, *own], log)
             if status:
                 raise Error(f"making boot files of {kernel} failed ({log}):\n{tail(log)}")
             part.rename(final)
@@ -114,7 +109,14 @@ class Root:
 
 
 def kernel_names():
+    """The kernels of the guest root; debug.NAMES come on top."""
     return [line.split()[0] for line in meaningful(KERNELS).splitlines()]
+
+
+def have(kernel):
+    """Whether a node can boot it without anything being made that takes long."""
+    path = CACHE / f"root-{root_key()}"
+    return path.is_dir() and (kernel not in debug.NAMES or debug.folder(Root(path)).is_dir())
 
 
 def get_root():
@@ -145,12 +147,17 @@ def get_root():
 
 
 def clean():
-    """Removes roots and boot files of other recipes. Returns their names."""
+    """Removes roots, boot files and debugging kernels of other recipes. Returns their names."""
     keep = {f"root-{root_key()}", f"root-{root_key()}.part", f"boot-{boot_key()}"}
     removed = []
     need_root("cleaning the cache")
     with locked(CACHE / ".lock-root", "the guest root"):
-        for pattern in ("root-*", "boot-*"):
+        # Without the root it is not known which debugging kernel goes with it.
+        root = CACHE / f"root-{root_key()}"
+        if root.is_dir():
+            name = debug.folder(Root(root)).name
+            keep |= {name, f"{name}.part"}
+        for pattern in ("root-*", "boot-*", *(["kernel-*"] if root.is_dir() else [])):
             for path in CACHE.glob(pattern):
                 if path.name not in keep:
                     shutil.rmtree(path)

@@ -14,12 +14,13 @@ import time
 import tty
 from pathlib import Path
 
-from . import qemu
+from . import debug, qemu
 from .base import (KERNEL_COMPLAINED, NO_STATUS, RUN, TIMED_OUT, Error, die_with_parent,
                    locked, say)
 from .console import Console
 
 BOOT_SECONDS = 180
+DEBUG_BOOT_SECONDS = 900
 POWER_OFF_SECONDS = 20
 
 
@@ -130,7 +131,7 @@ class NoBoot(Exception):
     """The command did not start in time."""
 
 
-def relay(streams, control, timeout):
+def relay(streams, control, timeout, boot_seconds):
     """Passes output on until the guest ends. Returns the command's status, or None.
 
     `streams`: pairs of a socket and the descriptor its data goes to. Raises NoBoot, or
@@ -148,7 +149,7 @@ def relay(streams, control, timeout):
         now = time.monotonic()
         limits = [(over, TimeoutError)]
         if b"start\n" not in said:
-            limits.append((begin + BOOT_SECONDS, NoBoot))
+            limits.append((begin + boot_seconds, NoBoot))
         if ended:
             limits = [(ended + POWER_OFF_SECONDS, None)]
         limit, error = min(limits, key=lambda pair: pair[0])
@@ -190,16 +191,17 @@ def run(built, options):
     pairs = [socket.socketpair() for _ in range(2 if merged else 3)]
     ours = [pair[0] for pair in pairs]
     theirs = [pair[1] for pair in pairs]
+    boot = DEBUG_BOOT_SECONDS if built.kernel in debug.NAMES else BOOT_SECONDS
     guest = None
     try:
         guest = Guest(folder, built, files, options, theirs,
                       ports=[f"socket,fd={end.fileno()}" for end in theirs])
         try:
-            status = relay(list(zip(ours[1:], (1, 2))), ours[0], options.timeout)
+            status = relay(list(zip(ours[1:], (1, 2))), ours[0], options.timeout, boot)
         except (TimeoutError, NoBoot) as late:
             guest.end(0)
             if isinstance(late, NoBoot):
-                say(f"the guest did not boot in {BOOT_SECONDS} s, power cut")
+                say(f"the guest did not boot in {boot} s, power cut")
                 return verdict(guest, None, options)
             result = verdict(guest, TIMED_OUT, options)
             if result == TIMED_OUT:
