@@ -96,7 +96,6 @@ void add_watch(Restorer& restorer, std::uint32_t index, int fd, const Inotify::W
     if (!restart) restorer.fail(index, which + ": another file has that name now", ESTALE);
     restorer.warn(index, which + ": not the very file of the checkpoint (another inode)");
   }
-  if (watch.wd() - next > kMostNumbers) restorer.fail(index, which + " has too high a number", EOVERFLOW);
   const std::string name = "/proc/self/fd/" + std::to_string(file.get());
   const std::uint32_t mask = watch.mask() & (IN_ALL_EVENTS | IN_ONESHOT | IN_EXCL_UNLINK);
   for (;;) {
@@ -136,6 +135,9 @@ void make_inotify(Restorer& restorer, std::uint32_t index) {
   if (!fd) restorer.fail(index, "cannot be made", errno);
   std::vector<Inotify::Watch> watches(description.inotify().watches().begin(), description.inotify().watches().end());
   std::sort(watches.begin(), watches.end(), [](const auto& a, const auto& b) { return a.wd() < b.wd(); });
+  // All numbers that are skipped together.
+  if (!watches.empty() && watches.back().wd() - static_cast<int>(watches.size()) > kMostNumbers)
+    restorer.fail(index, "watch " + std::to_string(watches.back().wd()) + " has too high a number", EOVERFLOW);
   int next = 1;
   for (const auto& watch : watches) add_watch(restorer, index, fd.get(), watch, next);
   drain(fd.get());

@@ -95,7 +95,8 @@ MappingFiles::~MappingFiles() {
 UniqueFd MappingFiles::make_file(const Mapping& mapping, const SharedObject* object, const std::string& path) {
   if (!object || !is_whole(*object))
     refuse(mapping, "cannot open " + path + ": " + error_text(ENOENT) + ": bring it back or use --relocate", ENOENT);
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mapping.file().mode() & 07777));
+  // Permissions, but never set-user-ID: that what the image holds runs with our rights is not for the image to say.
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mapping.file().mode() & 0777));
   if (!fd) refuse(mapping, path + " is gone and cannot be made again: " + error_text(errno), errno);
   made_.push_back(path);
   if (::ftruncate(fd.get(), static_cast<off_t>(object->size())) != 0)

@@ -192,8 +192,9 @@ void check_timers_live(Session& session, LazyRemote& remote, const Process& imag
                     "only be had by counting up to it");
   };
   if (mode == RestoreMode::restart) {  // a new process counts from 0
-    int next = 0;
-    for (const Timers::Posix& timer : image.timers().posix()) refuse_far(timer, next), next = timer.id() + 1;
+    // All that are skipped together: the identifiers grow from one timer to the next.
+    int before = 0;
+    for (const Timers::Posix& timer : image.timers().posix()) refuse_far(timer, before++);
     return;
   }
   const auto plan = plan_timers(image.timers(), list_timers(session.pid()), image.pid(), session.pid());

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// make_seeds DIR [IMAGE…]: seeds for the fuzz targets in DIR/image and DIR/state:
-// made-up images, and the given real ones cut down to a few pages.
+// make_seeds DIR [IMAGE…]: seeds for the fuzz targets, for each in a folder of its name in DIR: made-up images, and the
+// given real ones cut down to a few pages; what a rollback meets; lives of jobs.
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 
 #include "image/reader.h"
 #include "image_sample.h"
+#include "rollback_case.pb.h"
+#include "seeds.h"
 
 using namespace reprise;
 using namespace reprise::test;
@@ -14,9 +18,59 @@ namespace {
 
 constexpr std::size_t kPages = 8;
 
+void save_rollbacks(const Sample& sample, const std::string& dir, const std::string& name);
+
 void save(const Sample& sample, const std::string& dir, const std::string& name) {
   sample.write(dir + "/image/" + name);
   write_file(dir + "/state/" + name, sample.process.SerializeAsString());
+  save_rollbacks(sample, dir, name);
+}
+
+// A pause that finds all as it was, one that finds everything changed, and restarts.
+void save_rollbacks(const Sample& sample, const std::string& dir, const std::string& name) {
+  fuzz::RollbackCase one;
+  *one.mutable_state() = sample.process;
+  one.set_blob(sample.blob.substr(0, 20'000));
+  for (const cr_range& run : sample.runs) {
+    auto& saved = *one.add_runs();
+    saved.set_addr(run.addr);
+    saved.set_pages(static_cast<std::uint32_t>(run.len / image::kPage - 1) % 16);
+  }
+  for (const ThreadRegs& regs : sample.regs) {
+    auto& saved = *one.add_registers();
+    saved.set_orig_rax(static_cast<std::int64_t>(regs.regs.orig_rax));
+    saved.set_rax(static_cast<std::int64_t>(regs.regs.rax));
+    saved.set_rip(regs.regs.rip);
+    saved.set_rsp(regs.regs.rsp);
+  }
+  const auto put = [&](const char* how) { write_file(dir + "/rollback/" + name + "-" + how, one.SerializeAsString()); };
+  put("same");
+  one.set_tracked(true);
+  put("tracked");
+  one.set_tracked(false);
+  for (std::uint32_t i = 0; i < 16; ++i) one.add_mappings(i), one.add_threads(i), one.add_descriptors(i);
+  one.add_extra_threads(1);
+  one.add_extra_descriptors(9);
+  auto& extra = *one.add_extra();
+  extra.set_start(0x5000'0000);
+  extra.set_flags(CR_VMA_READ | CR_VMA_PAGES);
+  one.set_capabilities(~0ULL);
+  put("changed");
+  one.clear_mappings();
+  one.set_restart(true);
+  one.set_dead_sockets(true);
+  put("restart");
+  one.set_no_files(true);
+  put("restart-without-files");
+  one.set_no_files(false);
+  for (int i = 0; i < 16; ++i) one.add_mappings(64);  // the vdso elsewhere
+  put("restart-vdso");
+  one.set_new_pid(true);
+  one.set_other_boot(true);
+  put("restart-elsewhere");
+  auto& fault = *one.add_faults();
+  fault.set_call(20);
+  put("fault");
 }
 
 // The same process with a few of its pages and none of its shared content.
@@ -38,8 +92,11 @@ int main(int argc, char** argv) try {
     return 2;
   }
   const std::string dir = argv[1];
-  std::filesystem::create_directories(dir + "/image");
-  std::filesystem::create_directories(dir + "/state");
+  for (const char* name : {"image", "state", "rollback", "coordinator", "daemon", "files"})
+    std::filesystem::create_directories(dir + "/" + name);
+#ifdef REPRISE_FUZZ_JOB
+  save_jobs(dir);
+#endif
   Sample sample = small_sample();
   save(sample, dir, "small");
   sample.runs.clear();
@@ -54,6 +111,19 @@ int main(int argc, char** argv) try {
     one->mutable_socket()->add_options()->set_value("option");
     one->mutable_terminal()->set_termios("termios");
     one->set_shared_object(1);
+    one->set_serial(static_cast<std::uint64_t>(kind));
+    one->mutable_file()->set_path("/tmp/" + std::to_string(kind));
+    one->mutable_file()->set_ino(static_cast<std::uint64_t>(kind));
+    one->mutable_file()->set_mode((kind == Description::SOCKET ? S_IFSOCK : kind == Description::PIPE ? S_IFIFO : S_IFREG) | 0600);
+    one->set_owner_pid(sample.process.pid());
+    one->mutable_socket()->set_family(1);  // AF_UNIX
+    one->mutable_socket()->set_type(1);
+    one->mutable_socket()->set_listening(true);
+    one->mutable_inotify()->mutable_watches(0)->set_path("/tmp/" + std::to_string(kind));
+    if (kind == Description::OTHER) continue;  // refused
+    auto* descriptor = sample.process.add_descriptors();
+    descriptor->set_fd(20 + kind);
+    descriptor->set_description(static_cast<std::uint32_t>(sample.process.descriptions_size()) - 1);
   }
   auto* timer = sample.process.mutable_timers()->add_posix();
   timer->set_notify(4);
@@ -61,7 +131,37 @@ int main(int argc, char** argv) try {
   sample.process.mutable_timers()->add_itimers()->set_value_ns(5);
   sample.process.mutable_env()->add_limits()->set_resource(7);
   sample.process.add_pending()->set_siginfo(std::string(1, '\2') + std::string(127, '\0'));
+  auto& env = *sample.process.mutable_env();
+  for (int i = 0; i < 4; ++i) env.add_uids(1000), env.add_gids(1000);
+  env.add_groups(1000);
   save(sample, dir, "everything");
+
+  // A file that is to be made again, with more than its permissions; a vdso that lies elsewhere.
+  Sample files = small_sample();
+  auto* object = files.process.add_shared_objects();
+  object->set_kind(SharedObject::FILE);
+  object->set_size(100);
+  object->mutable_file()->set_path("/tmp/shared");
+  object->mutable_file()->set_ino(5);
+  auto* extent = object->add_extents();
+  extent->set_length(100);
+  auto* stack = files.process.mutable_mappings(files.process.mappings_size() - 1);
+  const Mapping last = *stack;
+  stack->Clear();
+  stack->set_start(0x40000000);
+  stack->set_end(0x40001000);
+  stack->set_flags(CR_VMA_READ | CR_VMA_WRITE | CR_VMA_MAYWRITE | CR_VMA_SHARED | CR_VMA_FILE);
+  stack->set_shared_object(2);
+  *stack->mutable_file() = object->file();
+  stack->mutable_file()->set_mode(S_IFREG | 06755);
+  auto* vdso = files.process.add_mappings();
+  vdso->set_start(0x7ffc00000000);
+  vdso->set_end(0x7ffc00002000);
+  vdso->set_flags(CR_VMA_READ | CR_VMA_EXEC | CR_VMA_SPECIAL);
+  *files.process.add_mappings() = last;
+  for (Mapping& mapping : *files.process.mutable_mappings())
+    if (mapping.has_file() && !mapping.shared_object()) mapping.clear_file(), mapping.set_flags(mapping.flags() & ~std::uint64_t{CR_VMA_FILE});
+  save(files, dir, "files");
   for (int i = 2; i < argc; ++i) save(cut_down(Image::open(argv[i])), dir, "real-" + std::to_string(i - 1));
   return 0;
 } catch (const std::exception& error) {

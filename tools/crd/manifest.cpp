@@ -14,8 +14,22 @@
 
 #include "base/unique_fd.h"
 #include "job/files.h"
+#include "job/log.h"
 
 namespace reprise::crd {
+namespace {
+
+constexpr std::uint32_t kStreams = 3, kDescriptors = 1u << 30;
+
+std::uint32_t number(const std::string& text, std::uint32_t bound) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value >= bound)
+    throw std::runtime_error("\"" + text + "\" is no number of a stream or descriptor");
+  return value;
+}
+
+}  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
   nlohmann::ordered_json json{{"wave", manifest.wave}, {"rank", manifest.rank}, {"pid", manifest.pid}, {"bytes", manifest.bytes}};
@@ -23,7 +37,8 @@ std::string manifest_text(const Manifest& manifest) {
   for (const auto& [stream, offset] : manifest.streams) json["streams"][std::to_string(stream)] = offset;
   for (const auto& [fd, stream] : manifest.pipes) json["pipes"][std::to_string(fd)] = stream;
   json["files"] = manifest.files;
-  return json.dump() + "\n";
+  // Names of files need not be UTF-8. One that is not will not be found by the spare, and is not needed either.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 Manifest read_manifest(const std::string& path) {
@@ -36,9 +51,11 @@ Manifest read_manifest(const std::string& path) {
     manifest.bytes = json.at("bytes");
     manifest.checksum = std::stoull(json.at("checksum").get<std::string>(), nullptr, 16);
     const auto streams = json.value("streams", nlohmann::json::object()), pipes = json.value("pipes", nlohmann::json::object());
-    for (const auto& [stream, offset] : streams.items())
-      manifest.streams[static_cast<std::uint32_t>(std::stoul(stream))] = offset;
-    for (const auto& [fd, stream] : pipes.items()) manifest.pipes[std::stoi(fd)] = stream;
+    for (const auto& [stream, offset] : streams.items()) manifest.streams[number(stream, kStreams)] = offset;
+    for (const auto& [fd, stream] : pipes.items()) {
+      if (!stream.is_number_unsigned() || stream.get<std::uint64_t>() >= kStreams) throw std::runtime_error("it has an impossible stream");
+      manifest.pipes[static_cast<int>(number(fd, kDescriptors))] = stream;
+    }
     manifest.files = json.value("files", std::vector<std::string>());
     return manifest;
   } catch (const std::system_error&) {

@@ -64,7 +64,12 @@ pmix_info_t* unpack_infos(const std::string& bytes, std::size_t& count) {
   if (PMIx_Data_unpack(nullptr, buffer.get(), &number, &one, PMIX_INT32) != PMIX_SUCCESS || number <= 0 || number > 4096)
     return nullptr;
   pmix_info_t* infos = PMIx_Info_create(static_cast<std::size_t>(number));
-  if (!infos || PMIx_Data_unpack(nullptr, buffer.get(), infos, &number, PMIX_INFO) != PMIX_SUCCESS) return nullptr;
+  if (!infos) return nullptr;
+  const std::int32_t made = number;
+  if (PMIx_Data_unpack(nullptr, buffer.get(), infos, &number, PMIX_INFO) != PMIX_SUCCESS || number != made) {
+    PMIx_Info_free(infos, static_cast<std::size_t>(made));
+    return nullptr;
+  }
   count = static_cast<std::size_t>(number);
   return infos;
 }

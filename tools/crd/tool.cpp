@@ -31,7 +31,7 @@ std::string command_path(const std::string& name) {
 /** All is ready, and nothing was done yet. */
 bool is_held(const std::string& line) {
   const auto said = nlohmann::json::parse(line, nullptr, false);
-  return said.is_object() && said.value("held", false);
+  return said.is_object() && said.contains("held") && said["held"] == true;
 }
 
 ToolResult result_of(const std::string& name, const std::string& line) {

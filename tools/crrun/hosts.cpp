@@ -20,6 +20,8 @@ namespace reprise::job {
 
 namespace {
 
+constexpr std::size_t kMostNodes = 1'000'000;
+
 std::uint32_t number(const std::string& text, const std::string& of) {
   char* end = nullptr;
   const unsigned long value = std::strtoul(text.c_str(), &end, 10);
@@ -99,7 +101,7 @@ std::vector<std::uint32_t> parse_slurm_counts(const std::string& text) {
   std::istringstream in(text);
   for (std::string one; std::getline(in, one, ',');) {
     unsigned value = 0, times = 1;
-    if (std::sscanf(one.c_str(), "%u(x%u)", &value, &times) < 1)
+    if (std::sscanf(one.c_str(), "%9u(x%9u)", &value, &times) < 1 || times > kMostNodes - out.size())
       throw std::runtime_error("SLURM_TASKS_PER_NODE is \"" + text + "\", which is not understood");
     out.insert(out.end(), times, value);
   }

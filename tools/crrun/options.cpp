@@ -93,10 +93,15 @@ namespace {
 double leading_number(const std::string& text, const std::string& option, std::string& unit) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || value < 0 || value > 1e15)
+  if (end == text.c_str() || !(value >= 0 && value <= 1e15))  // nor what is no number at all
     throw std::runtime_error(option + ": \"" + text + "\" is not understood");
   unit = end;
   return value;
+}
+
+std::uint64_t whole(double value, const std::string& text, const std::string& option) {
+  if (value > 1e18) throw std::runtime_error(option + ": \"" + text + "\" is too much");
+  return static_cast<std::uint64_t>(value);
 }
 
 void export_variables(const Options& options, JobSpec& spec) {
@@ -134,7 +139,7 @@ std::uint64_t milliseconds(const std::string& text, const std::string& option) {
   const std::pair<const char*, double> units[] = {{"ms", 1},      {"s", 1e3}, {"", 1e3},   {"m", 60e3},
                                                   {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
   for (const auto& [name, factor] : units)
-    if (unit == name) return static_cast<std::uint64_t>(value * factor);
+    if (unit == name) return whole(value * factor, text, option);
   throw std::runtime_error(option + ": \"" + text + "\" is no time: use ms, s, min, h or d");
 }
 
@@ -144,7 +149,7 @@ std::uint64_t byte_count(const std::string& text, const std::string& option) {
   if (!unit.empty() && unit.back() == 'B') unit.pop_back();
   const std::pair<const char*, double> units[] = {{"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}};
   for (const auto& [name, factor] : units)
-    if (unit == name) return static_cast<std::uint64_t>(value * factor);
+    if (unit == name) return whole(value * factor, text, option);
   throw std::runtime_error(option + ": \"" + text + "\" is no number of bytes: use k, M, G or T");
 }
 

@@ -39,7 +39,11 @@ std::optional<nlohmann::json> state_in(const std::string& path) {
   return std::nullopt;
 }
 
-std::uint64_t number_of(const nlohmann::json& state) { return state.value("saved", std::uint64_t{0}); }
+/** 0 of one that does not say, or nonsense. */
+std::uint64_t number_of(const nlohmann::json& state) {
+  const auto number = state.find("saved");
+  return number != state.end() && number->is_number_unsigned() ? number->get<std::uint64_t>() : 0;
+}
 
 /** Append @p text. @return how much of it is written: all, unless the error in errno came between. */
 std::size_t append(const std::string& path, const std::string& text) {

@@ -11,6 +11,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "job/files.h"
+#include "job/names.h"
 
 namespace reprise::job {
 
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kVersion = 1;
+constexpr std::uint32_t kMostRanks = 10'000'000;
 
 nlohmann::json message_json(const google::protobuf::Message& message) {
   std::string text;
@@ -35,6 +37,15 @@ T message_from(const nlohmann::json& json) {
   if (!google::protobuf::util::JsonStringToMessage(json.dump(), &out, options).ok())
     throw std::runtime_error("it is damaged");
   return out;
+}
+
+/** Directories are made and removed by the id, and tables by ranks and nodes. */
+void check(const JobFile& file) {
+  if (!valid_job_id(file.spec.id())) throw std::runtime_error("its job has an impossible id");
+  if (file.spec.ranks() == 0 || file.spec.ranks() > kMostRanks) throw std::runtime_error("its job has an impossible number of ranks");
+  if (file.spec.argv().empty()) throw std::runtime_error("its job has no program");
+  for (std::size_t i = 0; i < file.nodes.size(); ++i)
+    if (file.nodes[i].index() != i) throw std::runtime_error("its nodes are out of order");
 }
 
 }  // namespace
@@ -63,6 +74,7 @@ JobFile JobFile::read(const std::string& directory) {
     if (json.at("version") != kVersion) throw std::runtime_error("it is of another version of reprise");
     out.spec = message_from<JobSpec>(json.at("spec"));
     for (const auto& node : json.at("nodes")) out.nodes.push_back(message_from<Node>(node));
+    check(out);
     out.directory = fs::path(path).parent_path().string();
     out.host = json.at("host");
     out.pid = json.at("pid");

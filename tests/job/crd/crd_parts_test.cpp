@@ -50,6 +50,24 @@ class OnDisk : public ::testing::Test {
   std::string directory_;
 };
 
+TEST_F(OnDisk, ManifestsNameFilesThatAreNotUtf8) {
+  Manifest manifest;
+  manifest.files = {"/tmp/caf\xe9", "/tmp/plain"};
+  job::write_atomically(directory_ + "/rank-1.json", manifest_text(manifest));
+  EXPECT_EQ(read_manifest(directory_ + "/rank-1.json").files.back(), "/tmp/plain");
+}
+
+TEST_F(OnDisk, ManifestsWithImpossibleStreamsAreRefused) {
+  const auto with = [&](const std::string& more) {
+    job::write_atomically(directory_ + "/rank-1.json", R"({"wave":1,"rank":1,"pid":1,"bytes":1,"checksum":"1",)" + more + "}");
+    return read_manifest(directory_ + "/rank-1.json");
+  };
+  EXPECT_NO_THROW(with(R"("pipes":{"1":1},"streams":{"2":5})"));
+  EXPECT_THROW(with(R"("pipes":{"-1":1})"), std::runtime_error);
+  EXPECT_THROW(with(R"("pipes":{"1":3})"), std::runtime_error);
+  EXPECT_THROW(with(R"("streams":{"4294967297":5})"), std::runtime_error);
+}
+
 TEST_F(OnDisk, ManifestsComeThrough) {
   const Manifest manifest = read_manifest(job::manifest_path(image(2, 5, 100)));
   EXPECT_EQ(manifest.rank, 5u);

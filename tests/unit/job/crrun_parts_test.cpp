@@ -54,6 +54,11 @@ TEST(HostsTest, SlurmsCounts) {
   EXPECT_THROW(parse_slurm_counts("many"), std::runtime_error);
 }
 
+TEST(HostsTest, MoreNodesThanThereCanBeAreNotCounted) {
+  EXPECT_THROW(parse_slurm_counts("1(x999999999)"), std::runtime_error);
+  EXPECT_THROW(parse_slurm_counts("1(x900000),1(x900000)"), std::runtime_error);
+}
+
 TEST(HostsTest, ThisHostIsKnown) {
   EXPECT_TRUE(is_this_host("localhost"));
   EXPECT_TRUE(is_this_host("127.0.0.1"));
@@ -111,6 +116,13 @@ TEST(OptionsTest, TimesAndBytes) {
   EXPECT_EQ(byte_count("1.5G", "x"), 1'500'000'000u);
   EXPECT_EQ(byte_count("2MB", "x"), 2'000'000u);
   EXPECT_THROW(byte_count("-1", "x"), std::runtime_error);
+}
+
+TEST(OptionsTest, WhatIsNoNumberOrTooMuchIsRefused) {
+  EXPECT_THROW(milliseconds("nan", "--timeout"), std::runtime_error);
+  EXPECT_THROW(milliseconds("inf", "--timeout"), std::runtime_error);
+  EXPECT_THROW(milliseconds("1e15d", "--timeout"), std::runtime_error);
+  EXPECT_THROW(byte_count("1e15T", "--local-limit"), std::runtime_error);
 }
 
 TEST(OptionsTest, TooFewSlotsAreToldWithTheWayOut) {
@@ -175,6 +187,8 @@ TEST(JobFileTest, IsReadAsItWasWrittenAndFoundByItsName) {
   ::setenv("XDG_STATE_HOME", home.c_str(), 1);
   JobFile file;
   file.spec.set_id("cr-12ab");
+  file.spec.set_ranks(2);
+  file.spec.add_argv("app");
   file.spec.set_cookie(std::string("\0\xff", 2));
   file.nodes = make_nodes(parse_hosts("a:2"), parse_hosts("b"));
   file.directory = home + "/job";
@@ -195,6 +209,15 @@ TEST(JobFileTest, IsReadAsItWasWrittenAndFoundByItsName) {
   EXPECT_THROW(find_job("cr-12"), std::runtime_error);
   EXPECT_THROW(find_job("zz"), std::runtime_error);
   EXPECT_THROW(JobFile::read(home), std::runtime_error);
+  // Directories are made and removed by the id, and nodes are found by their place.
+  JobFile bad = file;
+  bad.spec.set_id("../..");
+  bad.write();
+  EXPECT_THROW(JobFile::read(home + "/job"), std::runtime_error);
+  bad = file;
+  bad.nodes[1].set_index(4'000'000'000);
+  bad.write();
+  EXPECT_THROW(JobFile::read(home + "/job"), std::runtime_error);
   std::filesystem::remove_all(home);
 }
 

@@ -109,5 +109,13 @@ TEST_F(Recording, NeverWaitsForADirectoryThatHangs) {
   EXPECT_EQ(newest_state(directory_, id_)["phase"], "running");
 }
 
+TEST_F(Recording, AStateWithANonsensicalNumberIsOlderThanAnyOther) {
+  write_atomically(directory_ + "/state.json", "{\"saved\": \"many\", \"of\": \"shared\"}");
+  EXPECT_EQ(newest_state(directory_, id_).at("of"), "shared");
+  fs::create_directories(fs::path(copy_).parent_path());
+  write_atomically(copy_, "{\"saved\": 1, \"of\": \"copy\"}");
+  EXPECT_EQ(newest_state(directory_, id_).at("of"), "copy");
+}
+
 }  // namespace
 }  // namespace reprise::job

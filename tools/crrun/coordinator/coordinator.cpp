@@ -2,6 +2,8 @@
 #include "coordinator.h"
 
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
 
 namespace reprise::job {
 
@@ -9,6 +11,10 @@ namespace {
 constexpr std::uint64_t kStaleEveryMs = 1000;
 /** After crrun has come again, daemons find it within that time. */
 constexpr std::uint64_t kAttachMs = 5000;
+/** So many waves may have been begun since the state was last saved; a daemon that tells of a later one is wrong. */
+constexpr WaveNumber kUnsavedWaves = 100'000;
+/** Of them, the last ones, one of which may be open still. */
+constexpr WaveNumber kOpenWaves = 64;
 }  // namespace
 
 const char* name(Coordinator::Phase phase) {
@@ -37,7 +43,9 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       keep_images_(settings_.keep_images) {
   if (!state) return;
   recovery_number_ = state->recovery;
+  check_state(*state);
   next_wave_ = state->next_wave;
+  last_known_wave_ = next_wave_ + kUnsavedWaves;
   next_family_ = state->next_family;
   next_number_ = std::max<Rank>(state->next_number, settings_.spec.ranks());
   next_context_ = state->next_context;
@@ -60,6 +68,22 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   }
   for (RankInfo& rank : ranks_)
     for (OutputStream& stream : rank.output) stream.joined_late();
+}
+
+/** What the parts rely upon without looking again. */
+void Coordinator::check_state(const State& state) const {
+  const auto refuse = [](const std::string& what) { throw std::runtime_error("the job's state cannot be used: " + what); };
+  // A job that is restarted may have other nodes: its ranks are placed anew.
+  if (begin_ == Begin::attach) {
+    if (state.placement.empty()) refuse("it does not say where the ranks are; start the job anew");
+    for (NodeIndex node : state.placement)
+      if (node >= settings_.nodes.size()) refuse("a rank is on node " + std::to_string(node) + ", which the job does not have");
+  }
+  constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() - 2 * kUnsavedWaves;
+  if (state.next_wave > most || state.recovery > most || state.next_family > most || state.next_number > most)
+    refuse("its numbers have come to an end");
+  for (const auto& [number, wave] : state.waves)
+    if (number >= state.next_wave || number == 0) refuse("wave " + std::to_string(number) + " was not begun yet");
 }
 
 void Coordinator::start(Now now) {
@@ -89,6 +113,8 @@ void Coordinator::message(const Up& up, Now now) {
   if (up.has_hello()) return hello(up, now);
   if (!members_.heard(from, up.instance(), now)) return from_lost(from, now);
   if (up.recovery() >= recovery_number_ && leaving_.erase(from)) judge_recovery(now);
+  // Before the launch no daemon has ranks of which it could say anything.
+  if (placement_.empty() && !up.has_heartbeat() && !up.has_log()) return;
   switch (up.what_case()) {
     case Up::kHeartbeat: heartbeat(up, now); break;
     case Up::kRankStarted: {
@@ -279,7 +305,8 @@ void Coordinator::adopt(const Up& up) {
     store_.commit(std::move(changed));
   }
   if (begin_ != Begin::attach) return;
-  for (const StoredImage& image : up.hello().images()) next_wave_ = std::max(next_wave_, image.wave() + 1);
+  for (const StoredImage& image : up.hello().images())
+    if (image.wave() < last_known_wave_) next_wave_ = std::max(next_wave_, image.wave() + 1);
   for (const RankState& state : up.hello().ranks()) {
     if (state.rank() >= ranks_.size() || placement_.empty() || placement_[state.rank()] != up.from()) continue;
     RankInfo& rank = ranks_[state.rank()];
@@ -408,7 +435,8 @@ void Coordinator::attached(Now now) {
     commit.set_wave(newest);
     commit.set_commit(true);
   }
-  for (WaveNumber wave = newest + 1; wave <= next_wave_; ++wave) {
+  const WaveNumber first = std::max(newest + 1, next_wave_ - std::min(next_wave_, kOpenWaves));
+  for (WaveNumber wave = first; wave <= next_wave_; ++wave) {
     WaveEnd& abort = *out_.send().mutable_wave_end();
     abort.set_wave(wave);
     abort.set_why("crrun was started again");

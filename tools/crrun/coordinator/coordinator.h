@@ -38,6 +38,7 @@ class Coordinator {
   /** 32 random bytes. */
   using Nonce = std::function<std::string()>;
 
+  /** Throws std::runtime_error when @p state is not one of a job with these @p settings. */
   Coordinator(Settings settings, Nonce nonce, Begin begin = Begin::launch, std::optional<State> state = std::nullopt);
 
   void start(Now now);
@@ -101,6 +102,7 @@ class Coordinator {
   };
 
   // coordinator.cpp
+  void check_state(const State& state) const;
   void hello(const Up& up, Now now);
   void welcome(NodeIndex node, bool stale);
   void fill_welcome(Welcome& message, NodeIndex node, bool stale) const;
@@ -193,6 +195,7 @@ class Coordinator {
   PlacementTable placement_;
   RecoveryNumber recovery_number_ = 0;
   WaveNumber next_wave_ = 1;
+  WaveNumber last_known_wave_ = 0;  ///< attached: no wave can have been begun behind it
   std::uint32_t next_family_ = 1;     ///< of namespaces that are spawned; no two ever have the same
   Rank next_number_ = 0;              ///< for processes that are spawned; the same
   std::uint64_t next_context_ = 1;    ///< for groups; the same

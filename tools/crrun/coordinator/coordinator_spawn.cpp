@@ -45,7 +45,9 @@ void Coordinator::spawn(const Up& up, Now now) {
   Family family;
   family.apps.assign(wish.apps().begin(), wish.apps().end());
   const auto placed = place_spawned(family.apps, places, used, nodes);
-  if (!placed || placed->empty()) {
+  // Numbers are never given twice.
+  const bool numbers_left = placed && placed->size() < std::numeric_limits<Rank>::max() - next_number_;
+  if (!placed || placed->empty() || !numbers_left) {
     out_.say(Log::WARNING, on(wish.from()) + " wanted to start further processes, for which there is no place");
     SpawnReply& reply = *out_.send({up.from()}).mutable_spawn_reply();
     reply.set_id(wish.id());

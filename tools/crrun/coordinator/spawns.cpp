@@ -7,6 +7,9 @@ namespace reprise::job {
 
 namespace {
 
+/** More on one node are taken for a mistake, and would be held in tables here. */
+constexpr std::size_t kMostOnNode = 1024;
+
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> out{""};
   for (const char c : list) {
@@ -40,6 +43,7 @@ std::optional<PlacementTable> place_spawned(const std::vector<SpawnApp>& apps, c
       if (seat.usable && seat.slots && (wanted.empty() || wanted.count(seat.node))) usable.push_back(seat);
     if (usable.empty()) return std::nullopt;
     std::uint32_t left = app.processes();
+    if (out.size() + left > kMostOnNode * usable.size()) return std::nullopt;
     for (const Seat& seat : usable)
       for (; left && load[seat.node] < seat.slots; --left) {
         out.push_back(seat.node);

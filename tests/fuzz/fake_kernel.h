@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/**
+ * @file
+ * The kernel and the module as libcr sees them while an image is rolled back to: the linker puts these in the place of
+ * the system calls that libcr makes (--wrap, see CMakeLists.txt). Nothing gets through that could change the machine;
+ * every call is looked at for what it must not do whatever the image says, and the first that does it ends the run.
+ */
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+#include "cr.h"
+#include "image/state.pb.h"
+#include "rollback_case.pb.h"
+
+namespace reprise::fuzz {
+
+/** The name by which libcr opens the image. */
+inline constexpr char kImageName[] = "/image-under-test";
+
+class FakeKernel {
+ public:
+  /** @p state as in the image, @p image its bytes in a file. Takes the place of the kernel until it is destroyed. */
+  FakeKernel(const RollbackCase& what, const Process& state, UniqueFd image);
+  ~FakeKernel();
+  FakeKernel(const FakeKernel&) = delete;
+  FakeKernel& operator=(const FakeKernel&) = delete;
+
+  static FakeKernel* now();
+
+  bool committed() const { return committed_; }
+  /** After a rollback that succeeded: the process is what the image says. */
+  void check_complete() const;
+  /** After one that did not: nothing was changed, or the process has been killed. */
+  void check_refused() const;
+
+  // the system calls of libcr's own process; -errno on failure
+  int open(const char* path, int flags, mode_t mode);
+  int ioctl(int fd, unsigned long request, void* arg);
+  void* map(std::size_t size);
+  ssize_t pread(int fd, void* to, std::size_t size, std::uint64_t at);
+  ssize_t pwrite(int fd, const void* from, std::size_t size, std::uint64_t at);
+  int fstat(int fd, struct ::stat& st);
+  int lstat(const char* path, struct ::stat& st);
+  int unlink(const char* path);
+  int chown(const char* path, uid_t uid, gid_t gid);
+  int bind(const void* address, std::size_t size);
+  int connect(const void* address, std::size_t size);
+  int kill(pid_t pid, int signal);
+  int prlimit(pid_t pid, int resource, const void* wanted, void* old);
+  int truncate(int fd, std::uint64_t size);
+  int option(int level, const void* value, std::size_t size) const;
+  int watch(int fd);
+  long syscall(long nr, const std::uint64_t (&arg)[6]);
+
+  bool is_device(int fd) const { return devices_.count(fd) > 0; }
+  bool is_memory(int fd) const { return memories_.count(fd) > 0; }
+  bool is_arena(const void* at) const { return at == arena_.data(); }
+  void closed(int fd);
+
+ private:
+  struct Range {
+    std::uint64_t start, end;
+  };
+  [[noreturn]] void harm(const std::string& what) const;
+  void need(bool harmless, const char* what) const {
+    if (!harmless) harm(what);
+  }
+  void make_target();
+  void make_mappings();
+  int open_target(std::uint64_t ino, std::uint64_t dev, std::uint32_t mode, const std::string& path);
+  const File* file_at(const std::string& path) const;
+  void mark(int fd, const File& file);
+  int fault(bool request);
+  bool may_set_pcap() const { return case_.capabilities() >> 8 & 1; }
+
+  std::int64_t run_one(pid_t tid, const cr_call& call);
+  std::int64_t run_mapping(const cr_call& call);
+  std::int64_t run_descriptor(const cr_call& call);
+  std::int64_t run_credentials(pid_t tid, const cr_call& call);
+  std::int64_t run_prctl(pid_t tid, const cr_call& call);
+  std::int64_t run_clone(const cr_call& call);
+  std::int64_t run_timer(const cr_call& call);
+  void check_range(std::uint64_t start, std::uint64_t size) const;
+  void check_restore(const cr_restore& request) const;
+  /** The bytes that a call's argument points to; they lie in the arena. */
+  const char* argument(std::uint64_t at, std::size_t size) const;
+
+  void remove(std::uint64_t start, std::uint64_t end);
+  void add(std::uint64_t start, std::uint64_t end, std::uint64_t flags);
+  bool is_free(std::uint64_t start, std::uint64_t end) const;
+  bool in_image(std::uint64_t start, std::uint64_t end) const;
+
+  bool has_thread(pid_t tid) const;
+  int run(cr_run& request);
+  int get_file(cr_get_file& request);
+  int put_file(cr_put_file& request);
+  int place_arena(cr_arena& request);
+
+  const RollbackCase& case_;
+  const Process& state_;
+  UniqueFd image_;
+  pid_t pid_;
+  std::vector<cr_thread> threads_;
+  std::vector<cr_fd> fds_;
+  std::vector<cr_vma> vmas_;
+  std::map<std::uint64_t, File> inodes_;     ///< files of descriptors and mappings
+  std::map<int, File> files_;                ///< descriptors of ours that stand for files of the image
+  std::set<int> devices_, memories_;
+  std::set<std::string> made_;               ///< paths that were made by O_CREAT
+  std::vector<char> arena_;
+  std::uint64_t arena_addr_ = 0;
+  std::set<int> put_;                        ///< numbers in the target that are ours
+  std::set<std::int64_t> timers_;
+  bool timers_by_wish_ = false;
+  int next_timer_ = 0, next_pkey_ = 1;
+  std::map<int, int> watches_;  ///< the last number of each inotify
+  bool attached_ = false, frozen_ = false, committed_ = false, thawed_ = false, killed_ = false;
+  std::size_t calls_ = 0, requests_ = 0;
+};
+
+}  // namespace reprise::fuzz
