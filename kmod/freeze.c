@@ -412,7 +412,7 @@ int cr_wait_born(struct cr_session *s, unsigned long timeout)
 	/* in slices: a thread that is killed on its way wakes nobody */
 	do {
 		r = wait_event_killable_timeout(s->coord, cr_all_parked(s), 1);
-		if (r < 0 || fatal_signal_pending(s->leader))
+		if (r < 0 || cr_is_dying(s))
 			return -EINTR;
 		if (r)
 			return 0;

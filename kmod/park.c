@@ -420,6 +420,13 @@ bool cr_lost(struct cr_member *m)
 	       READ_ONCE(t->exit_state) || READ_ONCE(t->mm) != m->session->mm;
 }
 
+/* Is the whole process on its way out? */
+bool cr_is_dying(struct cr_session *s)
+{
+	return READ_ONCE(s->leader->signal->flags) & SIGNAL_GROUP_EXIT ||
+	       fatal_signal_pending(s->leader);
+}
+
 /**
  * cr_wait_parked - wait until a thread that was sent to the stub is parked again
  * @m: the member

@@ -75,7 +75,7 @@ static int cr_run_batch(struct cr_session *s, struct cr_member *m, struct cr_bat
 	r = cr_call(s, m, &run->req);
 	cr_request_put(&run->req);
 	if (r == -ESRCH)	/* killed, or thawed, before it began */
-		return fatal_signal_pending(s->leader) ? -EINTR : -ENOTCONN;
+		return cr_is_dying(s) ? -EINTR : -ENOTCONN;
 	if (!r && a->flags & CR_RUN_BLOCK)
 		r = cr_block(m, jiffies + timeout);
 	if (!r)
@@ -145,7 +145,7 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 		struct cr_member *other = cr_any(s);
 
 		a->gone = 1;
-		r = other && !fatal_signal_pending(s->leader) ? 0 : -EINTR;
+		r = other && !cr_is_dying(s) ? 0 : -EINTR;
 		if (other)
 			cr_member_put(other);
 	}

@@ -250,9 +250,12 @@ static void rseq_target(void) {
   sh->value[0] = own.uffd;
   pthread_create(&t, NULL, without_rseq, NULL);
   void *old = (char *)__builtin_thread_pointer() + __rseq_offset;
-  if (syscall(SYS_rseq, old, 32, RSEQ_FLAG_UNREGISTER, 0x53053053)) _exit(2);
+  // How long the area is that glibc has registered depends on the kernel.
+  unsigned length = 32;
+  while (length <= PAGE && syscall(SYS_rseq, old, length, RSEQ_FLAG_UNREGISTER, 0x53053053)) length++;
+  if (length > PAGE) _exit(2);
   pit_fill(&own);
-  if (syscall(SYS_rseq, own.at, 32, 0, 0x53053053)) _exit(3);
+  if (syscall(SYS_rseq, own.at, length, 0, 0x53053053)) _exit(3);
   sh->ready = 1;
   tick(0);
 }
