@@ -316,7 +316,8 @@ static struct cr_map_request *cr_map_new(struct cr_session *s, unsigned long add
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * Return: 0, -EINVAL, -ENOMEM, -EEXIST (something is mapped at the address), -ESRCH.
+ * Return: 0, -EINVAL, -ENOMEM, -EEXIST (something is mapped at the address), -ESRCH, -EBUSY
+ * (a thread is still in a call that it was sent to).
  */
 long cr_ioc_arena(struct cr_session *s, struct cr_arena *a)
 {
@@ -325,6 +326,10 @@ long cr_ioc_arena(struct cr_session *s, struct cr_arena *a)
 
 	if (a->addr & ~PAGE_MASK || a->addr > TASK_SIZE_MAX)
 		return -EINVAL;
+	if (READ_ONCE(s->arena_file) && cr_somebody_runs(s)) {
+		cr_blame(s, &a->why);
+		return -EBUSY;
+	}
 	r = cr_arena_alloc(s);
 	if (r)
 		return r;

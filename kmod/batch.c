@@ -160,7 +160,9 @@ void cr_load_exit(unsigned long stub)
  */
 bool cr_batch_at_gate(struct cr_batch *b, struct pt_regs *regs)
 {
-	if (!b->in_call || regs->ip != b->stub + CR_STUB_GATE) {
+	if (!b->in_call)
+		return false;	/* here once more: the work that parks it is just being queued */
+	if (regs->ip != b->stub + CR_STUB_GATE) {
 		b->error = -EIO;
 		return false;
 	}
@@ -185,9 +187,13 @@ void cr_batch_parked(struct cr_batch *b, struct pt_regs *regs)
 {
 	if (!b->in_call)
 		return;
-	if (regs->ip == b->stub)	/* has not begun it */
-		return;
-	if (regs->ip != b->stub + CR_STUB_GATE) {
+	if (regs->ip == b->stub && (long)regs->orig_ax < 0)
+		return;		/* has not begun it */
+	if (regs->ip == b->stub) {
+		/* interrupted, and the kernel has prepared to make it again already */
+		b->interrupted = true;
+		b->code = regs->ax == __NR_restart_syscall ? -ERESTART_RESTARTBLOCK : -ERESTARTNOINTR;
+	} else if (regs->ip != b->stub + CR_STUB_GATE) {
 		b->error = -EIO;
 	} else if ((long)regs->orig_ax >= 0 && cr_is_restart_code(regs->ax)) {
 		b->interrupted = true;

@@ -234,6 +234,18 @@ static inline int cr_receive_fd(struct file *file, unsigned int flags)
 #endif
 }
 
+/* Has the task gone to sleep for good, not only been preempted? With what it left behind. */
+static inline bool cr_is_asleep(struct task_struct *t)
+{
+	if (smp_load_acquire(&t->on_cpu))
+		return false;
+#ifdef CR_HAVE_SCHED_DELAYED
+	if (READ_ONCE(t->se.sched_delayed))
+		return true;
+#endif
+	return !READ_ONCE(t->on_rq);
+}
+
 /* The executable, with a reference, or NULL; get_mm_exe_file() is not exported. */
 static inline struct file *cr_exe_file(struct mm_struct *mm)
 {

@@ -345,6 +345,7 @@ int cr_queue(struct cr_member *m);
 void cr_park(struct callback_head *work);
 bool cr_lost(struct cr_member *m);
 bool cr_is_dying(struct cr_session *s);
+bool cr_somebody_runs(struct cr_session *s);
 int cr_wait_parked(struct cr_member *m, unsigned long timeout);
 struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why);
 struct cr_member *cr_any(struct cr_session *s);

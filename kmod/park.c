@@ -360,13 +360,30 @@ static void cr_plain_release(struct cr_request *req)
 	kfree(req);
 }
 
-/* Have some parked thread unmap the arena. 0 or -errno, as of cr_call(). */
+/* Is a thread in a call that was made for the session, or on its way there or back? */
+bool cr_somebody_runs(struct cr_session *s)
+{
+	struct cr_member *m;
+	unsigned long i;
+	bool runs = false;
+
+	spin_lock(&s->lock);
+	xa_for_each(&s->members, i, m)
+		runs |= m->state != CR_PARKED;
+	spin_unlock(&s->lock);
+	return runs;
+}
+
+/*
+ * Have some parked thread unmap the arena, unless one needs it to come back: then the last
+ * to leave does it. 0 or -errno, as of cr_call().
+ */
 int cr_unmap_arena(struct cr_session *s)
 {
 	struct cr_request *req;
 	int r;
 
-	if (!READ_ONCE(s->arena_file))
+	if (!READ_ONCE(s->arena_file) || cr_somebody_runs(s))
 		return 0;
 	req = kmalloc(sizeof(*req), GFP_KERNEL_ACCOUNT);
 	if (!req)
@@ -533,8 +550,8 @@ int cr_pin(struct cr_member *m)
 		r = 0;
 	}
 	spin_unlock(&s->lock);
-	/* acquire: with the registers that it leaves behind when it goes to sleep */
-	while (!r && smp_load_acquire(&m->task->on_cpu)) {
+	/* while it can run, a switch may save over what is written to its state */
+	while (!r && !cr_is_asleep(m->task)) {
 		if (fatal_signal_pending(current)) {
 			cr_unpin(m);
 			r = -EINTR;
@@ -550,8 +567,12 @@ int cr_pin(struct cr_member *m)
 
 void cr_unpin(struct cr_member *m)
 {
+	bool awaited;
+
 	spin_lock(&m->session->lock);
-	m->users--;
+	awaited = !--m->users && m->state != CR_PARKED;
 	spin_unlock(&m->session->lock);
-	wake_up(&m->wake);
+	/* one that is still parked must go on sleeping: see cr_pin() */
+	if (awaited)
+		wake_up(&m->wake);
 }
