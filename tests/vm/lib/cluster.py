@@ -14,11 +14,12 @@ import sys
 import time
 from pathlib import Path
 
-from . import qemu
+from . import debug, qemu
 from .base import GUEST, KERNEL_COMPLAINED, PROJECT, RUN, TIMED_OUT, Error, locked, need_root, say
 from .console import Console
 
 BOOT_SECONDS = 120
+DEBUG_BOOT_SECONDS = 600
 HEAD = "10.77.0.254"
 
 
@@ -92,7 +93,7 @@ class Node:
         return (self.console.complaint() or self.console.tail()) + "\n" + log
 
 
-def wait_ready(nodes, again):
+def wait_ready(nodes, again, seconds):
     """`nodes`: node -> process. One that ends or hangs while booting, with no word of its kernel's, is booted once more by
     `again(node)`: an emulating QEMU fails an assertion of its own now and then (iotlb_to_section)."""
     began = {node: time.monotonic() for node in nodes}
@@ -100,7 +101,7 @@ def wait_ready(nodes, again):
     while waiting:
         for node, process in list(waiting.items()):
             ended = process.poll() is not None
-            late = time.monotonic() - began[node] > BOOT_SECONDS / 2
+            late = time.monotonic() - began[node] > seconds / 2
             if node not in tried and (ended or late) and not node.console.complaint():
                 say(f"{node.name} {'ended' if ended else 'hangs'} while booting: once more")
                 tried.add(node)
@@ -112,8 +113,8 @@ def wait_ready(nodes, again):
                 raise Error(f"{node.name} ended while booting:\n{node.failure()}")
             if node.ready():
                 del waiting[node]
-            elif time.monotonic() - began[node] > BOOT_SECONDS:
-                raise Error(f"not ready after {BOOT_SECONDS} s: {node.name}", TIMED_OUT)
+            elif time.monotonic() - began[node] > seconds:
+                raise Error(f"not ready after {seconds} s: {node.name}", TIMED_OUT)
         time.sleep(0.05)
 
 
@@ -243,7 +244,8 @@ class Cluster:
     def boot(self, nodes, built, settings):
         def once(node):
             return node.boot(built, settings, self.netns)
-        wait_ready({node: once(node) for node in nodes}, once)
+        wait_ready({node: once(node) for node in nodes}, once,
+                   DEBUG_BOOT_SECONDS if built.kernel in debug.NAMES else BOOT_SECONDS)
 
     def start(self, name, built):
         with self.lock():
