@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "descriptors/plan.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <set>
 #include <tuple>
 
 namespace reprise {
+namespace {
+
+/**
+ * Can what has this inode be of the kind that the image says? Serials tell descriptions of one boot apart, but an image
+ * may say anything: a device must not be emptied as a pipe. Kinds without a file of their own show it in fdinfo.
+ */
+bool may_be(const Description& description, std::uint32_t mode) {
+  if (!(mode & S_IFMT)) return true;
+  switch (description.kind()) {
+    case Description::REGULAR: return S_ISREG(mode) || ((description.flags() & O_PATH) && !S_ISDIR(mode));
+    case Description::DIRECTORY: return S_ISDIR(mode);
+    case Description::PIPE:
+    case Description::FIFO: return S_ISFIFO(mode);
+    case Description::SOCKET: return S_ISSOCK(mode);
+    case Description::CHARDEV:
+    case Description::TERMINAL: return S_ISCHR(mode) || S_ISBLK(mode);
+    case Description::OTHER: return true;
+    default: return !S_ISFIFO(mode) && !S_ISSOCK(mode) && !S_ISDIR(mode);
+  }
+}
+
+}  // namespace
 
 DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> live, bool match,
                                 const std::set<std::uint32_t>& replace) {
@@ -23,7 +47,11 @@ DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> liv
   std::set<std::uint32_t> used;
   for (const Descriptor& descriptor : image.descriptors()) {
     const std::uint32_t index = descriptor.description();
-    const std::uint64_t serial = match && !replace.count(index) ? image.descriptions(static_cast<int>(index)).serial() : 0;
+    const Description& description = image.descriptions(static_cast<int>(index));
+    std::uint64_t serial = match && !replace.count(index) ? description.serial() : 0;
+    if (const auto found = by_serial.find(serial);
+        found != by_serial.end() && !may_be(description, by_number.at(found->second)->mode))
+      serial = 0;
     wanted.insert(descriptor.fd());
     used.insert(index);
     if (serial)

@@ -298,7 +298,8 @@ int FakeKernel::open(const char* path, int flags, mode_t mode) {
     const int fd = std::atoi(name.c_str() + 14);
     if (const auto found = files_.find(fd); found != files_.end()) {
       const File file = found->second;
-      const int again = real_open(name.c_str(), (flags & O_PATH) ? flags : O_RDWR | O_CLOEXEC);
+      const bool plain = !(flags & O_PATH) && !S_ISFIFO(file.mode());
+      const int again = real_open(name.c_str(), plain ? O_RDWR | (flags & O_NONBLOCK) : flags);
       if (again >= 0) mark(again, file);
       return again;
     }

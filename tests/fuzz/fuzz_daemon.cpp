@@ -175,7 +175,7 @@ class Daemon {
 
   void up(job::Up up) {
     const std::uint32_t child = self_ + 1 + up.from() % 4;
-    relay_.heard(child, up.from());
+    if (!relay_.heard(child, up.from())) return;
     check(relay_.up(up, now_ms_));
   }
   void down(const job::Down& down) {

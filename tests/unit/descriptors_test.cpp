@@ -217,6 +217,22 @@ TEST(Plan, ReplacedThoughAlive) {
   EXPECT_THAT(plan_descriptors(image, live, true, {0}).make, ElementsAre(0));
 }
 
+TEST(Plan, WhatIsOfAnotherKindIsNotTheSameThoughItHasTheSerial) {
+  Process image;
+  image.add_descriptions()->set_kind(Description::PIPE);
+  image.mutable_descriptions(0)->set_serial(7);
+  image.add_descriptors()->set_fd(3);
+  std::vector<cr_fd> live(1);
+  live[0].fd = live[0].same_as = 3;
+  live[0].serial = 7;
+  live[0].mode = S_IFCHR | 0666;  // /dev/zero would be emptied for ever
+  const DescriptorPlan plan = plan_descriptors(image, live, true);
+  EXPECT_TRUE(plan.alive.empty());
+  EXPECT_THAT(plan.make, ElementsAre(0));
+  live[0].mode = S_IFIFO | 0600;
+  EXPECT_EQ(plan_descriptors(image, live, true).alive.size(), 1u);
+}
+
 TEST(Plan, EpollDifferencesOnly) {
   const Epoll image = parse_epoll(
       "tfd: 5 events: 1 data: 5 ino:1\ntfd: 6 events: 1 data: 6 ino:1\ntfd: 7 events: 80000001 data: 7 ino:1\n"

@@ -60,8 +60,11 @@ void Children::said(const job::Peer& peer, const job::Up& up) {
     known.peer = peer;
     spdlog::info("node {} is below this one", *child);
   }
+  if (!relay_.heard(*child, up.from())) {
+    spdlog::warn("a message of {} is dropped: it speaks for this node", peer);
+    return;
+  }
   if (up.from() == *child) known.instance = up.instance();
-  relay_.heard(*child, up.from());
   if (up.has_heartbeat())
     for (const job::RelayedBeat& below : up.heartbeat().below()) relay_.heard(*child, below.node());
   for (const job::Up& one : relay_.up(up, now_ms())) events_.up(one);

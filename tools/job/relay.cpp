@@ -38,12 +38,14 @@ void Relay::placement(const std::vector<std::uint32_t>& node_of_rank) {
       std::count_if(node_of_rank_.begin(), node_of_rank_.end(), [&](std::uint32_t node) { return below.count(node) > 0; }));
 }
 
-void Relay::heard(std::uint32_t child, std::uint32_t node) {
+bool Relay::heard(std::uint32_t child, std::uint32_t node) {
+  if (child == self_ || node == self_) return false;
   auto& nodes = children_[child];
-  if (nodes.count(node)) return;
+  if (nodes.count(node)) return true;
   for (auto& [other, theirs] : children_) theirs.erase(node);
   nodes.insert(node);
   placement(std::vector<std::uint32_t>(node_of_rank_));
+  return true;
 }
 
 template <class Field>
@@ -114,7 +116,8 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
         mine.set_image_bytes(beat.image_bytes());
         mine.set_load(beat.load());
         mine.set_seen(beat.seen());
-        for (const RelayedBeat& other : beat.below()) beats_[other.node()] = other;
+        for (const RelayedBeat& other : beat.below())
+          if (other.node() != self_) beats_[other.node()] = other;
         if (!beats_since_) beats_since_ = now_ms;
         return {};
       }

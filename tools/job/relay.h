@@ -41,8 +41,11 @@ class Relay {
 
   /** Ranks by node: whose answers a wave or a recovery waits for. */
   void placement(const std::vector<std::uint32_t>& node_of_rank);
-  /** A message of @p node has come from @p child: it is below it, or the child itself. */
-  void heard(std::uint32_t child, std::uint32_t node);
+  /**
+   * A message of @p node has come from @p child: it is below it, or the child itself.
+   * @return false when it cannot be: nobody below speaks for this daemon
+   */
+  bool heard(std::uint32_t child, std::uint32_t node);
   /**
    * A message of a child's, or of the daemon itself. @return what to send up now, in this order. The daemon's own heartbeat
    * comes after all that was said below before the heartbeats that it takes along.

@@ -431,6 +431,25 @@ TEST(RelayTest, AHeartbeatComesAfterWhatWasSaidBefore) {
   EXPECT_TRUE(out[1].has_heartbeat());
 }
 
+TEST(RelayTest, NobodyBelowSpeaksForTheDaemonItself) {
+  Relay relay(0, "r", {{1, {1}}}, 100);
+  EXPECT_TRUE(relay.heard(1, 5));
+  EXPECT_FALSE(relay.heard(1, 0));
+  EXPECT_FALSE(relay.heard(0, 5));
+  Up beat;
+  beat.set_from(1);
+  beat.mutable_heartbeat()->add_below()->set_node(0);
+  EXPECT_TRUE(relay.up(beat, 0).empty());
+  Up own;
+  own.set_from(0);
+  own.set_instance("r");
+  own.mutable_heartbeat();
+  const auto all = relay.up(own, 0);
+  ASSERT_EQ(all.size(), 1u);
+  ASSERT_EQ(all[0].heartbeat().below_size(), 1);
+  EXPECT_EQ(all[0].heartbeat().below(0).node(), 1u);
+}
+
 TEST(RelayTest, LearnsWhoIsBelowAndForgets) {
   Relay relay(0, "r", {}, 100);
   relay.placement({0, 1, 2});
