@@ -132,6 +132,7 @@ static void cr_agent_abort(struct cr_agent_state *ag, struct cr_session *s)
 /* The session ends, or its owner is gone. */
 void cr_agent_forget(struct cr_session *s)
 {
+	/* acquire: with the target's memory, see cr_ioc_attach() */
 	if (!smp_load_acquire(&s->leader))
 		return;
 	spin_lock(&cr_agent_lock);
@@ -266,8 +267,6 @@ long cr_ioc_notify(struct cr_session *s, struct cr_notify *a)
 	long left;
 	int r;
 
-	if (!smp_load_acquire(&s->leader))
-		return -ENOTCONN;
 	if (a->phase != CR_PHASE_CHECKPOINT && a->phase != CR_PHASE_PAUSE)
 		return -EINVAL;
 	a->status = 0;
@@ -292,8 +291,6 @@ long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a)
 	struct pid *pid = NULL;
 	int r = 0;
 
-	if (!smp_load_acquire(&s->leader))
-		return -ENOTCONN;
 	if (a->phase < CR_PHASE_CONTINUE || a->phase > CR_PHASE_ABORTED)
 		return -EINVAL;
 	spin_lock(&cr_agent_lock);

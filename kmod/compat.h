@@ -237,6 +237,7 @@ static inline int cr_receive_fd(struct file *file, unsigned int flags)
 /* Has the task gone to sleep for good, not only been preempted? With what it left behind. */
 static inline bool cr_is_asleep(struct task_struct *t)
 {
+	/* acquire: with what it left behind, see the kernel's finish_task() */
 	if (smp_load_acquire(&t->on_cpu))
 		return false;
 #ifdef CR_HAVE_SCHED_DELAYED

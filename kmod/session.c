@@ -263,10 +263,11 @@ static int cr_try_claim(struct cr_session *s, struct cr_why *why)
 int cr_claim(struct cr_session *s, unsigned long end, struct cr_why *why)
 {
 	long left = max_t(long, end - jiffies, 1);
-	int r;
+	int r = 0;
 
 	/* a claim ends the wait whatever else there is: an error means that there is none */
-	if (wait_event_killable_timeout(cr_claims_wait, (r = cr_try_claim(s, why)), left) < 0)
+	left = wait_event_killable_timeout(cr_claims_wait, (r = cr_try_claim(s, why)), left);
+	if (left < 0)
 		return -EINTR;
 	return r == 1 ? 0 : -EBUSY;
 }
