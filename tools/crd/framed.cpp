@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/framed.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -12,6 +13,8 @@ namespace reprise::crd {
 namespace {
 
 constexpr std::uint32_t kLimit = 512u << 20;
+/** Memory is taken as bytes come, not as they are announced. */
+constexpr std::uint32_t kPart = 1u << 20;
 
 std::string framed(const google::protobuf::MessageLite& message) {
   std::string text(4, '\0');
@@ -44,19 +47,28 @@ struct FramedStream::State : std::enable_shared_from_this<State> {
   std::function<void()> closed;
   std::array<unsigned char, 4> head{};
   std::string body;
+  std::uint32_t left = 0;  ///< of the body
   std::deque<std::string> queue;
   bool gone = false;
 
   void read() {
     asio::async_read(socket, asio::buffer(head), [self = shared_from_this()](const asio::error_code& error, std::size_t) {
       if (error || length_of(self->head.data()) > kLimit) return self->end();
-      self->body.resize(length_of(self->head.data()));
-      asio::async_read(self->socket, asio::buffer(self->body), [self](const asio::error_code& failed, std::size_t) {
-        if (failed) return self->end();
-        if (self->gone) return;
-        self->message(self->body);
-        if (!self->gone) self->read();
-      });
+      self->left = length_of(self->head.data());
+      self->body.clear();
+      self->read_body();
+    });
+  }
+  void read_body() {
+    const std::size_t at = body.size(), part = std::min(left, kPart);
+    body.resize(at + part);
+    asio::async_read(socket, asio::buffer(body.data() + at, part), [self = shared_from_this()](const asio::error_code& error, std::size_t got) {
+      if (error) return self->end();
+      if (self->gone) return;
+      self->left -= static_cast<std::uint32_t>(got);
+      if (self->left) return self->read_body();
+      self->message(self->body);
+      if (!self->gone) self->read();
     });
   }
   void write() {
@@ -94,8 +106,14 @@ bool read_framed(int fd, std::string& message) {
   unsigned char head[4];
   const auto take = [fd](char* at, std::size_t size) { return ::read(fd, at, size); };
   if (!all(reinterpret_cast<char*>(head), sizeof head, take) || length_of(head) > kLimit) return false;
-  message.resize(length_of(head));
-  return all(message.data(), message.size(), take);
+  message.clear();
+  for (std::uint32_t left = length_of(head); left > 0;) {
+    const std::size_t at = message.size(), part = std::min(left, kPart);
+    message.resize(at + part);
+    if (!all(message.data() + at, part, take)) return false;
+    left -= static_cast<std::uint32_t>(part);
+  }
+  return true;
 }
 
 bool write_framed(int fd, const google::protobuf::MessageLite& message) {

@@ -3,12 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <thread>
+
+#include "base/unique_fd.h"
 #include "crd/environment.h"
+#include "crd/framed.h"
 #include "crd/image_store.h"
 #include "crd/manifest.h"
 #include "crd/pid_bands.h"
+#include "crd/pmix_messages.pb.h"
 #include "crd/prewarm.h"
 #include "crd/staging.h"
 #include "job/files.h"
@@ -49,6 +56,32 @@ class OnDisk : public ::testing::Test {
   std::string shared() const { return directory_ + "/shared"; }
   std::string directory_;
 };
+
+TEST(Framed, TakesMemoryAsBytesComeAndNotAsTheyAreAnnounced) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd in(ends[0]);
+  UniqueFd out(ends[1]);
+  ASSERT_EQ(::write(out.get(), "\xff\xff\xff\x1f" "few", 7), 7);
+  out.reset();
+  std::string message;
+  EXPECT_FALSE(read_framed(in.get(), message));
+  EXPECT_LT(message.capacity(), 16u << 20);
+}
+
+TEST(Framed, LongMessagesComeWhole) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd in(ends[0]);
+  UniqueFd out(ends[1]);
+  FromPmix sent;
+  sent.mutable_blob()->set_data(std::string(3'000'000, 'x'));
+  std::thread writer([&] { write_framed(out.get(), sent); });
+  std::string message;
+  EXPECT_TRUE(read_framed(in.get(), message));
+  writer.join();
+  EXPECT_EQ(message, sent.SerializeAsString());
+}
 
 TEST_F(OnDisk, ManifestsNameFilesThatAreNotUtf8) {
   Manifest manifest;
