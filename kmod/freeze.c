@@ -538,17 +538,18 @@ void cr_owner_gone(struct cr_session *s)
 /**
  * cr_freeze_close - the session is closed for good: nothing begins any more
  * @s: the session
- * @kill: kill the target rather than let it run on
  *
  * No timer is left when it returns, and who is parked leaves by himself.
  */
-void cr_freeze_close(struct cr_session *s, bool kill)
+void cr_freeze_close(struct cr_session *s)
 {
+	bool committed;
+
 	spin_lock(&s->lock);
 	s->closed = true;
-	kill |= s->stage == CR_COMMITTED;
+	committed = s->stage == CR_COMMITTED;
 	spin_unlock(&s->lock);
-	cr_thaw_begin(s, kill);
+	cr_thaw_begin(s, committed);
 	if (cancel_delayed_work(&s->timeout))
 		cr_session_put(s);
 }

@@ -368,7 +368,7 @@ void cr_thaw_begin(struct cr_session *s, bool kill);
 int cr_wait_born(struct cr_session *s, unsigned long timeout);
 void cr_blame(struct cr_session *s, struct cr_why *why);
 void cr_owner_gone(struct cr_session *s);
-void cr_freeze_close(struct cr_session *s, bool kill);
+void cr_freeze_close(struct cr_session *s);
 bool cr_stands_still(struct cr_session *s);
 
 /* A sign of life: silence is counted from here. */
@@ -380,7 +380,7 @@ static inline void cr_session_alive(struct cr_session *s)
 /* lease.c */
 long cr_ioc_lease(struct cr_session *s, struct cr_lease *a);
 void cr_lease_init(struct cr_session *s);
-bool cr_lease_close(struct cr_session *s);
+void cr_lease_close(struct cr_session *s);
 
 /* arena.c */
 long cr_ioc_arena(struct cr_session *s, struct cr_arena *a);

@@ -137,8 +137,25 @@ void cr_lease_init(struct cr_session *s)
 	INIT_DELAYED_WORK(&s->lease_work, cr_lease_enforce);
 }
 
-/* The session is closed: nobody could renew the lease any more. True: kill the target. */
-bool cr_lease_close(struct cr_session *s)
+/*
+ * Kill a target that runs. Its memory is looked at under the lock under which an exec
+ * changes it: the signal never reaches another program.
+ */
+static void cr_lease_kill(struct cr_session *s)
+{
+	task_lock(s->leader);
+	if (s->leader->mm == s->mm)
+		send_sig(SIGKILL, s->leader, 1);
+	task_unlock(s->leader);
+}
+
+/**
+ * cr_lease_close - the session is closed: nobody could renew the lease any more
+ * @s: the session
+ *
+ * A target that its lease has parked runs on, or is killed if that was asked for.
+ */
+void cr_lease_close(struct cr_session *s)
 {
 	bool kill;
 
@@ -146,7 +163,9 @@ bool cr_lease_close(struct cr_session *s)
 	kill = s->lease_until && s->lease_flags & CR_LEASE_KILL;
 	s->lease_until = 0;
 	s->lease_over = false;
+	s->lease_parked = false;
 	spin_unlock(&s->lock);
 	cr_lease_stop(s);
-	return kill;
+	if (kill)
+		cr_lease_kill(s);
 }

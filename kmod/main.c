@@ -47,7 +47,8 @@ static int cr_release(struct inode *inode, struct file *file)
 {
 	struct cr_session *s = file->private_data;
 
-	cr_freeze_close(s, cr_lease_close(s));
+	cr_lease_close(s);
+	cr_freeze_close(s);
 	cr_snap_drop(s);
 	cr_agent_forget(s);
 	cr_agent_release(s);

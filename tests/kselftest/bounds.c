@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/user.h>
@@ -409,6 +410,70 @@ static void agents_gone(void) {
   expect(r == -ENOENT, "notify: %d", r);
 }
 
+/* ---- what one user may hold, and who may open the device */
+
+static void parameter(const char *name, const char *value) {
+  char path[100];
+  snprintf(path, sizeof path, "/sys/module/cr/parameters/%s", name);
+  int fd = open(path, O_WRONLY);
+  need(fd >= 0 && write(fd, value, strlen(value)) > 0, "%s: errno %d", path, errno);
+  close(fd);
+}
+
+static void of_a_user(void *arg) {
+  enum { ALLOWED = 8 };
+  int devs[ALLOWED + 1], n = 0;
+  (void)arg;
+  while (n <= ALLOWED && (devs[n] = open(CR_DEVICE, O_RDWR)) >= 0) n++;
+  if (n != ALLOWED || errno != EDQUOT) _exit(1);
+  close(devs[--n]);
+  if ((devs[n] = open(CR_DEVICE, O_RDWR)) < 0) _exit(2);
+  n++;
+  while (n) close(devs[--n]);
+  int r = session_open(&s, pid);
+  if (r) _exit(3);
+  r = session_freeze(&s, 5000, 0);
+  if (r != -EDQUOT) _exit(4);
+  _exit(0);
+}
+static void as_user(void *arg) {
+  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(9);
+  of_a_user(arg);
+}
+static void users_target(void) {
+  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) abort();
+  prctl(PR_SET_DUMPABLE, 1);
+  ticking();
+}
+static void ceilings(void) {
+  int status = 0;
+  struct stat st;
+  need(!stat(CR_DEVICE, &st) && !chmod(CR_DEVICE, 0666), "%s: errno %d", CR_DEVICE, errno);
+  pid = target(users_target);
+  parameter("max_sessions", "8");
+  parameter("max_threads", "3");
+  bool ended = ends(process(as_user, NULL), 20, &status);
+  int root[20], opened = 0;
+  while (opened < 20 && (root[opened] = open(CR_DEVICE, O_RDWR)) >= 0) opened++;
+  parameter("max_sessions", "4096");
+  parameter("max_threads", "131072");
+  chmod(CR_DEVICE, st.st_mode & 0777);
+  expect(ended && !status, "a user beyond his ceilings: wait status %#x", status);
+  expect(opened == 20, "root is held to a user's ceiling: %d sessions", opened);
+  while (opened) close(root[--opened]);
+  expect(runs_on(), "the target does not run on");
+}
+
+static void device_mode(void) {
+  struct stat was, st;
+  need(!stat(CR_DEVICE, &was), "%s: errno %d", CR_DEVICE, errno);
+  if (system("rmmod cr && insmod /lib/modules/$(uname -r)/updates/cr.ko")) skip("the module cannot be loaded anew");
+  bool there = !stat(CR_DEVICE, &st);
+  chmod(CR_DEVICE, was.st_mode & 0777);
+  expect(there && (st.st_mode & 0777) == 0660 && st.st_uid == 0 && st.st_gid == 0, "%s has mode %o, uid %u, gid %u",
+         CR_DEVICE, st.st_mode & 0777, st.st_uid, st.st_gid);
+}
+
 int main(int argc, char **argv) {
   static const struct tcase cases[] = {
       {"batch_place", batch_place},
@@ -421,6 +486,8 @@ int main(int argc, char **argv) {
       {"partial_registers", partial_registers},
       {"user_dispatch", user_dispatch},
       {"agents_gone", agents_gone},
+      {"ceilings", ceilings},
+      {"device_mode", device_mode},
   };
   return cases_main(argc, argv, cases, ARRAY_SIZE(cases));
 }
