@@ -113,7 +113,7 @@ if todo build; then
 	while kill -0 $make 2>/dev/null; do
 		sleep 5
 		n=$((${n:-0} + 1))
-		[ $((n % 12)) -ne 0 ] || echo "$(find "$work/linux" -name '*.o' | wc -l) files of some 1700" >&3
+		[ $((n % 12)) -ne 0 ] || echo "$(find "$work/linux" -name '*.o' | wc -l) files of some 1500" >&3
 	done
 	wait $make
 	inside make -s -C /mnt/share/linux kernelrelease >"$work/release.part"

@@ -45,7 +45,7 @@ def get(root):
         part = Path(f"{final}.part")
         again = "going on with" if part.is_dir() else "making"
         say(f"{again} the debugging kernel in {CACHE} (once; some 20 minutes on two processors, "
-            "2 GB kept)")
+            "3 GB needed meanwhile, 400 MB kept)")
         part.mkdir(exist_ok=True)
         debs = CACHE / "debs"
         debs.mkdir(exist_ok=True)
