@@ -177,6 +177,32 @@ long cr_ioc_agent_wait(struct cr_session *s, struct cr_agent *a)
 	return wait_event_interruptible(ag->wait, cr_agent_told(ag, a));
 }
 
+/* The agent could not be told of the request: it hears of it when it waits again. */
+void cr_undo_agent_wait(struct cr_session *s, struct cr_agent *a)
+{
+	struct cr_agent_state *ag = s->agent;
+
+	spin_lock(&cr_agent_lock);
+	if (ag->told && ag->by && ag->phase == CR_PHASE_NONE) {
+		ag->phase = a->phase;
+		ag->told = false;
+	}
+	spin_unlock(&cr_agent_lock);
+}
+
+/* Nor of the outcome. */
+void cr_undo_agent_ready(struct cr_session *s, struct cr_agent *a)
+{
+	struct cr_agent_state *ag = s->agent;
+
+	spin_lock(&cr_agent_lock);
+	if (ag->outcome == CR_PHASE_NONE) {
+		ag->outcome = a->phase;
+		ag->told = true;
+	}
+	spin_unlock(&cr_agent_lock);
+}
+
 static bool cr_agent_outcome(struct cr_agent_state *ag, struct cr_agent *a)
 {
 	bool have;

@@ -300,6 +300,12 @@ long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a)
 	return r;
 }
 
+/* The caller was not told of his new descriptor. */
+void cr_undo_get_file(struct cr_session *s, struct cr_get_file *a)
+{
+	close_fd(a->fd);
+}
+
 /* ---------------------------------------------------------------- putting one in */
 
 struct cr_put_request {
@@ -345,6 +351,19 @@ static int cr_op_put_fresh(struct cr_member *m, struct cr_request *req)
 	return cr_op_put_file(m, req);
 }
 
+static struct cr_put_request *cr_put_new(struct cr_session *s,
+					 int (*op)(struct cr_member *, struct cr_request *))
+{
+	struct cr_put_request *p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
+
+	if (!p)
+		return NULL;
+	cr_request_init(&p->req, op, cr_put_release);
+	p->path = s->file->f_path;
+	path_get(&p->path);
+	return p;
+}
+
 /**
  * cr_ioc_put_file - install a descriptor of the caller's in the target
  * @s: the session
@@ -359,12 +378,9 @@ long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a)
 
 	if (a->reserved || a->flags & ~CR_FD_CLOEXEC)
 		return -EINVAL;
-	p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
+	p = cr_put_new(s, a->fd == -1 ? cr_op_put_fresh : cr_op_put_file);
 	if (!p)
 		return -ENOMEM;
-	cr_request_init(&p->req, a->fd == -1 ? cr_op_put_fresh : cr_op_put_file, cr_put_release);
-	p->path = s->file->f_path;
-	path_get(&p->path);
 	p->flags = a->flags & CR_FD_CLOEXEC ? O_CLOEXEC : 0;
 	r = -EBADF;
 	if (a->fd != -1) {
@@ -382,4 +398,21 @@ long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a)
 out:
 	cr_request_put(&p->req);
 	return r;
+}
+
+static int cr_op_close(struct cr_member *m, struct cr_request *req)
+{
+	return close_fd(container_of(req, struct cr_put_request, req)->fd);
+}
+
+/* The caller was not told of the target's new descriptor. */
+void cr_undo_put_file(struct cr_session *s, struct cr_put_file *a)
+{
+	struct cr_put_request *p = cr_put_new(s, cr_op_close);
+
+	if (!p)
+		return;
+	p->fd = a->target_fd;
+	cr_call_any(s, &p->req);
+	cr_request_put(&p->req);
 }

@@ -408,6 +408,8 @@ long cr_ioc_sigpending(struct cr_session *s, struct cr_sigpending *a);
 long cr_ioc_fds(struct cr_session *s, struct cr_array *a);
 long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a);
 long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a);
+void cr_undo_get_file(struct cr_session *s, struct cr_get_file *a);
+void cr_undo_put_file(struct cr_session *s, struct cr_put_file *a);
 
 /* vmas.c */
 long cr_ioc_vmas(struct cr_session *s, struct cr_array *a);
@@ -544,6 +546,8 @@ long cr_ioc_restore(struct cr_session *s, struct cr_restore *a);
 /* agent.c */
 long cr_ioc_agent_wait(struct cr_session *s, struct cr_agent *a);
 long cr_ioc_agent_ready(struct cr_session *s, struct cr_agent *a);
+void cr_undo_agent_wait(struct cr_session *s, struct cr_agent *a);
+void cr_undo_agent_ready(struct cr_session *s, struct cr_agent *a);
 long cr_ioc_notify(struct cr_session *s, struct cr_notify *a);
 long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a);
 int cr_agent_register(struct cr_session *s);

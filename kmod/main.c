@@ -121,12 +121,27 @@ CR_TYPED(cr_ioc_lease, struct cr_lease)
 #define CR_FROZEN_ONES	(CR_ALONE | CR_TARGET | CR_STILL | CR_MEMORY)
 
 #define CR_ENTRY(name, handler, flags) \
-	[_IOC_NR(CR_IOC_##name)] = { CR_IOC_##name, handler##_arg, flags }
+	[_IOC_NR(CR_IOC_##name)] = { CR_IOC_##name, handler##_arg, flags, NULL }
+#define CR_ENTRY_UNDO(name, handler, flags, undo) \
+	[_IOC_NR(CR_IOC_##name)] = { CR_IOC_##name, handler##_arg, flags, undo##_arg }
+
+/* The result could not be told: what must not be lost or left behind then. */
+#define CR_UNDO(undo, type)							\
+	static void undo##_arg(struct cr_session *s, void *arg)			\
+	{									\
+		undo(s, (type *)arg);						\
+	}
+
+CR_UNDO(cr_undo_get_file, struct cr_get_file)
+CR_UNDO(cr_undo_put_file, struct cr_put_file)
+CR_UNDO(cr_undo_agent_wait, struct cr_agent)
+CR_UNDO(cr_undo_agent_ready, struct cr_agent)
 
 static const struct cr_entry {
 	unsigned int cmd;
 	long (*handler)(struct cr_session *s, void *arg);
 	unsigned int flags;
+	void (*undo)(struct cr_session *s, void *arg);
 } cr_table[] = {
 	CR_ENTRY(INFO,		cr_ioc_info,		0),
 	CR_ENTRY(ATTACH,	cr_ioc_attach,		CR_ALONE),
@@ -142,8 +157,8 @@ static const struct cr_entry {
 	CR_ENTRY(VMAS,		cr_ioc_vmas,		CR_FROZEN_ONES),
 	CR_ENTRY(FDS,		cr_ioc_fds,		CR_FROZEN_ONES),
 	CR_ENTRY(SIGPENDING,	cr_ioc_sigpending,	CR_FROZEN_ONES),
-	CR_ENTRY(GET_FILE,	cr_ioc_get_file,	CR_FROZEN_ONES),
-	CR_ENTRY(PUT_FILE,	cr_ioc_put_file,	CR_FROZEN_ONES),
+	CR_ENTRY_UNDO(GET_FILE,	cr_ioc_get_file,	CR_FROZEN_ONES,	cr_undo_get_file),
+	CR_ENTRY_UNDO(PUT_FILE,	cr_ioc_put_file,	CR_FROZEN_ONES,	cr_undo_put_file),
 	CR_ENTRY(ARENA,		cr_ioc_arena,		CR_FROZEN_ONES),
 	CR_ENTRY(RUN,		cr_ioc_run,		CR_FROZEN_ONES),
 	CR_ENTRY(SNAPSHOT,	cr_ioc_snapshot,	CR_FROZEN_ONES),
@@ -153,8 +168,8 @@ static const struct cr_entry {
 	CR_ENTRY(GUARDS,	cr_ioc_guards,		CR_FROZEN_ONES),
 	CR_ENTRY(RESTORE,	cr_ioc_restore,		CR_FROZEN_ONES),
 	/* these block for long and take no part in freezing */
-	CR_ENTRY(AGENT_WAIT,	cr_ioc_agent_wait,	0),
-	CR_ENTRY(AGENT_READY,	cr_ioc_agent_ready,	0),
+	CR_ENTRY_UNDO(AGENT_WAIT,	cr_ioc_agent_wait,	0, cr_undo_agent_wait),
+	CR_ENTRY_UNDO(AGENT_READY,	cr_ioc_agent_ready,	0, cr_undo_agent_ready),
 	CR_ENTRY(NOTIFY,	cr_ioc_notify,		CR_TARGET),
 	CR_ENTRY(OUTCOME,	cr_ioc_outcome,		CR_TARGET),
 	CR_ENTRY(LEASE,		cr_ioc_lease,		CR_ALONE | CR_TARGET),
@@ -167,72 +182,89 @@ static const struct cr_entry *cr_entry_of(unsigned int cmd)
 	return _IOC_NR(cmd) == nr && cr_table[nr].cmd == cmd ? &cr_table[nr] : NULL;
 }
 
-static long cr_dispatch_memory(struct cr_session *s, const struct cr_entry *entry, void *arg)
+/* One ioctl's argument on its way. */
+struct cr_request_arg {
+	const struct cr_entry *entry;
+	void __user *user;
+	void *arg;
+};
+
+static long cr_handle(struct cr_session *s, const struct cr_request_arg *ra)
+{
+	const struct cr_entry *entry = ra->entry;
+	long r = entry->handler(s, ra->arg);
+
+	/* out members say why, so they are copied on failure, too */
+	if (!(_IOC_DIR(entry->cmd) & _IOC_READ) ||
+	    !copy_to_user(ra->user, ra->arg, _IOC_SIZE(entry->cmd)))
+		return r;
+	if (!r && entry->undo)
+		entry->undo(s, ra->arg);
+	return -EFAULT;
+}
+
+static long cr_handle_memory(struct cr_session *s, const struct cr_request_arg *ra)
 {
 	long r;
 
-	if (!(entry->flags & CR_MEMORY))
-		return entry->handler(s, arg);
+	if (!(ra->entry->flags & CR_MEMORY))
+		return cr_handle(s, ra);
 	if (!mmget_not_zero(s->mm))
 		return -ESRCH;
-	r = entry->handler(s, arg);
+	r = cr_handle(s, ra);
 	mmput(s->mm);
 	return r;
 }
 
-static long cr_dispatch_alone(struct cr_session *s, const struct cr_entry *entry, void *arg)
+static long cr_handle_alone(struct cr_session *s, const struct cr_request_arg *ra)
 {
 	long r;
 
 	if (mutex_lock_killable(&s->ioctl_lock))
 		return -EINTR;
 	cr_session_alive(s);
-	if (entry->flags & CR_STILL && !cr_stands_still(s))
+	if (ra->entry->flags & CR_STILL && !cr_stands_still(s))
 		r = -ENOTCONN;
 	else
-		r = cr_dispatch_memory(s, entry, arg);
+		r = cr_handle_memory(s, ra);
 	cr_session_alive(s);
 	mutex_unlock(&s->ioctl_lock);
 	return r;
 }
 
-static long cr_dispatch(struct cr_session *s, const struct cr_entry *entry, void *arg)
+static long cr_dispatch(struct cr_session *s, const struct cr_request_arg *ra)
 {
+	unsigned int flags = ra->entry->flags;
+
 	/* acquire: with the target's memory, see cr_ioc_attach() */
-	if (entry->flags & CR_TARGET && !smp_load_acquire(&s->leader))
+	if (flags & CR_TARGET && !smp_load_acquire(&s->leader))
 		return -ENOTCONN;
-	return entry->flags & CR_ALONE ? cr_dispatch_alone(s, entry, arg) :
-					 cr_dispatch_memory(s, entry, arg);
+	return flags & CR_ALONE ? cr_handle_alone(s, ra) : cr_handle_memory(s, ra);
 }
 
 static long cr_ioctl(struct file *file, unsigned int cmd, unsigned long uarg)
 {
-	const struct cr_entry *entry = cr_entry_of(cmd);
-	void __user *user = (void __user *)uarg;
+	struct cr_request_arg ra = {
+		.entry = cr_entry_of(cmd), .user = (void __user *)uarg,
+	};
 	u64 stack[CR_STACK_ARG / sizeof(u64)];
 	size_t size = _IOC_SIZE(cmd);
-	void *arg = stack;
-	long r;
+	long r = -EFAULT;
 
-	if (!entry)
+	if (!ra.entry)
 		return -ENOTTY;
+	ra.arg = stack;
 	if (size > sizeof(stack)) {
-		arg = kzalloc(size, GFP_KERNEL_ACCOUNT);
-		if (!arg)
+		ra.arg = kzalloc(size, GFP_KERNEL_ACCOUNT);
+		if (!ra.arg)
 			return -ENOMEM;
 	} else {
 		memset(stack, 0, sizeof(stack));
 	}
-	r = -EFAULT;
-	if (_IOC_DIR(cmd) & _IOC_WRITE && copy_from_user(arg, user, size))
-		goto out;
-	r = cr_dispatch(file->private_data, entry, arg);
-	/* out members say why, so they are copied on failure, too */
-	if (_IOC_DIR(cmd) & _IOC_READ && copy_to_user(user, arg, size))
-		r = -EFAULT;
-out:
-	if (arg != stack)
-		kfree(arg);
+	if (!(_IOC_DIR(cmd) & _IOC_WRITE) || !copy_from_user(ra.arg, ra.user, size))
+		r = cr_dispatch(file->private_data, &ra);
+	if (ra.arg != stack)
+		kfree(ra.arg);
 	return r;
 }
 

@@ -352,7 +352,8 @@ static bool unused(void *arg) {
 }
 
 static void run_case(const struct tcase *c) {
-  unsigned limit = c->limit_s ? c->limit_s : 30;
+  const char *slow = getenv("REPRISE_SLOW");  // a debugging kernel takes that many times as long
+  unsigned limit = (c->limit_s ? c->limit_s : 30) * (slow && atoi(slow) > 0 ? (unsigned)atoi(slow) : 1);
   int status = 0;
   char left[200] = "";
   pid_t pid;
