@@ -276,9 +276,8 @@ static void slow_call_kill(void) {
 static volatile long handled_by;
 static void handler(int sig) {
   (void)sig;
+  sh->value[1] = handled_by = gettid();  // before it is counted: whoever sees the count looks for it
   sh->value[0]++;
-  sh->value[1] = gettid();
-  handled_by = gettid();
 }
 static void *waits(void *arg) {
   for (;;) {
