@@ -284,7 +284,6 @@ void cr_unclaim(struct cr_session *s)
 void cr_thaw_end(struct cr_session *s)
 {
 	lockdep_assert_held(&s->lock);
-	s->stage = CR_THAWED;
 	s->kill = false;
 	s->keep_arena = false;
 	s->arena = 0;
@@ -292,6 +291,8 @@ void cr_thaw_end(struct cr_session *s)
 		fput(s->arena_file);
 	s->arena_file = NULL;
 	cr_unclaim(s);
+	/* last: whoever sees it may claim the process again, for this session, too */
+	WRITE_ONCE(s->stage, CR_THAWED);
 }
 
 /**

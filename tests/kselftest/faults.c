@@ -261,7 +261,7 @@ static int put_back(void) {
   return 0;
 }
 static int calls(unsigned n, struct cr_run *r) {
-  *r = (struct cr_run){.tid = pid, .ncalls = n, .timeout_ms = 60000};
+  *r = (struct cr_run){.tid = pid, .ncalls = n, .calls = (unsigned long)arena, .timeout_ms = 60000};
   return ask(CR_IOC_RUN, r);
 }
 static int put_fd, given = -1;
@@ -318,7 +318,7 @@ static int end_born(void) {
     if (a.count == THREADS) return 0;
     for (unsigned k = 0; k < a.count; k++) {
       if (!(t[k].flags & CR_THREAD_BORN)) continue;
-      struct cr_run r = {.tid = t[k].tid, .ncalls = 1, .timeout_ms = 60000};
+      struct cr_run r = {.tid = t[k].tid, .ncalls = 1, .calls = (unsigned long)arena, .timeout_ms = 60000};
       arena[0] = (struct cr_call){.nr = SYS_exit};
       ask(CR_IOC_RUN, &r);
     }

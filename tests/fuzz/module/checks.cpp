@@ -206,6 +206,7 @@ const char* try_module(pid_t pid, volatile uint64_t* ticks) {
   cr_run run = {};
   run.tid = pid;
   run.ncalls = 1;
+  run.calls = uint64_t(call);
   NEED(!ioctl(fd, CR_IOC_RUN, &run) && run.done == 1 && run.ret == pid);
   cr_snapshot snapshot = {};
   snapshot.flags = CR_SNAP_PAGES | CR_SNAP_TRACK;

@@ -121,7 +121,7 @@ bool is_alone(const Context& c) {
 void look_at_result(const Context& c, const Slot& s, const cr_run& r) {
   if (r.done > r.ncalls) violation("a batch of %u calls says that %u were made", r.ncalls, r.done);
   cr_call last = {};
-  uint64_t at = r.calls + (uint64_t{r.ncalls} - 1) * sizeof last;
+  uint64_t at = r.calls - uint64_t(s.data) + (uint64_t{r.ncalls} - 1) * sizeof last;
   if (r.done != r.ncalls || r.gone || !is_alone(c) || !get(s, at, &last, sizeof last) || last.nr == SYS_rt_sigreturn) return;
   if (last.ret != r.ret)
     violation("the batch at %#llx says %#llx, its last call %#llx", (unsigned long long)r.calls, (unsigned long long)r.ret,
@@ -167,6 +167,8 @@ FUZZ_ACTION(do_ioctl) {
     else if (p.kind == Kind::kBuffer && v[i] == ref(kRw)) value = uint64_t(c.mem.rw) + (regs ? kRegsAt : kArrayAt);
     else value = resolve(c, s, v[i]);
     if (p.kind == Kind::kDescriptor) fd = value, fd_value = v[i];
+    // The table of a batch lies in this process: at an offset of the arena's data, as far as that is mapped.
+    if (p.kind == Kind::kOffset && s.data && value < kDataSize) value += uint64_t(s.data);
     memcpy(image + p.offset, &value, p.size < 8 ? p.size : 8);
   }
   if (op.request == CR_IOC_SET_REGS && v[6] < 27) {
@@ -371,6 +373,7 @@ FUZZ_ACTION(do_run1) {
   cr_run r = {};
   r.tid = int(resolve(c, s, v[1]));
   r.ncalls = 1;
+  r.calls = uint64_t(s.data);
   r.flags = uint32_t(v[2]);
   r.timeout_ms = uint32_t(v[3]);
   if (ioctl(s.fd, CR_IOC_RUN, &r)) return -errno;
