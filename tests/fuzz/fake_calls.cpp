@@ -36,14 +36,15 @@ const char* FakeKernel::argument(std::uint64_t at, std::size_t size) const {
 int FakeKernel::run(cr_run& request) {
   need(arena_addr_, "calls are made without an arena");
   need(has_thread(request.tid), "calls are made by a thread that is not there");
-  need(request.calls == 0 && request.ncalls <= arena_.size() / sizeof(cr_call), "more calls are made than have room");
+  need(request.calls && request.ncalls && request.ncalls <= CR_MAX_CALLS, "more calls are made at once than may be");
+  auto* const table = reinterpret_cast<cr_call*>(static_cast<std::uintptr_t>(request.calls));
   for (std::uint32_t i = 0; i < request.ncalls; ++i) {
     cr_call call;
-    std::memcpy(&call, arena_.data() + i * sizeof call, sizeof call);
+    std::memcpy(&call, &table[i], sizeof call);
     need(++calls_ < kMostCalls, "calls are made without end");
     const int error = fault(false);
     call.ret = error ? -error : run_one(request.tid, call);
-    std::memcpy(arena_.data() + i * sizeof call, &call, sizeof call);
+    std::memcpy(&table[i], &call, sizeof call);
     request.done = i + 1;
     request.ret = call.ret;
     if (call.nr == SYS_exit && !error) {

@@ -565,6 +565,7 @@ int FakeKernel::ioctl(int, unsigned long request, void* arg) {
         if (vma.flags & CR_VMA_PAGES) all.push_back({vma.start, vma.end - vma.start});
       return fill(dirty.ranges, all);
     }
+    case CR_IOC_GUARDS: return fill(*static_cast<cr_array*>(arg), std::vector<cr_range>{});
     case CR_IOC_RESTORE: check_restore(*static_cast<const cr_restore*>(arg)); return 0;
     default: harm("the module is asked for what a rollback does not need");
   }

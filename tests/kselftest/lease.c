@@ -134,8 +134,14 @@ static void closed(void) {
   goes_on("after the session is closed");
 }
 
-static void closed_kill(void) {
+static void is_killed(const char *by) {
   int status = 0;
+  bool ended = ends(pid, 10, &status);
+  expect(ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%s: %s, wait status %#x", by,
+         ended ? "ended" : "lives on", status);
+}
+
+static void closed_kill(void) {
   attached();
   need(!lease_for(60000, CR_LEASE_KILL), "a lease");
   need(!lease_end(), "the end of the lease");
@@ -143,14 +149,12 @@ static void closed_kill(void) {
   goes_on("after a lease that was ended");
   need(!session_open(&s, pid) && !lease_for(60000, CR_LEASE_KILL), "a second lease");
   session_close(&s);
-  expect(ends(pid, 5, &status) && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-         "the close of a session whose lease runs: wait status %#x", status);
+  is_killed("the close of a session whose lease runs");
   attached();
   need(!lease_for(1, CR_LEASE_KILL), "a third lease");
   parks("after its lease has run out");
   session_close(&s);
-  expect(ends(pid, 5, &status) && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-         "the close of a session whose lease has run out: wait status %#x", status);
+  is_killed("the close of a session whose lease has run out");
 }
 
 static bool ticks_again(void *arg) {
