@@ -35,7 +35,7 @@ int fill(cr_array& out, const std::vector<T>& items) {
   const std::uint64_t room = out.count;
   out.count = items.size();
   if (room < items.size()) return -ENOBUFS;
-  std::memcpy(reinterpret_cast<void*>(out.buf), items.data(), items.size() * sizeof(T));
+  if (!items.empty()) std::memcpy(reinterpret_cast<void*>(out.buf), items.data(), items.size() * sizeof(T));
   return 0;
 }
 
