@@ -164,13 +164,23 @@ const char *threads_of(pid_t pid) {
   return text;
 }
 
-static bool has_ended(void *arg) { return !alive(*(pid_t *)arg); }
+// A first thread is a zombie before the others have ended: only a child that can be reaped has ended whole.
+struct ending {
+  pid_t pid;
+  int status;
+};
+static bool has_ended(void *arg) {
+  struct ending *e = arg;
+  pid_t r = waitpid(e->pid, &e->status, WNOHANG);
+  if (r < 0) e->status = -1;
+  return r > 0 || (r < 0 && !alive(e->pid));
+}
 
 bool ends(pid_t pid, int seconds, int *status) {
-  int dummy;
-  if (!soon(has_ended, &pid, seconds)) return false;
-  if (waitpid(pid, status ? status : &dummy, WNOHANG) != pid && status) *status = -1;
-  return true;
+  struct ending e = {.pid = pid};
+  bool ended = soon(has_ended, &e, seconds);
+  if (status) *status = e.status;
+  return ended;
 }
 
 /* ---- processes */
