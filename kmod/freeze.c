@@ -301,7 +301,6 @@ static int cr_freeze_all(struct cr_session *s, unsigned long end, struct cr_why 
  * cr_watch_silence - thaw by itself when the owner gives no sign of life
  * @s: the session
  * @thaw_after: for so many jiffies
- *
  */
 void cr_watch_silence(struct cr_session *s, unsigned long thaw_after)
 {
@@ -428,7 +427,8 @@ int cr_wait_born(struct cr_session *s, unsigned long timeout)
  * @kill: the program is half restored: who leaves is killed
  *
  * A thread that is in a call made for the session leaves when it comes back from it, as
- * it was before. The stage is THAWING until then. Also undoes a half-made freeze.
+ * it was before. The stage is THAWING until then. Also undoes a half-made freeze. Where
+ * the target's lease has run out, nobody runs on before it is renewed or ended.
  */
 void cr_thaw_begin(struct cr_session *s, bool kill)
 {
@@ -437,6 +437,14 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 
 	spin_lock(&s->lock);
 	if (s->stage == CR_THAWED || s->stage == CR_THAWING) {
+		spin_unlock(&s->lock);
+		return;
+	}
+	if (s->lease_over && !kill) {
+		/* the session lets go, but the lease has run out: from here on it holds */
+		s->lease_parked = true;
+		if (s->stage == CR_COMMITTED)
+			s->stage = CR_FROZEN;
 		spin_unlock(&s->lock);
 		return;
 	}

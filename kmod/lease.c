@@ -54,6 +54,9 @@ static bool cr_lease_park(struct cr_session *s)
 		WRITE_ONCE(s->lease_parked, true);
 		break;
 	case CR_FREEZING:
+		/* by an ioctl, which ends in one of the other stages */
+		if (!READ_ONCE(s->lease_parked))
+			return false;
 		break;
 	}
 	/* what cannot be saved can still be held */

@@ -174,6 +174,21 @@ static void while_frozen(void) {
   need(!lease_end(), "the end of the lease");
 }
 
+// A daemon that wakes up in the middle of its work lets its target go: the lease does not.
+static void thawed_too_late(void) {
+  attached();
+  need(session_freeze(&s, 5000, 0) == THREADS && !lease_for(50, 0), "freeze and lease");
+  sleep_ms(300);
+  int r = session_thaw(&s, 0);
+  expect(!r, "thaw: %d", r);
+  need(stands_still(), "the target runs on after its lease has run out");
+  r = session_freeze(&s, 1000, 0);
+  expect(r == -EBUSY && s.why.reason == CR_WHY_LEASE, "freeze: %d, reason %u", r, s.why.reason);
+  need(lease_for(60000, 0) == 1, "renewal");
+  goes_on("when the lease is renewed");
+  need(!lease_end(), "the end of the lease");
+}
+
 // The end of the lease comes in the middle of whatever a session does.
 static void races_freeze(void) {
   attached();
@@ -201,6 +216,7 @@ int main(int argc, char **argv) {
       {"closed", closed, 0},
       {"closed_kill", closed_kill, 0},
       {"while_frozen", while_frozen, 0},
+      {"thawed_too_late", thawed_too_late, 0},
       {"races_freeze", races_freeze, 60},
   };
   return cases_main(argc, argv, cases, ARRAY_SIZE(cases));
