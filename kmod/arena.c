@@ -129,13 +129,13 @@ static int cr_arena_mprotect(struct vm_area_struct *vma, unsigned long start,
 	return -EACCES;
 }
 
-/* Unmapped or replaced, by us or by the target: there is no code to run any more. */
+/* Unmapped or replaced by the target: there is no code to run any more. */
 static void cr_arena_close(struct vm_area_struct *vma)
 {
 	struct cr_session *s = vma->vm_file->private_data;
 
 	spin_lock(&s->lock);
-	if (vma->vm_file == s->arena_file && READ_ONCE(s->mapper) != current)
+	if (vma->vm_file == s->arena_file)
 		s->arena = 0;
 	spin_unlock(&s->lock);
 }

@@ -78,7 +78,7 @@ void cr_put_rseq_cs(struct cr_member *m)
 
 /**
  * cr_hold_signals - block every signal but SIGKILL
- * @saved: out: what was blocked; NULL: not asked
+ * @saved: out: what was blocked
  *
  * SIGSTOP is held back, too: it takes effect when the thread runs on, not in the middle
  * of the session's calls.
@@ -86,8 +86,7 @@ void cr_put_rseq_cs(struct cr_member *m)
 void cr_hold_signals(sigset_t *saved)
 {
 	spin_lock_irq(&cr_own_sighand()->siglock);
-	if (saved)
-		*saved = current->blocked;
+	*saved = current->blocked;
 	sigfillset(&current->blocked);
 	sigdelset(&current->blocked, SIGKILL);
 	recalc_sigpending();

@@ -27,7 +27,7 @@
  *   mmap lock, and all that the kernel takes below it
  *   session->lock         spinlock. The stage, the members and their states. Nothing
  *                         sleeps, copies or allocates under it.
- *   cr_claims_lock        spinlock in freeze.c. Which session holds which process.
+ *   cr_claims_lock        spinlock in session.c. Which session holds which process.
  *
  * Timers, closing, SIGKILL and unloading take no lock but the spinlocks.
  */
@@ -197,7 +197,7 @@ struct cr_session {
 	struct xarray members;	/* by tid in the initial namespace */
 	unsigned int nawaited;	/* members that a freeze waits for */
 	unsigned int nleaving;	/* members that a thaw has in hand */
-	struct list_head claim;	/* freeze.c */
+	struct list_head claim;	/* session.c */
 	unsigned long arena;	/* its address in the target, 0: not mapped */
 	struct file *arena_file;	/* a reference while it is mapped */
 	bool keep_arena;	/* a thread ends in there: leave it mapped */
@@ -219,7 +219,7 @@ struct cr_session {
 	struct delayed_work lease_work;
 
 	struct cr_arena_pages *pages;	/* smp_store_release: complete */
-	struct task_struct *mapper;	/* the thread that maps or unmaps the arena just now */
+	struct task_struct *mapper;	/* the thread that maps the arena just now */
 
 	struct cr_agent_state *agent;
 };

@@ -189,10 +189,24 @@ struct cr_request_arg {
 	void *arg;
 };
 
+/* The target's memory is kept for as long as the handler needs it, and no longer. */
+static long cr_handle_memory(struct cr_session *s, const struct cr_request_arg *ra)
+{
+	long r;
+
+	if (!(ra->entry->flags & CR_MEMORY))
+		return ra->entry->handler(s, ra->arg);
+	if (!mmget_not_zero(s->mm))
+		return -ESRCH;
+	r = ra->entry->handler(s, ra->arg);
+	mmput(s->mm);
+	return r;
+}
+
 static long cr_handle(struct cr_session *s, const struct cr_request_arg *ra)
 {
 	const struct cr_entry *entry = ra->entry;
-	long r = entry->handler(s, ra->arg);
+	long r = cr_handle_memory(s, ra);
 
 	/* out members say why, so they are copied on failure, too */
 	if (!(_IOC_DIR(entry->cmd) & _IOC_READ) ||
@@ -201,19 +215,6 @@ static long cr_handle(struct cr_session *s, const struct cr_request_arg *ra)
 	if (!r && entry->undo)
 		entry->undo(s, ra->arg);
 	return -EFAULT;
-}
-
-static long cr_handle_memory(struct cr_session *s, const struct cr_request_arg *ra)
-{
-	long r;
-
-	if (!(ra->entry->flags & CR_MEMORY))
-		return cr_handle(s, ra);
-	if (!mmget_not_zero(s->mm))
-		return -ESRCH;
-	r = cr_handle(s, ra);
-	mmput(s->mm);
-	return r;
 }
 
 static long cr_handle_alone(struct cr_session *s, const struct cr_request_arg *ra)
@@ -226,7 +227,7 @@ static long cr_handle_alone(struct cr_session *s, const struct cr_request_arg *r
 	if (ra->entry->flags & CR_STILL && !cr_stands_still(s))
 		r = -ENOTCONN;
 	else
-		r = cr_handle_memory(s, ra);
+		r = cr_handle(s, ra);
 	cr_session_alive(s);
 	mutex_unlock(&s->ioctl_lock);
 	return r;
@@ -239,7 +240,7 @@ static long cr_dispatch(struct cr_session *s, const struct cr_request_arg *ra)
 	/* acquire: with the target's memory, see cr_ioc_attach() */
 	if (flags & CR_TARGET && !smp_load_acquire(&s->leader))
 		return -ENOTCONN;
-	return flags & CR_ALONE ? cr_handle_alone(s, ra) : cr_handle_memory(s, ra);
+	return flags & CR_ALONE ? cr_handle_alone(s, ra) : cr_handle(s, ra);
 }
 
 static long cr_ioctl(struct file *file, unsigned int cmd, unsigned long uarg)

@@ -40,9 +40,7 @@ static int cr_op_enter(struct cr_member *m, struct cr_request *req)
 /* Is the thread asleep in its call? */
 static bool cr_is_blocked(struct cr_member *m)
 {
-	struct task_struct *t = m->task;
-
-	return READ_ONCE(t->__state) & TASK_INTERRUPTIBLE && !READ_ONCE(t->on_cpu);
+	return READ_ONCE(m->task->__state) & TASK_INTERRUPTIBLE && cr_is_asleep(m->task);
 }
 
 /* CR_RUN_BLOCK: wait until it sleeps in the call (or has come back), interrupt it. */
