@@ -64,12 +64,12 @@ static int cr_arena_alloc(struct cr_session *s)
 
 /*
  * A thread of the target is at the gate: take its result and give it the next call, or
- * have it park. One that we do not know was made by a call of the session.
+ * have it park. One that we do not know was made by a call of the session just now.
  */
 static vm_fault_t cr_gate(struct cr_session *s, struct vm_fault *vmf)
 {
-	vm_fault_t ret = VM_FAULT_NOPAGE;
 	struct cr_member *m;
+	bool more;
 
 	if (!(vmf->flags & FAULT_FLAG_USER) || current->mm != s->mm ||
 	    !same_thread_group(current, s->leader))
@@ -77,15 +77,20 @@ static vm_fault_t cr_gate(struct cr_session *s, struct vm_fault *vmf)
 	m = cr_member_of(s, current);
 	if (!m) {
 		m = cr_member_add(s, current, true);
+		/* it comes here again until the thread that has made it has adopted it */
 		if (IS_ERR(m))
-			return PTR_ERR(m) == -ENOTCONN ? VM_FAULT_SIGBUS : VM_FAULT_OOM;
+			return PTR_ERR(m) == -ENOTCONN ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
 		cr_queue(m);
-	} else if (!m->batch || READ_ONCE(m->leave) ||
-		   !cr_batch_at_gate(m->batch, task_pt_regs(current))) {
-		cr_queue(m);
+	} else {
+		more = m->batch && !READ_ONCE(m->leave) &&
+		       cr_batch_at_gate(m->batch, task_pt_regs(current));
+		if (m->batch)
+			cr_adopt(m);
+		if (!more)
+			cr_queue(m);
 	}
 	cr_member_put(m);
-	return ret;
+	return VM_FAULT_NOPAGE;
 }
 
 static vm_fault_t cr_give_page(struct vm_fault *vmf, struct page *page)

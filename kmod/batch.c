@@ -88,6 +88,21 @@ static bool cr_call_forbidden(const struct cr_batch *b, const struct cr_call *c)
 	return false;
 }
 
+static bool cr_call_clones(const struct cr_call *c)
+{
+	return c->nr == __NR_clone || c->nr == __NR_clone3;
+}
+
+/* How many threads it may make. */
+u32 cr_batch_clones(const struct cr_batch *b)
+{
+	u32 i, n = 0;
+
+	for (i = 0; i < b->n; i++)
+		n += cr_call_clones(&b->calls[i]);
+	return n;
+}
+
 static void cr_registers(unsigned long ip)
 {
 	struct pt_regs *regs = task_pt_regs(current);
@@ -104,10 +119,12 @@ static void cr_result(struct cr_batch *b, s64 result)
 
 	c->ret = result;
 	b->in_call = false;
-	if (IS_ERR_VALUE((unsigned long)result))
+	if (IS_ERR_VALUE((unsigned long)result)) {
 		b->stopped = c->flags & CR_CALL_STOP;
-	else if (result > 0 && (c->nr == __NR_clone || c->nr == __NR_clone3))
+	} else if (result > 0 && cr_call_clones(c)) {
 		b->cloned = true;
+		b->born = result;
+	}
 }
 
 /**

@@ -144,6 +144,7 @@ struct cr_member {
 	bool to_user;		/* the work asks to leave for the stub */
 	struct cr_raw raw;
 	struct cr_batch *batch;	/* the calls that it is making; a reference */
+	struct cr_member *spares;	/* for threads that it makes; of a spare: the next */
 };
 
 /* ------------------------------------------------------------------ sessions */
@@ -265,6 +266,9 @@ void cr_session_get(struct cr_session *s);
 void cr_session_put(struct cr_session *s);
 void cr_arena_pages_free(struct cr_arena_pages *pages);
 struct cr_member *cr_member_add(struct cr_session *s, struct task_struct *t, bool born);
+int cr_member_reserve(struct cr_member *m, unsigned int n);
+void cr_member_unreserve(struct cr_member *m);
+struct cr_member *cr_member_adopt(struct cr_member *m, struct task_struct *t);
 struct cr_member *cr_member_of(struct cr_session *s, struct task_struct *t);
 void cr_member_get(struct cr_member *m);
 void cr_member_put(struct cr_member *m);
@@ -318,6 +322,7 @@ struct cr_batch {
 	bool stopped;		/* CR_CALL_STOP: the rest is not made */
 	bool interrupted;	/* parked in the next one: code says how */
 	bool cloned;		/* a thread was made */
+	pid_t born;		/* the latest, until it is a member */
 	s64 code;		/* -ERESTART… as the kernel left it */
 	int error;		/* the thread was led astray */
 };
@@ -326,6 +331,7 @@ struct cr_batch {
 struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub,
 			      struct cr_arena_pages *pages);
 void cr_batch_put(struct cr_batch *b);
+u32 cr_batch_clones(const struct cr_batch *b);
 bool cr_batch_load(struct cr_batch *b);
 bool cr_batch_at_gate(struct cr_batch *b, struct pt_regs *regs);
 void cr_batch_parked(struct cr_batch *b, struct pt_regs *regs);
@@ -343,6 +349,7 @@ int cr_call_many(struct cr_session *s, unsigned int max, struct cr_request *req,
 		 unsigned int *workers);
 int cr_queue(struct cr_member *m);
 void cr_park(struct callback_head *work);
+void cr_adopt(struct cr_member *m);
 bool cr_lost(struct cr_member *m);
 bool cr_is_dying(struct cr_session *s);
 bool cr_somebody_runs(struct cr_session *s);

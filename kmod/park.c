@@ -194,12 +194,45 @@ static bool cr_is_ours(struct cr_member *m)
 	return current->mm == m->session->mm && !(current->flags & PF_EXITING);
 }
 
+/**
+ * cr_adopt - current's calls may have made a thread: it is a member from here on
+ * @m: current, with a batch
+ *
+ * Before its maker does anything else. So no thread that was made is left alone on the
+ * stub when the session thaws meanwhile.
+ */
+void cr_adopt(struct cr_member *m)
+{
+	struct cr_member *child;
+	struct task_struct *t;
+
+	if (!m->batch->born)
+		return;
+	rcu_read_lock();
+	t = pid_task(find_vpid(m->batch->born), PIDTYPE_PID);
+	if (t && same_thread_group(t, current))
+		get_task_struct(t);
+	else
+		t = NULL;
+	rcu_read_unlock();
+	m->batch->born = 0;
+	if (!t)
+		return;
+	child = cr_member_adopt(m, t);
+	if (child) {
+		cr_queue(child);
+		cr_member_put(child);
+	}
+	put_task_struct(t);
+}
+
 static void cr_look_at_call(struct cr_member *m)
 {
 	struct pt_regs *regs = task_pt_regs(current);
 
 	if (m->batch) {
 		cr_batch_parked(m->batch, regs);
+		cr_adopt(m);
 		/* it shall go on in this call, not in the one that it came from */
 		if (m->batch->interrupted && m->batch->block)
 			m->raw.restart = current->restart_block;
@@ -374,16 +407,30 @@ bool cr_somebody_runs(struct cr_session *s)
 	return runs;
 }
 
+/* Does a thread need the arena to come back, or to end in? */
+static bool cr_arena_needed(struct cr_session *s)
+{
+	struct cr_member *m;
+	unsigned long i;
+	bool needed = false;
+
+	spin_lock(&s->lock);
+	xa_for_each(&s->members, i, m)
+		needed |= m->state != CR_PARKED || m->born;
+	spin_unlock(&s->lock);
+	return needed;
+}
+
 /*
- * Have some parked thread unmap the arena, unless one needs it to come back: then the last
- * to leave does it. 0 or -errno, as of cr_call().
+ * Have some parked thread unmap the arena, unless one needs it: then the last to leave
+ * sees to it. 0 or -errno, as of cr_call().
  */
 int cr_unmap_arena(struct cr_session *s)
 {
 	struct cr_request *req;
 	int r;
 
-	if (!READ_ONCE(s->arena_file) || cr_somebody_runs(s))
+	if (!READ_ONCE(s->arena_file) || cr_arena_needed(s))
 		return 0;
 	req = kmalloc(sizeof(*req), GFP_KERNEL_ACCOUNT);
 	if (!req)

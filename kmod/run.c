@@ -107,7 +107,8 @@ static long cr_tell_results(struct cr_run *a, struct cr_batch *batch)
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * Return: 0. -EINVAL, -EFAULT, -ENOMEM; -ESRCH: no such parked thread; -ENOTCONN: no
+ * Return: 0. -EINVAL, -EFAULT, -ENOMEM; -EDQUOT: more threads would be made than the
+ * user may hold, and no call was made; -ESRCH: no such parked thread; -ENOTCONN: no
  * arena, or thawed meanwhile; -ETIMEDOUT: a call did not end in time, and the thread comes
  * back when it does; -EINTR: the target or the caller was killed; -EIO: the thread did
  * something else than it was told.
@@ -138,6 +139,9 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 	m = cr_find(s, a->tid, &a->why);
 	if (!m)
 		goto out;
+	r = cr_member_reserve(m, cr_batch_clones(batch));
+	if (r)
+		goto put;
 	r = cr_run_batch(s, m, batch, a);
 	if (r == -ESRCH) {	/* it made the call exit, or was killed */
 		struct cr_member *other = cr_any(s);
@@ -148,8 +152,11 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 			cr_member_put(other);
 	}
 	/* a thread that is still out there goes on writing results: they are not told */
-	if (!r)
+	if (!r) {
+		cr_member_unreserve(m);
 		r = cr_tell_results(a, batch);
+	}
+put:
 	cr_member_put(m);
 out:
 	cr_batch_put(batch);

@@ -106,7 +106,9 @@ static void cr_member_free(struct kref *ref)
 
 	WARN_ON_ONCE(m->req || m->users);
 	cr_batch_put(m->batch);		/* it exited in a call */
-	put_task_struct(m->task);
+	cr_member_unreserve(m);
+	if (m->task)
+		put_task_struct(m->task);
 	cr_account_uncharge(s->account, CR_ACCOUNT_THREADS, 1);
 	kmem_cache_free(cr_member_cache, m);
 	cr_session_put(s);
@@ -122,7 +124,8 @@ void cr_member_put(struct cr_member *m)
 	kref_put(&m->ref, cr_member_free);
 }
 
-static struct cr_member *cr_member_alloc(struct cr_session *s, struct task_struct *t)
+/* Of no thread yet. */
+static struct cr_member *cr_member_alloc(struct cr_session *s)
 {
 	struct cr_member *m;
 
@@ -136,11 +139,56 @@ static struct cr_member *cr_member_alloc(struct cr_session *s, struct task_struc
 	kref_init(&m->ref);
 	cr_session_get(s);
 	m->session = s;
-	m->task = get_task_struct(t);
-	m->tid = t->pid;
 	m->state = CR_RUNNING;
 	init_waitqueue_head(&m->wake);
 	return m;
+}
+
+/**
+ * cr_member_reserve - have members ready for the threads that one is about to make
+ * @m: parked; the caller holds the ioctl_lock
+ * @n: how many
+ *
+ * A thread that is made is a member at once, whatever the session may hold by then.
+ *
+ * Return: 0, -ENOMEM, -EDQUOT.
+ */
+int cr_member_reserve(struct cr_member *m, unsigned int n)
+{
+	struct cr_member *spare;
+
+	lockdep_assert_held(&m->session->ioctl_lock);
+	cr_member_unreserve(m);
+	while (n--) {
+		spare = cr_member_alloc(m->session);
+		if (IS_ERR(spare)) {
+			cr_member_unreserve(m);
+			return PTR_ERR(spare);
+		}
+		spare->spares = m->spares;
+		m->spares = spare;
+	}
+	return 0;
+}
+
+static struct cr_member *cr_member_take_spare(struct cr_member *m)
+{
+	struct cr_member *spare = m->spares;
+
+	if (spare) {
+		m->spares = spare->spares;
+		spare->spares = NULL;
+	}
+	return spare;
+}
+
+/* By whom the member belongs to just now, see struct cr_member. */
+void cr_member_unreserve(struct cr_member *m)
+{
+	struct cr_member *spare;
+
+	while ((spare = cr_member_take_spare(m)))
+		cr_member_put(spare);
 }
 
 /**
@@ -164,47 +212,81 @@ struct cr_member *cr_member_of(struct cr_session *s, struct task_struct *t)
 	return m;
 }
 
+/* Put @m, which is new, into the index as @t. 0: with one more reference, for the caller. */
+static int cr_member_enter(struct cr_member *m, struct task_struct *t, bool born, gfp_t gfp)
+{
+	struct cr_session *s = m->session;
+	int r;
+
+	m->task = get_task_struct(t);
+	m->tid = t->pid;
+	m->born = born;
+	r = xa_reserve(&s->members, t->pid, gfp);
+	if (r)
+		return r;
+	spin_lock(&s->lock);
+	if (xa_load(&s->members, t->pid))
+		r = -EEXIST;
+	else if (s->stage == CR_THAWED || (s->stage == CR_THAWING && !born))
+		r = -ENOTCONN;
+	else
+		/* the place is reserved: no allocation; a thread that was faster used it up */
+		r = xa_err(xa_store(&s->members, t->pid, m, GFP_NOWAIT | __GFP_NOWARN));
+	if (!r)
+		cr_member_get(m);
+	if (!r && s->stage == CR_THAWING) {
+		/* the thaw is not over: the thread that has made it has not left yet */
+		m->leave = true;
+		m->leaving = true;
+		s->nleaving++;
+	}
+	spin_unlock(&s->lock);
+	if (r && r != -EEXIST)
+		xa_release(&s->members, t->pid);
+	return r;
+}
+
 /**
  * cr_member_add - make a thread a member, in state CR_RUNNING
  * @s:    a session that is freezing or frozen
  * @t:    the thread
- * @born: it was made by a call of the session
+ * @born: it was made by a call of the session, which may be thawing by now
  *
  * Return: the member with a reference for the caller. -EEXIST: it is one. -ENOMEM,
  * -EDQUOT; -ENOTCONN: the session thaws.
  */
 struct cr_member *cr_member_add(struct cr_session *s, struct task_struct *t, bool born)
 {
-	struct cr_member *m = cr_member_alloc(s, t), *old;
+	struct cr_member *m = cr_member_alloc(s);
 	int r;
 
 	if (IS_ERR(m))
 		return m;
-	r = xa_reserve(&s->members, t->pid, GFP_KERNEL_ACCOUNT);
-	if (r) {
-		cr_member_put(m);
-		return ERR_PTR(r);
-	}
-	spin_lock(&s->lock);
-	old = xa_load(&s->members, t->pid);
-	if (old)
-		r = -EEXIST;
-	else if (s->stage == CR_THAWED || s->stage == CR_THAWING)
-		r = -ENOTCONN;
-	else
-		/* the place is reserved: no allocation; a thread that was faster used it up */
-		r = xa_err(xa_store(&s->members, t->pid, m, GFP_NOWAIT | __GFP_NOWARN));
-	if (!r) {
-		m->born = born;
-		cr_member_get(m);
-	}
-	spin_unlock(&s->lock);
+	r = cr_member_enter(m, t, born, GFP_KERNEL_ACCOUNT);
 	if (!r)
 		return m;
-	if (r != -EEXIST)
-		xa_release(&s->members, t->pid);
 	cr_member_put(m);
 	return ERR_PTR(r);
+}
+
+/**
+ * cr_member_adopt - make a thread a member that another one has made
+ * @m: the other one, current, with members ready
+ * @t: the thread
+ *
+ * Return: the new member with a reference for the caller. NULL: it is one already, or
+ * @m had none ready, as when it is another's doing.
+ */
+struct cr_member *cr_member_adopt(struct cr_member *m, struct task_struct *t)
+{
+	struct cr_member *spare = cr_member_take_spare(m);
+
+	/* the thread is there already: too late for an error */
+	if (spare && cr_member_enter(spare, t, true, GFP_KERNEL_ACCOUNT | __GFP_NOFAIL)) {
+		cr_member_put(spare);
+		spare = NULL;
+	}
+	return spare;
 }
 
 /* See cr_for_each_member(). */

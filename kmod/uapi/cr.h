@@ -376,13 +376,15 @@ struct cr_call {		/* 64 bytes */
  * held back, and is parked again. The module takes each result and loads the next
  * call; results are copied back to calls when the thread is parked. A clone or clone3
  * with CLONE_THREAD makes a thread that is parked from its first instruction on
- * (CR_THREAD_BORN); the arguments of clone3 lie in the arena. A call to exit ends the thread: it is gone on return. execve,
- * execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD are not made:
- * EPERM is their result. CR_RUN_BLOCK: the one call is expected to block; as soon as
+ * (CR_THREAD_BORN) and ends when it is let go before its registers are set; the
+ * arguments of clone3 lie in the arena. A call to exit ends the thread: it is gone on
+ * return. execve, execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD are
+ * not made: EPERM is their result. CR_RUN_BLOCK: the one call is expected to block; as soon as
  * it does, it is interrupted, so that the thread is parked in it (its registers must
  * be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
  * EINTR: the target was killed. ETIMEDOUT: a call did not end in time; the thread is
- * called back. EIO: the thread did something else than it was told.
+ * called back. EIO: the thread did something else than it was told. EDQUOT: it would make
+ * more threads than max_threads allows; no call was made.
  */
 #define CR_RUN_BLOCK	1
 struct cr_run {
@@ -412,9 +414,9 @@ struct cr_run {
  * EDQUOT (SNAPSHOT_LIMIT): the caller's snapshots would keep more memory than the
  * module's parameter snapshot_limit allows a user who has no CAP_IPC_LOCK. When
  * memory runs out the kernel has snapshots dropped, those of ended processes first,
- * rather than kill a process: they are ENXIO from then on. Tracking belongs to the process, not to the
- * session: it outlives the descriptor, ends with the process, with another
- * CR_SNAP_TRACK or CR_RESTORE_TRACK, or when anybody else clears soft-dirty bits.
+ * rather than kill a process: they are ENXIO from then on. Tracking belongs to the
+ * process, not to the session: it outlives the descriptor, ends with the process, with
+ * another CR_SNAP_TRACK or CR_RESTORE_TRACK, or when anybody else clears soft-dirty bits.
  * After CR_IOC_THAW pread(2) of the session at an address reads snapshot pages
  * (whole pages; ENXIO for a page it does not hold).
  */

@@ -9,6 +9,7 @@
 #include <linux/prctl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -464,6 +465,42 @@ static void ceilings(void) {
   expect(runs_on(), "the target does not run on");
 }
 
+// A thread more than may be held is not made; one that may be is, though its session has no room besides.
+static void clones_to_the_ceiling(void *arg) {
+  bool room = arg != NULL;
+  struct cr_thread t[THREADS + 8];
+  if (session_open(&s, pid) || session_freeze(&s, 5000, 0) != THREADS || session_arena(&s, 0)) _exit(1);
+  uint64_t flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+  for (int i = 0; i < 50; i++) {
+    long born = session_call(&s, pid, SYS_clone, flags, s.arena.data_addr + s.arena.data_size, 0, 0, 0, 0);
+    if (room ? born <= 0 : born != SESSION_FAILED - EDQUOT) _exit(2);
+    if (session_threads(&s, t, ARRAY_SIZE(t)) != THREADS + room) _exit(3);
+    if (room && session_call(&s, (pid_t)born, SYS_exit, 0) != SESSION_ENDED) _exit(4);
+  }
+  _exit(session_thaw(&s, 0) ? 5 : 0);
+}
+static void as_user_clones(void *arg) {
+  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(9);
+  clones_to_the_ceiling(arg);
+}
+static void clone_ceiling(void) {
+  char ceiling[16];
+  struct stat st;
+  need(!stat(CR_DEVICE, &st) && !chmod(CR_DEVICE, 0666), "%s: errno %d", CR_DEVICE, errno);
+  for (int room = 0; room < 2; room++) {
+    int status = 0;
+    pid = target(users_target);
+    snprintf(ceiling, sizeof ceiling, "%d", THREADS + room);
+    parameter("max_threads", ceiling);
+    bool ended = ends(process(as_user_clones, room ? &room : NULL), 20, &status);
+    parameter("max_threads", "131072");
+    expect(ended && !status, "room for %d: wait status %#x", room, status);
+    expect(runs_on(), "room for %d: the target does not run on", room);
+    kill(pid, SIGKILL);
+  }
+  chmod(CR_DEVICE, st.st_mode & 0777);
+}
+
 static void device_mode(void) {
   struct stat was, st;
   need(!stat(CR_DEVICE, &was), "%s: errno %d", CR_DEVICE, errno);
@@ -487,6 +524,7 @@ int main(int argc, char **argv) {
       {"user_dispatch", user_dispatch},
       {"agents_gone", agents_gone},
       {"ceilings", ceilings},
+      {"clone_ceiling", clone_ceiling},
       {"device_mode", device_mode},
   };
   return cases_main(argc, argv, cases, ARRAY_SIZE(cases));

@@ -32,7 +32,7 @@ static const char *const event_names[EVENTS] = {"thaw",        "thaw-kill",   "k
 
 // What the processes of a race tell each other; not in the target's private memory.
 struct race {
-  volatile int exit_thread, exec, close_owner, close_passed, thaw, thaw_kill, started, own_closed, born;
+  volatile int exit_thread, exec, close_owner, close_passed, thaw, thaw_kill, started, own_closed;
   volatile long executed;
 };
 static struct race *race;
@@ -102,7 +102,7 @@ static void owner(void *arg) {
       session_call(&s, victim, SYS_getpid, 0);
       session_ioctl(&s, CR_IOC_SNAPSHOT, &snap);
       long born = 0;
-      if (round % 3 == 1 && (race->born = 1))
+      if (round % 3 == 1)
         born = session_call(&s, victim, SYS_clone, CLONE_THREAD_FLAGS, s.arena.data_addr + s.arena.data_size, 0, 0, 0, 0);
       int n = session_threads(&s, list, 64);
       for (int i = 0; i < n && i < 64; i++) session_call(&s, list[i].tid, SYS_sched_yield, 0);
@@ -148,8 +148,8 @@ static bool race_started(void *arg) {
   return race->started;
 }
 static bool race_target_lives(void) {
-  // a thread that was made and had its session taken away has nowhere to run on; an exec leaves a process that only sleeps: not stuck in the kernel is all there is to ask
-  if (!race->exec) return (one_ticks(0) && one_ticks(1)) || (race->born && !alive(victim));
+  // an exec leaves a process that only sleeps: not stuck in the kernel is all there is to ask
+  if (!race->exec) return one_ticks(0) && one_ticks(1);
   for (int i = 0; i < 500; i++, sleep_ms(10)) {
     char state = task_state(victim);
     if (state == 'S' || state == 'R' || state == 'Z' || !state) return true;

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,36 @@
 #include <sys/wait.h>
 
 #include "underway.h"
+
+/* ---- threads that were made and have nothing to do */
+
+static bool only_its_own(void *arg) {
+  (void)arg;
+  char status[64];
+  snprintf(status, sizeof status, "/proc/%d/status", pid);
+  return file_number(status, "\nThreads:") == THREADS;
+}
+
+static void threads_left(void) {
+  uint64_t flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+  pid = target(ticking);
+  need(!session_open(&s, pid), "attach");
+  for (int i = 0; i < 4; i++) {
+    need(session_freeze(&s, 5000, 0) == THREADS && !session_arena(&s, 0), "freeze %d", i);
+    for (int k = 0; k < 3; k++) {
+      long tid = session_call(&s, pid, SYS_clone, flags, s.arena.data_addr + s.arena.data_size, 0, 0, 0, 0);
+      need(tid > 0, "clone: %ld", tid);
+    }
+    if (i & 1) {
+      session_close(&s);
+      need(!session_open(&s, pid), "attach again");
+    } else {
+      need(!session_thaw(&s, 0), "thaw");
+    }
+    need(runs_on(), "the target does not run on: %s", threads_of(pid));
+    need(soon(only_its_own, NULL, 10), "threads that were made do not end: %s", threads_of(pid));
+  }
+}
 
 /* ---- stops */
 
@@ -490,6 +521,7 @@ static void no_eintr(void) {
 
 int main(int argc, char **argv) {
   static const struct tcase cases[] = {
+      {"threads_left", threads_left},
       {"stopped_while_frozen", stopped_while_frozen},
       {"stopped_in_call", stopped_in_call},
       {"debugger_attaches", debugger_attaches},
