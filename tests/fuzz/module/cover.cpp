@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -38,6 +39,7 @@ size_t mark(int map, uint64_t what) {
 }  // namespace
 
 bool cover_open() {
+  (void)!mount("debugfs", "/sys/kernel/debug", "debugfs", 0, nullptr);  // where it is not yet
   for (int i = 0; i < kTracers; i++) {
     files[i] = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
     if (files[i] < 0 || ioctl(files[i], KCOV_INIT_TRACE, kWords)) return false;
