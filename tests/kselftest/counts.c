@@ -76,8 +76,6 @@ static void meminfo(struct counts *c) {
     if (sscanf(line, "%63[^:]: %ld", name, &kb) != 2) continue;
     for (size_t i = 0; i < ARRAY_SIZE(used); i++)
       if (!strcmp(name, used[i])) add(c, "", name, kb, 4);
-    // An estimate, which leaves out the processors' lists: the pages above tell of smaller leaks.
-    if (!strcmp(name, "MemAvailable")) add(c, "minus ", name, -kb, 64);
   }
   if (file) fclose(file);
 }

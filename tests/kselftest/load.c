@@ -56,6 +56,7 @@ struct slot {
   // the rest
   volatile uint32_t gate;  // futex: the turn that the thread waits to end
   volatile uint64_t turn;
+  volatile uint64_t woken;  // the turn that began with the latest wake that is over
   volatile uint64_t last;  // it leaves when this turn begins; 0: never
   char byte;
   char wrong[96];
@@ -131,8 +132,11 @@ static void verify(struct slot *s) {
 static void *holder(void *arg) {
   struct slot *s = arg;
   while (!s->last || s->turn != s->last) {
+    // The wake that ended the turn before may come only now: it is for nobody.
+    bool stale = s->woken < s->turn;
     prepare(s);
     hold(s);
+    if (stale && s->nr == SYS_futex && s->ret == 0 && s->gate == (uint32_t)s->turn) hold(s);
     verify(s);
     s->turn++;
   }
@@ -155,7 +159,7 @@ static pthread_t start_thread(void *(*what)(void *), void *arg) {
 }
 
 static void start_slot(struct slot *s) {
-  s->turn = s->gate = (uint32_t)generation;
+  s->turn = s->woken = s->gate = (uint32_t)generation;
   s->last = 0;
   s->alive = true;
   s->thread = start_thread(holder, s);
@@ -173,6 +177,7 @@ static const char *next_generation(bool (*quits)(size_t)) {
       MUST(write(feed, "", 1));
     else
       syscall(SYS_futex, &s->gate, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    s->woken = generation;
   }
   int64_t begin = now_ns();
   for (size_t i = 0; i < nslots; i++) {

@@ -44,7 +44,7 @@ struct call {
   sigset_t mask_before, mask_after;
 };
 
-static volatile int handled;
+static _Atomic int handled;  // two threads may be in their handlers at once
 static void on_signal(int signal) {
   (void)signal;
   handled++;
