@@ -474,9 +474,15 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 		cr_queue(m);
 }
 
-long cr_ioc_commit(struct cr_session *s, void *unused)
+/**
+ * cr_commit - from here on who lets the target go by anything but CR_IOC_THAW kills it
+ * @s: the session
+ *
+ * Return: 0, -ENOTCONN.
+ */
+int cr_commit(struct cr_session *s)
 {
-	long r = -ENOTCONN;
+	int r = -ENOTCONN;
 
 	spin_lock(&s->lock);
 	if (s->stage == CR_FROZEN || s->stage == CR_COMMITTED) {

@@ -364,7 +364,7 @@ int cr_unmap_arena(struct cr_session *s);
 /* freeze.c */
 long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a);
 long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a);
-long cr_ioc_commit(struct cr_session *s, void *unused);
+int cr_commit(struct cr_session *s);
 int cr_check_task(struct task_struct *t, struct cr_why *why);
 void cr_freeze_init(struct cr_session *s);
 int cr_freeze_begin(struct cr_session *s);
@@ -549,6 +549,7 @@ long cr_ioc_guards(struct cr_session *s, struct cr_array *a);
 
 /* restore.c */
 long cr_ioc_restore(struct cr_session *s, struct cr_restore *a);
+long cr_ioc_commit(struct cr_session *s, void *unused);
 
 /* agent.c */
 long cr_ioc_agent_wait(struct cr_session *s, struct cr_agent *a);

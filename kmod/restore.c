@@ -515,3 +515,26 @@ long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
 	return r;
 }
+
+/**
+ * cr_ioc_commit() - CR_IOC_COMMIT
+ * @s: the session
+ * @unused: it has no argument
+ *
+ * Return: 0. -ENOTCONN; -ENXIO: the snapshot that there would be to go back to is gone.
+ */
+long cr_ioc_commit(struct cr_session *s, void *unused)
+{
+	struct cr_snap *snap = cr_snap_get(s);
+	long r = -ENXIO;
+
+	if (!snap)
+		return cr_commit(s);
+	/* in use until the stage is what keeps it, so that it cannot go in between */
+	if (cr_snap_use(snap)) {
+		r = cr_commit(s);
+		cr_snap_unuse(snap);
+	}
+	cr_snap_put(snap);
+	return r;
+}

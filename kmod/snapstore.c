@@ -361,23 +361,30 @@ ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
 
 /* --------------------------------------------------------- memory runs out */
 
-static bool cr_snap_evictable(struct cr_snap *snap, bool dead)
+/* Marked as given up, if it may be: those who come from here on see that. */
+static bool cr_snap_try_evict(struct cr_snap *snap, bool dead)
 {
+	bool may;
+
 	lockdep_assert_held(&cr_snaps_lock);
-	/* past the commit the target would not survive the loss */
-	return !READ_ONCE(snap->evicted) && !READ_ONCE(snap->users) &&
-	       READ_ONCE(snap->session->stage) != CR_COMMITTED &&
-	       (!dead || !atomic_read(&snap->session->mm->mm_users));
+	spin_lock(&snap->lock);
+	/* past the commit the target would not survive the loss, see cr_ioc_commit() */
+	may = !snap->evicted && !snap->users &&
+	      READ_ONCE(snap->session->stage) != CR_COMMITTED &&
+	      (!dead || !atomic_read(&snap->session->mm->mm_users));
+	snap->evicted |= may;
+	spin_unlock(&snap->lock);
+	return may;
 }
 
-/* A reference to one that may go, of a process that has ended if so asked. */
+/* A reference to one that was marked, of a process that has ended if so asked. */
 static struct cr_snap *cr_snap_victim(bool dead)
 {
 	struct cr_snap *snap, *found = NULL;
 
 	spin_lock(&cr_snaps_lock);
 	list_for_each_entry(snap, &cr_snaps, node) {
-		if (!cr_snap_evictable(snap, dead))
+		if (!cr_snap_try_evict(snap, dead))
 			continue;
 		kref_get(&snap->ref);
 		found = snap;
@@ -385,21 +392,6 @@ static struct cr_snap *cr_snap_victim(bool dead)
 	}
 	spin_unlock(&cr_snaps_lock);
 	return found;
-}
-
-static unsigned long cr_snap_evict(struct cr_snap *snap)
-{
-	unsigned long freed = 0;
-	bool mine;
-
-	spin_lock(&snap->lock);
-	mine = !snap->evicted && !snap->users;
-	snap->evicted |= mine;
-	spin_unlock(&snap->lock);
-	/* those who come now see that it is evicted, and nobody is still looking */
-	if (mine)
-		freed = cr_snap_release_pages(snap);
-	return freed;
 }
 
 /* The kernel is about to kill a process: give it pages that only snapshots keep instead. */
@@ -414,7 +406,7 @@ static int cr_snap_oom(struct notifier_block *nb, unsigned long unused, void *pa
 			snap = cr_snap_victim(dead);
 			if (!snap)
 				break;
-			got = cr_snap_evict(snap);
+			got = cr_snap_release_pages(snap);
 			cr_snap_put(snap);
 		}
 	}

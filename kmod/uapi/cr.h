@@ -147,7 +147,9 @@ struct cr_thaw {
 /*
  * CR_IOC_COMMIT [frozen]: past the point of no return. From here on any thaw
  * but CR_IOC_THAW (owner's death, close, timeout) kills the target rather than
- * let a half-restored process run. Takes no argument.
+ * let a half-restored process run. The session's snapshot is kept from here on, however
+ * short memory becomes. Takes no argument. ENXIO: the snapshot was dropped because memory
+ * ran out; nothing has changed, and after CR_IOC_SNAP_DROP it can be done without.
  */
 
 /* ------------------------------------------------------------ what it holds */

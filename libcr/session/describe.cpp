@@ -86,6 +86,8 @@ std::string describe(const cr_why& why, int err) {
       return "the process does not stand still (any more): the time limit for holding it has passed";
     case ESRCH:
       return "no such process";
+    case ENXIO:
+      return "its snapshot was dropped because memory ran out: take another one";
     case EDQUOT:
       return "the ceiling of what one user may hold is reached (max_sessions, max_threads of the module cr): end other "
              "requests, or have the administrator raise it";

@@ -817,6 +817,44 @@ static void test_ceiling(void) {
 }
 
 /* ---- no process is killed for memory that only a snapshot keeps */
+// As much as is free and @more: true when it was not killed for it.
+static bool hog_lives(size_t more) {
+  spew("/proc/sys/vm/overcommit_memory", "1");
+  fflush(stdout);
+  pid_t hog = fork();
+  if (!hog) {
+    spew("/proc/self/oom_score_adj", "1000");
+    size_t size = ((size_t)sysconf(_SC_AVPHYS_PAGES) + more) * PAGE;
+    char *at = mmap(NULL, size, RW, ANON | MAP_NORESERVE, -1, 0);
+    for (size_t i = 0; i < size; i += PAGE) at[i] = 1;
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(hog, &status, 0);
+  spew("/proc/sys/vm/overcommit_memory", "0");
+  return WIFEXITED(status);
+}
+
+// Its process lives, and has copies of its own of all that the snapshot keeps.
+static void pressure_alive(size_t total) {
+  start();
+  map(total / 4 * PAGE);
+  in_target(t_fill);
+  freeze();
+  if (!snapshot(CR_SNAP_PAGES, NULL)) tap(false, "a snapshot of a quarter of memory");
+  thaw();
+  in_target(t_fill);
+  tap(hog_lives(total / 8) && !holds(sh->at), "a snapshot of a live process, too");
+  freeze();
+  tap(io(CR_IOC_COMMIT, NULL) && errno == ENXIO, "without it there is nothing to go back to: ENXIO from the commit");
+  thaw();
+  tap(in_target(t_right) == 0, "and the process goes on");
+  freeze();
+  tap(!io(CR_IOC_SNAP_DROP, NULL) && !io(CR_IOC_COMMIT, NULL), "who gives it up can commit");
+  thaw();
+  finish();
+}
+
 static void test_pressure(void) {
   const char *what = "a snapshot of a dead process is dropped before a process is killed";
   long total = sysconf(_SC_PHYS_PAGES);
@@ -830,24 +868,12 @@ static void test_pressure(void) {
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   tap(holds(sh->at), "a snapshot outlives its process");
-  spew("/proc/sys/vm/overcommit_memory", "1");
-  fflush(stdout);
-  pid_t hog = fork();
-  if (!hog) {
-    spew("/proc/self/oom_score_adj", "1000");
-    size_t size = (size_t)(sysconf(_SC_AVPHYS_PAGES) + total / 6) * PAGE;
-    char *at = mmap(NULL, size, RW, ANON | MAP_NORESERVE, -1, 0);
-    for (size_t i = 0; i < size; i += PAGE) at[i] = 1;
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(hog, &status, 0);
-  spew("/proc/sys/vm/overcommit_memory", "0");
-  tap(WIFEXITED(status), what);
+  tap(hog_lives((size_t)total / 6), what);
   static char page[PAGE];
   tap(pread(dev, page, PAGE, (off_t)(uintptr_t)sh->at) < 0 && errno == ENXIO, "and reads ENXIO from then on");
   close(dev);
   close(mem);
+  pressure_alive((size_t)total);
 }
 
 static const struct { const char *name; void (*run)(void); } tests[] = {
