@@ -12,6 +12,7 @@
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/mmu_notifier.h>
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
 #include <linux/uaccess.h>
@@ -394,12 +395,15 @@ static bool cr_job_ok(struct cr_job *job)
 	return true;
 }
 
+/* A copy of what the caller has: only to name a size takes no memory. */
 static void *cr_get_table(u64 user, u64 n, size_t size)
 {
 	void *table;
 
 	if (n > CR_MAX_RUNS)
 		return ERR_PTR(-E2BIG);
+	if (fault_in_readable(u64_to_user_ptr(user), n * size))
+		return ERR_PTR(-EFAULT);
 	table = kvmalloc_array(n + 1, size, GFP_KERNEL_ACCOUNT);
 	if (!table)
 		return ERR_PTR(-ENOMEM);

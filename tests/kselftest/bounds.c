@@ -139,13 +139,22 @@ struct counted {
   unsigned long request;
   uint64_t count;
 };
-static struct cr_dirty dirty_arg;
+static union {
+  struct cr_array array;
+  struct cr_dirty dirty;
+  struct cr_restore restore;
+} absurd_arg;
 static volatile int ended_with, has_ended;
 static void *absurd(void *arg) {
   const struct counted *c = arg;
   struct cr_array a = {.buf = (uintptr_t)pit.at, .count = c->count};
-  dirty_arg = (struct cr_dirty){.id = "one", .ranges = a};
-  ended_with = session_ioctl(&s, c->request, c->request == CR_IOC_DIRTY ? (void *)&dirty_arg : (void *)&a);
+  if (c->request == CR_IOC_DIRTY)
+    absurd_arg.dirty = (struct cr_dirty){.id = "one", .ranges = a};
+  else if (c->request == CR_IOC_RESTORE)
+    absurd_arg.restore = (struct cr_restore){.source_fd = -1, .scope = a.buf, .nscope = a.count};
+  else
+    absurd_arg.array = a;
+  ended_with = session_ioctl(&s, c->request, &absurd_arg);
   has_ended = 1;
   return NULL;
 }
@@ -162,7 +171,7 @@ static void absurd_counts(void) {
     const char *name;
     unsigned long request;
   } requests[] = {{"THREADS", CR_IOC_THREADS},     {"VMAS", CR_IOC_VMAS}, {"FDS", CR_IOC_FDS},
-                  {"SNAP_RUNS", CR_IOC_SNAP_RUNS}, {"DIRTY", CR_IOC_DIRTY}};
+                  {"SNAP_RUNS", CR_IOC_SNAP_RUNS}, {"DIRTY", CR_IOC_DIRTY}, {"RESTORE", CR_IOC_RESTORE}};
   struct cr_snapshot snapshot = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "one"};
   frozen(ticking);
   need(!session_ioctl(&s, CR_IOC_SNAPSHOT, &snapshot), "snapshot");
@@ -181,7 +190,8 @@ static void absurd_counts(void) {
       pthread_join(t, NULL);
       pit_close(&pit);
       expect(taken < 24000, "%s with room for %#llx takes %ld kB", c.name, (unsigned long long)c.count, taken);
-      expect(!ended_with || ended_with == -EINVAL || ended_with == -E2BIG, "%s with room for %#llx: %d", c.name,
+      bool unread = c.request == CR_IOC_RESTORE && ended_with == -EFAULT;  // it has not as much as it says
+      expect(!ended_with || ended_with == -EINVAL || ended_with == -E2BIG || unread, "%s with room for %#llx: %d", c.name,
              (unsigned long long)c.count, ended_with);
     }
   goes_on();

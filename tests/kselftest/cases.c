@@ -103,8 +103,14 @@ void random_us(unsigned most) {
   nanosleep(&t, NULL);
 }
 
+// A debugging kernel takes that many times as long.
+static int64_t slowness(void) {
+  const char *slow = getenv("REPRISE_SLOW");
+  return slow && atoi(slow) > 0 ? atoi(slow) : 1;
+}
+
 bool soon(bool (*is)(void *), void *arg, int seconds) {
-  int64_t end = now_ms() + seconds * 1000LL;
+  int64_t end = now_ms() + seconds * 1000LL * slowness();
   while (!is(arg)) {
     if (now_ms() > end) return false;
     sleep_ms(5);
@@ -335,7 +341,7 @@ static unsigned children(pid_t *list, unsigned room) {
 
 // Everything that a case has left; what SIGKILL does not end within ten seconds is told.
 static void sweep(char *what, size_t size) {
-  int64_t end = now_ms() + 10000;
+  int64_t end = now_ms() + 10000 * slowness();
   pid_t list[4096];
   for (;;) {
     unsigned n = children(list, ARRAY_SIZE(list));
@@ -362,8 +368,7 @@ static bool unused(void *arg) {
 }
 
 static void run_case(const struct tcase *c) {
-  const char *slow = getenv("REPRISE_SLOW");  // a debugging kernel takes that many times as long
-  unsigned limit = (c->limit_s ? c->limit_s : 30) * (slow && atoi(slow) > 0 ? (unsigned)atoi(slow) : 1);
+  unsigned limit = c->limit_s ? c->limit_s : 30;
   int status = 0;
   char left[200] = "";
   pid_t pid;
