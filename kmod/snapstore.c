@@ -48,7 +48,11 @@ struct cr_snap *cr_snap_new(struct cr_session *s)
 	return snap;
 }
 
-/* Give all pages back. Return: how many the system has again. Nobody else looks at them. */
+/*
+ * Give all pages back. Return: how many the system has again. Nobody else looks at them.
+ * Those that reclaim has tried to swap out meanwhile lie in the swap cache, too, and are
+ * freed by reclaim, later.
+ */
 static unsigned long cr_snap_release_pages(struct cr_snap *snap)
 {
 	unsigned long i, freed = 0;

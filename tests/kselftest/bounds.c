@@ -118,7 +118,8 @@ static void failed_freezes(void) {
   long grown = kilobytes("SUnreclaim:") - before;
   note("the kernel's memory grew by %ld kB", grown);
   expect(r == -ETIMEDOUT && s.why.reason == CR_WHY_STUCK, "a thread in vfork: %d, reason %u", r, s.why.reason);
-  expect(grown < 1000, "%d failed freezes cost %ld kB", FREEZES, grown);
+  // Eight threads each would be some 5000 kB. KASAN keeps what was freed for a while.
+  expect(grown < 2500, "%d failed freezes cost %ld kB", FREEZES, grown);
   expect(one_ticks(0), "the target does not run on");
   // by a new session each time, closed
   session_close(&s);
