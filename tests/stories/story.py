@@ -14,6 +14,7 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 VERBOSE = "-v" in sys.argv
+SLOW = int(os.environ.get("REPRISE_SLOW", "1"))  # a debugging kernel takes that many times as long
 
 
 class Broken(Exception):
@@ -75,14 +76,14 @@ class Story:
         return None if pid == 0 else os.waitstatus_to_exitcode(status)
 
     def wait(self, limit):
-        end = time.monotonic() + limit
+        end = time.monotonic() + limit * SLOW
         while time.monotonic() < end:
             status = self.ended()
             if status is not None:
                 self.pid = 0
                 return status
             time.sleep(0.02)
-        raise Broken(f"{self.name} does not end within {limit} s")
+        raise Broken(f"{self.name} does not end within {limit * SLOW} s")
 
     def kill(self):
         if not self.pid:
@@ -107,7 +108,7 @@ class Story:
         begin = time.monotonic()
         with tempfile.TemporaryFile() as out:
             try:
-                code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=120,
+                code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=120 * SLOW,
                                       check=False).returncode
             except subprocess.TimeoutExpired:
                 raise Broken(f"{' '.join(argv)}: does not end") from None
