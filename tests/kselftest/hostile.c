@@ -540,8 +540,8 @@ static void count_sigreturn(void) {
   }
 }
 
-static void count_own_code(void) {
-  for (size_t i = 0; i < 2; i++) {
+static void count_in_own_code(size_t from, size_t upto) {
+  for (size_t i = from; i < upto; i++) {
     unsigned char code[PAGE];
     struct cr_run r;
     pid = target(user_target);
@@ -556,23 +556,9 @@ static void count_own_code(void) {
     expect(ends(pid, 10, NULL), "the target outlives SIGKILL");
   }
 }
-
+static void count_own_code(void) { count_in_own_code(0, 2); }
 // Of all counts that lead elsewhere in the kernel's memory; a kernel that follows one may not survive it.
-static void count_far(void) {
-  for (size_t i = 2; i < ARRAY_SIZE(lefts); i++) {
-    unsigned char code[PAGE];
-    struct cr_run r;
-    pid = target(user_target);
-    need(!session_open(&s, pid) && session_freeze(&s, 5000, 0) == THREADS && !session_arena(&s, 0), "session");
-    memset(code, 0x90, sizeof code);
-    at_gate(code, 2048, lefts[i]);
-    int e = (int)replace_code(code, &r);
-    honest("code of its own", e, &r, 2);
-    session_close(&s);
-    kill(pid, SIGKILL);
-    expect(ends(pid, 10, NULL), "the target outlives SIGKILL");
-  }
-}
+static void count_far(void) { count_in_own_code(2, ARRAY_SIZE(lefts)); }
 
 int main(int argc, char **argv) {
   static const struct tcase cases[] = {

@@ -242,25 +242,35 @@ struct Passed {
   uint64_t arena;
 };
 
+// What goes from one executor to another, with room for a descriptor.
+struct Letter {
+  explicit Letter(Passed passed) : what(passed) {
+    m.msg_iov = &io;
+    m.msg_iovlen = 1;
+    m.msg_control = control;
+    m.msg_controllen = sizeof control;
+  }
+  Letter(const Letter&) = delete;
+  Letter& operator=(const Letter&) = delete;
+
+  Passed what;
+  iovec io = {&what, sizeof what};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr m = {};
+};
+
 // Root's sessions go to root alone: what others do with theirs must be within their rights.
 FUZZ_ACTION(do_send) {
   (void)a;
   Slot& s = slot_of(c, v[0]);
   int to = executor_of(c.lane) == 2 ? 2 : int(v[1] % kExecutors);
-  Passed what = {s.target, s.born, s.arena};
-  iovec io = {&what, sizeof what};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr m = {};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
-  cmsghdr* h = CMSG_FIRSTHDR(&m);
+  Letter letter({s.target, s.born, s.arena});
+  cmsghdr* h = CMSG_FIRSTHDR(&letter.m);
   h->cmsg_level = SOL_SOCKET;
   h->cmsg_type = SCM_RIGHTS;
   h->cmsg_len = CMSG_LEN(sizeof(int));
   memcpy(CMSG_DATA(h), &s.fd, sizeof(int));
-  return answer(sendmsg(inbox[to][0], &m, MSG_DONTWAIT | MSG_NOSIGNAL));
+  return answer(sendmsg(inbox[to][0], &letter.m, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 FUZZ_ACTION(do_recv) {
@@ -269,16 +279,10 @@ FUZZ_ACTION(do_recv) {
   int from = inbox[executor_of(c.lane)][1];
   pollfd p = {from, POLLIN, 0};
   if (poll(&p, 1, 30) <= 0) return -EAGAIN;
-  Passed what = {};
-  iovec io = {&what, sizeof what};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr m = {};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
-  if (recvmsg(from, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return -errno;
-  cmsghdr* h = CMSG_FIRSTHDR(&m);
+  Letter letter({});
+  if (recvmsg(from, &letter.m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) return -errno;
+  const Passed& what = letter.what;
+  cmsghdr* h = CMSG_FIRSTHDR(&letter.m);
   if (!h || h->cmsg_type != SCM_RIGHTS) return -EBADMSG;
   int old = s.fd;
   memcpy(&s.fd, CMSG_DATA(h), sizeof(int));
