@@ -49,6 +49,12 @@ void cr_batch_put(struct cr_batch *b)
 		kref_put(&b->ref, cr_batch_free);
 }
 
+/* A thread, and one that its maker does not wait for: the maker has to take it over. */
+static bool cr_flags_make_thread(u64 flags)
+{
+	return flags & CLONE_THREAD && !(flags & CLONE_VFORK);
+}
+
 /*
  * The flags of a clone3, which lie in memory: in the arena's, or they are not looked for.
  * Whoever changes them meanwhile makes a process that ends at the gate.
@@ -61,7 +67,7 @@ static bool cr_makes_thread(const struct cr_batch *b, const struct cr_call *c)
 	if (at >= CR_ARENA_DATA * PAGE_SIZE || at % sizeof(*flags))
 		return false;
 	flags = page_address(b->pages->data[at >> PAGE_SHIFT]) + offset_in_page(at);
-	return READ_ONCE(*flags) & CLONE_THREAD;
+	return cr_flags_make_thread(READ_ONCE(*flags));
 }
 
 /*
@@ -81,7 +87,7 @@ static bool cr_call_forbidden(const struct cr_batch *b, const struct cr_call *c)
 	case __NR_vfork:
 		return true;
 	case __NR_clone:
-		return !(c->arg[0] & CLONE_THREAD);
+		return !cr_flags_make_thread(c->arg[0]);
 	case __NR_clone3:
 		return !cr_makes_thread(b, c);
 	}

@@ -380,8 +380,8 @@ struct cr_call {		/* 64 bytes */
  * with CLONE_THREAD makes a thread that is parked from its first instruction on
  * (CR_THREAD_BORN) and ends when it is let go before its registers are set; the
  * arguments of clone3 lie in the arena. A call to exit ends the thread: it is gone on
- * return. execve, execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD are
- * not made: EPERM is their result. CR_RUN_BLOCK: the one call is expected to block; as soon as
+ * return. execve, execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD or
+ * with CLONE_VFORK are not made: EPERM is their result. CR_RUN_BLOCK: the one call is expected to block; as soon as
  * it does, it is interrupted, so that the thread is parked in it (its registers must
  * be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
  * EINTR: the target was killed. ETIMEDOUT: a call did not end in time; the thread is

@@ -309,6 +309,7 @@ static void refused_calls(void) {
       {"clone", SYS_clone, {SIGCHLD}},
       {"clone with CLONE_VM", SYS_clone, {CLONE_VM | SIGCHLD}},
       {"clone with CLONE_VFORK", SYS_clone, {CLONE_VM | CLONE_VFORK | SIGCHLD}},
+      {"clone of a thread with CLONE_VFORK", SYS_clone, {CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_VFORK}},
       {"vfork", SYS_vfork, {0}},
       {"rt_sigreturn", SYS_rt_sigreturn, {0}},
       {"execve", SYS_execve, {0}},
@@ -341,6 +342,10 @@ static void refused_calls(void) {
   args[4] = SIGCHLD;
   long got = session_call(&s, pid, SYS_clone3, text_there(), 88, 0, 0, 0, 0);
   expect(got < 0 && got > SESSION_ENDED, "clone3 of a process: %ld", got);
+  args[0] = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_VFORK;
+  args[4] = 0;
+  got = session_call(&s, pid, SYS_clone3, text_there(), 88, 0, 0, 0, 0);
+  expect(got == -EPERM, "clone3 of a thread with CLONE_VFORK: %ld", got);
   got = session_call(&s, pid, SYS_getpid, 0);
   expect(got == pid, "getpid after that: %ld", got);
   goes_on();
