@@ -550,7 +550,8 @@ struct cr_notify {
  * whatever it is: no daemon that hangs, is stopped or starves leaves its processes
  * running. They stand still until the lease is renewed (a later until_ns) or ended
  * (until_ns 0), or the session is closed. A session that had frozen its target itself
- * goes on holding it, and is not thawed for being silent.
+ * goes on holding it, and is not thawed for being silent; when it says CR_IOC_THAW, the
+ * target is the session's no more, but stands still as above.
  */
 #define CR_LEASE_KILL	1	/* a close kills the target, unless the lease was ended */
 struct cr_lease {
