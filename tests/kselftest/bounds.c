@@ -118,8 +118,9 @@ static void failed_freezes(void) {
   long grown = kilobytes("SUnreclaim:") - before;
   note("the kernel's memory grew by %ld kB", grown);
   expect(r == -ETIMEDOUT && s.why.reason == CR_WHY_STUCK, "a thread in vfork: %d, reason %u", r, s.why.reason);
-  // Eight threads each would be some 5000 kB. KASAN keeps what was freed for a while.
-  expect(grown < 2500, "%d failed freezes cost %ld kB", FREEZES, grown);
+  // KASAN keeps what was freed for a while: on the debugging kernel kmemleak tells of what is lost.
+  bool kept = getenv("REPRISE_SLOW") != NULL;
+  expect(kept || grown < 1000, "%d failed freezes cost %ld kB", FREEZES, grown);
   expect(one_ticks(0), "the target does not run on");
   // by a new session each time, closed
   session_close(&s);
@@ -131,7 +132,7 @@ static void failed_freezes(void) {
   }
   grown = kilobytes("SUnreclaim:") - before;
   note("sessions: %ld kB", grown);
-  expect(grown < 2000, "%d closed sessions cost %ld kB", FREEZES / 3, grown);
+  expect(kept || grown < 2000, "%d closed sessions cost %ld kB", FREEZES / 3, grown);
 }
 
 static struct pit pit;
