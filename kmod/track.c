@@ -20,6 +20,7 @@
 #include <linux/mmu_notifier.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 struct cr_track {
 	struct mmu_notifier mn;
@@ -31,6 +32,9 @@ struct cr_track {
 /* Guards the list and the ids. May sleep. Never held while calling into mm. */
 static DEFINE_MUTEX(cr_track_lock);
 static LIST_HEAD(cr_tracks);
+
+/* Notifiers that are not freed yet: their end comes by a callback, in code of ours. */
+static atomic_t cr_tracks_alive = ATOMIC_INIT(0);
 
 static int cr_mn_start(struct mmu_notifier *mn, const struct mmu_notifier_range *range)
 {
@@ -64,12 +68,15 @@ static struct mmu_notifier *cr_mn_alloc(struct mm_struct *mm)
 	if (!t)
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&t->node);
+	atomic_inc(&cr_tracks_alive);
 	return &t->mn;
 }
 
 static void cr_mn_free(struct mmu_notifier *mn)
 {
 	kfree(container_of(mn, struct cr_track, mn));
+	if (atomic_dec_and_test(&cr_tracks_alive))
+		wake_up_var(&cr_tracks_alive);
 }
 
 static const struct mmu_notifier_ops cr_mn_ops = {
@@ -257,4 +264,6 @@ void cr_track_exit(void)
 		mmu_notifier_put(&t->mn);
 	}
 	mmu_notifier_synchronize();
+	/* that waits for a grace period, not for the callbacks that come at its end */
+	wait_var_event(&cr_tracks_alive, !atomic_read(&cr_tracks_alive));
 }

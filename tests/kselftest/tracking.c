@@ -302,8 +302,17 @@ static void clean_but_writable(void) {
   change_and_pause("step by step", 4, 0, "clean pages that have become writable");
 }
 
+// khugepaged makes huge pages of split ones again, and then what is written is known by 2 MB, rightly.
+static void let_khugepaged_sleep(const char *ms) {
+  int fd = open("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  if (write(fd, ms, strlen(ms)) < 0) note("khugepaged goes on");
+  close(fd);
+}
+
 // One byte of a huge page that was split for it: not all 2 MB are put back.
 static void by_the_page(void) {
+  let_khugepaged_sleep("3600000");
   if (!target_start(&t, find("huge page written"))) return;
   char pid[16];
   snprintf(pid, sizeof pid, "%d", t.pid);
@@ -319,6 +328,7 @@ static void by_the_page(void) {
   }
   tap(!why, "--split-huge: changes are known by the page", "%s", why);
   target_end(&t);
+  let_khugepaged_sleep("10000");
 }
 
 // The child of a fork shares pages with its parent: neither a rollback nor the
