@@ -386,6 +386,8 @@ static uint64_t place(uint64_t arg) {
 static const struct trick tricks[] = {
     {"mprotect", {{SYS_mprotect, {CODE, PAGE, RWX}}}, false},
     {"mprotect, without exec", {{SYS_mprotect, {CODE, PAGE, PROT_READ | PROT_WRITE}}}, false},
+    {"mprotect to nothing", {{SYS_mprotect, {CODE, PAGE, PROT_NONE}}}, false},
+    {"mprotect to execute only", {{SYS_mprotect, {CODE, PAGE, PROT_EXEC}}}, false},
     {"mprotect of code and gate", {{SYS_mprotect, {CODE, 2 * PAGE, RWX}}}, false},
     {"mprotect of the gate", {{SYS_mprotect, {GATE, PAGE, RWX}}}, false},
     {"pkey_mprotect", {{SYS_pkey_mprotect, {CODE, PAGE, RWX, (uint64_t)-1}}}, false},
