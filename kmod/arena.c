@@ -264,10 +264,6 @@ static int cr_map_here(struct cr_session *s, struct cr_map_request *map)
 	if (IS_ERR_VALUE(at))
 		return (int)at;
 	map->addr = at;
-	if (addr && at != addr) {
-		vm_munmap(at, CR_ARENA_SIZE);
-		return -EEXIST;
-	}
 	at = vm_mmap(map->file, map->addr, PAGE_SIZE, PROT_READ | PROT_EXEC,
 		     MAP_SHARED | MAP_FIXED, 0);
 	if (!IS_ERR_VALUE(at))

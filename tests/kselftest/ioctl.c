@@ -241,6 +241,10 @@ static void test_run(void) {
   tap(!io(CR_IOC_PUT_FILE, &put) && !call(pid, SYS_close, (unsigned)put.target_fd, 0, 0, 0, 0), "put a descriptor in");
   put.fd = -1;
   tap(!io(CR_IOC_PUT_FILE, &put) && !call(pid, SYS_close, (unsigned)put.target_fd, 0, 0, 0, 0), "put a fresh /dev/cr in");
+  put.fd = 99999;
+  tap(io(CR_IOC_PUT_FILE, &put) < 0 && errno == EBADF, "no descriptor to put in: EBADF");
+  put.fd = dev;
+  tap(io(CR_IOC_PUT_FILE, &put) < 0 && errno == EINVAL, "the session into its own target: EINVAL");
   tap(map_arena(0), "move the arena");
   tap(call(pid, SYS_getpid, 0, 0, 0, 0, 0) == pid, "and use it there");
   struct cr_get_file get = {.kind = CR_FILE_FD, .which = 1};
@@ -370,6 +374,25 @@ static void test_refusals(void) {
   a = (struct cr_attach){.mem_fd = dev};
   tap(io(CR_IOC_ATTACH, &a) < 0 && errno == EPERM, "no file of /proc at all: EPERM");
   close(fd);
+  static const struct { int flags; const char *what; } halves[] = {{O_RDONLY, "its memory only to read: EPERM"},
+                                                                   {O_WRONLY, "its memory only to write: EPERM"}};
+  for (int i = 0; i < 2; i++) {
+    snprintf(name, sizeof name, "/proc/%d/mem", pid);
+    a = (struct cr_attach){.mem_fd = open(name, halves[i].flags)};
+    tap(io(CR_IOC_ATTACH, &a) < 0 && errno == EPERM && a.why.reason == CR_WHY_NOT_MEM_FD, halves[i].what);
+    close(a.mem_fd);
+  }
+  pid_t ended = fork();
+  if (!ended) _exit(0);
+  siginfo_t info;
+  waitid(P_PID, (id_t)ended, &info, WEXITED | WNOWAIT);
+  snprintf(name, sizeof name, "/proc/%d/mem", ended);
+  a = (struct cr_attach){.mem_fd = open(name, O_RDWR)};
+  int gone = a.mem_fd < 0 ? errno == ESRCH  // by newer kernels
+                          : io(CR_IOC_ATTACH, &a) < 0 && errno == ESRCH && a.why.reason == CR_WHY_GONE;
+  tap(gone, "a process that has ended: ESRCH");
+  close(a.mem_fd);
+  waitpid(ended, NULL, 0);
   close(dev);
   tap(attach(pid) == pid, "a second session");
   int second = dev;
@@ -469,6 +492,8 @@ static void test_agent(void) {
   attach(pid);
   done.phase = CR_PHASE_PAUSED;
   tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(6, CR_PHASE_PAUSED), "and the next request is heard");
+  done.phase = CR_PHASE_ABORTED;
+  tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(7, CR_PHASE_ABORTED), "and one that its session gives up");
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   tap(notify(1000) == -ENOENT, "without an agent: ENOENT");
