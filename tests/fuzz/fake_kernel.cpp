@@ -641,7 +641,7 @@ void FakeKernel::check_restore(const cr_restore& request) const {
     end = scope[i].addr + scope[i].len;
     std::uint64_t at = scope[i].addr;
     for (const Mapping& mapping : state_.mappings())
-      if (mapping.start() <= at && at < mapping.end()) {
+      if (at < end && mapping.start() <= at && at < mapping.end()) {
         need(mapping.flags() & CR_VMA_PAGES, "pages are put into a mapping that has none");
         at = mapping.end();
       }
