@@ -41,6 +41,11 @@ void validate_mapping(const Checker& check, const Process& process, const Mappin
   check.need(
       !((mapping.flags() & CR_VMA_PAGES) && (mapping.flags() & (CR_VMA_SHARED | CR_VMA_SPECIAL | CR_VMA_DEVICE))),
       [&] { return what + " is not private memory though its pages are said to be saved"; });
+  // The kernel makes no other: a restore would fail only after its commit.
+  constexpr std::uint64_t kNotDroppable =
+      CR_VMA_SHARED | CR_VMA_FILE | CR_VMA_SHMEM | CR_VMA_GROWSDOWN | CR_VMA_PAGES | CR_VMA_SPECIAL | CR_VMA_DEVICE;
+  check.need(!(mapping.flags() & CR_VMA_DROPPABLE) || !((mapping.flags() & kNotDroppable) || mapping.has_file()),
+             [&] { return what + " is droppable and of a kind that cannot be"; });
   const std::uint64_t length = mapping.end() - mapping.start();
   check.need(!mapping.has_file() || (mapping.offset() % kPage == 0 && mapping.offset() <= kMaxFile - length),
              [&] { return what + " has an impossible offset"; });

@@ -77,8 +77,13 @@ std::int64_t FakeKernel::run_mapping(const cr_call& call) {
       const std::uint64_t flags = call.arg[3];
       need(call.arg[2] <= (PROT_READ | PROT_WRITE | PROT_EXEC), "a mapping is made with unknown rights");
       need((flags & MAP_FIXED_NOREPLACE) && !(flags & MAP_FIXED), "a mapping may be made over another");
-      constexpr std::uint64_t known = MAP_FIXED_NOREPLACE | MAP_SHARED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_NORESERVE;
+      constexpr std::uint64_t droppable = 0x08, type = 0x0f;  // MAP_DROPPABLE, MAP_TYPE
+      constexpr std::uint64_t known = MAP_FIXED_NOREPLACE | type | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_NORESERVE;
       need(!(flags & ~known), "a mapping is made in an unknown way");
+      need((flags & type) == MAP_SHARED || (flags & type) == MAP_PRIVATE || (flags & type) == droppable,
+           "a mapping is made of an unknown type");
+      need((flags & type) != droppable || ((flags & MAP_ANONYMOUS) && !(flags & MAP_GROWSDOWN)),
+           "a mapping cannot be droppable");
       if (!(flags & MAP_ANONYMOUS)) {
         need(put_.count(static_cast<int>(call.arg[4])), "a mapping is made of a file that was not given");
         need(page_aligned(call.arg[5]) && call.arg[5] <= static_cast<std::uint64_t>(INT64_MAX) - size, "a mapping begins at no offset");

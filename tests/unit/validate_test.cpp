@@ -96,6 +96,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unknown flags", [](Process& p) { p.mutable_mappings(0)->set_flags(1ULL << 40); }},
         Case{"arena", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_ARENA); }},
         Case{"not private", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_PAGES | CR_VMA_SHARED); }},
+        Case{"droppable", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_DROPPABLE | CR_VMA_PAGES); }},
+        Case{"droppable", [](Process& p) { p.mutable_mappings(0)->set_flags(CR_VMA_DROPPABLE | CR_VMA_SHARED); }},
+        Case{"droppable",
+             [](Process& p) {
+               p.mutable_mappings(0)->set_flags(CR_VMA_DROPPABLE);
+               p.mutable_mappings(0)->mutable_file()->set_path("/etc/passwd");
+             }},
         Case{"lie in no mapping", [](Process& p) { add_guard(p, 0x10004000, 0x1000); }},
         Case{"lie in no mapping", [](Process& p) { add_guard(p, 0x10003000, 0x2000); }},
         Case{"lie in no mapping", [](Process& p) { add_guard(p, 0x10000000, ~0ULL << 12); }},
