@@ -31,6 +31,11 @@ struct Range {
               "shared memory or file " + object.file().path() + ": " + what + ": " + error_text(err));
 }
 
+/** The same file under a description of our own: seeking must not move the program's position. */
+UniqueFd reopen(const UniqueFd& fd, int mode) {
+  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), mode | O_CLOEXEC));
+}
+
 /** The target's own open file for object number @p index, which lies under @p path if it has a name. */
 UniqueFd open_object(Session& session, const Process& process, int index, const std::string& path) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
@@ -46,21 +51,19 @@ UniqueFd open_object(Session& session, const Process& process, int index, const 
     if (object.kind() != SharedObject::FILE || object.file().deleted()) return mapped;
     // By its name if it still is that file: on stacked file systems the mapping's own is that of a lower layer.
     const std::string full = "/proc/" + std::to_string(session.pid()) + "/root" + path;
-    UniqueFd named(::open(full.c_str(), O_RDWR | O_CLOEXEC));
+    // Looked at before it is opened: an image may name anything, and to open a device or a FIFO is to act.
+    UniqueFd named(::open(full.c_str(), O_PATH | O_CLOEXEC));
     struct stat by_name {}, by_mapping {};
     const bool same = named && ::fstat(named.get(), &by_name) == 0 && ::fstat(mapped.get(), &by_mapping) == 0 &&
-                      by_name.st_ino == by_mapping.st_ino;
-    return same ? std::move(named) : std::move(mapped);
+                      S_ISREG(by_name.st_mode) && by_name.st_ino == by_mapping.st_ino;
+    if (same)
+      if (UniqueFd opened = reopen(named, O_RDWR)) return opened;
+    return mapped;
   }
   for (const Descriptor& descriptor : process.descriptors())
     if (process.descriptions(static_cast<int>(descriptor.description())).shared_object() == number)
       return session.get_fd(descriptor.fd());
   return {};
-}
-
-/** The same file under a description of our own: seeking must not move the program's position. */
-UniqueFd reopen(const UniqueFd& fd, int mode) {
-  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), mode | O_CLOEXEC));
 }
 
 /** Where there is data in [0, size). */

@@ -615,10 +615,15 @@ int FakeKernel::place_arena(cr_arena& request) {
   arena_addr_ = 0;
   need(request.addr % kPage == 0, "the arena is to lie at no page");
   std::uint64_t at = request.addr;
-  // Wherever the kernel would put it.
-  if (!at)
-    for (at = 0x7f0000000000; !is_free(at, at + kArenaSize) && at > kArenaSize; at -= kArenaSize) {
-    }
+  // Wherever the kernel would put it: below all that lies higher.
+  if (!at) {
+    at = 0x7f0000000000;
+    for (auto vma = vmas_.rbegin(); vma != vmas_.rend(); ++vma)
+      if (vma->start < at + kArenaSize && at < vma->end) {
+        if (vma->start < 2 * kArenaSize) return -ENOMEM;
+        at = vma->start - kArenaSize;
+      }
+  }
   need(at + kArenaSize <= kEnd && is_free(at, at + kArenaSize), "the arena is to lie where something is");
   if (request.addr)
     for (const Mapping& mapping : state_.mappings())
