@@ -327,7 +327,7 @@ long cr_ioc_arena(struct cr_session *s, struct cr_arena *a)
 
 	if (a->addr & ~PAGE_MASK || a->addr > TASK_SIZE_MAX)
 		return -EINVAL;
-	if (READ_ONCE(s->arena_file) && cr_somebody_runs(s)) {
+	if (READ_ONCE(s->arena_file) && cr_arena_needed(s, false)) {
 		cr_blame(s, &a->why);
 		return -EBUSY;
 	}

@@ -352,7 +352,7 @@ void cr_park(struct callback_head *work);
 void cr_adopt(struct cr_member *m);
 bool cr_lost(struct cr_member *m);
 bool cr_is_dying(struct cr_session *s);
-bool cr_somebody_runs(struct cr_session *s);
+bool cr_arena_needed(struct cr_session *s, bool to_end);
 int cr_wait_parked(struct cr_member *m, unsigned long timeout);
 struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why);
 struct cr_member *cr_any(struct cr_session *s);

@@ -393,22 +393,12 @@ static void cr_plain_release(struct cr_request *req)
 	kfree(req);
 }
 
-/* Is a thread in a call that was made for the session, or on its way there or back? */
-bool cr_somebody_runs(struct cr_session *s)
-{
-	struct cr_member *m;
-	unsigned long i;
-	bool runs = false;
-
-	spin_lock(&s->lock);
-	xa_for_each(&s->members, i, m)
-		runs |= m->state != CR_PARKED;
-	spin_unlock(&s->lock);
-	return runs;
-}
-
-/* Does a thread need the arena to come back, or to end in? */
-static bool cr_arena_needed(struct cr_session *s)
+/**
+ * cr_arena_needed - does a thread need the arena?
+ * @s: the session
+ * @to_end: as the place to end in, too; otherwise only to come back from a call
+ */
+bool cr_arena_needed(struct cr_session *s, bool to_end)
 {
 	struct cr_member *m;
 	unsigned long i;
@@ -416,7 +406,7 @@ static bool cr_arena_needed(struct cr_session *s)
 
 	spin_lock(&s->lock);
 	xa_for_each(&s->members, i, m)
-		needed |= m->state != CR_PARKED || m->born;
+		needed |= m->state != CR_PARKED || (to_end && m->born);
 	spin_unlock(&s->lock);
 	return needed;
 }
@@ -430,7 +420,7 @@ int cr_unmap_arena(struct cr_session *s)
 	struct cr_request *req;
 	int r;
 
-	if (!READ_ONCE(s->arena_file) || cr_arena_needed(s))
+	if (!READ_ONCE(s->arena_file) || cr_arena_needed(s, true))
 		return 0;
 	req = kmalloc(sizeof(*req), GFP_KERNEL_ACCOUNT);
 	if (!req)

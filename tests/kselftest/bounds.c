@@ -433,7 +433,12 @@ static void parameter(const char *name, const char *value) {
   close(fd);
 }
 
+static void become_user(void) {
+  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(9);
+}
+
 static void of_a_user(void *arg) {
+  become_user();
   enum { ALLOWED = 8 };
   int devs[ALLOWED + 1], n = 0;
   (void)arg;
@@ -449,12 +454,8 @@ static void of_a_user(void *arg) {
   if (r != -EDQUOT) _exit(4);
   _exit(0);
 }
-static void as_user(void *arg) {
-  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(9);
-  of_a_user(arg);
-}
 static void users_target(void) {
-  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) abort();
+  become_user();
   prctl(PR_SET_DUMPABLE, 1);
   ticking();
 }
@@ -465,7 +466,7 @@ static void ceilings(void) {
   pid = target(users_target);
   parameter("max_sessions", "8");
   parameter("max_threads", "3");
-  bool ended = ends(process(as_user, NULL), 20, &status);
+  bool ended = ends(process(of_a_user, NULL), 20, &status);
   int root[20], opened = 0;
   while (opened < 20 && (root[opened] = open(CR_DEVICE, O_RDWR)) >= 0) opened++;
   parameter("max_sessions", "4096");
@@ -481,6 +482,7 @@ static void ceilings(void) {
 static void clones_to_the_ceiling(void *arg) {
   bool room = arg != NULL;
   struct cr_thread t[THREADS + 8];
+  become_user();
   if (session_open(&s, pid) || session_freeze(&s, 5000, 0) != THREADS || session_arena(&s, 0)) _exit(1);
   uint64_t flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
   for (int i = 0; i < 50; i++) {
@@ -491,10 +493,6 @@ static void clones_to_the_ceiling(void *arg) {
   }
   _exit(session_thaw(&s, 0) ? 5 : 0);
 }
-static void as_user_clones(void *arg) {
-  if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(9);
-  clones_to_the_ceiling(arg);
-}
 static void clone_ceiling(void) {
   char ceiling[16];
   struct stat st;
@@ -504,7 +502,7 @@ static void clone_ceiling(void) {
     pid = target(users_target);
     snprintf(ceiling, sizeof ceiling, "%d", THREADS + room);
     parameter("max_threads", ceiling);
-    bool ended = ends(process(as_user_clones, room ? &room : NULL), 20, &status);
+    bool ended = ends(process(clones_to_the_ceiling, room ? &room : NULL), 20, &status);
     parameter("max_threads", "131072");
     expect(ended && !status, "room for %d: wait status %#x", room, status);
     expect(runs_on(), "room for %d: the target does not run on", room);

@@ -303,8 +303,9 @@ static void clean_but_writable(void) {
 }
 
 // khugepaged makes huge pages of split ones again, and then what is written is known by 2 MB, rightly.
+static const char khugepaged[] = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
 static void let_khugepaged_sleep(const char *ms) {
-  int fd = open("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", O_WRONLY | O_CLOEXEC);
+  int fd = open(khugepaged, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
   if (write(fd, ms, strlen(ms)) < 0) note("khugepaged goes on");
   close(fd);
@@ -312,9 +313,10 @@ static void let_khugepaged_sleep(const char *ms) {
 
 // One byte of a huge page that was split for it: not all 2 MB are put back.
 static void by_the_page(void) {
+  char pid[16], before[32] = "";
+  slurp(khugepaged, before, sizeof before);
   let_khugepaged_sleep("3600000");
-  if (!target_start(&t, find("huge page written"))) return;
-  char pid[16];
+  if (!target_start(&t, find("huge page written"))) return let_khugepaged_sleep(before);
   snprintf(pid, sizeof pid, "%d", t.pid);
   const char *why = runl(&r, "cr_checkpoint", "--split-huge", pid, t.image, NULL) ? why_not(&r) : NULL;
   long restored = -1;
@@ -328,7 +330,7 @@ static void by_the_page(void) {
   }
   tap(!why, "--split-huge: changes are known by the page", "%s", why);
   target_end(&t);
-  let_khugepaged_sleep("10000");
+  let_khugepaged_sleep(before);
 }
 
 // The child of a fork shares pages with its parent: neither a rollback nor the
