@@ -381,9 +381,9 @@ struct cr_call {		/* 64 bytes */
  * (CR_THREAD_BORN) and ends when it is let go before its registers are set; the
  * arguments of clone3 lie in the arena. A call to exit ends the thread: it is gone on
  * return. execve, execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD or
- * with CLONE_VFORK are not made: EPERM is their result. CR_RUN_BLOCK: the one call is expected to block; as soon as
- * it does, it is interrupted, so that the thread is parked in it (its registers must
- * be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
+ * with CLONE_VFORK are not made: EPERM is their result. CR_RUN_BLOCK: the one call is
+ * expected to block; as soon as it does, it is interrupted, so that the thread is parked
+ * in it (its registers must be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
  * EINTR: the target was killed. ETIMEDOUT: a call did not end in time; the thread is
  * called back. EIO: the thread did something else than it was told. EDQUOT: it would make
  * more threads than max_threads allows; no call was made.
@@ -550,8 +550,8 @@ struct cr_notify {
  * whatever it is: no daemon that hangs, is stopped or starves leaves its processes
  * running. They stand still until the lease is renewed (a later until_ns) or ended
  * (until_ns 0), or the session is closed. A session that had frozen its target itself
- * goes on holding it, and is not thawed for being silent; when it says CR_IOC_THAW, the
- * target is the session's no more, but stands still as above.
+ * goes on holding it, and is not thawed for being silent. A CR_IOC_THAW ends its hold, not
+ * the lease's: the target stands still until one of the three above.
  */
 #define CR_LEASE_KILL	1	/* a close kills the target, unless the lease was ended */
 struct cr_lease {
