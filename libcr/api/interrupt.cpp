@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ unsigned g_stranger_capacity = 0;
 
 constexpr timespec kLook{0, 200'000'000};  // how often to look for threads that have died
 constexpr int kPatienceMs = 20;            // for threads that block our signal for a moment
+constexpr int kMaxReadings = 100;          // of the list of threads while they end all the time
 
 pid_t own_tid() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
@@ -162,30 +164,56 @@ bool room_for_stranger() {
   return true;
 }
 
-/** Fill in g_strangers. No thread has been interrupted yet. */
-int find_strangers(int& patience) {
-  g_stranger_count.store(0);
-  const int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (dir < 0) return errno;
+/** Put the threads that are not known into g_strangers. @param listed  receives how many threads there are */
+int read_strangers(int dir, nlink_t& listed) {
   alignas(dirent64) char buffer[4096];
   long got;
+  g_stranger_count.store(0);
+  listed = 0;
+  if (lseek(dir, 0, SEEK_SET) != 0) return errno;
   while ((got = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) > 0) {
     for (long at = 0; at < got;) {
       const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
       at += entry->d_reclen;
       const pid_t tid = static_cast<pid_t>(atoi(entry->d_name));
-      if (tid <= 0 || known(tid) || keeps_blocking(tid, patience)) continue;
-      if (!room_for_stranger()) {
-        close(dir);
-        return ENOMEM;
-      }
+      if (tid <= 0) continue;
+      ++listed;
+      if (known(tid)) continue;
+      if (!room_for_stranger()) return ENOMEM;
       Stranger& stranger = g_strangers.load()[g_stranger_count.load()];
       stranger.tid.store(tid);
       stranger.stage.store(kIdle);
       g_stranger_count.fetch_add(1);
     }
   }
+  return 0;
+}
+
+/**
+ * Fill in g_strangers. No thread has been interrupted yet.
+ *
+ * The kernel's list stops at a thread that ends while it is read. It is whole when it names as many threads
+ * as there were before: those that begin meanwhile come at its end.
+ */
+int find_strangers(int& patience) {
+  const int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0) return errno;
+  struct stat before {};  // two links and one for each thread
+  nlink_t listed = 0;
+  int err, readings = 0;
+  do {
+    err = fstat(dir, &before) == 0 ? read_strangers(dir, listed) : errno;
+  } while (err == 0 && listed + 2 < before.st_nlink && ++readings < kMaxReadings);
   close(dir);
+  if (err != 0) return err;
+
+  Stranger* strangers = g_strangers.load();
+  unsigned kept = 0;
+  for (unsigned i = 0; i < g_stranger_count.load(); ++i) {
+    const pid_t tid = strangers[i].tid.load();
+    if (!keeps_blocking(tid, patience)) strangers[kept++].tid.store(tid);
+  }
+  g_stranger_count.store(kept);
   return 0;
 }
 

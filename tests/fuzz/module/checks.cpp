@@ -96,18 +96,23 @@ std::string kernel_complaint() {
 
 bool cgroup_write(const std::string& file, const std::string& text) { return put_file(kCgroup + ("/" + file), text); }
 
-// Every thread is through with exiting; somebody may still have to wait for it.
+// Every thread is through with exiting; somebody may still have to wait for it. The kernel's list stops at a
+// thread that ends while it is read, so that it can be too short: it has to name as many as there were before.
 bool ended(pid_t pid) {
   std::string base = "/proc/" + std::to_string(pid) + "/task";
+  struct stat before;  // two links and one for each thread
+  if (stat(base.c_str(), &before)) return errno == ENOENT;
   bool all = true;
+  nlink_t listed = 2;
   DIR* d = opendir(base.c_str());
   while (dirent* e = d ? readdir(d) : nullptr) {
     if (e->d_name[0] == '.') continue;
+    listed++;
     std::string status = get_file(base + "/" + e->d_name + "/status");
     all &= status.empty() || status.find("State:\tZ") != std::string::npos || status.find("State:\tX") != std::string::npos;
   }
   if (d) closedir(d);
-  return all;
+  return all && listed >= before.st_nlink;
 }
 
 void stuck(pid_t pid, const char* what) {

@@ -66,6 +66,33 @@ TEST_F(Hooks, ReachThreadsThatNeverCalledInit) {
   plain.join();
 }
 
+// The kernel's list of threads stops at one that ends while it is read.
+std::atomic<pid_t> g_awaited;
+std::atomic<int> g_reached;
+void reached(cr_hook_event_t) { g_reached += gettid() == g_awaited; }
+
+TEST_F(Hooks, ReachThreadsBehindThoseThatEnd) {
+  cr_register_hook(CR_HOOK_CONT_NO_CALLBACKS, reached);
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<bool> ending{false}, stop{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 50; ++i) threads.emplace_back([&] { ending.wait(false); });
+    g_awaited = 0;
+    g_reached = 0;
+    threads.emplace_back([&] {
+      g_awaited = gettid();
+      while (!stop) usleep(1000);
+    });
+    while (g_awaited == 0) usleep(500);
+    ending = true;
+    ending.notify_all();
+    fake::serve(CR_PHASE_CONTINUE);
+    EXPECT_EQ(g_reached, 1) << "in round " << round;
+    stop = true;
+    for (auto& thread : threads) thread.join();
+  }
+}
+
 TEST_F(Hooks, PrepareForPause) {
   cr_register_hook(CR_HOOK_PAUSE_PREPARE, hook);
   fake::notify(CR_PHASE_PAUSE);
