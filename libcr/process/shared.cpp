@@ -264,7 +264,7 @@ SharedContents& SharedContents::operator=(SharedContents&& other) noexcept {
 
 void SharedContents::collect(Session& session, Process& process) {
   std::vector<UniqueFd> files;
-  std::uint64_t total = 0;
+  std::uint64_t total = 0, end = 0;  // each extent begins at a page of the blob, the last may end inside one
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     SharedObject& object = *process.mutable_shared_objects(i);
     UniqueFd fd = open_object(session, process, i, object.file().path());
@@ -282,6 +282,7 @@ void SharedContents::collect(Session& session, Process& process) {
       extent.set_offset(range.start);
       extent.set_length(range.end - range.start);
       extent.set_blob_offset(total);
+      end = total + extent.length();
       total += (range.end - range.start + kPage - 1) & ~(kPage - 1);
     }
     files.push_back(std::move(fd));
@@ -291,7 +292,7 @@ void SharedContents::collect(Session& session, Process& process) {
   if (room == MAP_FAILED)
     throw Error(Failure::temporary, errno, "no memory for " + std::to_string(total) + " bytes of shared memory");
   data_ = static_cast<char*>(room);
-  size_ = total;
+  size_ = end;
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     const SharedObject& object = process.shared_objects(i);
     for (const auto& extent : object.extents())

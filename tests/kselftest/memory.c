@@ -415,6 +415,35 @@ static void replaced_change(void) {
   close(fd);
 }
 
+// Files and a memfd that end inside a page, as nearly all files do.
+static int short_memfd;
+static void short_setup(void) {
+  make_file("short", 0, 1);
+  MUST(pwrite(filefd, "twenty-nine bytes, and no more", 29, 0));
+  second = mmap(NULL, PAGE, RW, MAP_SHARED, filefd, 0);
+  third = mmap(NULL, PAGE, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  fill(third, PAGE, 3);
+  short_memfd = MUST((int)syscall(SYS_memfd_create, "short", 0));
+  MUST(pwrite(short_memfd, "at an odd place", 15, 2 * PAGE));
+}
+static const char *short_ok(void) {
+  char text[32] = "";
+  struct stat st;
+  part("mapping", memcmp(second, "twenty-nine bytes, and no mor", 30) ? no("\"%.32s\"", second) : NULL);
+  part("the file", pread(filefd, text, sizeof text, 0) != 29 || memcmp(text, "twenty-nine", 11) ? no("\"%s\"", text) : NULL);
+  part("anonymous", filled(third, PAGE, 3));
+  memset(text, 0, sizeof text);
+  ssize_t n = pread(short_memfd, text, sizeof text, 2 * PAGE);
+  part("memfd", n != 15 || memcmp(text, "at an odd place", 15) ? no("%ld bytes, \"%s\"", (long)n, text) : NULL);
+  part("its size", fstat(short_memfd, &st) || st.st_size != 2 * PAGE + 15 ? no("%ld", (long)st.st_size) : NULL);
+  return parts();
+}
+static void short_change(void) {
+  memset(second, 'x', 29);
+  fill(third, PAGE, 4);
+  MUST(pwrite(short_memfd, "something else that is longer", 29, 2 * PAGE));
+}
+
 static int memfd, memfd_seals;
 static void memfd_make(void) {
   memfd = MUST((int)syscall(SYS_memfd_create, "kselftest", 2 /* MFD_ALLOW_SEALING */));
@@ -876,6 +905,7 @@ static const struct scenario scenarios[] = {
     {.name = "halves of a mapping", .flags = FINISH_LAST, .setup = halves_setup, .check = halves_ok, .mutate = halves_change,
      .finish = halves_grow},
     {.name = "shared mappings", .setup = shared_setup, .check = shared_ok, .mutate = shared_change},
+    {.name = "shared memory that ends inside a page", .setup = short_setup, .check = short_ok, .mutate = short_change},
     {.name = "shared mapping of a file that vanishes", .setup = vanishing_setup, .check = vanishing_ok,
      .mutate = vanishing_change, .before_restart = vanish},
     {.name = "shared mapping of a file that is replaced", .flags = NO_RESTART, .setup = vanishing_setup,
