@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
       std::cout << tool::report_json(command, report) << std::endl;
     }
   } catch (const std::exception& error) {
-    std::cout << tool::failure_json(command, Failure::permanent, 0, error.what()) << std::endl;
+    std::cout << tool::failure_json(command, Failure::permanent, 0, current_stage(), error.what()) << std::endl;
     return 1;
   }
   return 0;

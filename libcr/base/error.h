@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/stage.h"
+
 namespace reprise {
 
 /** What the caller can do about it; also the exit codes of the commands. */
@@ -17,13 +19,17 @@ enum class Failure {
 class Error : public std::runtime_error {
  public:
   /** @param code errno value, 0 if none; @param text names the thing and the way out */
-  Error(Failure kind, int code, const std::string& text) : std::runtime_error(text), kind_(kind), code_(code) {}
+  Error(Failure kind, int code, const std::string& text)
+      : std::runtime_error(text), kind_(kind), code_(code), stage_(current_stage()) {}
   Failure kind() const { return kind_; }
   int code() const { return code_; }
+  /** Where the thread was that threw it. */
+  Stage stage() const { return stage_; }
 
  private:
   Failure kind_;
   int code_;
+  Stage stage_;
 };
 
 }  // namespace reprise

@@ -17,6 +17,7 @@ constexpr unsigned kHoldMs = 24 * 3600 * 1000U;
 }  // namespace
 
 Report checkpoint(const CheckpointOptions& options) {
+  enter(Stage::open);
   Report report;
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
@@ -28,13 +29,17 @@ Report checkpoint(const CheckpointOptions& options) {
   collect_running(session, state);
   report.open_ns = watch.lap();
 
+  enter(Stage::callbacks);
   Agent agent(session, CR_PHASE_CHECKPOINT, options.request_flags, options.agent_timeout_ms);
   state.process.set_has_agent(agent.present());
   report.agent_ns = watch.lap();
   // A signal that ends the program must not come before its image is complete.
   const bool hold = options.signal != 0;
+  enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms, hold ? kHoldMs : 0).ns;
+  enter(Stage::collect);
   collect_frozen(session, state, report);
+  enter(Stage::snapshot);
   watch.lap();
   const unsigned tracking = options.track ? CR_SNAP_TRACK | (options.split_huge ? CR_SNAP_SPLIT : 0) : 0;
   const cr_snapshot snapshot = session.snapshot(CR_SNAP_PAGES | tracking, state.id);
@@ -43,6 +48,7 @@ Report checkpoint(const CheckpointOptions& options) {
   report.kernel_bytes = snapshot.overhead;
   report.image_taken_unix_ns = static_cast<std::uint64_t>(state.process.taken_unix_ns());
   if (hold) {
+    enter(Stage::write);
     write_image(session, writer, state, options.progress, report);
     report.write_ns = watch.lap();
     if (const int err = send_signal(options.pid, options.signal))
@@ -50,7 +56,9 @@ Report checkpoint(const CheckpointOptions& options) {
                   "the image is complete, but the signal cannot be sent to process " + std::to_string(options.pid) +
                       ": " + error_text(err));
   }
+  enter(Stage::outcome);
   agent.outcome(CR_PHASE_CONTINUE);
+  enter(Stage::thaw);
   try {
     report.frozen_ns = session.thaw();
   } catch (const Error&) {
@@ -58,6 +66,7 @@ Report checkpoint(const CheckpointOptions& options) {
   }
   if (!hold) {
     state.process.set_frozen_ns(report.frozen_ns);
+    enter(Stage::write);
     watch.lap();
     write_image(session, writer, state, options.progress, report);
     report.write_ns = watch.lap();

@@ -26,6 +26,7 @@ class EarlyVerification {
  public:
   explicit EarlyVerification(const Image& image)
       : done_(std::async(std::launch::async, [this, &image] {
+          enter(Stage::verify);
           image.verify_all(1, [this](std::uint64_t, std::uint64_t) {
             if (stop_) throw Error(Failure::temporary, ECANCELED, "stopped");
           });
@@ -51,6 +52,7 @@ class EarlyVerification {
 }  // namespace
 
 Report pause(const PauseOptions& options) {
+  enter(Stage::open);
   Report report;
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
@@ -72,19 +74,24 @@ Report pause(const PauseOptions& options) {
   Session session = Session::attach(options.pid);
 
   watch.lap();
+  enter(Stage::callbacks);
   Agent agent(session, CR_PHASE_PAUSE, options.request_flags, options.agent_timeout_ms);
   report.agent_ns = watch.lap();
   const auto id = image.id();
   std::vector<cr_range> dirty;
+  enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
+  enter(Stage::compare);
   bool tracked = options.use_tracking && session.dirty(id, dirty);
   check_same_process(session, image.process(), tracked);
   if (!tracked && !verified) {
     // Every page will be put back: look at all of them while the program still runs.
     report.frozen_ns += session.thaw();
+    enter(Stage::verify);
     watch.lap();
     image.verify_all(0, options.progress);
     report.verify_ns = watch.lap();
+    enter(Stage::freeze);
     report.freeze_ns += session.freeze(options.timeout_ms).ns;
   }
 
@@ -100,7 +107,10 @@ Report pause(const PauseOptions& options) {
         verify_shared(image);
       };
       if (image.file_size() < kLong) return check();
-      std::future<void> work = std::async(std::launch::async, check);
+      std::future<void> work = std::async(std::launch::async, [&] {
+        enter(Stage::verify);
+        check();
+      });
       wait_alive(session, work);
     };
   rollback.run(report);
@@ -108,12 +118,16 @@ Report pause(const PauseOptions& options) {
   report.bytes = image.file_size();
   if (const int err = options.signal ? send_signal(options.pid, options.signal) : 0)
     report.warnings.push_back("the signal could not be sent: " + error_text(err));
-  agent.outcome(process.has_agent() ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, process.has_agent());
-  try {
-    report.frozen_ns += session.thaw();
-  } catch (const Error&) {
-    if (!kills(options.signal)) throw;
-  }
+  rollback.carry_out(Stage::outcome, [&] {
+    agent.outcome(process.has_agent() ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, process.has_agent());
+  });
+  rollback.carry_out(Stage::thaw, [&] {
+    try {
+      report.frozen_ns += session.thaw();
+    } catch (const Error&) {
+      if (!kills(options.signal)) throw;  // it is gone, as was asked for
+    }
+  });
   report.total_ns = Stopwatch::now() - begin - report.held_ns;
   return report;
 }

@@ -20,11 +20,11 @@ namespace {
 class Verification {
  public:
   Verification(const Image& image, const Progress& progress)
-      : done_(std::async(std::launch::async, [&image, &progress] { image.verify_all(0, progress); })) {}
-  /** Nothing, when it was called before. */
-  void finish(Session& session) {
-    if (done_.valid()) wait_alive(session, done_);
-  }
+      : done_(std::async(std::launch::async, [&image, &progress] {
+          enter(Stage::verify);
+          image.verify_all(0, progress);
+        })) {}
+  void finish(Session& session) { wait_alive(session, done_); }
 
  private:
   std::future<void> done_;  // its destructor waits, too
@@ -42,6 +42,7 @@ void forget_pid(Process& process, pid_t pid, Report& report) {
 }  // namespace
 
 Report restart(const RestartOptions& options) {
+  enter(Stage::open);
   Report report;
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
@@ -54,11 +55,13 @@ Report restart(const RestartOptions& options) {
   MappingFiles files = MappingFiles::for_restart(process, options.restore);
   report.open_ns = watch.lap();
 
+  enter(Stage::child);
   BlankChild child(process, options.restore, report);
   Verification verification(image, options.progress);
   const pid_t pid = child.pid();
   if (!options.restore.restore_pid) forget_pid(process, pid, report);
   Session session = Session::attach(pid);
+  enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
   {
     Remote remote(session);
@@ -66,22 +69,24 @@ Report restart(const RestartOptions& options) {
   }
   Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::restart);
   rollback.files = std::move(files);
-  if (options.hold)
-    rollback.hold = [&] {
-      Stopwatch held;
-      verification.finish(session);
-      report.verify_ns += held.lap();
-      wait_alive(session, options.hold);
-      report.held_ns = held.lap();
-    };
+  // Descriptors and shared memory come next: files that others use, too, are not touched for a damaged image.
+  rollback.hold = [&] {
+    Stopwatch held;
+    enter(Stage::verify);
+    verification.finish(session);
+    report.verify_ns += held.lap();
+    if (!options.hold) return;
+    enter(Stage::hold);
+    wait_alive(session, options.hold);
+    report.held_ns = held.lap();
+  };
   rollback.run(report);
-  watch.lap();
-  verification.finish(session);
-  report.verify_ns += watch.lap();
-  if (process.has_agent()) session.outcome(CR_PHASE_RESTARTED, options.request_flags);
+  rollback.carry_out(Stage::outcome, [&] {
+    if (process.has_agent()) session.outcome(CR_PHASE_RESTARTED, options.request_flags);
+  });
   if (const int err = options.signal ? send_signal(pid, options.signal) : 0)
     report.warnings.push_back("the signal could not be sent: " + error_text(err));
-  report.frozen_ns = session.thaw();
+  rollback.carry_out(Stage::thaw, [&] { report.frozen_ns = session.thaw(); });
   child.release();
   report.pages = image.page_count();
   report.bytes = image.file_size();

@@ -2,6 +2,9 @@
 #include "request/rollback.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <new>
 
 #include "base/text.h"
 #include "descriptors/descriptors.h"
@@ -37,6 +40,7 @@ void check_image(const Process& image, const RestoreOptions& options, RestoreMod
 }
 
 std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
+  enter(Stage::compare);
   Stopwatch watch;
   const std::vector<cr_vma> vmas = session_.vmas();
   MappingPlan mappings = plan_mappings(vmas, image_);
@@ -61,67 +65,100 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   std::vector<cr_range> changed = plan.mappings.remade(image_);
   changed.insert(changed.end(), dirty.begin(), dirty.end());
   pages.changed = merged(std::move(changed));
+  enter(Stage::verify);
   if (verify) verify(pages.changed);
   report.verify_ns += watch.lap();
+  enter(Stage::birth);
   // Last, as it is the one thing that would have to be undone.
   make_threads(session_, *plan.remote, image_, plan.threads, options_);
   report.threads_ns += watch.lap();
   return made;
 }
 
-void Rollback::restore_memory(Plan& plan, Report& report) {
-  Remote& remote = *plan.remote;
-  Stopwatch watch;
-  end_threads(remote, plan.threads);
-  detach_rseq(session_, remote, image_, plan.mappings.remade(image_));
-  report.threads_ns += watch.lap();
+struct Rollback::Step {
+  Stage stage;
+  void (Rollback::*make)(Plan&, Report&);
+  std::uint64_t Report::*time;
+};
 
-  plan.files.apply(session_, remote, plan.mappings, image_, plan.gap, report);
-  restore_layout(session_, remote, plan.now, image_, options_, mode_, report);
-  report.mappings_ns += watch.lap();
+/** The order of a restore behind the commit. */
+const Rollback::Step Rollback::kSteps[] = {
+    {Stage::surplus, &Rollback::end_surplus, &Report::threads_ns},
+    {Stage::mappings, &Rollback::restore_address_space, &Report::mappings_ns},
+    {Stage::pages, &Rollback::restore_private_memory, &Report::pages_ns},
+    // Up to here only the process itself has changed.
+    {Stage::hold, nullptr, nullptr},
+    {Stage::descriptors, &Rollback::restore_files, &Report::descriptors_ns},
+    {Stage::shared, &Rollback::restore_shared_memory, &Report::shared_ns},
+    {Stage::process, &Rollback::restore_process, &Report::process_ns},
+    {Stage::threads, &Rollback::restore_each_thread, &Report::threads_ns},
+};
 
-  restore_pages(session_, image_, pages, report);
-  restore_guards(session_, remote, image_);
-  report.pages_ns += watch.lap();
+void Rollback::end_surplus(Plan& plan, Report&) {
+  end_threads(*plan.remote, plan.threads);
+  detach_rseq(session_, *plan.remote, image_, plan.mappings.remade(image_));
 }
 
-void Rollback::restore_rest(Plan& plan, Report& report) {
-  Remote& remote = *plan.remote;
-  Stopwatch watch;
-  restore_descriptors(session_, remote, image_, options_, mode_, report, std::move(plan.descriptors));
-  report.descriptors_ns += watch.lap();
+void Rollback::restore_address_space(Plan& plan, Report& report) {
+  plan.files.apply(session_, *plan.remote, plan.mappings, image_, plan.gap, report);
+  restore_layout(session_, *plan.remote, plan.now, image_, options_, mode_, report);
+}
 
+void Rollback::restore_private_memory(Plan& plan, Report& report) {
+  restore_pages(session_, image_, pages, report);
+  restore_guards(session_, *plan.remote, image_);
+}
+
+void Rollback::restore_files(Plan& plan, Report& report) {
+  restore_descriptors(session_, *plan.remote, image_, options_, mode_, report, std::move(plan.descriptors));
+}
+
+void Rollback::restore_shared_memory(Plan& plan, Report& report) {
   restore_shared(session_, image_, options_, blob);
   plan.files.keep(report);
-  report.shared_ns += watch.lap();
+}
 
-  restore_environment(session_, remote, image_, options_, mode_, report);
-  restore_signals(session_, remote, image_, mode_, report);
-  restore_timers(session_, remote, image_, mode_, report);
-  report.process_ns += watch.lap();
+void Rollback::restore_process(Plan& plan, Report& report) {
+  restore_environment(session_, *plan.remote, image_, options_, mode_, report);
+  restore_signals(session_, *plan.remote, image_, mode_, report);
+  restore_timers(session_, *plan.remote, image_, mode_, report);
+}
 
+void Rollback::restore_each_thread(Plan& plan, Report& report) {
+  Remote& remote = *plan.remote;
   restore_threads(session_, remote, image_, report);
   for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
   restore_credentials(session_, remote, image_, mode_, report);
   restore_dumpable(session_, remote, image_, report);
   restore_registers(session_, remote, image_, regs_, in_session, report);
   restore_rseq_pointers(session_, image_, remote.used(), read_page);
-  report.threads_ns += watch.lap();
 }
 
-template <class Step>
-void Rollback::carry_out(Step step) {
+void Rollback::end_process() {
+  int code = EIO;
+  Stage stage = current_stage();
+  std::string why;
   try {
-    step();
+    throw;
   } catch (const Error& error) {
-    // Never let a process run on that is half one thing and half another.
-    try {
-      session_.thaw(true);
-    } catch (const Error&) {
-    }
-    throw Error(Failure::permanent, error.code(),
-                "process " + process_name(image_) + " could not be brought back and has been killed: " + error.what());
+    code = error.code();
+    if (error.stage() != Stage::none) stage = error.stage();
+    why = error.what();
+  } catch (const std::bad_alloc&) {
+    code = ENOMEM;
+    why = "not enough memory";
+  } catch (const std::exception& error) {
+    why = error.what();
   }
+  // Never let a process run on that is half one thing and half another.
+  try {
+    session_.thaw(true);
+  } catch (const Error&) {
+  }
+  stage_of_thread = stage;
+  throw Error(Failure::permanent, code,
+              "process " + process_name(image_) + " could not be brought back and has been killed in stage " +
+                  stage_name(stage) + ": " + why);
 }
 
 void Rollback::run(Report& report) {
@@ -135,15 +172,21 @@ void Rollback::run(Report& report) {
   report.mappings = static_cast<std::uint64_t>(image_.mappings_size());
   report.descriptors = static_cast<std::uint64_t>(image_.descriptors_size());
   try {
+    enter(Stage::commit);
     session_.commit();
   } catch (...) {
     unmake_threads(session_, *plan.remote);
     throw;
   }
   committed_ = true;
-  carry_out([&] { restore_memory(plan, report); });
-  if (hold) hold();
-  carry_out([&] { restore_rest(plan, report); });
+  for (const Step& step : kSteps) {
+    Stopwatch watch;
+    if (step.make)
+      carry_out(step.stage, [&] { (this->*step.make)(plan, report); });
+    else if (hold)
+      enter(step.stage), hold();
+    if (step.time) report.*step.time += watch.lap();
+  }
 }
 
 }  // namespace reprise

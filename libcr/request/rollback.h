@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/stage.h"
 #include "image/reader.h"
 #include "process/mappings.h"
 #include "process/memory.h"
@@ -31,27 +32,47 @@ class Rollback {
   std::function<bool(std::uint64_t addr, char (&page)[4096])> read_page;
   /** Called before the commit with the pages that will be put back: verify them. May be empty. */
   std::function<void(const std::vector<cr_range>& ranges)> verify;
-  /** Called when the memory is back, and nothing was touched yet that others can see. May be empty. */
+  /** Called when the memory is back, and nothing was touched yet that others can see. Throws to give up. May be empty. */
   std::function<void()> hold;
   std::vector<cr_range> dirty;        ///< tracked: what has changed
   std::optional<MappingFiles> files;  ///< restart: opened before
   bool in_session = false;            ///< the source is the session's own snapshot
 
   /**
-   * Do it. Target frozen on entry, and on return; the caller thaws. Throws Error: either nothing has changed
-   * and the target is still frozen, or it has been killed (committed() tells).
+   * Do it. Target frozen on entry, and on return; the caller thaws, by carry_out(). Throws Error: either nothing
+   * has changed and the target is still frozen, or it has been killed (committed() tells).
    */
   void run(Report& report);
   bool committed() const { return committed_; }
 
+  /**
+   * A step behind the commit. There is no way back any more: whatever it throws, the process is ended, and the Error
+   * says so.
+   */
+  template <class Work>
+  void carry_out(Stage stage, Work work) {
+    try {
+      enter(stage);
+      work();
+    } catch (...) {
+      end_process();
+    }
+  }
+
  private:
   struct Plan;
+  struct Step;
+  static const Step kSteps[];
   std::unique_ptr<Plan> prepare(Report& report);
-  void restore_memory(Plan& plan, Report& report);
-  void restore_rest(Plan& plan, Report& report);
-  /** A step behind the commit, after which there is no way back but the end of the process. */
-  template <class Step>
-  void carry_out(Step step);
+  void end_surplus(Plan& plan, Report& report);
+  void restore_address_space(Plan& plan, Report& report);
+  void restore_private_memory(Plan& plan, Report& report);
+  void restore_files(Plan& plan, Report& report);
+  void restore_shared_memory(Plan& plan, Report& report);
+  void restore_process(Plan& plan, Report& report);
+  void restore_each_thread(Plan& plan, Report& report);
+  /** In a catch block: kill the target, and throw what says so. */
+  [[noreturn]] void end_process();
 
   Session& session_;
   Process& image_;

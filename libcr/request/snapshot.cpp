@@ -11,6 +11,14 @@
 namespace reprise {
 namespace {
 
+/** The session goes on being used after a failure, and the error must not be lost to one of the thaw. */
+void thaw_after_failure(Session& session) {
+  try {
+    session.thaw();
+  } catch (const Error&) {  // the process is gone
+  }
+}
+
 /** The program's callbacks, where they are wanted. */
 std::unique_ptr<Agent> call_agent(Session& session, unsigned phase, const SnapshotOptions& options) {
   if (!options.notify) return nullptr;
@@ -40,42 +48,52 @@ Snapshot Snapshot::take(Session& session, const SnapshotOptions& options) {
   Snapshot made(session, options);
   State& state = *made.state_;
   Report& report = made.report_;
+  enter(Stage::open);
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
   collect_running(session, state);
   report.open_ns = watch.lap();
+  enter(Stage::callbacks);
   const auto agent = call_agent(session, CR_PHASE_CHECKPOINT, options);
   state.process.set_has_agent(agent && agent->present());
   report.agent_ns = watch.lap();
+  enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
   try {
+    enter(Stage::collect);
     collect_frozen(session, state, report);
+    enter(Stage::snapshot);
     watch.lap();
     const cr_snapshot snapshot = session.snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, state.id);
     report.snapshot_ns = watch.lap();
     report.pages = snapshot.pages;
     report.kernel_bytes = snapshot.overhead;
+    enter(Stage::outcome);
+    if (agent) agent->outcome(CR_PHASE_CONTINUE);
+    enter(Stage::thaw);
+    report.frozen_ns = session.thaw();
   } catch (...) {
-    session.thaw();
+    thaw_after_failure(session);
     throw;
   }
   report.image_taken_unix_ns = static_cast<std::uint64_t>(state.process.taken_unix_ns());
-  if (agent) agent->outcome(CR_PHASE_CONTINUE);
-  report.frozen_ns = session.thaw();
   state.process.set_frozen_ns(report.frozen_ns);
   report.total_ns = Stopwatch::now() - begin;
   return made;
 }
 
 Report Snapshot::rollback(const RestoreOptions& restore) {
+  enter(Stage::open);
   Report report;
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
   Session& session = *session_;
   check_image(state_->process, restore, RestoreMode::pause);
   report.open_ns = watch.lap();
+  enter(Stage::callbacks);
   const auto agent = call_agent(session, CR_PHASE_PAUSE, options_);
   report.agent_ns = watch.lap();
+  enter(Stage::freeze);
   report.freeze_ns = session.freeze(options_.timeout_ms).ns;
 
   Rollback rollback(session, state_->process, state_->regs, restore, RestoreMode::pause);
@@ -94,12 +112,14 @@ Report Snapshot::rollback(const RestoreOptions& restore) {
     rollback.in_session = true;
     rollback.run(report);
   } catch (...) {
-    if (!rollback.committed()) session.thaw();
+    if (!rollback.committed()) thaw_after_failure(session);
     throw;
   }
   const bool saved = options_.notify && state_->process.has_agent();
-  if (agent) agent->outcome(saved ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, saved);
-  report.frozen_ns = session.thaw();
+  rollback.carry_out(Stage::outcome, [&] {
+    if (agent) agent->outcome(saved ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, saved);
+  });
+  rollback.carry_out(Stage::thaw, [&] { report.frozen_ns = session.thaw(); });
   report.pages = report_.pages;
   report.image_taken_unix_ns = report_.image_taken_unix_ns;
   report.total_ns = Stopwatch::now() - begin;
@@ -107,6 +127,7 @@ Report Snapshot::rollback(const RestoreOptions& restore) {
 }
 
 Report Snapshot::write(const std::string& path, bool clobber, bool sync, const Progress& progress) {
+  enter(Stage::write);
   Report report = report_;
   Stopwatch watch;
   report.image = path;

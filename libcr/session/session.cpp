@@ -121,6 +121,7 @@ Session Session::attach_mem(UniqueFd mem, pid_t pid_hint) {
 }
 
 int Session::call(unsigned long request, void* arg) const {
+  if (fault_here()) return -EIO;
   for (;;) {
     if (::ioctl(dev_.get(), request, arg) == 0) return 0;
     // CR_IOC_RUN says EINTR when the target was killed; all others are made again.

@@ -38,6 +38,7 @@ struct scenario {
   void (*setup)(void);           // in the target, once
   const char *(*check)(void);    // in the target, changes nothing: is all as at the checkpoint?
   void (*mutate)(void);          // in the target: spoil it (NULL: finish does)
+  const char *(*changed)(void);  // in the target, changes nothing: is all as mutate left it?
   const char *(*finish)(void);   // in the target: use up the state and verify how that went
   const char *(*skip)(void);     // in the test program: why it cannot run here, or NULL
   const char *pause_args[4];
@@ -83,7 +84,7 @@ int run(struct run *r, const char *const argv[]);
 int runl(struct run *r, ...);  // arguments up to NULL
 const char *why_not(const struct run *r);  // one line: exit code and what it said
 
-enum op { OP_NONE, OP_SETUP, OP_CHECK, OP_MUTATE, OP_FINISH, OP_CHECK_SPOILED };
+enum op { OP_NONE, OP_SETUP, OP_CHECK, OP_MUTATE, OP_FINISH, OP_CHECK_SPOILED, OP_CHECK_CHANGED };
 struct target {
   pid_t pid;
   int ctl;

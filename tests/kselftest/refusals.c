@@ -29,6 +29,17 @@ static void plain_setup(void) {
   area = mmap(NULL, MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   fill(area, MB, 1);
 }
+static char *shown, *marked;
+static void file_setup(void) {
+  int fd = MUST(open(path("shown"), O_RDWR | O_CREAT, 0600));
+  plain_setup();
+  MUST(ftruncate(fd, 4096));
+  shown = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  strcpy(shown, "as it was");
+  marked = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(marked, 'M', 4096);
+}
 static const char *plain_ok(void) { return value ? no("the value is %d", value) : filled(area, MB, 1); }
 static void plain_change(void) { value = 1; }
 static struct worker helper;
@@ -106,6 +117,7 @@ static const struct special {
 
 static const struct scenario scenarios[] = {
     {.name = "plain", .flags = NO_PAUSE | NO_RESTART, .setup = plain_setup, .check = plain_ok, .mutate = plain_change},
+    {.name = "with a file", .flags = NO_PAUSE | NO_RESTART, .setup = file_setup, .check = plain_ok, .mutate = plain_change},
     {.name = "with a child", .flags = NO_PAUSE | NO_RESTART, .setup = plain_setup, .check = plain_ok,
      .mutate = leave_child},
     {.name = "plain, of a user", .flags = NO_PAUSE | NO_RESTART | AS_USER, .setup = plain_setup, .check = plain_ok,
@@ -544,6 +556,27 @@ static void damaged(void) {
   target_end(&t);
 }
 
+// Files are touched when all that comes from the image is known to be right.
+static void damaged_page(void) {
+  static char wanted[4096], text[64] = "";
+  if (!target_start(&t, find("with a file"))) return;
+  if (good_image() && read_image()) {
+    target_kill(&t);
+    int fd = MUST(open(path("shown"), O_RDWR));
+    MUST(pwrite(fd, "other content", 14, 0));
+    memset(wanted, 'M', sizeof wanted);
+    char *at = memmem(image, image_size, wanted, sizeof wanted);
+    if (at) *at ^= 1;
+    write_image(image_size);
+    runl(&r, "cr_restart", "--detach", t.image, NULL);
+    expect("a restart with a damaged page", at ? PERMANENT : 0, "damaged");
+    MUST(pread(fd, text, sizeof text - 1, 0));
+    tap(!strcmp(text, "other content"), "and it has written to no file", "\"%s\"", text);
+    close(fd);
+  }
+  target_end(&t);
+}
+
 static const struct test tests[] = {{"arguments", arguments},
                                     {"wrong processes", wrong_processes},
                                     {"owners", owners},
@@ -553,6 +586,7 @@ static const struct test tests[] = {{"arguments", arguments},
                                     {"traced and stopped", traced_and_stopped},
                                     {"odd programs", odd_programs},
                                     {"damaged images", damaged},
+                                    {"a damaged page", damaged_page},
                                     {"module not loaded", without_module},
                                     {}};
 

@@ -127,6 +127,9 @@ void target_main(const char *name, const char *dir, const struct scenario *scena
       case OP_MUTATE:
         if (s->mutate) s->mutate();
         break;
+      case OP_CHECK_CHANGED:
+        if (s->changed) why = s->changed();
+        break;
       case OP_FINISH:
         if (s->finish) why = s->finish();
         break;

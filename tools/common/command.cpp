@@ -14,9 +14,9 @@
 namespace reprise::tool {
 namespace {
 
-int fail(const Common& common, Failure kind, int code, const std::string& message) {
+int fail(const Common& common, Failure kind, int code, const std::string& message, Stage stage = current_stage()) {
   if (common.json)
-    std::printf("%s\n", failure_json(common.name, kind, code, message).c_str());
+    std::printf("%s\n", failure_json(common.name, kind, code, stage, message).c_str());
   else
     std::fprintf(stderr, "%s: %s\n", common.name.c_str(), message.c_str());
   return static_cast<int>(kind);
@@ -111,7 +111,7 @@ int run(CLI::App& app, const Common& common, int argc, char** argv, const std::f
   try {
     return body();
   } catch (const Error& error) {
-    return fail(common, error.kind(), error.code(), error.what());
+    return fail(common, error.kind(), error.code(), error.what(), error.stage());
   } catch (const std::bad_alloc&) {
     return fail(common, Failure::temporary, ENOMEM, "not enough memory");
   } catch (const std::exception& error) {

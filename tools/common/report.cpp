@@ -121,9 +121,11 @@ std::string held_json(const std::string& command) {
   return line(nlohmann::ordered_json{{"command", command}, {"held", true}});
 }
 
-std::string failure_json(const std::string& command, Failure kind, int code, const std::string& message) {
-  return line(nlohmann::ordered_json{
-      {"command", command}, {"ok", false}, {"kind", kind_name(kind)}, {"errno", code}, {"message", message}});
+std::string failure_json(const std::string& command, Failure kind, int code, Stage stage, const std::string& message) {
+  nlohmann::ordered_json json{{"command", command}, {"ok", false}, {"kind", kind_name(kind)}, {"errno", code}};
+  if (stage != Stage::none) json["stage"] = stage_name(stage);
+  json["message"] = message;
+  return line(json);
 }
 
 void print(const Common& common, const Report& report, const std::string& sentence, std::FILE* out) {

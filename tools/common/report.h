@@ -24,7 +24,7 @@ std::string age(const Report& report);
 std::string report_json(const std::string& command, const Report& report);
 /** Of --hold: all is ready. */
 std::string held_json(const std::string& command);
-std::string failure_json(const std::string& command, Failure kind, int code, const std::string& message);
+std::string failure_json(const std::string& command, Failure kind, int code, Stage stage, const std::string& message);
 
 /**
  * Print what happened: @p sentence, behind "command: process PID (name): ", or JSON; warnings; times if asked for.

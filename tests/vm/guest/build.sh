@@ -80,8 +80,8 @@ module)
 	;;
 user)
 	build=/mnt/project/build/vm/user
-	[ -e "$project/build/vm/user/build.ninja" ] ||
-		chroot $at cmake -S /mnt/project -B $build -G Ninja \
+	grep -qs '^REPRISE_FAULTS:BOOL=ON' "$project/build/vm/user/CMakeCache.txt" ||
+		chroot $at cmake -S /mnt/project -B $build -G Ninja -DREPRISE_FAULTS=ON \
 			-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr
 	chroot $at cmake --build $build -j "$jobs"
 	rm -rf "$project/build/vm/user.tree.part"
