@@ -77,6 +77,13 @@ Credentials saved_credentials(const Environment& saved, std::uint64_t known) {
   return result;
 }
 
+Credentials executed_by(const Credentials& caller) {
+  Credentials result = caller;
+  // Root keeps all that it has; from anybody else only ambient capabilities are handed on.
+  if (caller.uids[0] != 0 && caller.uids[1] != 0) result.permitted = result.effective = caller.ambient;
+  return result;
+}
+
 std::uint64_t known_capabilities() {
   const auto text = ProcDir("/proc/sys/kernel").try_read("cap_last_cap");
   const int last = text ? std::atoi(text->c_str()) : 40;

@@ -25,6 +25,9 @@ Credentials parse_credentials(const std::string& status);
 /** @param known  capabilities that this kernel has */
 Credentials saved_credentials(const Environment& saved, std::uint64_t known);
 
+/** What a program without rights of its own has when somebody with @p caller executes it (capabilities(7)). */
+Credentials executed_by(const Credentials& caller);
+
 /** Capabilities that the running kernel has. */
 std::uint64_t known_capabilities();
 

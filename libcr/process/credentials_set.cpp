@@ -126,7 +126,7 @@ void restore_limits(const Session& session, const Process& image, Report& report
 
 void restore_credentials(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report) {
   const Environment& saved = image.env();
-  if (saved.uids_size() == 4) {
+  {
     const Credentials to = saved_credentials(saved, known_capabilities());
     const std::uint32_t securebits = mode == RestoreMode::restart ? saved.securebits() : 0;
     bool told = false;

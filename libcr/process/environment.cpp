@@ -68,7 +68,8 @@ bool same_directory(const ProcDir& proc, const char* name, const File& file) {
 
 void refuse_credentials(const Credentials& from, const Environment& saved, const std::string& who,
                         const std::string& way_out) {
-  if (saved.uids_size() != 4) return;
+  if (saved.uids_size() != 4 || saved.gids_size() != 4)
+    throw Error(Failure::refused, EINVAL, "the image does not say which user the process belonged to");
   const std::string problem = why_not(from, saved_credentials(saved, known_capabilities()));
   if (!problem.empty()) throw Error(Failure::refused, EPERM, who + " " + problem + way_out);
 }
@@ -103,8 +104,9 @@ void check_environment(const Process& image, const RestoreOptions& options, Rest
   if (env.has_root() && env.root().path() != "/")
     throw Error(Failure::refused, EOPNOTSUPP,
                 "the process had " + env.root().path() + " as its root directory (chroot), which a restart does not give");
-  refuse_credentials(parse_credentials(ProcDir(::getpid()).read("status")), env, "you may not give a process",
-                     ": restart it as its owner, or as root");
+  // Not what this command may do: capabilities that it was given are not the program's.
+  refuse_credentials(executed_by(parse_credentials(ProcDir(::getpid()).read("status"))), env,
+                     "you may not give a process", ": restart it as its owner, or as root");
   open_cwd(TargetPaths(::getpid()), image, options, mode);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/membarrier.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -24,21 +25,56 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "descriptors/procfs.h"
 #include "process/clocks.h"
 #include "process/clone_args.h"
+#include "process/credentials.h"
 #include "request/identity.h"
 
 namespace reprise {
 namespace {
 
+/** What the blank child keeps of ours, found out before it is made. */
+struct Kept {
+  bool all = true;  ///< root's
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+};
+
+/**
+ * Of capabilities that this command was given the blank child keeps CAP_CHECKPOINT_RESTORE alone, which threads with
+ * given ids take, until it gets the program's own. Its user cannot trace it meanwhile, having fewer.
+ */
+Kept kept_rights() {
+  const Credentials own = parse_credentials(ProcDir(::getpid()).read("status"));
+  Kept kept;
+  kept.all = own.uids[0] == 0 || own.uids[1] == 0;
+  const std::uint64_t wanted = executed_by(own).permitted | 1ULL << CAP_CHECKPOINT_RESTORE;
+  for (int word = 0; word < 2; ++word) {
+    kept.data[word].permitted = static_cast<std::uint32_t>((own.permitted & wanted) >> (32 * word));
+    kept.data[word].effective = static_cast<std::uint32_t>((own.effective & wanted) >> (32 * word));
+    kept.data[word].inheritable = static_cast<std::uint32_t>(own.inheritable >> (32 * word));
+  }
+  return kept;
+}
+
 /** Nothing of the C library here: it does not know of this process. Never returns. */
-[[noreturn]] void wait_blank(pid_t parent) {
+[[noreturn]] void wait_blank(pid_t parent, Kept& kept) {
+  if (!kept.all) ::syscall(SYS_capset, &kept.header, kept.data);
+  // After an exec that gave us capabilities we are not dumpable, and neither is it: nobody could trace it, not even we.
+  ::syscall(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
   ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::syscall(SYS_getppid) != parent) ::syscall(SYS_exit_group, 1);
+  // The last of it: whoever made it waits for the end of a pipe.
+  ::syscall(SYS_close_range, 3, ~0U, 0);
   for (;;) ::syscall(SYS_pause);
 }
 
 pid_t clone_child(pid_t pid) {
+  Kept kept = kept_rights();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return -errno;
+  UniqueFd ready(ends[0]), its_end(ends[1]);
   CloneArgs args{};
   args.flags = CLONE_CLEAR_SIGHAND;
   args.exit_signal = SIGCHLD;
@@ -48,8 +84,13 @@ pid_t clone_child(pid_t pid) {
   }
   const pid_t parent = ::getpid();
   const long got = ::syscall(SYS_clone3, &args, sizeof args);
-  if (got == 0) wait_blank(parent);
-  return got < 0 ? -errno : static_cast<pid_t>(got);
+  if (got == 0) wait_blank(parent, kept);
+  if (got < 0) return -errno;
+  its_end.reset();
+  char none;
+  while (::read(ready.get(), &none, 1) < 0 && errno == EINTR) {
+  }
+  return static_cast<pid_t>(got);
 }
 
 /** @return "" when there is no such process */
@@ -169,7 +210,6 @@ void BlankChild::release() {
 }
 
 void BlankChild::prepare(Remote& remote, const Process& image) {
-  remote.must("closing descriptors", 0, SYS_close_range, 3, ~0U, 0);
   if (image.sid() == image.pid())
     remote.must("a session of its own", 0, SYS_setsid);
   else if (image.pgid() == image.pid())

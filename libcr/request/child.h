@@ -27,10 +27,7 @@ class BlankChild {
   /** It is no longer blank: leave it alone. */
   void release();
 
-  /**
-   * Rid it of what it has from us: descriptors above 2; give it a session and a process group of its
-   * own where the image's process led one. Frozen, uncommitted.
-   */
+  /** Give it a session and a process group of its own where the image's process led one. Frozen, uncommitted. */
   static void prepare(Remote& remote, const Process& image);
 
  private:

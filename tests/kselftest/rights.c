@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What a command may do, the program that it makes may not; and what an image says is done with the rights of whom it is
+// for.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static char *area;
+static void plain_setup(void) {
+  area = mmap(NULL, MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  fill(area, MB, 1);
+}
+static struct worker worker;
+static void threads_setup(void) {
+  plain_setup();
+  worker_start(&worker);
+}
+static const char *plain_ok(void) { return filled(area, MB, 1); }
+static void plain_change(void) { fill(area, MB, 2); }
+
+static const struct scenario scenarios[] = {
+    {"of root", NO_PAUSE | NO_RESTART, plain_setup, plain_ok, plain_change},
+    {"of a user", NO_PAUSE | NO_RESTART | AS_USER, threads_setup, plain_ok, plain_change},
+    {},
+};
+
+/* ---- in the test program */
+
+enum { REFUSED = 3 };
+static struct target t;
+static struct run r;
+static char forged[160];
+
+// The image with changes, as its owner could make it. The changes end with NULL.
+static bool forge(const char *const changes[]) {
+  const char *argv[12] = {"/usr/libexec/reprise/tests/forge", t.image, forged};
+  for (int i = 0; changes[i]; i++) argv[3 + i] = changes[i];
+  snprintf(forged, sizeof forged, "%s/forged", t.dir);
+  if (run(&r, argv) == 0) return true;
+  tap(false, "an image is forged", "%s", why_not(&r));
+  return false;
+}
+
+static bool taken(const char *name) {
+  const struct scenario *s = scenarios;
+  while (strcmp(s->name, name)) s++;
+  if (!target_start(&t, s)) return false;
+  if (!target_checkpoint(&t, &r)) return true;
+  tap(false, "checkpoint", "%s", why_not(&r));
+  target_end(&t);
+  return false;
+}
+
+// A line of /proc/PID/status, of the process that lives now.
+static const char *status_of(const char *key) {
+  static char text[8192], name[64];
+  snprintf(name, sizeof name, "/proc/%d/status", t.pid);
+  slurp(name, text, sizeof text);
+  char *at = strstr(text, key);
+  if (!at) return "";
+  at += strlen(key) + 2;
+  at[strcspn(at, "\n")] = 0;
+  return at;
+}
+
+static void refused(const char *what, const char *word) {
+  char text[128];
+  bool right = r.code == REFUSED && strcasestr(r.err, word);
+  snprintf(text, sizeof text, "%s is refused", what);
+  tap(right, text, "%s", why_not(&r));
+  if (r.code == 0) {
+    target_adopt(&t);
+    note("its capabilities: %s", status_of("CapPrm"));
+    target_kill(&t);
+  }
+}
+
+// As job-admin.md and cr_restart(1) say.
+static void recipe(const char *capabilities) {
+  char what[160], command[256];
+  static const char *const sets[] = {"CapPrm:", "CapEff:", "CapInh:", "CapAmb:"};
+  snprintf(command, sizeof command, "setcap %s+ep $(command -v cr_restart)", capabilities);
+  if (runl(&r, "sh", "-c", command, NULL)) {
+    snprintf(what, sizeof what, "setcap %s", capabilities);
+    tap_skip(what, why_not(&r));
+    return;
+  }
+  if (taken("of a user")) {
+    target_kill(&t);
+    pid_t pid = t.pid;
+    bool made = !target_restart(&t, &r);
+    const char *why = made ? target_op(&t, OP_CHECK) : why_not(&r);
+    snprintf(what, sizeof what, "setcap %s: a user restarts with the old ids", capabilities);
+    tap(!why, what, "%s", why);
+    if (made) {
+      for (size_t i = 0; i < ARRAY_SIZE(sets) && !why; i++)
+        if (strtoull(status_of(sets[i]) - 1, NULL, 16)) why = no("%s %s", sets[i], status_of(sets[i]) - 1);
+      if (!why && atoi(status_of("Uid")) != 1000) why = no("user %s", status_of("Uid"));
+      snprintf(what, sizeof what, "setcap %s: and the program has none of them", capabilities);
+      tap(!why && t.pid == pid, what, "%s", why);
+    }
+    target_kill(&t);
+    if (forge((const char *const[]){"env.cap_permitted=1099511627776", "env.cap_effective=1099511627776", NULL})) {
+      runl(&r, "cr_restart", "--detach", forged, NULL);
+      snprintf(what, sizeof what, "setcap %s: an image that wants one of them", capabilities);
+      refused(what, "capabilities");
+    }
+    if (forge((const char *const[]){"env.uids!", "env.gids!", NULL})) {
+      runl(&r, "cr_restart", "--detach", forged, NULL);
+      snprintf(what, sizeof what, "setcap %s: an image that says nothing of users", capabilities);
+      refused(what, "user");
+    }
+    target_end(&t);
+  }
+  runl(&r, "sh", "-c", "setcap -r $(command -v cr_restart)", NULL);
+}
+
+static void recipes(void) {
+  recipe("cap_checkpoint_restore");
+  recipe("cap_checkpoint_restore,cap_sys_admin,cap_sys_time");
+}
+
+static const struct test tests[] = {{"setcap", recipes}, {}};
+
+int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }
