@@ -35,7 +35,7 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
   const std::string named = path == file.path() ? "" : path + ": ";
 
   // A name first, opened only when it is what it should be: opening may block or change things.
-  UniqueFd name = restorer.paths.open(path, O_PATH | (S_ISLNK(file.mode()) ? O_NOFOLLOW : 0));
+  UniqueFd name = restorer.behalf.open(path, O_PATH | (S_ISLNK(file.mode()) ? O_NOFOLLOW : 0));
   if (!name) restorer.fail(index, named + "cannot be opened", errno);
   struct ::stat now;
   if (::fstat(name.get(), &now) != 0) restorer.fail(index, named + "cannot be looked at", errno);
@@ -55,7 +55,7 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
   int flags = open_flags(description) | extra_flags;
   if (flags & O_PATH) return name;
   if (access >= 0) flags = (flags & ~O_ACCMODE) | access;
-  UniqueFd fd = reopen_fd(name.get(), flags);
+  UniqueFd fd = restorer.behalf.reopen(name.get(), flags);
   if (!fd) restorer.fail(index, named + "cannot be opened", errno);
   return fd;
 }

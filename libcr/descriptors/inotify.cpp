@@ -88,7 +88,8 @@ void add_watch(Restorer& restorer, std::uint32_t index, int fd, const Inotify::W
   const bool restart = restorer.mode == RestoreMode::restart;
   const std::string path = restart ? restorer.options.relocated(watch.path()) : watch.path();
   const std::string which = "watch " + std::to_string(watch.wd()) + " of " + path;
-  const UniqueFd file = restorer.paths.open(path, O_PATH);
+  const OnBehalf::Rights rights(restorer.behalf);
+  const UniqueFd file = restorer.behalf.open(path, O_PATH);
   if (!file) restorer.fail(index, which, errno);
   struct ::stat now;
   if (::fstat(file.get(), &now) != 0) restorer.fail(index, which, errno);

@@ -18,6 +18,7 @@
 #include "descriptors/decide.h"
 #include "descriptors/procfs.h"
 #include "image/state.pb.h"
+#include "process/on_behalf.h"
 #include "request/options.h"
 
 namespace reprise {
@@ -84,7 +85,7 @@ class Restorer {
   const Process& image;
   const RestoreOptions& options;
   const RestoreMode mode;
-  TargetPaths paths;
+  OnBehalf behalf;
 
   std::vector<cr_fd> live;                ///< the target's table when it was frozen
   std::map<std::uint32_t, int> alive;     ///< description -> a number in the target

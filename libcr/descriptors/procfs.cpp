@@ -105,7 +105,7 @@ std::string proc_field(const std::string& text, const std::string& key) {
   return {};
 }
 
-UniqueFd TargetPaths::open(const std::string& path, int flags) const {
+UniqueFd TargetPaths::open(const std::string& path, int flags, mode_t mode) const {
   if (!looked_) {
     const ProcDir theirs(pid_), ours(::getpid());
     if (theirs.link("ns/mnt") != ours.link("ns/mnt")) {
@@ -114,9 +114,10 @@ UniqueFd TargetPaths::open(const std::string& path, int flags) const {
     }
     looked_ = true;
   }
-  if (!root_) return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC));
+  if (!root_) return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, mode));
   struct open_how how = {};
   how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
+  how.mode = mode;
   how.resolve = RESOLVE_IN_ROOT;
   return UniqueFd(static_cast<int>(::syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof how)));
 }

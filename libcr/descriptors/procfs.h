@@ -51,8 +51,8 @@ std::string proc_field(const std::string& text, const std::string& key);
 class TargetPaths {
  public:
   explicit TargetPaths(pid_t pid) : pid_(pid) {}
-  /** As open(2); @return an empty descriptor with errno set on failure */
-  UniqueFd open(const std::string& path, int flags) const;
+  /** As open(2), with the caller's rights (see OnBehalf for others'); @return an empty descriptor with errno set on failure */
+  UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
 
  private:
   pid_t pid_;

@@ -76,6 +76,7 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
     restorer.made[index] = dead_socket(restorer, index);
     return;
   }
+  const OnBehalf::Rights rights(restorer.behalf);
   const int nonblock = (open_flags(description) & O_NONBLOCK) ? SOCK_NONBLOCK : 0;
   UniqueFd fd(::socket(static_cast<int>(socket.family()), static_cast<int>(socket.type()) | SOCK_CLOEXEC | nonblock,
                        static_cast<int>(socket.protocol())));
@@ -95,10 +96,6 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
     if (code == EADDRINUSE)
       restorer.fail(index, "its address is in use (does the old process still run? --dead-sockets does without it)", code);
     if (code != 0) restorer.fail(index, "cannot be bound", code);
-    if (!path.empty() && path.front() == '/' && ::geteuid() == 0 && restorer.image.env().uids_size() > 1 &&
-        restorer.image.env().gids_size() > 1 &&
-        ::lchown(path.c_str(), restorer.image.env().uids(1), restorer.image.env().gids(1)) != 0)
-      restorer.warn(index, "its path cannot be given to its owner: " + error_text(errno));
   }
   if (!socket.peer().empty() &&
       ::connect(fd.get(), as_address(socket.peer()), static_cast<socklen_t>(socket.peer().size())) != 0)

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "descriptors/procfs.h"
 #include "process/credentials.h"
+#include "process/on_behalf.h"
 
 namespace reprise {
 namespace {
@@ -44,7 +45,7 @@ int oom_score_adj(const ProcDir& proc) {
 }
 
 /** The working directory of the image, opened and checked; throws Error (refused). */
-UniqueFd open_cwd(const TargetPaths& paths, const Process& image, const RestoreOptions& options, RestoreMode mode) {
+UniqueFd open_cwd(const OnBehalf& behalf, const Process& image, const RestoreOptions& options, RestoreMode mode) {
   const File& cwd = image.env().cwd();
   const bool restart = mode == RestoreMode::restart;
   const std::string path = restart ? options.relocated(cwd.path()) : cwd.path();
@@ -52,7 +53,7 @@ UniqueFd open_cwd(const TargetPaths& paths, const Process& image, const RestoreO
   if (cwd.deleted())
     throw Error(Failure::refused, ENOENT,
                 what + " had been deleted before the checkpoint" + (restart ? ": make it again or use --relocate" : ""));
-  UniqueFd fd = paths.open(path, O_PATH | O_DIRECTORY);
+  UniqueFd fd = behalf.open(path, O_PATH | O_DIRECTORY);
   if (!fd)
     throw Error(Failure::refused, errno, what + ": " + error_text(errno) + (restart ? " (use --relocate?)" : ""));
   struct ::stat now;
@@ -107,7 +108,7 @@ void check_environment(const Process& image, const RestoreOptions& options, Rest
   // Not what this command may do: capabilities that it was given are not the program's.
   refuse_credentials(executed_by(parse_credentials(ProcDir(::getpid()).read("status"))), env,
                      "you may not give a process", ": restart it as its owner, or as root");
-  open_cwd(TargetPaths(::getpid()), image, options, mode);
+  open_cwd(OnBehalf::of_image(image, options), image, options, mode);
 }
 
 void check_environment_live(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode) {
@@ -118,7 +119,7 @@ void check_environment_live(Session& session, const Process& image, const Restor
     throw Error(Failure::refused, EOPNOTSUPP, who + " has changed its root directory since (chroot): restart the image instead");
   refuse_credentials(parse_credentials(proc.read("status")), image.env(), who + " has since given up",
                      ": restart the image instead");
-  if (!same_directory(proc, "cwd", image.env().cwd())) open_cwd(TargetPaths(session.pid()), image, options, mode);
+  if (!same_directory(proc, "cwd", image.env().cwd())) open_cwd(OnBehalf::of_process(session.pid()), image, options, mode);
 }
 
 void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
@@ -129,7 +130,7 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
 
   const bool moved = restart && options.relocated(env.cwd().path()) != env.cwd().path();
   if (moved || !same_directory(proc, "cwd", env.cwd())) {
-    const UniqueFd cwd = open_cwd(TargetPaths(session.pid()), image, options, mode);
+    const UniqueFd cwd = open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
     const auto there = static_cast<std::uint64_t>(session.put_fd(cwd.get(), true));
     const std::size_t change = remote.add({SYS_fchdir, {there}}, false);
     remote.add({SYS_close, {there}}, false);

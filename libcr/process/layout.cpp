@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "base/text.h"
+#include "process/on_behalf.h"
 
 namespace reprise {
 namespace {
@@ -84,7 +85,7 @@ void restore_layout(Session& session, Remote& remote, const cr_process& now, con
   if (mode == RestoreMode::restart && !image.exe().path().empty()) {
     // Needs CAP_CHECKPOINT_RESTORE; nothing but /proc/PID/exe depends on it.
     const std::string path = options.relocated(image.exe().path());
-    UniqueFd exe(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd exe = OnBehalf::of_image(image, options).open(path, O_RDONLY);
     std::int64_t ret = exe ? 0 : -errno;
     if (exe) {
       prctl_mm_map map = request_of(layout);

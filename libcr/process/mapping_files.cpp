@@ -30,8 +30,8 @@ const SharedObject* object_of(const Mapping& mapping, const Process& image) {
 }
 
 /** Without a descriptor, and with errno, when there is no such file. */
-UniqueFd open_if_there(const Mapping& mapping, const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), (is_written(mapping.flags()) ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
+UniqueFd open_if_there(const OnBehalf& behalf, const Mapping& mapping, const std::string& path) {
+  UniqueFd fd = behalf.open(path, (is_written(mapping.flags()) ? O_RDWR : O_RDONLY) | O_NOCTTY);
   if (!fd && errno != ENOENT) refuse(mapping, "cannot open " + path + ": " + error_text(errno), errno);
   return fd;
 }
@@ -67,7 +67,7 @@ UniqueFd find_file(Session& session, std::span<const cr_vma> now, std::uint64_t 
     return vma.start <= start && start < vma.end && (vma.flags & CR_VMA_FILE);
   });
   struct stat st {};
-  UniqueFd fd = open_if_there(mapping, "/proc/" + std::to_string(session.pid()) + "/root" + file.path());
+  UniqueFd fd = open_if_there(OnBehalf::of_process(session.pid()), mapping, file.path());
   if (fd) {
     if (::fstat(fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
     const bool known = st.st_ino == file.ino() || (there != now.end() && st.st_ino == there->ino);
@@ -89,15 +89,19 @@ MappingFiles::Key MappingFiles::key_of(const Mapping& mapping) {
 }
 
 MappingFiles::~MappingFiles() {
+  if (made_.empty()) return;
+  const OnBehalf::Rights rights(*behalf_);
   for (const std::string& path : made_) ::unlink(path.c_str());
 }
 
-UniqueFd MappingFiles::make_file(const Mapping& mapping, const SharedObject* object, const std::string& path) {
+UniqueFd MappingFiles::make_file(const OnBehalf& behalf, const Mapping& mapping, const SharedObject* object,
+                                 const std::string& path) {
   if (!object || !is_whole(*object))
     refuse(mapping, "cannot open " + path + ": " + error_text(ENOENT) + ": bring it back or use --relocate", ENOENT);
   // Permissions, but never set-user-ID: that what the image holds runs with our rights is not for the image to say.
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mapping.file().mode() & 0777));
+  UniqueFd fd = behalf.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mapping.file().mode() & 0777);
   if (!fd) refuse(mapping, path + " is gone and cannot be made again: " + error_text(errno), errno);
+  behalf_ = behalf;
   made_.push_back(path);
   if (::ftruncate(fd.get(), static_cast<off_t>(object->size())) != 0)
     refuse(mapping, path + " is gone and cannot be made again: " + error_text(errno), errno);
@@ -111,6 +115,7 @@ void MappingFiles::keep(Report& report) {
 
 MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOptions& options) {
   MappingFiles files;
+  const OnBehalf behalf = OnBehalf::of_image(image, options);
   for (const Mapping& mapping : image.mappings()) {
     if (!mapping.has_file()) continue;
     const Key key = key_of(mapping);
@@ -122,8 +127,8 @@ MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOption
       if (is_sysv(file))
         refuse(mapping, "System V shared memory cannot be attached again: detach it (shmdt) before the checkpoint", ENOENT);
       const std::string path = options.relocated(file.path());
-      entry.fd = open_if_there(mapping, path);
-      if (!entry.fd) entry.fd = files.make_file(mapping, object, path);
+      entry.fd = open_if_there(behalf, mapping, path);
+      if (!entry.fd) entry.fd = files.make_file(behalf, mapping, object, path);
       struct stat st {};
       if (::fstat(entry.fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
       if ((st.st_mode & S_IFMT) != (file.mode() & S_IFMT)) refuse(mapping, path + " is another kind of file now");

@@ -3,12 +3,14 @@
 /** @file The mappings of a process: what is saved of them, and bringing them back. */
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "image/state.pb.h"
 #include "process/mapping_plan.h"
+#include "process/on_behalf.h"
 #include "request/options.h"
 #include "session/remote.h"
 #include "session/session.h"
@@ -64,9 +66,10 @@ class MappingFiles {
   using Key = std::pair<std::uint32_t, std::string>;  // shared object, or 0 and path (with "w:" or "r:")
   static Key key_of(const Mapping& mapping);
   int target_fd(Session& session, Remote& remote, const Mapping& mapping, const Process& image, std::uint64_t gap);
-  UniqueFd make_file(const Mapping& mapping, const SharedObject* object, const std::string& path);
+  UniqueFd make_file(const OnBehalf& behalf, const Mapping& mapping, const SharedObject* object, const std::string& path);
   std::map<Key, Entry> files_;
   std::vector<std::string> made_;
+  std::optional<OnBehalf> behalf_;  // who has made them
 };
 
 }  // namespace reprise

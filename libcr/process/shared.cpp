@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "process/mapping_plan.h"
+#include "process/on_behalf.h"
 
 namespace reprise {
 namespace {
@@ -31,13 +32,8 @@ struct Range {
               "shared memory or file " + object.file().path() + ": " + what + ": " + error_text(err));
 }
 
-/** The same file under a description of our own: seeking must not move the program's position. */
-UniqueFd reopen(const UniqueFd& fd, int mode) {
-  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), mode | O_CLOEXEC));
-}
-
 /** The target's own open file for object number @p index, which lies under @p path if it has a name. */
-UniqueFd open_object(Session& session, const Process& process, int index, const std::string& path) {
+UniqueFd open_object(Session& session, const OnBehalf& behalf, const Process& process, int index, const std::string& path) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
   const Mapping* shown = nullptr;
   for (const Mapping& mapping : process.mappings()) {
@@ -50,14 +46,13 @@ UniqueFd open_object(Session& session, const Process& process, int index, const 
     UniqueFd mapped = session.get_vma_file(shown->start());
     if (object.kind() != SharedObject::FILE || object.file().deleted()) return mapped;
     // By its name if it still is that file: on stacked file systems the mapping's own is that of a lower layer.
-    const std::string full = "/proc/" + std::to_string(session.pid()) + "/root" + path;
     // Looked at before it is opened: an image may name anything, and to open a device or a FIFO is to act.
-    UniqueFd named(::open(full.c_str(), O_PATH | O_CLOEXEC));
+    const UniqueFd named = behalf.open(path, O_PATH);
     struct stat by_name {}, by_mapping {};
     const bool same = named && ::fstat(named.get(), &by_name) == 0 && ::fstat(mapped.get(), &by_mapping) == 0 &&
                       S_ISREG(by_name.st_mode) && by_name.st_ino == by_mapping.st_ino;
     if (same)
-      if (UniqueFd opened = reopen(named, O_RDWR)) return opened;
+      if (UniqueFd opened = behalf.reopen(named.get(), O_RDWR)) return opened;
     return mapped;
   }
   for (const Descriptor& descriptor : process.descriptors())
@@ -215,13 +210,14 @@ bool is_untouched(const Process& image, int index, int fd) {
   return st.st_dev == object.file().dev() && st.st_ino == object.file().ino();
 }
 
-void restore_object(Session& session, const Process& image, const RestoreOptions& options, int index,
+void restore_object(Session& session, const OnBehalf& behalf, const Process& image, const RestoreOptions& options, int index,
                     const BlobReader& read) {
   const SharedObject& object = image.shared_objects(index);
-  UniqueFd fd = open_object(session, image, index, options.relocated(object.file().path()));
+  UniqueFd fd = open_object(session, behalf, image, index, options.relocated(object.file().path()));
   if (!fd) fail(object, "it is not there any more", ENOENT);
   if (is_untouched(image, index, fd.get())) return;
-  if (UniqueFd own = reopen(fd, O_RDWR)) fd = std::move(own);
+  // Under a description of our own: seeking must not move the program's position.
+  if (UniqueFd own = behalf.reopen(fd.get(), O_RDWR)) fd = std::move(own);
   if (object.kind() != SharedObject::FILE) {
     struct stat st {};
     if (::fstat(fd.get(), &st) != 0) fail(object, "looking at it", errno);
@@ -263,15 +259,16 @@ SharedContents& SharedContents::operator=(SharedContents&& other) noexcept {
 }
 
 void SharedContents::collect(Session& session, Process& process) {
+  const OnBehalf behalf = OnBehalf::of_process(session.pid());
   std::vector<UniqueFd> files;
   std::uint64_t total = 0, end = 0;  // each extent begins at a page of the blob, the last may end inside one
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     SharedObject& object = *process.mutable_shared_objects(i);
-    UniqueFd fd = open_object(session, process, i, object.file().path());
+    UniqueFd fd = open_object(session, behalf, process, i, object.file().path());
     if (!fd) fail(object, "cannot be opened", ENOENT);
     if (object.kind() == SharedObject::MEMFD)
       if (const int seals = ::fcntl(fd.get(), F_GET_SEALS); seals > 0) object.set_seals(static_cast<std::uint32_t>(seals));
-    if (UniqueFd own = reopen(fd, O_RDONLY)) fd = std::move(own);
+    if (UniqueFd own = behalf.reopen(fd.get(), O_RDONLY)) fd = std::move(own);
     std::vector<Range> ranges;
     if (object.kind() == SharedObject::FILE)
       ranges = file_ranges(session, process, i, object.size());
@@ -350,8 +347,10 @@ void check_seals(Session& session, std::span<const cr_vma> now, const Process& i
   }
 }
 
-void restore_shared(Session& session, const Process& image, const RestoreOptions& options, const BlobReader& read) {
-  for (int i = 0; i < image.shared_objects_size(); ++i) restore_object(session, image, options, i, read);
+void restore_shared(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
+                    const BlobReader& read) {
+  const OnBehalf behalf = OnBehalf::of(session.pid(), image, options, mode);
+  for (int i = 0; i < image.shared_objects_size(); ++i) restore_object(session, behalf, image, options, i, read);
 }
 
 }  // namespace reprise

@@ -45,6 +45,7 @@ using BlobReader = std::function<void(std::uint64_t offset, void* buf, std::size
 void check_seals(Session& session, std::span<const cr_vma> now, const Process& image);
 
 /** Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place. */
-void restore_shared(Session& session, const Process& image, const RestoreOptions& options, const BlobReader& read);
+void restore_shared(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
+                    const BlobReader& read);
 
 }  // namespace reprise

@@ -33,6 +33,7 @@ struct RestoreOptions {
   bool dead_sockets = false;  ///< give sockets and pipes that cannot be remade back as dead ones
   bool rewind_files = false;  ///< cut files that have grown since back to their old size
   bool restore_pid = true;    ///< restart: with the image's pid and tids
+  bool trust = false;         ///< restart: the image may be anybody's, and what it names is opened with our rights
 
   /** @return @p path after relocation */
   std::string relocated(const std::string& path) const;

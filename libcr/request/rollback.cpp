@@ -114,7 +114,7 @@ void Rollback::restore_files(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_shared_memory(Plan& plan, Report& report) {
-  restore_shared(session_, image_, options_, blob);
+  restore_shared(session_, image_, options_, mode_, blob);
   plan.files.keep(report);
 }
 

@@ -43,7 +43,8 @@ static void slabs(struct counts *c) {
   long active;
   FILE *file = fopen("/proc/slabinfo", "re");
   while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "%63s %ld", name, &active) == 2 && line[0] != '#') {
+    // What kmemleak notes of objects goes some time after them.
+    if (sscanf(line, "%63s %ld", name, &active) == 2 && line[0] != '#' && strncmp(name, "kmemleak", 8)) {
       // Areas of ended processes' kernel stacks are given back by the hundred, when there are enough of them.
       add(c, "slab ", name, active, strcmp(name, "vmap_area") ? 1 : 8);
     }
