@@ -2,6 +2,9 @@
 #include <cerrno>
 #include <future>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/text.h"
 #include "request/agent.h"
 #include "request/alive.h"
@@ -30,6 +33,18 @@ class Verification {
   std::future<void> done_;  // its destructor waits, too
 };
 
+/**
+ * Whoever owns an image may have made it say anything: which user, which groups, which limits. That is harmless when
+ * somebody restarts it who cannot give what the owner does not have; root can.
+ */
+void check_owner(const Image& image, const RestoreOptions& options) {
+  struct stat st {};
+  if (::geteuid() != 0 || options.trust || ::fstat(image.fd(), &st) != 0 || st.st_uid == 0) return;
+  throw Error(Failure::refused, EPERM,
+              image.name() + " belongs to user " + std::to_string(st.st_uid) +
+                  ", who may have it say anything: restart it as that user, or with --trust if you vouch for it");
+}
+
 /** Ids that the new process will not have. */
 void forget_pid(Process& process, pid_t pid, Report& report) {
   if (process.threads_size() > 1)
@@ -48,6 +63,7 @@ Report restart(const RestartOptions& options) {
   Stopwatch watch;
   report.image = options.image;
   const Image image = Image::open(options.image);
+  check_owner(image, options.restore);
   Process process = image.process();
   report.image_taken_unix_ns = static_cast<std::uint64_t>(process.taken_unix_ns());
   check_same_machine(process);

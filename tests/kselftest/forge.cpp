@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // forge IN OUT CHANGE...: a copy of an image that says something else, as whoever owns an image can make one.
 // CHANGE is FIELD=VALUE (env.cap_permitted=2097152, descriptions[2].file.path=/etc/shadow), FIELD! (cleared), or
-// +TEXT, protobuf's text form of what is added; @FIELD in it stands for the number of the last one of that field.
+// +TEXT, protobuf's text form of what is added; @FIELD in it stands for how many there are of that field so far.
 #include <google/protobuf/text_format.h>
 
 #include <cstdio>
@@ -51,12 +51,12 @@ void set_field(Message& top, const std::string& change) {
 }
 
 void add_text(Process& process, std::string text) {
-  static const std::regex last("@([a-z_]+)");
-  for (std::smatch found; std::regex_search(text, found, last);) {
+  static const std::regex count("@([a-z_]+)");
+  for (std::smatch found; std::regex_search(text, found, count);) {
     const FieldDescriptor* field = process.GetDescriptor()->FindFieldByName(found[1]);
     if (!field) throw wrong(text);
     text.replace(static_cast<std::size_t>(found.position()), static_cast<std::size_t>(found.length()),
-                 std::to_string(process.GetReflection()->FieldSize(process, field) - 1));
+                 std::to_string(process.GetReflection()->FieldSize(process, field)));
   }
   if (!google::protobuf::TextFormat::Parser().MergeFromString(text, &process)) throw wrong(text);
 }

@@ -38,6 +38,12 @@ static struct target t;
 static struct run r;
 static char forged[160];
 
+static const char *pid_text(void) {
+  static char text[16];
+  snprintf(text, sizeof text, "%d", t.pid);
+  return text;
+}
+
 // The image with changes, as its owner could make it. The changes end with NULL.
 static bool forge(const char *const changes[]) {
   const char *argv[12] = {"/usr/libexec/reprise/tests/forge", t.image, forged};
@@ -122,11 +128,91 @@ static void recipe(const char *capabilities) {
   runl(&r, "sh", "-c", "setcap -r $(command -v cr_restart)", NULL);
 }
 
+/* ---- images that name what their process may not have */
+
+// A file of root's alone, as a description that the process had open for writing as descriptor 50.
+static const char *opens_secret(const char *path) {
+  static char text[700];
+  struct stat st;
+  MUST(stat(path, &st));
+  snprintf(text, sizeof text,
+           "+descriptions { kind: REGULAR flags: 2 file { path: \"%s\" dev: %lu ino: %lu size: %lu mode: %u } serial: 1 } "
+           "descriptors { fd: 50 description: @descriptions }",
+           path, st.st_dev, st.st_ino, st.st_size, st.st_mode);
+  return text;
+}
+
+static bool has_descriptor(int fd) {
+  char name[64];
+  snprintf(name, sizeof name, "/proc/%d/fd/%d", t.pid, fd);
+  return !access(name, F_OK);
+}
+
+static char secret[160];
+static void make_secret(void) {
+  snprintf(secret, sizeof secret, "/root/secret.%d", getpid());
+  int fd = MUST(open(secret, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  MUST(write(fd, "for root alone", 14));
+  close(fd);
+}
+
+// Root rolls a user's process back to an image that the user has changed.
+static void root_pauses(void) {
+  make_secret();
+  if (!taken("of a user")) return;
+  const char *descriptor = opens_secret(secret);
+  if (forge((const char *const[]){descriptor, NULL})) {
+    run_uid = 0;
+    runl(&r, "cr_pause", pid_text(), forged, NULL);
+    tap(r.code == REFUSED && strcasestr(r.err, "permission"), "a pause by root opens no file that the process may not", "%s",
+        why_not(&r));
+    tap(!has_descriptor(50), "and the process does not have it", " ");
+    const char *why = target_alive(&t) ? target_op(&t, OP_CHECK) : "it has ended";
+    tap(!why, "and is unharmed", "%s", why);
+  }
+  unlink(secret);
+  target_end(&t);
+}
+
+// Root restarts it: somebody else's image only when told to, and then with all rights; its own with those of the user.
+static void root_restarts(void) {
+  make_secret();
+  if (!taken("of a user")) return;
+  target_kill(&t);
+  run_uid = 0;
+  runl(&r, "cr_restart", "--detach", t.image, NULL);
+  refused("a user's image that root restarts", "--trust");
+  runl(&r, "cr_restart", "--detach", "--trust", t.image, NULL);
+  if (r.code == 0) target_adopt(&t);
+  const char *why = r.code ? why_not(&r) : target_op(&t, OP_CHECK);
+  if (!why && atoi(status_of("Uid")) != 1000) why = no("user %s", status_of("Uid"));
+  tap(!why, "root restarts a user's image with --trust", "%s", why);
+  target_kill(&t);
+  if (!chown(t.image, 0, 0)) {
+    runl(&r, "cr_restart", "--detach", t.image, NULL);
+    if (r.code == 0) target_adopt(&t);
+    why = r.code ? why_not(&r) : target_op(&t, OP_CHECK);
+    tap(!why, "and one of its own", "%s", why);
+    target_kill(&t);
+  }
+  const char *descriptor = opens_secret(secret);
+  if (forge((const char *const[]){descriptor, NULL})) {  // now root's
+    runl(&r, "cr_restart", "--detach", forged, NULL);
+    refused("a file of root's in root's image of a user's process", "permission");
+    runl(&r, "cr_restart", "--detach", "--trust", forged, NULL);
+    if (r.code == 0) target_adopt(&t);
+    tap(r.code == 0 && has_descriptor(50), "with --trust it is opened", "%s", why_not(&r));
+    target_kill(&t);
+  }
+  unlink(secret);
+  target_end(&t);
+}
+
 static void recipes(void) {
   recipe("cap_checkpoint_restore");
   recipe("cap_checkpoint_restore,cap_sys_admin,cap_sys_time");
 }
 
-static const struct test tests[] = {{"setcap", recipes}, {}};
+static const struct test tests[] = {{"setcap", recipes}, {"root pauses", root_pauses}, {"root restarts", root_restarts}, {}};
 
 int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }

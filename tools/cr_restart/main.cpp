@@ -51,6 +51,8 @@ int main(int argc, char** argv) {
       ->type_name("OLD=NEW")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--trust", options.restore.trust,
+               "as root: take the image of anybody, and open what it names with root's rights rather than with its user's");
   tool::add_restore_options(app, options.restore);
   tool::add_hold(app, hold, "the process");
   signal.add(app, "once it is restored");

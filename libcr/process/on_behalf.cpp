@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/on_behalf.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "descriptors/procfs.h"
+#include "process/credentials.h"
+
+namespace reprise {
+namespace {
+
+bool has(const Credentials& who, int capability) { return (who.effective >> capability) & 1; }
+
+/** Of this thread: the C library would change all threads. */
+bool set_effective(const Credentials& own, std::uint64_t effective) {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  for (int word = 0; word < 2; ++word) {
+    data[word].effective = static_cast<std::uint32_t>(effective >> (32 * word));
+    data[word].permitted = static_cast<std::uint32_t>(own.permitted >> (32 * word));
+    data[word].inheritable = static_cast<std::uint32_t>(own.inheritable >> (32 * word));
+  }
+  return ::syscall(SYS_capset, &header, data) == 0;
+}
+bool set_groups(const Credentials& to) { return ::syscall(SYS_setgroups, to.groups.size(), to.groups.data()) == 0; }
+/** These two return what was before, and never an error. */
+bool set_fs_gid(gid_t gid) {
+  ::syscall(SYS_setfsgid, gid);
+  return static_cast<gid_t>(::syscall(SYS_setfsgid, gid)) == gid;
+}
+bool set_fs_uid(uid_t uid) {
+  ::syscall(SYS_setfsuid, uid);
+  return static_cast<uid_t>(::syscall(SYS_setfsuid, uid)) == uid;
+}
+
+}  // namespace
+
+struct OnBehalf::State {
+  pid_t pid = 0;                  ///< 0: of an image
+  std::optional<Credentials> to;  ///< what they are, once known
+  Credentials own;                ///< what this thread has otherwise
+  bool differs = false;
+  bool trust = false, looked = false;
+  TargetPaths paths;
+
+  explicit State(pid_t target) : pid(target), paths(target ? target : ::getpid()) {}
+
+  /** Found out when it is needed: most rollbacks open nothing by name. */
+  void look() {
+    if (std::exchange(looked, true) || trust) return;
+    if (!to) to = parse_credentials(ProcDir(pid).read("status"));
+    own = parse_credentials(ProcDir("/proc/thread-self").read("status"));
+    to->effective &= own.effective;
+    // The same user's other groups lend nobody anything, and changing them takes a capability.
+    if (to->uids[3] == own.uids[3] && !has(own, CAP_SETGID)) to->groups = own.groups, to->gids[3] = own.gids[3];
+    differs = to->effective != own.effective || to->uids[3] != own.uids[3] || to->gids[3] != own.gids[3] ||
+              to->groups != own.groups;
+  }
+};
+
+OnBehalf OnBehalf::of_process(pid_t pid) { return OnBehalf(std::make_shared<State>(pid)); }
+
+OnBehalf OnBehalf::of_image(const Process& image, const RestoreOptions& options) {
+  auto state = std::make_shared<State>(0);
+  state->to = saved_credentials(image.env(), known_capabilities());
+  state->trust = options.trust;
+  return OnBehalf(std::move(state));
+}
+
+OnBehalf::Rights::Rights(const OnBehalf& whom) : whom_(whom) {
+  State& state = *whom_.state_;
+  state.look();
+  if (!state.differs) return;
+  const Credentials &to = *state.to, &own = state.own;
+  const bool done = (to.groups == own.groups || set_groups(to)) && (to.gids[3] == own.gids[3] || set_fs_gid(to.gids[3])) &&
+                    (to.uids[3] == own.uids[3] || set_fs_uid(to.uids[3])) && set_effective(own, to.effective);
+  if (done) return;
+  const int code = errno;
+  this->~Rights();
+  throw Error(Failure::refused, code, "you may not open files as user " + std::to_string(to.uids[3]) + " does: run as that user, or as root");
+}
+
+OnBehalf::Rights::~Rights() {
+  const State& state = *whom_.state_;
+  if (!state.differs) return;
+  const int code = errno;
+  const Credentials &to = *state.to, &own = state.own;
+  const bool done = set_effective(own, own.effective) && set_fs_uid(own.uids[3]) && set_fs_gid(own.gids[3]) &&
+                    (to.groups == own.groups || set_groups(own)) && set_effective(own, own.effective);
+  if (!done) {  // it was permitted a moment ago: to go on with other rights than everybody thinks would be worse
+    std::fprintf(stderr, "cannot take back the rights of user %u: %s\n", own.uids[3], error_text(errno).c_str());
+    std::abort();
+  }
+  errno = code;
+}
+
+UniqueFd OnBehalf::open(const std::string& path, int flags, mode_t mode) const {
+  const Rights rights(*this);
+  return state_->paths.open(path, flags, mode);
+}
+
+UniqueFd OnBehalf::reopen(int fd, int flags) const {
+  const Rights rights(*this);
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY));
+}
+
+}  // namespace reprise

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/**
+ * @file
+ * What an image names (files, sockets' addresses) is opened, made and bound with the rights of the process that it is
+ * for: an image can be forged, and the caller may be root.
+ */
+#include <memory>
+#include <string>
+
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+#include "image/state.pb.h"
+#include "request/options.h"
+
+namespace reprise {
+
+class OnBehalf {
+ public:
+  /** Of a live process: with its rights, inside its root directory where it has another mount namespace. */
+  static OnBehalf of_process(pid_t pid);
+  /** Of the process that a restart makes. With --trust the caller vouches for the image, and lends it its own rights. */
+  static OnBehalf of_image(const Process& image, const RestoreOptions& options);
+  /** Whichever it is that is brought back. */
+  static OnBehalf of(pid_t target, const Process& image, const RestoreOptions& options, RestoreMode mode) {
+    return mode == RestoreMode::restart ? of_image(image, options) : of_process(target);
+  }
+
+  /** As open(2); @return an empty descriptor with errno set on failure */
+  UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
+  /** Another description of what is open here as @p fd, which the process must be allowed to open with @p flags. */
+  UniqueFd reopen(int fd, int flags) const;
+
+  /**
+   * While it exists this thread, and those that it starts, have the file system's ids, the groups and none but the
+   * capabilities of the process (credentials(7)); requests to the module do not depend on them. Throws Error where the
+   * caller may not.
+   */
+  class Rights {
+   public:
+    explicit Rights(const OnBehalf& whom);
+    ~Rights();
+    Rights(const Rights&) = delete;
+    Rights& operator=(const Rights&) = delete;
+
+   private:
+    const OnBehalf& whom_;
+  };
+
+ private:
+  struct State;
+  explicit OnBehalf(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace reprise
