@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "fake_real.h"
 #include "image/format.h"
@@ -51,6 +53,7 @@ FakeKernel* FakeKernel::now() { return current; }
 
 FakeKernel::FakeKernel(const RollbackCase& what, const Process& state, UniqueFd image)
     : case_(what), state_(state), image_(std::move(image)), pid_(::getpid()), arena_(kArenaData) {
+  rights_.effective = case_.capabilities();
   make_target();
   current = this;
 }
@@ -217,7 +220,12 @@ void FakeKernel::add(std::uint64_t start, std::uint64_t end, std::uint64_t flags
   std::sort(vmas_.begin(), vmas_.end(), [](const cr_vma& a, const cr_vma& b) { return a.start < b.start; });
 }
 
+void FakeKernel::check_own_rights() const {
+  need(rights_ == Rights{case_.capabilities()}, "rights were taken on, or given up, for good");
+}
+
 void FakeKernel::check_complete() const {
+  check_own_rights();
   const auto joined = [](auto begin, auto end, auto start_of, auto end_of) {
     std::vector<Range> out;
     for (auto at = begin; at != end; ++at) {
@@ -243,6 +251,7 @@ void FakeKernel::check_complete() const {
 }
 
 void FakeKernel::check_refused() const {
+  check_own_rights();
   if (committed_) {
     need(killed_ || devices_.empty(), "a process that is half one thing and half another runs on");
     return;
@@ -317,6 +326,7 @@ int FakeKernel::open(const char* path, int flags, mode_t mode) {
          "a file of the kernel's is opened for writing");
     return real_open("/dev/null", O_RDWR | O_CLOEXEC);
   }
+  if (name != "/dev/tty" && name != "/dev/null") check_rights();  // the caller's own
   need(!(flags & O_TRUNC), "a file is cut as it is opened");
   need(!(flags & O_CREAT) || ((flags & O_EXCL) && (flags & O_NOFOLLOW)), "a file that may be there is made");
   if (flags & O_CREAT) {
@@ -337,6 +347,13 @@ int FakeKernel::open(const char* path, int flags, mode_t mode) {
   if (case_.other_files()) shown.set_ino(shown.ino() + 1), shown.set_size(shown.size() + 1);
   mark(fd, shown);
   return fd;
+}
+
+// A restart opens files of the image; a pause does so as the target, which has the rights that we have here.
+void FakeKernel::check_rights() const {
+  if (!case_.restart()) return;
+  need(!(rights_.effective & ~state_.env().cap_effective()), "a file is opened with capabilities that its process will not have");
+  need(state_.env().uids_size() != 4 || rights_.uid == state_.env().uids(3), "a file is opened as another user than its process's");
 }
 
 void FakeKernel::closed(int fd) {
@@ -371,11 +388,6 @@ int FakeKernel::unlink(const char* path) {
   if (made_.erase(path)) return 0;
   struct ::stat st;
   need(lstat(path, st) == 0 && S_ISSOCK(st.st_mode), "a file that was not made is removed");
-  return 0;
-}
-
-int FakeKernel::chown(const char*, uid_t uid, gid_t gid) {
-  need(state_.env().uids_size() == 4 && uid == state_.env().uids(1) && gid == state_.env().gids(1), "a path is given to somebody else");
   return 0;
 }
 
@@ -445,6 +457,25 @@ long FakeKernel::syscall(long nr, const std::uint64_t (&arg)[6]) {
     case SYS_pidfd_open: return real_memfd("pidfd");
     case SYS_signalfd4: return static_cast<int>(arg[0]) >= 0 ? static_cast<long>(arg[0]) : real_memfd("signalfd");
     case SYS_gettid: return pid_;
+    case SYS_capset: {
+      const auto* data = reinterpret_cast<const __user_cap_data_struct*>(arg[1]);
+      const std::uint64_t wanted = data[0].effective | static_cast<std::uint64_t>(data[1].effective) << 32;
+      if (wanted & ~case_.capabilities()) return -EPERM;
+      rights_.effective = wanted;
+      return 0;
+    }
+    case SYS_setgroups: {
+      if (!(rights_.effective >> CAP_SETGID & 1)) return -EPERM;
+      const auto* groups = reinterpret_cast<const std::uint32_t*>(arg[1]);
+      rights_.groups.assign(groups, groups + arg[0]);
+      return 0;
+    }
+    case SYS_setfsgid:
+      if (arg[0] == kOwner || rights_.effective >> CAP_SETGID & 1) return std::exchange(rights_.gid, static_cast<std::uint32_t>(arg[0]));
+      return rights_.gid;
+    case SYS_setfsuid:
+      if (arg[0] == kOwner || rights_.effective >> CAP_SETUID & 1) return std::exchange(rights_.uid, static_cast<std::uint32_t>(arg[0]));
+      return rights_.uid;
     default: harm("system call " + std::to_string(nr) + " is none that a rollback makes");
   }
 }

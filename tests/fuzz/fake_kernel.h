@@ -24,6 +24,7 @@
 namespace reprise::fuzz {
 
 /** The name by which libcr opens the image. */
+inline constexpr std::uint32_t kOwner = 1000;  ///< user and group of us and of the target
 inline constexpr char kImageName[] = "/image-under-test";
 
 class FakeKernel {
@@ -51,7 +52,6 @@ class FakeKernel {
   int fstat(int fd, struct ::stat& st);
   int lstat(const char* path, struct ::stat& st);
   int unlink(const char* path);
-  int chown(const char* path, uid_t uid, gid_t gid);
   int bind(const void* address, std::size_t size);
   int connect(const void* address, std::size_t size);
   int kill(pid_t pid, int signal);
@@ -79,6 +79,8 @@ class FakeKernel {
   int open_target(std::uint64_t ino, std::uint64_t dev, std::uint32_t mode, const std::string& path);
   const File* file_at(const std::string& path) const;
   void mark(int fd, const File& file);
+  void check_rights() const;
+  void check_own_rights() const;
   int fault(bool request);
   bool may_set_pcap() const { return case_.capabilities() >> 8 & 1; }
 
@@ -121,6 +123,14 @@ class FakeKernel {
   std::set<int> put_;                        ///< numbers in the target that are ours
   std::set<std::int64_t> timers_;
   bool timers_by_wish_ = false;
+  /** Of the calling thread, for files. */
+  struct Rights {
+    std::uint64_t effective = 0;
+    std::uint32_t uid = kOwner, gid = kOwner;
+    std::vector<std::uint32_t> groups = {kOwner};
+    bool operator==(const Rights&) const = default;
+  };
+  Rights rights_;
   int next_timer_ = 0, next_pkey_ = 1;
   std::map<int, int> watches_;  ///< the last number of each inotify
   bool attached_ = false, frozen_ = false, committed_ = false, thawed_ = false, killed_ = false;

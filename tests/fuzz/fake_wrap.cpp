@@ -31,7 +31,6 @@ int __real_close(int fd);
 int __real_fstat(int fd, struct stat* st);
 int __real_lstat(const char* path, struct stat* st);
 int __real_unlink(const char* path);
-int __real_lchown(const char* path, uid_t uid, gid_t gid);
 int __real_access(const char* path, int mode);
 int __real_faccessat(int dir, const char* path, int mode, int flags);
 int __real_ftruncate(int fd, off_t size);
@@ -201,9 +200,6 @@ int __wrap_lstat(const char* path, struct stat* st) {
 }
 int __wrap_unlink(const char* path) {
   return either([&](FakeKernel& fake) { return fake.unlink(path); }, [&] { return __real_unlink(path); });
-}
-int __wrap_lchown(const char* path, uid_t uid, gid_t gid) {
-  return either([&](FakeKernel& fake) { return fake.chown(path, uid, gid); }, [&] { return __real_lchown(path, uid, gid); });
 }
 int __wrap_access(const char* path, int mode) {
   return either([&](FakeKernel&) { return -ENOENT; }, [&] { return __real_access(path, mode); });
