@@ -105,15 +105,18 @@ std::string proc_field(const std::string& text, const std::string& key) {
   return {};
 }
 
-UniqueFd TargetPaths::open(const std::string& path, int flags, mode_t mode) const {
-  if (!looked_) {
-    const ProcDir theirs(pid_), ours(::getpid());
-    if (theirs.link("ns/mnt") != ours.link("ns/mnt")) {
-      root_.reset(::openat(theirs.fd(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
-      if (!root_) fail_errno(errno, theirs.path() + "/root");
-    }
-    looked_ = true;
+void TargetPaths::look() const {
+  if (looked_) return;
+  const ProcDir theirs(pid_), ours(::getpid());
+  if (theirs.link("ns/mnt") != ours.link("ns/mnt")) {
+    root_.reset(::openat(theirs.fd(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root_) fail_errno(errno, theirs.path() + "/root");
   }
+  looked_ = true;
+}
+
+UniqueFd TargetPaths::open(const std::string& path, int flags, mode_t mode) const {
+  look();
   if (!root_) return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, mode));
   struct open_how how = {};
   how.flags = static_cast<unsigned>(flags | O_CLOEXEC);

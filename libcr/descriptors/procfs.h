@@ -53,6 +53,8 @@ class TargetPaths {
   explicit TargetPaths(pid_t pid) : pid_(pid) {}
   /** As open(2), with the caller's rights (see OnBehalf for others'); @return an empty descriptor with errno set on failure */
   UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
+  /** Find its root out now rather than at the first open(): that takes the right to trace it. Throws Error. */
+  void look() const;
 
  private:
   pid_t pid_;

@@ -60,14 +60,14 @@ bool same_content(const File& file, const struct stat& st) {
  * process has mapped there, for a restart may have given it another inode; else what is mapped there, if its content
  * is the same (a restart with --relocate).
  */
-UniqueFd find_file(Session& session, std::span<const cr_vma> now, std::uint64_t start, const Mapping& mapping,
-                   const SharedObject* object) {
+UniqueFd find_file(Session& session, const OnBehalf& behalf, std::span<const cr_vma> now, std::uint64_t start,
+                   const Mapping& mapping, const SharedObject* object) {
   const File& file = mapping.file();
   const auto there = std::find_if(now.begin(), now.end(), [&](const cr_vma& vma) {
     return vma.start <= start && start < vma.end && (vma.flags & CR_VMA_FILE);
   });
   struct stat st {};
-  UniqueFd fd = open_if_there(OnBehalf::of_process(session.pid()), mapping, file.path());
+  UniqueFd fd = open_if_there(behalf, mapping, file.path());
   if (fd) {
     if (::fstat(fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
     const bool known = st.st_ino == file.ino() || (there != now.end() && st.st_ino == there->ino);
@@ -146,6 +146,7 @@ MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOption
 MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> now, const MappingPlan& plan,
                                      const Process& image) {
   MappingFiles files;
+  const OnBehalf behalf = OnBehalf::of(session.pid(), image, {}, RestoreMode::pause);
   std::vector<cr_fd> fds;
   bool have_fds = false;
   for (const MappingPlan::Map& step : plan.maps) {
@@ -179,7 +180,7 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
         break;
       }
     } else if (!entry.fd) {
-      entry.fd = find_file(session, now, step.start, mapping, object);
+      entry.fd = find_file(session, behalf, now, step.start, mapping, object);
     }
     files.files_.emplace(key, std::move(entry));
   }

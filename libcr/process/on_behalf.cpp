@@ -47,11 +47,13 @@ bool set_fs_uid(uid_t uid) {
 }  // namespace
 
 struct OnBehalf::State {
-  pid_t pid = 0;                  ///< 0: of an image
-  std::optional<Credentials> to;  ///< what they are, once known
+  pid_t pid = 0;                  ///< 0: not there yet
+  std::optional<Environment> image;
+  std::optional<Credentials> to;  ///< whom this thread acts for
   Credentials own;                ///< what this thread has otherwise
   bool differs = false;
   bool trust = false, looked = false;
+  unsigned depth = 0;             ///< of Rights that exist
   TargetPaths paths;
 
   explicit State(pid_t target) : pid(target), paths(target ? target : ::getpid()) {}
@@ -59,7 +61,12 @@ struct OnBehalf::State {
   /** Found out when it is needed: most rollbacks open nothing by name. */
   void look() {
     if (std::exchange(looked, true) || trust) return;
-    if (!to) to = parse_credentials(ProcDir(pid).read("status"));
+    paths.look();
+    if (image) to = saved_credentials(*image, known_capabilities());
+    if (pid) {
+      const Credentials live = parse_credentials(ProcDir(pid).read("status"));
+      if (!to || !why_not(live, *to).empty()) to = live;
+    }
     own = parse_credentials(ProcDir("/proc/thread-self").read("status"));
     to->effective &= own.effective;
     // The same user's other groups lend nobody anything, and changing them takes a capability.
@@ -73,15 +80,22 @@ OnBehalf OnBehalf::of_process(pid_t pid) { return OnBehalf(std::make_shared<Stat
 
 OnBehalf OnBehalf::of_image(const Process& image, const RestoreOptions& options) {
   auto state = std::make_shared<State>(0);
-  state->to = saved_credentials(image.env(), known_capabilities());
+  state->image = image.env();
   state->trust = options.trust;
+  return OnBehalf(std::move(state));
+}
+
+OnBehalf OnBehalf::of(pid_t target, const Process& image, const RestoreOptions& options, RestoreMode mode) {
+  if (mode == RestoreMode::restart) return of_image(image, options);
+  auto state = std::make_shared<State>(target);
+  state->image = image.env();
   return OnBehalf(std::move(state));
 }
 
 OnBehalf::Rights::Rights(const OnBehalf& whom) : whom_(whom) {
   State& state = *whom_.state_;
   state.look();
-  if (!state.differs) return;
+  if (state.depth++ || !state.differs) return;
   const Credentials &to = *state.to, &own = state.own;
   const bool done = (to.groups == own.groups || set_groups(to)) && (to.gids[3] == own.gids[3] || set_fs_gid(to.gids[3])) &&
                     (to.uids[3] == own.uids[3] || set_fs_uid(to.uids[3])) && set_effective(own, to.effective);
@@ -92,8 +106,8 @@ OnBehalf::Rights::Rights(const OnBehalf& whom) : whom_(whom) {
 }
 
 OnBehalf::Rights::~Rights() {
-  const State& state = *whom_.state_;
-  if (!state.differs) return;
+  State& state = *whom_.state_;
+  if (--state.depth || !state.differs) return;
   const int code = errno;
   const Credentials &to = *state.to, &own = state.own;
   const bool done = set_effective(own, own.effective) && set_fs_uid(own.uids[3]) && set_fs_gid(own.gids[3]) &&

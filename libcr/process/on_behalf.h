@@ -22,10 +22,11 @@ class OnBehalf {
   static OnBehalf of_process(pid_t pid);
   /** Of the process that a restart makes. With --trust the caller vouches for the image, and lends it its own rights. */
   static OnBehalf of_image(const Process& image, const RestoreOptions& options);
-  /** Whichever it is that is brought back. */
-  static OnBehalf of(pid_t target, const Process& image, const RestoreOptions& options, RestoreMode mode) {
-    return mode == RestoreMode::restart ? of_image(image, options) : of_process(target);
-  }
+  /**
+   * Whichever it is that is brought back. In a pause that has the rights of the image's process if it can give them to
+   * itself, else those that it has.
+   */
+  static OnBehalf of(pid_t target, const Process& image, const RestoreOptions& options, RestoreMode mode);
 
   /** As open(2); @return an empty descriptor with errno set on failure */
   UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
@@ -34,7 +35,7 @@ class OnBehalf {
 
   /**
    * While it exists this thread, and those that it starts, have the file system's ids, the groups and none but the
-   * capabilities of the process (credentials(7)); requests to the module do not depend on them. Throws Error where the
+   * capabilities of the process (credentials(7)). One within the other changes nothing more. Requests to the module do not depend on them. Throws Error where the
    * caller may not.
    */
   class Rights {
