@@ -9,8 +9,11 @@
  */
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include "base/unique_fd.h"
 #include "request/options.h"
@@ -24,6 +27,7 @@ namespace reprise {
 struct PreparedDescriptors {
   std::map<std::uint32_t, UniqueFd> made;  ///< by index into Process.descriptions
   std::vector<std::string> warnings;
+  std::optional<rlimit> limit;  ///< of open files, which the target needs meanwhile
 };
 
 /**
@@ -37,10 +41,14 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
 
 /**
  * Refusals that depend on the target and on the system as it is now. Target frozen, not committed; changes
- * nothing in the target. Give the result to restore_descriptors.
+ * nothing in the target. Give the result to make_room() and restore_descriptors().
+ * @param spare  descriptors that other steps give the target for a moment
  */
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
-                                           RestoreMode mode);
+                                           RestoreMode mode, std::size_t spare);
+
+/** Have the target take as many descriptors as the steps behind the commit give it: the first of them. */
+void make_room(const Session& session, const PreparedDescriptors& prepared);
 
 /**
  * Bytes waiting in those of the image's pipes to other processes that the target has still open: a rollback

@@ -123,22 +123,32 @@ void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan) {
                     std::to_string(now.rlim_max) + ": raise it with ulimit -n, or ask root");
 }
 
-void need_numbers(const Session& session, const Process& image, bool raise) {
+/**
+ * The limit of open files that the target needs meanwhile: for the highest number of the image, and for @p spare more
+ * descriptors than it has. None when its own will do. Throws Error (refused) when the caller may not raise it so far.
+ */
+std::optional<rlimit> wider_limit(const Session& session, const Process& image, std::span<const cr_fd> live, std::size_t spare) {
+  rlimit now;
+  if (::prlimit(session.pid(), RLIMIT_NOFILE, nullptr, &now) != 0) return std::nullopt;
   int highest = 0;
   for (const Descriptor& descriptor : image.descriptors()) highest = std::max(highest, descriptor.fd());
-  rlimit now;
-  if (::prlimit(session.pid(), RLIMIT_NOFILE, nullptr, &now) != 0) return;
-  const auto needed = static_cast<rlim_t>(highest) + 1;
-  if (needed <= now.rlim_cur) return;
-  if (needed > now.rlim_max && ::geteuid() != 0)
+  const auto most = live.size() + static_cast<std::size_t>(image.descriptors_size()) + spare;
+  if (most <= now.rlim_cur && static_cast<rlim_t>(highest) < now.rlim_cur) return std::nullopt;
+  std::set<int> used;  // now, or in the end
+  for (const cr_fd& fd : live) used.insert(fd.fd);
+  for (const Descriptor& descriptor : image.descriptors()) used.insert(descriptor.fd());
+  const auto below = [&](int fd) { return static_cast<rlim_t>(fd) < now.rlim_cur; };
+  const auto taken = static_cast<rlim_t>(std::count_if(used.begin(), used.end(), below));
+  const rlim_t free = now.rlim_cur - taken, needed = static_cast<rlim_t>(highest) + 1;
+  rlim_t wide = std::max(now.rlim_cur, needed);
+  if (free < spare) wide = std::max(wide, now.rlim_cur + spare - free);
+  if (wide == now.rlim_cur) return std::nullopt;
+  if (wide > now.rlim_max && ::geteuid() != 0)
     throw Error(Failure::refused, EMFILE,
-                "descriptor " + std::to_string(highest) + " is above the limit of open files (" +
-                    std::to_string(now.rlim_max) + "): raise it with ulimit -n, or ask root");
-  if (!raise) return;
-  // The image's own limit comes later, with the environment.
-  const rlimit wide = {needed, std::max(needed, now.rlim_max)};
-  if (::prlimit(session.pid(), RLIMIT_NOFILE, &wide, nullptr) != 0)
-    throw Error(Failure::permanent, errno, "the limit of open files cannot be raised: " + error_text(errno));
+                (needed > now.rlim_max ? "descriptor " + std::to_string(highest) + " is above the limit of open files ("
+                                       : "as many files are open as there may be, and more are needed for a moment (") +
+                    std::to_string(now.rlim_max) + "): raise the limit with ulimit -n, or ask root");
+  return rlimit{wide, std::max(wide, now.rlim_max)};
 }
 
 /** Puts descriptors in their places. */
@@ -311,14 +321,14 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
 }
 
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
-                                           RestoreMode mode) {
+                                           RestoreMode mode, std::size_t spare) {
   SessionSource source(session);
   Restorer restorer(source, image, options, mode);
   const DescriptorPlan plan = look(restorer, session.fds());
   Refusals refusals;
   add_refusals(image, restorer.decisions, refusals);
   raise(refusals, mode);
-  need_numbers(session, image, false);
+  const auto limit = wider_limit(session, image, restorer.live, spare);
   need_own_numbers(restorer, plan);
   find_late_sockets(restorer, plan);
   for (const std::uint32_t index : plan.make) {
@@ -335,7 +345,13 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   }
   check_locks(restorer, refusals);
   raise(refusals, mode);
-  return {std::move(restorer.made), std::move(restorer.warnings)};
+  return {std::move(restorer.made), std::move(restorer.warnings), limit};
+}
+
+void make_room(const Session& session, const PreparedDescriptors& prepared) {
+  // The image's own limit comes later, with its credentials.
+  if (prepared.limit && ::prlimit(session.pid(), RLIMIT_NOFILE, &*prepared.limit, nullptr) != 0)
+    throw Error(Failure::permanent, errno, "the limit of open files cannot be raised: " + error_text(errno));
 }
 
 void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
@@ -349,7 +365,6 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
   // What will be needed from numbers that are about to be closed is held first.
   for (const auto& install : plan.install)
     if (held(restorer, plan, install.description)) restorer.must_fd(install.description);
-  if (!plan.install.empty()) need_numbers(session, image, true);
   prune_epolls(restorer, remote);
   for (const int number : numbers_to_close(restorer, plan)) {
     if (!remote.room(1, 0)) remote.run();

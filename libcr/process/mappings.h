@@ -55,6 +55,9 @@ class MappingFiles {
   void apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image, std::uint64_t gap,
              Report& report);
 
+  /** Descriptors of the target that apply() takes. */
+  std::size_t size() const { return files_.size(); }
+
   /** Bytes of unused address space that apply() needs beside the arena. */
   static std::uint64_t gap_size(const MappingPlan& plan, const Process& image);
 

@@ -54,7 +54,9 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.now = session_.process();
   plan.files = files ? std::move(*files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
   plan.mappings = std::move(mappings);
-  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_);
+  // Directory, program and descriptors that are on the way to their numbers take one at a time.
+  constexpr std::size_t others = 8;
+  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_, plan.files.size() + others);
   check_environment_live(session_, image_, options_, mode_);
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
@@ -95,6 +97,7 @@ const Rollback::Step Rollback::kSteps[] = {
 };
 
 void Rollback::end_surplus(Plan& plan, Report&) {
+  make_room(session_, plan.descriptors);
   end_threads(*plan.remote, plan.threads);
   detach_rseq(session_, *plan.remote, image_, plan.mappings.remade(image_));
 }

@@ -415,6 +415,26 @@ static void replaced_change(void) {
   close(fd);
 }
 
+// No number is free for the file that has to be mapped again.
+static void crowded_setup(void) {
+  struct rlimit limit = {1024, 1024};
+  make_file("crowded", 16 * PAGE, 1);
+  area = mmap(NULL, 16 * PAGE, RW, MAP_PRIVATE, filefd, 0);
+  close(filefd);
+  fill(area, 4 * PAGE, 5);
+  int fd = MUST(open("/dev/null", O_RDWR));
+  MUST(setrlimit(RLIMIT_NOFILE, &limit));
+  while (dup(fd) >= 0) {
+  }
+  if (errno != EMFILE) die("dup: errno %d", errno);
+}
+static const char *crowded_ok(void) {
+  if (msync(area, 16 * PAGE, MS_ASYNC)) return no("the mapping is gone");
+  const char *why = filled(area, 4 * PAGE, 5);
+  return why ? why : is_file_page(area + 5 * PAGE, 6);
+}
+static void crowded_change(void) { MUST(munmap(area, 16 * PAGE)); }
+
 // Files and a memfd that end inside a page, as nearly all files do.
 static int short_memfd;
 static void short_setup(void) {
@@ -905,6 +925,7 @@ static const struct scenario scenarios[] = {
     {.name = "halves of a mapping", .flags = FINISH_LAST, .setup = halves_setup, .check = halves_ok, .mutate = halves_change,
      .finish = halves_grow},
     {.name = "shared mappings", .setup = shared_setup, .check = shared_ok, .mutate = shared_change},
+    {.name = "mapped files when no descriptor is free", .setup = crowded_setup, .check = crowded_ok, .mutate = crowded_change},
     {.name = "shared memory that ends inside a page", .setup = short_setup, .check = short_ok, .mutate = short_change},
     {.name = "shared mapping of a file that vanishes", .setup = vanishing_setup, .check = vanishing_ok,
      .mutate = vanishing_change, .before_restart = vanish},

@@ -118,6 +118,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"shared object 1 is of an unknown",
              [](Process& p) { p.mutable_shared_objects(0)->set_kind(SharedObject::SHARED_UNKNOWN); }},
         Case{"size", [](Process& p) { p.mutable_shared_objects(0)->set_size(~0ULL); }},
+        Case{"size",
+             [](Process& p) {
+               p.mutable_shared_objects(0)->clear_extents();
+               p.mutable_shared_objects(0)->set_size(0);
+             }},
         Case{"out of order",
              [](Process& p) { *p.mutable_shared_objects(0)->add_extents() = p.shared_objects(0).extents(0); }},
         Case{"out of order", [](Process& p) { p.mutable_shared_objects(0)->mutable_extents(0)->set_length(~0ULL); }},
