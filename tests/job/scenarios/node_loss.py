@@ -187,8 +187,8 @@ def the_spare_while_taking_over(cluster):
     taken = job.await_event("recovery-begin")
     spare = next(f"node{node + 1}" for node in taken["placement"] if node >= 2)
     cluster.kill(spare)
-    job.await_event("recovery-done", seconds=90)
-    check(len(job.events("recovery-begin")) >= 2, "the spare's loss began no new recovery")
+    # A recovery may be done sooner than its beginning is seen here: then the spare's loss comes just behind it.
+    job.await_event("recovery-begin", 2, seconds=90)
     check_result(job, program)
 
 
