@@ -84,6 +84,14 @@ Credentials executed_by(const Credentials& caller) {
   return result;
 }
 
+std::array<__user_cap_data_struct, 2> capability_words(const Credentials& who) {
+  std::array<__user_cap_data_struct, 2> words{};
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = {static_cast<std::uint32_t>(who.effective >> (32 * i)), static_cast<std::uint32_t>(who.permitted >> (32 * i)),
+                static_cast<std::uint32_t>(who.inheritable >> (32 * i))};
+  return words;
+}
+
 std::uint64_t known_capabilities() {
   const auto text = ProcDir("/proc/sys/kernel").try_read("cap_last_cap");
   const int last = text ? std::atoi(text->c_str()) : 40;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file Credentials of a thread as /proc tells them, and the way from some to others. */
+#include <linux/capability.h>
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -27,6 +29,9 @@ Credentials saved_credentials(const Environment& saved, std::uint64_t known);
 
 /** What a program without rights of its own has when somebody with @p caller executes it (capabilities(7)). */
 Credentials executed_by(const Credentials& caller);
+
+/** The sets of @p who as capset(2) takes them, with _LINUX_CAPABILITY_VERSION_3. */
+std::array<__user_cap_data_struct, 2> capability_words(const Credentials& who);
 
 /** Capabilities that the running kernel has. */
 std::uint64_t known_capabilities();

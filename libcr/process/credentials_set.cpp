@@ -47,15 +47,8 @@ class Calls {
 
 void set_capabilities(Remote& remote, Calls& calls, const Credentials& to) {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2] = {};
-  for (int word = 0; word < 2; ++word) {
-    data[word].effective = static_cast<std::uint32_t>(to.effective >> (32 * word));
-    data[word].permitted = static_cast<std::uint32_t>(to.permitted >> (32 * word));
-    data[word].inheritable = static_cast<std::uint32_t>(to.inheritable >> (32 * word));
-  }
   const std::uint64_t header_at = remote.argument_of(header);
-  std::uint64_t data_at;
-  std::memcpy(remote.argument(sizeof data, data_at), data, sizeof data);
+  const std::uint64_t data_at = remote.argument_of(capability_words(to));
   calls.add("capabilities", {SYS_capset, {header_at, data_at}});
 }
 
@@ -126,32 +119,30 @@ void restore_limits(const Session& session, const Process& image, Report& report
 
 void restore_credentials(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report) {
   const Environment& saved = image.env();
-  {
-    const Credentials to = saved_credentials(saved, known_capabilities());
-    const std::uint32_t securebits = mode == RestoreMode::restart ? saved.securebits() : 0;
-    bool told = false;
-    const ProcDir tasks(session.pid(), "task");
-    std::optional<Credentials> first;  // the leader's, which comes first
-    for (const cr_thread& thread : session.threads()) {
-      const bool shared = first && thread.flags & CR_THREAD_CREDS;
-      const Credentials from = shared ? *first : parse_credentials(tasks.read(std::to_string(thread.tid) + "/status"));
-      if (thread.flags & CR_THREAD_LEADER) first = from;
-      if (from == to && !securebits) continue;
-      if (const std::string lost = narrower(from, to); !lost.empty() && !std::exchange(told, true))
-        report.warnings.push_back(lost);
-      Credentials same_otherwise = from;
-      same_otherwise.bounding &= to.bounding;
-      same_otherwise.no_new_privs |= to.no_new_privs;
-      Credentials narrowed = to;
-      narrowed.bounding = same_otherwise.bounding;
-      narrowed.no_new_privs = same_otherwise.no_new_privs;
-      if (narrowed == from && !securebits) continue;
-      set_thread(remote, thread.tid, from, narrowed, securebits);
-      // The kernel forgets it when credentials change.
-      for (const Thread& one : image.threads())
-        if (one.tid() == thread.tid && one.pdeath_signal())
-          remote.call(thread.tid, SYS_prctl, PR_SET_PDEATHSIG, static_cast<std::uint64_t>(one.pdeath_signal()), 0, 0, 0);
-    }
+  const Credentials to = saved_credentials(saved, known_capabilities());
+  const std::uint32_t securebits = mode == RestoreMode::restart ? saved.securebits() : 0;
+  bool told = false;
+  const ProcDir tasks(session.pid(), "task");
+  std::optional<Credentials> first;  // the leader's, which comes first
+  for (const cr_thread& thread : session.threads()) {
+    const bool shared = first && thread.flags & CR_THREAD_CREDS;
+    const Credentials from = shared ? *first : parse_credentials(tasks.read(std::to_string(thread.tid) + "/status"));
+    if (thread.flags & CR_THREAD_LEADER) first = from;
+    if (from == to && !securebits) continue;
+    if (const std::string lost = narrower(from, to); !lost.empty() && !std::exchange(told, true))
+      report.warnings.push_back(lost);
+    Credentials same_otherwise = from;
+    same_otherwise.bounding &= to.bounding;
+    same_otherwise.no_new_privs |= to.no_new_privs;
+    Credentials narrowed = to;
+    narrowed.bounding = same_otherwise.bounding;
+    narrowed.no_new_privs = same_otherwise.no_new_privs;
+    if (narrowed == from && !securebits) continue;
+    set_thread(remote, thread.tid, from, narrowed, securebits);
+    // The kernel forgets it when credentials change.
+    for (const Thread& one : image.threads())
+      if (one.tid() == thread.tid && one.pdeath_signal())
+        remote.call(thread.tid, SYS_prctl, PR_SET_PDEATHSIG, static_cast<std::uint64_t>(one.pdeath_signal()), 0, 0, 0);
   }
   restore_limits(session, image, report);
 }

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -23,15 +22,10 @@ namespace {
 bool has(const Credentials& who, int capability) { return (who.effective >> capability) & 1; }
 
 /** Of this thread: the C library would change all threads. */
-bool set_effective(const Credentials& own, std::uint64_t effective) {
+bool set_effective(Credentials own, std::uint64_t effective) {
+  own.effective = effective;
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2] = {};
-  for (int word = 0; word < 2; ++word) {
-    data[word].effective = static_cast<std::uint32_t>(effective >> (32 * word));
-    data[word].permitted = static_cast<std::uint32_t>(own.permitted >> (32 * word));
-    data[word].inheritable = static_cast<std::uint32_t>(own.inheritable >> (32 * word));
-  }
-  return ::syscall(SYS_capset, &header, data) == 0;
+  return ::syscall(SYS_capset, &header, capability_words(own).data()) == 0;
 }
 bool set_groups(const Credentials& to) { return ::syscall(SYS_setgroups, to.groups.size(), to.groups.data()) == 0; }
 /** These two return what was before, and never an error. */
@@ -47,32 +41,47 @@ bool set_fs_uid(uid_t uid) {
 }  // namespace
 
 struct OnBehalf::State {
-  pid_t pid = 0;                  ///< 0: not there yet
-  std::optional<Environment> image;
-  std::optional<Credentials> to;  ///< whom this thread acts for
-  Credentials own;                ///< what this thread has otherwise
+  pid_t pid = 0;                       ///< 0: not there yet
+  const Environment* image = nullptr;  ///< none: the live process is meant
+  Credentials to, own;                 ///< of whom this thread acts for, and what it has otherwise
   bool differs = false;
   bool trust = false, looked = false;
-  unsigned depth = 0;             ///< of Rights that exist
+  unsigned depth = 0;                  ///< of Rights that exist
   TargetPaths paths;
 
   explicit State(pid_t target) : pid(target), paths(target ? target : ::getpid()) {}
 
-  /** Found out when it is needed: most rollbacks open nothing by name. */
+  /** Found out when it is needed: most rollbacks open nothing by name. Throws Error, and will look again then. */
   void look() {
-    if (std::exchange(looked, true) || trust) return;
+    if (looked || trust) return;
     paths.look();
     if (image) to = saved_credentials(*image, known_capabilities());
     if (pid) {
       const Credentials live = parse_credentials(ProcDir(pid).read("status"));
-      if (!to || !why_not(live, *to).empty()) to = live;
+      if (!image || !why_not(live, to).empty()) to = live;
     }
     own = parse_credentials(ProcDir("/proc/thread-self").read("status"));
-    to->effective &= own.effective;
+    to.effective &= own.effective;
     // The same user's other groups lend nobody anything, and changing them takes a capability.
-    if (to->uids[3] == own.uids[3] && !has(own, CAP_SETGID)) to->groups = own.groups, to->gids[3] = own.gids[3];
-    differs = to->effective != own.effective || to->uids[3] != own.uids[3] || to->gids[3] != own.gids[3] ||
-              to->groups != own.groups;
+    if (to.uids[3] == own.uids[3] && !has(own, CAP_SETGID)) to.groups = own.groups, to.gids[3] = own.gids[3];
+    differs = to.effective != own.effective || to.uids[3] != own.uids[3] || to.gids[3] != own.gids[3] ||
+              to.groups != own.groups;
+    looked = true;
+  }
+
+  bool take() const {
+    return (to.groups == own.groups || set_groups(to)) && (to.gids[3] == own.gids[3] || set_fs_gid(to.gids[3])) &&
+           (to.uids[3] == own.uids[3] || set_fs_uid(to.uids[3])) && set_effective(own, to.effective);
+  }
+
+  void give_back() const {
+    // The capabilities first, as the ids take some, and once more, as the kernel changes them with the ids.
+    const bool done = set_effective(own, own.effective) && set_fs_uid(own.uids[3]) && set_fs_gid(own.gids[3]) &&
+                      (to.groups == own.groups || set_groups(own)) && set_effective(own, own.effective);
+    if (done) return;
+    // It was permitted a moment ago. To go on with other rights than everybody thinks would be worse.
+    std::fprintf(stderr, "cannot take back the rights of user %u: %s\n", own.uids[3], error_text(errno).c_str());
+    std::abort();
   }
 };
 
@@ -80,7 +89,7 @@ OnBehalf OnBehalf::of_process(pid_t pid) { return OnBehalf(std::make_shared<Stat
 
 OnBehalf OnBehalf::of_image(const Process& image, const RestoreOptions& options) {
   auto state = std::make_shared<State>(0);
-  state->image = image.env();
+  state->image = &image.env();
   state->trust = options.trust;
   return OnBehalf(std::move(state));
 }
@@ -88,34 +97,26 @@ OnBehalf OnBehalf::of_image(const Process& image, const RestoreOptions& options)
 OnBehalf OnBehalf::of(pid_t target, const Process& image, const RestoreOptions& options, RestoreMode mode) {
   if (mode == RestoreMode::restart) return of_image(image, options);
   auto state = std::make_shared<State>(target);
-  state->image = image.env();
+  state->image = &image.env();
   return OnBehalf(std::move(state));
 }
 
 OnBehalf::Rights::Rights(const OnBehalf& whom) : whom_(whom) {
   State& state = *whom_.state_;
   state.look();
-  if (state.depth++ || !state.differs) return;
-  const Credentials &to = *state.to, &own = state.own;
-  const bool done = (to.groups == own.groups || set_groups(to)) && (to.gids[3] == own.gids[3] || set_fs_gid(to.gids[3])) &&
-                    (to.uids[3] == own.uids[3] || set_fs_uid(to.uids[3])) && set_effective(own, to.effective);
-  if (done) return;
-  const int code = errno;
-  this->~Rights();
-  throw Error(Failure::refused, code, "you may not open files as user " + std::to_string(to.uids[3]) + " does: run as that user, or as root");
+  if (state.differs && state.depth == 0 && !state.take()) {
+    const int code = errno;
+    state.give_back();
+    throw Error(Failure::refused, code,
+                "you may not open files as user " + std::to_string(state.to.uids[3]) + " does: run as that user, or as root");
+  }
+  ++state.depth;
 }
 
 OnBehalf::Rights::~Rights() {
-  State& state = *whom_.state_;
-  if (--state.depth || !state.differs) return;
   const int code = errno;
-  const Credentials &to = *state.to, &own = state.own;
-  const bool done = set_effective(own, own.effective) && set_fs_uid(own.uids[3]) && set_fs_gid(own.gids[3]) &&
-                    (to.groups == own.groups || set_groups(own)) && set_effective(own, own.effective);
-  if (!done) {  // it was permitted a moment ago: to go on with other rights than everybody thinks would be worse
-    std::fprintf(stderr, "cannot take back the rights of user %u: %s\n", own.uids[3], error_text(errno).c_str());
-    std::abort();
-  }
+  State& state = *whom_.state_;
+  if (--state.depth == 0 && state.differs) state.give_back();
   errno = code;
 }
 

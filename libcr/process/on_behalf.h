@@ -20,7 +20,7 @@ class OnBehalf {
  public:
   /** Of a live process: with its rights, inside its root directory where it has another mount namespace. */
   static OnBehalf of_process(pid_t pid);
-  /** Of the process that a restart makes. With --trust the caller vouches for the image, and lends it its own rights. */
+  /** Of the process that a restart makes. @p image must stay. With --trust the caller vouches for the image, and lends it its own rights. */
   static OnBehalf of_image(const Process& image, const RestoreOptions& options);
   /**
    * Whichever it is that is brought back. In a pause that has the rights of the image's process if it can give them to
@@ -35,8 +35,8 @@ class OnBehalf {
 
   /**
    * While it exists this thread, and those that it starts, have the file system's ids, the groups and none but the
-   * capabilities of the process (credentials(7)). One within the other changes nothing more. Requests to the module do not depend on them. Throws Error where the
-   * caller may not.
+   * capabilities of the process (credentials(7)). One within the other changes nothing more. Requests to the module
+   * do not depend on them. Throws Error where the caller may not.
    */
   class Rights {
    public:

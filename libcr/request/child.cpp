@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "request/child.h"
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -38,7 +39,7 @@ namespace {
 struct Kept {
   bool all = true;  ///< root's
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2] = {};
+  std::array<__user_cap_data_struct, 2> data{};
 };
 
 /**
@@ -46,21 +47,19 @@ struct Kept {
  * given ids take, until it gets the program's own. Its user cannot trace it meanwhile, having fewer.
  */
 Kept kept_rights() {
-  const Credentials own = parse_credentials(ProcDir(::getpid()).read("status"));
+  Credentials own = parse_credentials(ProcDir(::getpid()).read("status"));
   Kept kept;
   kept.all = own.uids[0] == 0 || own.uids[1] == 0;
   const std::uint64_t wanted = executed_by(own).permitted | 1ULL << CAP_CHECKPOINT_RESTORE;
-  for (int word = 0; word < 2; ++word) {
-    kept.data[word].permitted = static_cast<std::uint32_t>((own.permitted & wanted) >> (32 * word));
-    kept.data[word].effective = static_cast<std::uint32_t>((own.effective & wanted) >> (32 * word));
-    kept.data[word].inheritable = static_cast<std::uint32_t>(own.inheritable >> (32 * word));
-  }
+  own.permitted &= wanted;
+  own.effective &= wanted;
+  kept.data = capability_words(own);
   return kept;
 }
 
 /** Nothing of the C library here: it does not know of this process. Never returns. */
 [[noreturn]] void wait_blank(pid_t parent, Kept& kept) {
-  if (!kept.all) ::syscall(SYS_capset, &kept.header, kept.data);
+  if (!kept.all) ::syscall(SYS_capset, &kept.header, kept.data.data());
   // After an exec that gave us capabilities we are not dumpable, and neither is it: nobody could trace it, not even we.
   ::syscall(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
   ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

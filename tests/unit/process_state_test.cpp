@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/error.h"
 #include "process/credentials.h"
+#include "process/on_behalf.h"
 #include "process/timer_list.h"
 
 namespace reprise {
@@ -114,6 +118,15 @@ TEST(CredentialsWay, WhatOnlyNarrows) {
   EXPECT_EQ(narrower(user(1000), narrow), "");
   EXPECT_THAT(narrower(narrow, user(1000)), HasSubstr("bounding"));
   EXPECT_THAT(narrower(narrow, user(1000)), HasSubstr("no_new_privs"));
+}
+
+// What cannot be found out is not taken for the caller's own rights the next time.
+TEST(OnBehalf, OfNobodyStaysAnError) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  const OnBehalf gone = OnBehalf::of_process(child);
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(OnBehalf::Rights{gone}, Error) << "time " << i;
 }
 
 }  // namespace
