@@ -125,14 +125,16 @@ void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan) {
 
 /**
  * The limit of open files that the target needs meanwhile: for the highest number of the image, and for @p spare more
- * descriptors than it has. None when its own will do. Throws Error (refused) when the caller may not raise it so far.
+ * descriptors than it has. None when its own will do. Some more are asked for, as others may be needed, too.
+ * Throws Error (refused) when the caller may not raise it so far.
  */
 std::optional<rlimit> wider_limit(const Session& session, const Process& image, std::span<const cr_fd> live, std::size_t spare) {
+  constexpr std::size_t more = 8;  // directory, program and the like take one for a moment
   rlimit now;
   if (::prlimit(session.pid(), RLIMIT_NOFILE, nullptr, &now) != 0) return std::nullopt;
   int highest = 0;
   for (const Descriptor& descriptor : image.descriptors()) highest = std::max(highest, descriptor.fd());
-  const auto most = live.size() + static_cast<std::size_t>(image.descriptors_size()) + spare;
+  const auto most = live.size() + static_cast<std::size_t>(image.descriptors_size()) + spare + more;
   if (most <= now.rlim_cur && static_cast<rlim_t>(highest) < now.rlim_cur) return std::nullopt;
   std::set<int> used;  // now, or in the end
   for (const cr_fd& fd : live) used.insert(fd.fd);
@@ -140,8 +142,11 @@ std::optional<rlimit> wider_limit(const Session& session, const Process& image, 
   const auto below = [&](int fd) { return static_cast<rlim_t>(fd) < now.rlim_cur; };
   const auto taken = static_cast<rlim_t>(std::count_if(used.begin(), used.end(), below));
   const rlim_t free = now.rlim_cur - taken, needed = static_cast<rlim_t>(highest) + 1;
-  rlim_t wide = std::max(now.rlim_cur, needed);
-  if (free < spare) wide = std::max(wide, now.rlim_cur + spare - free);
+  const auto with_room_for = [&](rlim_t room) {
+    return std::max({now.rlim_cur, needed, free < room ? now.rlim_cur + room - free : 0});
+  };
+  rlim_t wide = with_room_for(spare + more);
+  if (::geteuid() != 0) wide = std::max(with_room_for(spare), std::min(wide, now.rlim_max));
   if (wide == now.rlim_cur) return std::nullopt;
   if (wide > now.rlim_max && ::geteuid() != 0)
     throw Error(Failure::refused, EMFILE,
@@ -328,7 +333,8 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   Refusals refusals;
   add_refusals(image, restorer.decisions, refusals);
   raise(refusals, mode);
-  const auto limit = wider_limit(session, image, restorer.live, spare);
+  // Those that are made are on their way to their numbers one after the other.
+  const auto limit = wider_limit(session, image, restorer.live, spare + (plan.install.empty() ? 0 : 1));
   need_own_numbers(restorer, plan);
   find_late_sockets(restorer, plan);
   for (const std::uint32_t index : plan.make) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "request/rollback.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -54,9 +53,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.now = session_.process();
   plan.files = files ? std::move(*files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
   plan.mappings = std::move(mappings);
-  // Directory, program and descriptors that are on the way to their numbers take one at a time.
-  constexpr std::size_t others = 8;
-  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_, plan.files.size() + others);
+  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_, plan.files.size());
   check_environment_live(session_, image_, options_, mode_);
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
@@ -184,10 +181,12 @@ void Rollback::run(Report& report) {
   committed_ = true;
   for (const Step& step : kSteps) {
     Stopwatch watch;
-    if (step.make)
+    if (step.make) {
       carry_out(step.stage, [&] { (this->*step.make)(plan, report); });
-    else if (hold)
-      enter(step.stage), hold();
+    } else if (hold) {
+      enter(step.stage);
+      hold();
+    }
     if (step.time) report.*step.time += watch.lap();
   }
 }

@@ -434,6 +434,7 @@ static const char *crowded_ok(void) {
   return why ? why : is_file_page(area + 5 * PAGE, 6);
 }
 static void crowded_change(void) { MUST(munmap(area, 16 * PAGE)); }
+static void crowded_write(void) { fill(area, 4 * PAGE, 6); }
 
 // Files and a memfd that end inside a page, as nearly all files do.
 static int short_memfd;
@@ -926,6 +927,8 @@ static const struct scenario scenarios[] = {
      .finish = halves_grow},
     {.name = "shared mappings", .setup = shared_setup, .check = shared_ok, .mutate = shared_change},
     {.name = "mapped files when no descriptor is free", .setup = crowded_setup, .check = crowded_ok, .mutate = crowded_change},
+    {.name = "no descriptor is free, and none is needed", .flags = AS_USER | NO_RESTART, .setup = crowded_setup,
+     .check = crowded_ok, .mutate = crowded_write},
     {.name = "shared memory that ends inside a page", .setup = short_setup, .check = short_ok, .mutate = short_change},
     {.name = "shared mapping of a file that vanishes", .setup = vanishing_setup, .check = vanishing_ok,
      .mutate = vanishing_change, .before_restart = vanish},
@@ -962,8 +965,7 @@ static void sparse_costs_nothing(void) {
   static struct target t;
   static struct run r;
   struct stat st;
-  const struct scenario *s = scenarios;
-  while (strcmp(s->name, "sparse 100 GB")) s++;
+  const struct scenario *s = scenario_named(scenarios, "sparse 100 GB");
   if (!target_start(&t, s)) return;
   target_checkpoint(&t, &r);
   bool small = r.code == 0 && !stat(t.image, &st) && st.st_blocks * 512L < 8L * (long)MB;
@@ -987,8 +989,7 @@ static void swapped_unread(void) {
     tap_skip("pages swapped out while the checkpoint is taken", why);
     return;
   }
-  const struct scenario *s = scenarios;
-  while (strcmp(s->name, "swapped pages")) s++;
+  const struct scenario *s = scenario_named(scenarios, "swapped pages");
   if (!target_start(&t, s)) return;
   if (target_checkpoint(&t, &r)) {
     tap(false, "pages swapped out while the checkpoint is taken", "%s", why_not(&r));
