@@ -221,10 +221,10 @@ static const char *refused(void) {  // failing takes nothing either
 }
 
 static struct run r;
-static char image[64], pid_text[16];
+static char image[64];
 static const char *by_commands(void) {
-  if (runl(&r, "cr_checkpoint", "--no-sync", pid_text, image, NULL)) return why_not(&r);
-  return runl(&r, "cr_pause", pid_text, image, NULL) ? why_not(&r) : NULL;
+  if (runl(&r, "cr_checkpoint", "--no-sync", pid_text(pid), image, NULL)) return why_not(&r);
+  return runl(&r, "cr_pause", pid_text(pid), image, NULL) ? why_not(&r) : NULL;
 }
 
 static long total = 2000;
@@ -328,7 +328,6 @@ int main(int argc, char **argv) {
   if (self_check) return harness_end();
   real_leaks_are_noticed();
   begin();
-  snprintf(pid_text, sizeof pid_text, "%d", pid);
   snprintf(image, sizeof image, "/tmp/endurance.%d", pid);
   for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) measure(i);
   unlink(image);

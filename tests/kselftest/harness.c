@@ -257,15 +257,22 @@ static int command(struct target *t, struct run *r, const char *tool, const char
   return run(r, argv);
 }
 
-static const char *pid_text(struct target *t) {
-  static char text[16];
-  snprintf(text, sizeof text, "%d", t->pid);
-  return text;
+const char *pid_text(pid_t pid) {
+  static char text[4][16];
+  static int turn;
+  turn = (turn + 1) % 4;
+  snprintf(text[turn], sizeof text[turn], "%d", pid);
+  return text[turn];
+}
+
+const struct scenario *scenario_named(const struct scenario *all, const char *name) {
+  while (strcmp(all->name, name)) all++;
+  return all;
 }
 
 int target_checkpoint(struct target *t, struct run *r) {
   put_time(t, offsetof(struct times, checkpoint_start), now_ns());
-  int code = command(t, r, "cr_checkpoint", NULL, "--clobber", pid_text(t), t->image);
+  int code = command(t, r, "cr_checkpoint", NULL, "--clobber", pid_text(t->pid), t->image);
   put_time(t, offsetof(struct times, checkpoint_end), now_ns());
   return code;
 }
@@ -278,7 +285,7 @@ static void back(struct target *t, int64_t start, int restarted) {
 
 int target_pause(struct target *t, struct run *r) {
   int64_t start = now_ns();
-  int code = command(t, r, "cr_pause", t->scenario->pause_args, pid_text(t), t->image, NULL);
+  int code = command(t, r, "cr_pause", t->scenario->pause_args, pid_text(t->pid), t->image, NULL);
   back(t, start, 0);
   return code;
 }

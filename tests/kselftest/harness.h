@@ -46,6 +46,9 @@ struct scenario {
   void (*before_restart)(void);  // in the test program, after the target was killed
 };
 
+// The one of that name, which must be there.
+const struct scenario *scenario_named(const struct scenario *all, const char *name);
+
 struct test {  // runs in the test program
   const char *name;
   void (*run)(void);
@@ -82,6 +85,7 @@ extern uid_t run_uid;        // commands run as this user
 extern unsigned run_limit_s;  // and for at most so long
 int run(struct run *r, const char *const argv[]);
 int runl(struct run *r, ...);  // arguments up to NULL
+const char *pid_text(pid_t pid);  // four at a time
 const char *why_not(const struct run *r);  // one line: exit code and what it said
 
 enum op { OP_NONE, OP_SETUP, OP_CHECK, OP_MUTATE, OP_FINISH, OP_CHECK_SPOILED, OP_CHECK_CHANGED };

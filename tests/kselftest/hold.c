@@ -58,12 +58,6 @@ struct held {
   char said[4096];
 };
 
-static const char *pid_text(void) {
-  static char text[16];
-  snprintf(text, sizeof text, "%d", t.pid);
-  return text;
-}
-
 static struct held begin(const char *const argv[]) {
   struct held h = {};
   int in[2], out[2];
@@ -156,7 +150,7 @@ static int descriptors(pid_t pid) {
 
 static void held_pause(void) {
   if (!saved()) return;
-  struct held h = begin((const char *const[]){"cr_pause", "--hold", pid_text(), t.image, NULL});
+  struct held h = begin((const char *const[]){"cr_pause", "--hold", pid_text(t.pid), t.image, NULL});
   const char *why = become_ready(&h, "ready");
   if (!why) why = target_op(&t, OP_MUTATE);
   if (!why && !target_op(&t, OP_CHECK)) why = "what the program does is undone already";
@@ -166,14 +160,14 @@ static void held_pause(void) {
   tap(code == 0 && !why, "cr_pause --hold: a line rolls it back", "exit %d, %s", code, why ? why : "it is back");
 
   target_op(&t, OP_MUTATE);
-  h = begin((const char *const[]){"cr_pause", "--hold", "--json", pid_text(), t.image, NULL});
+  h = begin((const char *const[]){"cr_pause", "--hold", "--json", pid_text(t.pid), t.image, NULL});
   why = become_ready(&h, "\"held\":true}\n");
   code = end(&h);
   if (!why && (code != 3 || !target_op(&t, OP_CHECK))) why = no("exit %d, or the program was rolled back", code);
   tap(!why, "cr_pause --hold: end of input gives up", "%s", why);
 
   // Another request is not kept out by one that only waits.
-  h = begin((const char *const[]){"cr_pause", "--hold", pid_text(), t.image, NULL});
+  h = begin((const char *const[]){"cr_pause", "--hold", pid_text(t.pid), t.image, NULL});
   why = become_ready(&h, "ready");
   if (!why && target_pause(&t, &r)) why = why_not(&r);
   if (!why) why = target_op(&t, OP_CHECK);
@@ -185,7 +179,7 @@ static void held_pause(void) {
 
   if (!saved()) return;
   damage();
-  h = begin((const char *const[]){"cr_pause", "--hold", pid_text(), t.image, NULL});
+  h = begin((const char *const[]){"cr_pause", "--hold", pid_text(t.pid), t.image, NULL});
   why = become_ready(&h, "is damaged");
   code = given_up(&h);
   if (!why && target_op(&t, OP_CHECK)) why = "the program was changed";

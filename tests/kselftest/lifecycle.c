@@ -55,11 +55,6 @@ static const struct scenario scenarios[] = {
 static struct target t;
 static struct run r;
 
-static const char *pid_text(void) {
-  static char text[16];
-  snprintf(text, sizeof text, "%d", t.pid);
-  return text;
-}
 static pid_t start(const char *const argv[]) {
   pid_t pid = fork();
   if (!pid) {
@@ -102,7 +97,7 @@ static void interrupted_checkpoints(void) {
     int interrupted = 0, round = 0;
     for (; round < (s ? 4 : 16) && !why; round++) {
       unlink(t.image);
-      pid_t pid = start((const char *const[]){"cr_checkpoint", pid_text(), t.image, NULL});
+      pid_t pid = start((const char *const[]){"cr_checkpoint", pid_text(t.pid), t.image, NULL});
       random_moment(whole * 1.1);
       kill(pid, signals[s]);
       int status = end_of(pid);
@@ -128,7 +123,7 @@ static void interrupted_pauses(void) {
   double whole = measured(target_pause);
   for (round = 0; round < 16 && !why; round++) {
     if (target_op(&t, OP_MUTATE)) why = "the target does not change its state";
-    pid_t pid = start((const char *const[]){"cr_pause", pid_text(), t.image, NULL});
+    pid_t pid = start((const char *const[]){"cr_pause", pid_text(t.pid), t.image, NULL});
     random_moment(whole * 1.1);
     kill(pid, SIGKILL);
     interrupted += WIFSIGNALED(end_of(pid));
@@ -193,8 +188,8 @@ static void killed_targets(void) {
     if (!target_start(&t, &scenarios[1])) return;
     if (pauses && target_checkpoint(&t, &r)) why = why_not(&r);
     if (round == 0) whole = measured(target_checkpoint);
-    pid_t pid = start(pauses ? (const char *const[]){"cr_pause", pid_text(), t.image, NULL}
-                             : (const char *const[]){"cr_checkpoint", pid_text(), t.image, NULL});
+    pid_t pid = start(pauses ? (const char *const[]){"cr_pause", pid_text(t.pid), t.image, NULL}
+                             : (const char *const[]){"cr_checkpoint", pid_text(t.pid), t.image, NULL});
     random_moment(whole);
     kill(t.pid, SIGKILL);
     int64_t begin = now_ns();
@@ -221,7 +216,7 @@ static void disk_full(void) {
     tap_skip("disk full", "cannot mount a small tmpfs");
   } else {
     struct stat st;
-    runl(&r, "cr_checkpoint", pid_text(), image, NULL);
+    runl(&r, "cr_checkpoint", pid_text(t.pid), image, NULL);
     tap(r.code == 4, "disk full: a temporary failure", "%s", why_not(&r));
     tap(stat(image, &st) != 0, "disk full: no half image", "%ld bytes", (long)st.st_size);
     const char *why = target_op(&t, OP_CHECK);
@@ -234,9 +229,9 @@ static void disk_full(void) {
   mkdir(folder, 0700);
   if (!mount("none", folder, "tmpfs", 0, "size=40m")) {
     struct stat before, after;
-    int first = runl(&r, "cr_checkpoint", pid_text(), image, NULL);
+    int first = runl(&r, "cr_checkpoint", pid_text(t.pid), image, NULL);
     stat(image, &before);
-    runl(&r, "cr_checkpoint", "--clobber", pid_text(), image, NULL);
+    runl(&r, "cr_checkpoint", "--clobber", pid_text(t.pid), image, NULL);
     bool failed = r.code != 0;
     int info = runl(&r, "cr_info", image, NULL);
     stat(image, &after);
@@ -244,7 +239,7 @@ static void disk_full(void) {
         "disk full: the older image stays", "first %d, cr_info %d: %s", first, info, why_not(&r));
     umount2(folder, MNT_DETACH);
   }
-  runl(&r, "cr_checkpoint", pid_text(), "/no/such/folder/image", NULL);
+  runl(&r, "cr_checkpoint", pid_text(t.pid), "/no/such/folder/image", NULL);
   tap(r.code >= 2 && r.code <= 5 && strstr(r.err, "/no/such/folder"), "a folder that does not exist", "%s", why_not(&r));
   target_end(&t);
 }
@@ -261,8 +256,8 @@ static void at_once(void) {
       snprintf(image[i], sizeof image[i], "%s/image.%d", t.dir, i);
       unlink(image[i]);
       bool pauses = i == 3 && round & 1;
-      pid[i] = start(pauses ? (const char *const[]){"cr_pause", pid_text(), t.image, NULL}
-                            : (const char *const[]){"cr_checkpoint", pid_text(), image[i], NULL});
+      pid[i] = start(pauses ? (const char *const[]){"cr_pause", pid_text(t.pid), t.image, NULL}
+                            : (const char *const[]){"cr_checkpoint", pid_text(t.pid), image[i], NULL});
     }
     for (int i = 0; i < 4; i++) {
       int status = end_of(pid[i]);
@@ -293,20 +288,20 @@ static char state_of(pid_t pid) {
 
 static void then_signals(void) {
   if (!target_start(&t, &scenarios[1])) return;
-  int code = runl(&r, "cr_checkpoint", "--clobber", "--stop", pid_text(), t.image, NULL);
+  int code = runl(&r, "cr_checkpoint", "--clobber", "--stop", pid_text(t.pid), t.image, NULL);
   sleep_ms(50);
   tap(code == 0 && state_of(t.pid) == 'T', "--stop stops the target", "state %c, %s", state_of(t.pid), why_not(&r));
   kill(t.pid, SIGCONT);
   const char *why = target_op(&t, OP_CHECK);
   tap(!why, "--stop: it goes on", "%s", why);
-  code = runl(&r, "cr_checkpoint", "--clobber", "--kill", pid_text(), t.image, NULL);
+  code = runl(&r, "cr_checkpoint", "--clobber", "--kill", pid_text(t.pid), t.image, NULL);
   for (int i = 0; i < 1000 && target_alive(&t); i++) sleep_ms(1);
   tap(code == 0 && t.ended && WIFSIGNALED(t.status) && WTERMSIG(t.status) == SIGKILL, "--kill kills the target", "%s",
       why_not(&r));
   target_kill(&t);
   why = target_restart(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);
   tap(!why, "--kill: the image restarts", "%s", why);
-  code = runl(&r, "cr_checkpoint", "--clobber", "--term", pid_text(), t.image, NULL);
+  code = runl(&r, "cr_checkpoint", "--clobber", "--term", pid_text(t.pid), t.image, NULL);
   for (int i = 0; i < 1000 && target_alive(&t); i++) sleep_ms(1);
   tap(code == 0 && t.ended && WIFSIGNALED(t.status) && WTERMSIG(t.status) == SIGTERM, "--term ends the target", "%s",
       why_not(&r));
@@ -336,10 +331,10 @@ static void does_not_stop(void) {
   sleep_ms(200);
   t.pid = pid;
   int64_t begin = now_ns();
-  runl(&r, "cr_checkpoint", "--timeout", "1", pid_text(), "/tmp/image.vfork", NULL);
+  runl(&r, "cr_checkpoint", "--timeout", "1", pid_text(t.pid), "/tmp/image.vfork", NULL);
   tap((r.code == 3 || r.code == 4) && now_ns() - begin < 15000000000, "a thread that does not stop", "%s", why_not(&r));
   tap(access("/tmp/image.vfork", F_OK) != 0 && kill(pid, 0) == 0, "leaves no image, and lives on", " ");
-  runl(&r, "pkill", "-KILL", "-P", pid_text(), NULL);
+  runl(&r, "pkill", "-KILL", "-P", pid_text(t.pid), NULL);
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
 }

@@ -137,9 +137,7 @@ static const struct scenario scenarios[] = {
     {},
 };
 static const struct scenario *find(const char *name) {
-  const struct scenario *s = scenarios;
-  while (strcmp(s->name, name)) s++;
-  return s;
+  return scenario_named(scenarios, name);
 }
 
 static struct target t;
@@ -159,13 +157,6 @@ static void expect_unharmed(const char *what) {
   const char *why = target_alive(&t) ? target_op(&t, OP_CHECK) : "it has ended";
   snprintf(text, sizeof text, "%s: the target is unharmed", what);
   tap(!why, text, "%s", why);
-}
-static const char *pid_text(pid_t pid) {
-  static char text[4][16];
-  static int turn;
-  turn = (turn + 1) % 4;
-  snprintf(text[turn], sizeof text[turn], "%d", pid);
-  return text[turn];
 }
 static bool good_image(void) {
   if (target_checkpoint(&t, &r) == 0) return true;

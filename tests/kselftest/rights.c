@@ -38,12 +38,6 @@ static struct target t;
 static struct run r;
 static char forged[160];
 
-static const char *pid_text(void) {
-  static char text[16];
-  snprintf(text, sizeof text, "%d", t.pid);
-  return text;
-}
-
 // The image with changes, as its owner could make it. The changes end with NULL.
 static bool forge(const char *const changes[]) {
   const char *argv[12] = {"/usr/libexec/reprise/tests/forge", t.image, forged};
@@ -55,9 +49,7 @@ static bool forge(const char *const changes[]) {
 }
 
 static bool taken(const char *name) {
-  const struct scenario *s = scenarios;
-  while (strcmp(s->name, name)) s++;
-  if (!target_start(&t, s)) return false;
+  if (!target_start(&t, scenario_named(scenarios, name))) return false;
   if (!target_checkpoint(&t, &r)) return true;
   tap(false, "checkpoint", "%s", why_not(&r));
   target_end(&t);
@@ -163,7 +155,7 @@ static void root_pauses(void) {
   const char *descriptor = opens_secret(secret);
   if (forge((const char *const[]){descriptor, NULL})) {
     run_uid = 0;
-    runl(&r, "cr_pause", pid_text(), forged, NULL);
+    runl(&r, "cr_pause", pid_text(t.pid), forged, NULL);
     tap(r.code == REFUSED && strcasestr(r.err, "permission"), "a pause by root opens no file that the process may not", "%s",
         why_not(&r));
     tap(!has_descriptor(50), "and the process does not have it", " ");

@@ -122,12 +122,6 @@ static const struct scenario scenarios[] = {
 static struct target t;
 static struct run r;
 
-static const char *pid_text(void) {
-  static char text[16];
-  snprintf(text, sizeof text, "%d", t.pid);
-  return text;
-}
-
 static bool has_faults(void) {
   runl(&r, "env", "CR_FAULT=open", "cr_restart", "--json", "/nonexistent", NULL);
   return strstr(r.out, "on purpose") != NULL;
@@ -288,7 +282,8 @@ static void stages(void) {
     return;
   }
   if (!target_start(&t, scenarios)) return;
-  const char *pid = pid_text();
+  char pid[16];
+  snprintf(pid, sizeof pid, "%d", t.pid);
   const struct way checkpoint = {"cr_checkpoint", of_checkpoint, {"cr_checkpoint", "--json", pid, t.image}, checkpoint_failed, checkpoint_made};
   const struct way pause = {"cr_pause", of_pause, {"cr_pause", "--json", pid, t.image}, pause_failed, pause_made};
   const struct way restart = {"cr_restart", of_restart, {"cr_restart", "--json", "--detach", t.image}, restart_failed, restart_made};

@@ -279,9 +279,7 @@ static struct target t;
 static struct run r;
 
 static const struct scenario *find(const char *name) {
-  const struct scenario *s = scenarios;
-  while (strcmp(s->name, name)) s++;
-  return s;
+  return scenario_named(scenarios, name);
 }
 
 // Pauses with a change before each but every idle-th (0: all).
