@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "base/stage.h"
 
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <iterator>

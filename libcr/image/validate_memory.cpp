@@ -83,7 +83,8 @@ void validate_shared(const Checker& check, const Process& process, std::uint64_t
                [&] { return what + " is of an unknown kind"; });
     check.file(object.file(), what);
     // The kernel maps none of no length, and a mapping is how it is made.
-    check.need(object.size() <= kMaxFile - kPage && (object.size() > 0 || object.kind() != SharedObject::SHARED_ANONYMOUS), [&] { return what + " has an impossible size"; });
+    check.need(object.size() <= kMaxFile - kPage && (object.size() > 0 || object.kind() != SharedObject::SHARED_ANONYMOUS),
+               [&] { return what + " has an impossible size"; });
     const std::uint64_t size = (object.size() + kPage - 1) / kPage * kPage;
     std::uint64_t end = 0;
     for (const auto& extent : object.extents()) {

@@ -119,7 +119,8 @@ void check_environment_live(Session& session, const Process& image, const Restor
     throw Error(Failure::refused, EOPNOTSUPP, who + " has changed its root directory since (chroot): restart the image instead");
   refuse_credentials(parse_credentials(proc.read("status")), image.env(), who + " has since given up",
                      ": restart the image instead");
-  if (!same_directory(proc, "cwd", image.env().cwd())) open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
+  if (!same_directory(proc, "cwd", image.env().cwd()))
+    open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
 }
 
 void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
