@@ -16,7 +16,7 @@
 #include "api/gate.h"
 #include "api/hooks.h"
 #include "api/interrupt.h"
-#include "api/request_flags.h"
+#include "base/request_flags.h"
 #include "api/serving.h"
 #include "api/threads.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "base/codes.h"
 
-#include "include/libcr.h"
+#include "libcr.h"
 
 namespace reprise {
 

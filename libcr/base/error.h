@@ -32,4 +32,7 @@ class Error : public std::runtime_error {
   Stage stage_;
 };
 
+/** "text: strerror (way out)" as an Error of the given kind. */
+[[noreturn]] void fail_errno(int code, const std::string& what);
+
 }  // namespace reprise

@@ -7,6 +7,7 @@
 #include "descriptors/descriptors.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
+#include "image/file_identity.h"
 
 namespace reprise {
 

@@ -16,10 +16,11 @@
 #include <sys/resource.h>
 
 #include "base/unique_fd.h"
-#include "request/options.h"
+#include "image/state.pb.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/remote.h"
 #include "session/session.h"
-#include "image/state.pb.h"
 
 namespace reprise {
 

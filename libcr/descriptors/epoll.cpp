@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "descriptors/procfs.h"
+#include "base/proc_dir.h"
 
 namespace reprise {
 namespace {

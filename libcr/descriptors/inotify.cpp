@@ -15,9 +15,11 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
+#include "restore/target_paths.h"
 
 namespace reprise {
 namespace {

@@ -15,11 +15,11 @@
 
 #include "base/unique_fd.h"
 #include "cr.h"
+#include "base/proc_dir.h"
 #include "descriptors/decide.h"
-#include "descriptors/procfs.h"
 #include "image/state.pb.h"
-#include "process/on_behalf.h"
-#include "request/options.h"
+#include "restore/on_behalf.h"
+#include "restore/options.h"
 
 namespace reprise {
 

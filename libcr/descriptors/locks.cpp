@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"

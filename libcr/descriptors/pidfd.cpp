@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
 

@@ -14,10 +14,12 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "descriptors/kinds.h"
 #include "descriptors/socket_name.h"
 #include "descriptors/socket_options.h"
 #include "descriptors/unix_diag.h"
+#include "restore/target_paths.h"
 
 namespace reprise {
 namespace {

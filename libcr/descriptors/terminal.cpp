@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
 #include "descriptors/classify.h"
 #include "descriptors/kinds.h"

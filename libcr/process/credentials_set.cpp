@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "descriptors/procfs.h"
-#include "process/credentials.h"
+#include "base/proc_dir.h"
+#include "restore/credentials.h"
 #include "process/environment.h"
 
 namespace reprise {

@@ -11,10 +11,11 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/proc_dir.h"
 #include "base/text.h"
-#include "descriptors/procfs.h"
-#include "process/credentials.h"
-#include "process/on_behalf.h"
+#include "image/file_identity.h"
+#include "restore/credentials.h"
+#include "restore/on_behalf.h"
 
 namespace reprise {
 namespace {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file What surrounds a process: directories, umask, limits, credentials, name. */
-#include "request/options.h"
+#include "image/state.pb.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/remote.h"
 #include "session/session.h"
-#include "image/state.pb.h"
 
 namespace reprise {
 

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 #include "base/text.h"
-#include "process/on_behalf.h"
+#include "restore/on_behalf.h"
 
 namespace reprise {
 namespace {

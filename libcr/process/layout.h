@@ -2,7 +2,8 @@
 #pragma once
 /** @file Where the kernel believes program text, heap, stack, arguments … to lie; auxiliary vector; executable. */
 #include "image/state.pb.h"
-#include "request/options.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/remote.h"
 #include "session/session.h"
 

@@ -10,8 +10,9 @@
 
 #include "image/state.pb.h"
 #include "process/mapping_plan.h"
-#include "process/on_behalf.h"
-#include "request/options.h"
+#include "restore/on_behalf.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/remote.h"
 #include "session/session.h"
 

@@ -8,7 +8,7 @@
 #include "image/reader.h"
 #include "image/writer.h"
 #include "process/mapping_plan.h"
-#include "request/options.h"
+#include "restore/report.h"
 #include "session/session.h"
 
 namespace reprise {

@@ -2,7 +2,7 @@
 #pragma once
 /** @file Policy, priority, nice value and CPUs of a thread: asked for and set from outside. */
 #include "image/state.pb.h"
-#include "request/options.h"
+#include "restore/report.h"
 
 namespace reprise {
 

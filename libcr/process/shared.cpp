@@ -14,7 +14,7 @@
 
 #include "base/text.h"
 #include "process/mapping_plan.h"
-#include "process/on_behalf.h"
+#include "restore/on_behalf.h"
 
 namespace reprise {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "image/state.pb.h"
-#include "request/options.h"
+#include "restore/options.h"
 #include "session/session.h"
 
 namespace reprise {

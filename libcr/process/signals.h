@@ -3,10 +3,11 @@
 /** @file Signal dispositions and pending signals. */
 #include <sys/types.h>
 
-#include "request/options.h"
+#include "image/state.pb.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/remote.h"
 #include "session/session.h"
-#include "image/state.pb.h"
 
 namespace reprise {
 

@@ -11,7 +11,7 @@
 #include <cerrno>
 
 #include "base/text.h"
-#include "descriptors/procfs.h"
+#include "base/proc_dir.h"
 #include "process/timer_list.h"
 
 namespace reprise {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file Interval timers and POSIX timers, with the time that was left. */
-#include "request/options.h"
+#include "image/state.pb.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/lazy_remote.h"
 #include "session/remote.h"
 #include "session/session.h"
-#include "image/state.pb.h"
 
 namespace reprise {
 

@@ -8,7 +8,8 @@
 
 #include "image/format.h"
 #include "image/state.pb.h"
-#include "request/options.h"
+#include "restore/options.h"
+#include "restore/report.h"
 
 namespace reprise {
 

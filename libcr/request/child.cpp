@@ -26,10 +26,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "descriptors/procfs.h"
+#include "base/proc_dir.h"
 #include "process/clocks.h"
 #include "process/clone_args.h"
-#include "process/credentials.h"
+#include "restore/credentials.h"
 #include "request/identity.h"
 
 namespace reprise {

@@ -7,6 +7,8 @@
 
 #include "image/state.pb.h"
 #include "request/options.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/remote.h"
 
 namespace reprise {

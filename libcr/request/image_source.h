@@ -3,6 +3,7 @@
 /** @file An image file as the source of a rollback. */
 #include "image/reader.h"
 #include "request/rollback.h"
+#include "restore/options.h"
 
 namespace reprise {
 

@@ -2,6 +2,7 @@
 #pragma once
 /** @file The requests: checkpoint, pause, restart. Each throws Error. */
 #include "request/options.h"
+#include "restore/report.h"
 
 namespace reprise {
 

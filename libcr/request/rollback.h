@@ -12,6 +12,8 @@
 #include "process/memory.h"
 #include "process/shared.h"
 #include "request/options.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/session.h"
 
 namespace reprise {

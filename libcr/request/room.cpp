@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "descriptors/procfs.h"
+#include "base/proc_dir.h"
 
 namespace reprise {
 namespace {

@@ -10,6 +10,8 @@
 
 #include "request/options.h"
 #include "request/state.h"
+#include "restore/options.h"
+#include "restore/report.h"
 #include "session/session.h"
 
 namespace reprise {

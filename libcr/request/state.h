@@ -9,6 +9,7 @@
 #include "image/state.pb.h"
 #include "process/shared.h"
 #include "request/options.h"
+#include "restore/report.h"
 #include "session/session.h"
 
 namespace reprise {

@@ -3,6 +3,7 @@
 /** @file From a session's snapshot to an image. */
 #include "image/writer.h"
 #include "request/state.h"
+#include "restore/report.h"
 #include "session/session.h"
 
 namespace reprise {

@@ -27,6 +27,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/proc_dir.h"
 #include "descriptors/classify.h"
 #include "descriptors/decide.h"
 #include "descriptors/fdinfo.h"

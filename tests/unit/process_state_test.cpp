@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "process/credentials.h"
-#include "process/on_behalf.h"
+#include "restore/credentials.h"
+#include "restore/on_behalf.h"
 #include "process/timer_list.h"
 
 namespace reprise {

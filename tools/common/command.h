@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "request/options.h"
+#include "restore/options.h"
 
 namespace reprise::tool {
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "request/options.h"
+#include "restore/report.h"
 
 namespace reprise::tool {
 

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <limits>
 
-#include "api/request_flags.h"
+#include "base/request_flags.h"
 #include "command.h"
-#include "include/libcr.h"
+#include "libcr.h"
 #include "progress.h"
 #include "report.h"
 #include "request/requests.h"

@@ -3,11 +3,11 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "api/request_flags.h"
+#include "base/request_flags.h"
 #include "base/error.h"
 #include "command.h"
 #include "hold.h"
-#include "include/libcr.h"
+#include "libcr.h"
 #include "progress.h"
 #include "report.h"
 #include "request/requests.h"

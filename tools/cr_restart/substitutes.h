@@ -6,6 +6,7 @@
 
 #include "base/unique_fd.h"
 #include "request/options.h"
+#include "restore/options.h"
 
 namespace reprise::tool {
 

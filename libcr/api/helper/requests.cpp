@@ -6,7 +6,7 @@
 
 #include "api/helper/destination.h"
 #include "api/helper/processes.h"
-#include "api/request_flags.h"
+#include "base/request_flags.h"
 #include "base/error.h"
 #include "libcr.h"
 #include "request/requests.h"

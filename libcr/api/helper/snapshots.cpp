@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "api/request_flags.h"
+#include "base/request_flags.h"
 #include "base/error.h"
 #include "libcr.h"
 

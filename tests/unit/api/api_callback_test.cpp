@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "agent_fake.h"
-#include "api/request_flags.h"
+#include "base/request_flags.h"
 #include "libcr.h"
 
 namespace {

@@ -8,7 +8,6 @@
 #include <sys/types.h>
 
 #include "base/unique_fd.h"
-#include "image/state.pb.h"
 
 namespace reprise {
 
@@ -35,31 +34,7 @@ class ProcDir {
   UniqueFd dir_;
 };
 
-/** Identity and size of a file by its link in /proc and its stat. */
-void fill_file(File& file, const std::string& link, const struct ::stat& status);
-
 /** @return what follows @p key (as "Umask:") in a file of such lines, without blanks around it; "" if absent */
 std::string proc_field(const std::string& text, const std::string& key);
-
-/** "text: strerror (way out)" as an Error of the given kind. */
-[[noreturn]] void fail_errno(int code, const std::string& what);
-
-/**
- * Open files by the paths that /proc shows for a process: plainly when it lives in our mount namespace, inside
- * its root otherwise.
- */
-class TargetPaths {
- public:
-  explicit TargetPaths(pid_t pid) : pid_(pid) {}
-  /** As open(2), with the caller's rights (see OnBehalf for others'); @return an empty descriptor with errno set on failure */
-  UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
-  /** Find its root out now rather than at the first open(): that takes the right to trace it. Throws Error. */
-  void look() const;
-
- private:
-  pid_t pid_;
-  mutable bool looked_ = false;
-  mutable UniqueFd root_;  // empty: ours
-};
 
 }  // namespace reprise

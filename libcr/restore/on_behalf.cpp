@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "process/on_behalf.h"
+#include "restore/on_behalf.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -12,9 +12,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
-#include "descriptors/procfs.h"
-#include "process/credentials.h"
+#include "restore/credentials.h"
+#include "restore/target_paths.h"
 
 namespace reprise {
 namespace {

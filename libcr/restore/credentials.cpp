@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "process/credentials.h"
+#include "restore/credentials.h"
 
 #include <linux/capability.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "descriptors/procfs.h"
+#include "base/proc_dir.h"
 
 namespace reprise {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "request/options.h"
+#include "restore/options.h"
 
 namespace reprise {
 

@@ -12,7 +12,7 @@
 
 #include "base/unique_fd.h"
 #include "image/state.pb.h"
-#include "request/options.h"
+#include "restore/options.h"
 
 namespace reprise {
 

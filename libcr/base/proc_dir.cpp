@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "descriptors/procfs.h"
+#include "base/proc_dir.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <string_view>
 
 #include "base/error.h"
 
 namespace reprise {
-
-void fail_errno(int code, const std::string& what) {
-  throw Error(code == ENOSPC || code == EAGAIN || code == EMFILE || code == ENFILE || code == ENOMEM
-                  ? Failure::temporary
-                  : Failure::permanent,
-              code, what + ": " + std::strerror(code));
-}
 
 ProcDir::ProcDir(const std::string& path) : path_(path) {
   dir_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -67,28 +56,6 @@ bool ProcDir::stat(const std::string& name, struct ::stat& out) const {
   return ::fstatat(dir_.get(), name.c_str(), &out, 0) == 0;
 }
 
-void fill_file(File& file, const std::string& link, const struct ::stat& status) {
-  constexpr std::string_view mark = " (deleted)";
-  std::string path = link;
-  if (path.size() > mark.size() && std::string_view(path).substr(path.size() - mark.size()) == mark) {
-    // A file may really be called so: then it is found under that name.
-    struct ::stat named;
-    const bool literal =
-        ::stat(path.c_str(), &named) == 0 && named.st_dev == status.st_dev && named.st_ino == status.st_ino;
-    if (!literal) {
-      path.resize(path.size() - mark.size());
-      file.set_deleted(true);
-    }
-  }
-  file.set_path(path);
-  file.set_dev(status.st_dev);
-  file.set_ino(status.st_ino);
-  file.set_size(static_cast<std::uint64_t>(status.st_size));
-  file.set_mtime_ns(status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec);
-  file.set_mode(status.st_mode);
-  file.set_rdev(status.st_rdev);
-}
-
 std::string proc_field(const std::string& text, const std::string& key) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -103,26 +70,6 @@ std::string proc_field(const std::string& text, const std::string& key) {
     at = end + 1;
   }
   return {};
-}
-
-void TargetPaths::look() const {
-  if (looked_) return;
-  const ProcDir theirs(pid_), ours(::getpid());
-  if (theirs.link("ns/mnt") != ours.link("ns/mnt")) {
-    root_.reset(::openat(theirs.fd(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!root_) fail_errno(errno, theirs.path() + "/root");
-  }
-  looked_ = true;
-}
-
-UniqueFd TargetPaths::open(const std::string& path, int flags, mode_t mode) const {
-  look();
-  if (!root_) return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, mode));
-  struct open_how how = {};
-  how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
-  how.mode = mode;
-  how.resolve = RESOLVE_IN_ROOT;
-  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof how)));
 }
 
 }  // namespace reprise

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file What all code that restores needs to know of the request. */
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+
+/** Into a live process that changes back only where it differs, or into a blank one. */
+enum class RestoreMode { pause, restart };
+
+/** What the restoring code of every part needs to know. */
+struct RestoreOptions {
+  /** Paths beginning with `first` are looked for under `second`; the first match counts. */
+  std::vector<std::pair<std::string, std::string>> relocate;
+  /** Restart: descriptor number of the image -> descriptor of ours that takes its place (borrowed). */
+  std::map<int, int> substitute;
+  bool dead_sockets = false;  ///< give sockets and pipes that cannot be remade back as dead ones
+  bool rewind_files = false;  ///< cut files that have grown since back to their old size
+  bool restore_pid = true;    ///< restart: with the image's pid and tids
+  bool trust = false;         ///< restart: the image may be anybody's, and what it names is opened with our rights
+
+  /** @return @p path after relocation */
+  std::string relocated(const std::string& path) const;
+};
+
+}  // namespace reprise

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file What a request tells about itself, while it works and afterwards. */
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace reprise {
+
+/** Told of bytes done and bytes in all; called from any thread, but never from two at once. */
+using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+/** What happened, for people, scripts and benchmarks. Times in ns, 0 when the phase was not run. */
+struct Report {
+  pid_t pid = 0;
+  std::string comm;
+  std::string image;
+  std::uint64_t image_taken_unix_ns = 0;
+
+  std::uint64_t freeze_ns = 0;   ///< until all threads were parked
+  std::uint64_t frozen_ns = 0;   ///< how long they stood still, all in all
+  std::uint64_t agent_ns = 0;    ///< waiting for the program's own callbacks
+  std::uint64_t open_ns = 0;     ///< opening and checking the image's state
+  std::uint64_t collect_ns = 0;  ///< looking at what there is
+  std::uint64_t snapshot_ns = 0;
+  std::uint64_t verify_ns = 0;   ///< checking the content of pages
+  std::uint64_t mappings_ns = 0;
+  std::uint64_t pages_ns = 0;
+  std::uint64_t shared_ns = 0;   ///< shared memory
+  std::uint64_t descriptors_ns = 0;
+  std::uint64_t process_ns = 0;  ///< environment, signals, timers
+  std::uint64_t threads_ns = 0;
+  std::uint64_t write_ns = 0;    ///< writing the image behind the running process
+  std::uint64_t held_ns = 0;     ///< ready, until it was let go on; not in total_ns
+  std::uint64_t total_ns = 0;
+
+  std::uint64_t threads = 0;
+  std::uint64_t threads_made = 0;
+  std::uint64_t threads_ended = 0;
+  std::uint64_t mappings = 0;
+  std::uint64_t mappings_changed = 0;
+  std::uint64_t descriptors = 0;
+  std::uint64_t descriptors_changed = 0;
+  std::uint64_t pages = 0;           ///< in the image or snapshot
+  std::uint64_t pages_restored = 0;  ///< whose content was put back
+  std::uint64_t pages_dropped = 0;   ///< that had been touched since
+  std::uint64_t bytes = 0;           ///< size of the image file
+  std::uint64_t kernel_bytes = 0;    ///< kernel memory used beside the pages
+  std::uint32_t workers = 0;
+  /** Descriptor -> bytes in the pipe to another process behind it; a rollback leaves them there. */
+  std::map<int, std::uint64_t> pipes;
+  bool tracked = false;              ///< only what had changed was looked at
+
+  /** What somebody should know though nothing failed: "file /var/x grew by 12 bytes since: kept" */
+  std::vector<std::string> warnings;
+};
+
+}  // namespace reprise
