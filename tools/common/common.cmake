@@ -7,16 +7,25 @@ if(NOT TARGET tool_common)
     ${CMAKE_CURRENT_LIST_DIR}/command.cpp ${CMAKE_CURRENT_LIST_DIR}/hold.cpp ${CMAKE_CURRENT_LIST_DIR}/progress.cpp
     ${CMAKE_CURRENT_LIST_DIR}/report.cpp)
   target_include_directories(tool_common PUBLIC ${CMAKE_CURRENT_LIST_DIR})
-  target_compile_definitions(tool_common PRIVATE REPRISE_VERSION="${PROJECT_VERSION}")
+  # Not of the target: the commands use its precompiled headers.
+  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/command.cpp
+    PROPERTIES COMPILE_DEFINITIONS REPRISE_VERSION="${PROJECT_VERSION}")
   target_link_libraries(tool_common PUBLIC cr_core CLI11::CLI11 nlohmann_json::nlohmann_json)
+  for_executables(tool_common)
+  target_precompile_headers(tool_common PRIVATE
+    <CLI/CLI.hpp> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/libcr/image/state.pb.h)
 endif()
 
-# reprise_tool(NAME [STATIC] SOURCES…). STATIC: for those whose time counts: of a short
+# reprise_tool(NAME [STATIC] [HEADERS TARGET] SOURCES…). HEADERS: whose precompiled ones it uses. STATIC: for those whose time counts: of a short
 # command the dynamic linker's work is a good part.
 function(reprise_tool name)
-  cmake_parse_arguments(PARSE_ARGV 1 tool STATIC "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 tool STATIC HEADERS "")
+  if(NOT tool_HEADERS)
+    set(tool_HEADERS tool_common)
+  endif()
   add_executable(${name} ${tool_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE tool_common)
+  target_precompile_headers(${name} REUSE_FROM ${tool_HEADERS})
   if(tool_STATIC AND REPRISE_STATIC_TOOLS)
     set_target_properties(${name} PROPERTIES REPRISE_STATIC ON)
     target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,--as-needed)

@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 from . import debug
 from .base import BUILD, GUEST, PROJECT, Error, in_namespaces, locked, need_root, say, tail
 
-PARTS = ("all", "module", "user", "none")
+PARTS = ("all", "module", "user", "programs", "none")
 
 
 def copy_sources(target):
@@ -45,12 +46,16 @@ def show_progress(what, log, done):
     """Says that something is built when it takes more than a moment, and how far it is."""
     if done.wait(3):
         return
-    names = {"user": "commands, library and tests", "module": f"module ({log.stem})"}
+    names = {"user": "commands, library and tests", "programs": "commands and library",
+             "module": f"module ({log.stem})"}
     say(f"building: {names.get(what, what)}")
+    started = time.monotonic()
     while not done.wait(20):
-        steps = re.findall(r"^\[(\d+/\d+)\]", log.read_text("utf-8", "replace"), re.M)
+        steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text("utf-8", "replace"), re.M)
         if steps:
-            say(f"  {steps[-1]}")
+            made, of = map(int, steps[-1])
+            left = (time.monotonic() - started) / made * (of - made)
+            say(f"  {made} of {of} files, some {max(1, round(left / 10)) * 10} s left")
 
 
 def script(root, what, log, *arguments, **environment):
@@ -97,7 +102,8 @@ def build_module(root, kernel):
     script(root, "module", BUILD / f"{kernel}.log", release, f"build/vm/{kernel}", *own, **more)
 
 
-def build_user(root):
+def build_user(root, what):
+    """@what: "user", or "programs": without tests and benchmarks, which stay as they are"""
     if not (PROJECT / "CMakeLists.txt").exists():
         say(f"no CMakeLists.txt in {PROJECT}: no commands and library built")
         shutil.rmtree(BUILD / "user.tree", ignore_errors=True)
@@ -108,7 +114,7 @@ def build_user(root):
         shutil.rmtree(stamp.parent)
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(root.path.name, "ascii")
-    script(root, "user", BUILD / "user.log")
+    script(root, what, BUILD / "user.log")
     with locked(BUILD / ".lock-pack", "packing"):
         shutil.rmtree(BUILD / "user.tree", ignore_errors=True)
         (BUILD / "user.tree.part").rename(BUILD / "user.tree")
@@ -166,11 +172,11 @@ def build(root, kernel, parts="all"):
     BUILD.mkdir(parents=True, exist_ok=True)
     if parts != "none":
         need_root("building")
-    if parts in ("all", "user"):
+    if parts in ("all", "user", "programs"):
         with locked(BUILD / ".lock-user", "building the user part"):
-            build_user(root)
+            build_user(root, "programs" if parts == "programs" else "user")
     with locked(BUILD / f".lock-{kernel}", f"building the module for {kernel}"):
-        if parts in ("all", "module"):
+        if parts in ("all", "module", "programs"):
             build_module(root, kernel)
         with locked(BUILD / ".lock-pack", "packing"):
             if parts != "none" or not (BUILD / f"{kernel}.squashfs").exists():
