@@ -36,6 +36,7 @@ void Collector::run() {
   }
   finish_pipes(*this, number_);
   finish_timerfds(*this, number_);
+  finish_epolls(*this, number_);
   locks();
   refusals_.raise("process " + std::to_string(source.pid()) + " holds what cannot be saved");
 }

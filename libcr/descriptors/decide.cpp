@@ -74,8 +74,10 @@ struct Decider {
         if (restart() && description.owner_pid() != image.pid())
           return refuse("process " + std::to_string(description.owner_pid()) + " is not part of the image");
         return {Way::make, {}, false};
-      case Description::EVENTFD:
       case Description::EPOLL:
+        if (const std::string why = epoll_without(description); !why.empty() && !options.dead_sockets) return refuse(why, true);
+        return {Way::make, {}, false};
+      case Description::EVENTFD:
       case Description::TIMERFD:
       case Description::SIGNALFD:
       case Description::CR_AGENT: return {Way::make, {}, false};

@@ -34,6 +34,9 @@ struct Decision {
 std::vector<Decision> decide(const Process& image, const RestoreOptions& options, RestoreMode mode,
                              const std::map<std::uint32_t, int>& alive);
 
+/** Why an epoll set cannot be made again with all its entries, "" if it can. */
+std::string epoll_without(const Description& description);
+
 /** "descriptor 5 (file /x)", "descriptors 0, 1, 2 (terminal /dev/pts/3)" */
 std::string description_text(const Process& image, std::uint32_t index);
 

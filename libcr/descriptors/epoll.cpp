@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// epoll sets. An entry is a file under a descriptor number, so the set is changed by
-// calls of the target itself, when its descriptors are in place.
+// epoll sets. An entry is a file under a descriptor number. Where the file still has that number the target itself
+// changes the set, when its descriptors are in place; else we do, with the file at that number in a table of ours.
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/proc_dir.h"
 #include "base/text.h"
+#include "descriptors/epoll_files.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
 #include "descriptors/plan.h"
@@ -19,37 +22,234 @@
 namespace reprise {
 namespace {
 
-/** Number under which the target has, or will have, the set. */
-int number_of(const Restorer& restorer, std::uint32_t index) { return restorer.number(index); }
+using How = EpollChanges::How;
+
+std::string entry_text(const Epoll::Entry& entry) { return "its entry for descriptor " + std::to_string(entry.fd()); }
+
+/** Description of the image by number. */
+std::map<int, std::uint32_t> described(const Process& image) {
+  std::map<int, std::uint32_t> numbers;
+  for (const Descriptor& descriptor : image.descriptors()) numbers[descriptor.fd()] = descriptor.description();
+  return numbers;
+}
+
+/** An image of an older version does not tell what an entry is of: of what has its number. */
+Epoll resolved(const Epoll& set, const std::map<int, std::uint32_t>& numbers) {
+  Epoll all = set;
+  for (Epoll::Entry& entry : *all.mutable_entries())
+    if (!entry.description() && !entry.elsewhere())
+      if (const auto under = numbers.find(entry.fd()); under != numbers.end()) entry.set_description(1 + under->second);
+  return all;
+}
 
 bool is_epoll(const Restorer& restorer, std::uint32_t index) {
-  return restorer.description(index).kind() == Description::EPOLL &&
-         (restorer.way(index) == Way::keep || restorer.way(index) == Way::make);
+  const Description& description = restorer.description(index);
+  return description.kind() == Description::EPOLL && !(description.flags() & O_PATH);
 }
 
-std::uint64_t event_argument(Remote& remote, const Epoll::Entry& entry) {
+std::vector<LiveEntry> live_entries(const std::string& fdinfo, int number, const EpollFiles& files,
+                                    const std::map<int, std::uint32_t>& of_number) {
+  std::vector<LiveEntry> all;
+  const Epoll now = parse_epoll(fdinfo);
+  const std::vector<int> found = files.find(number, now);
+  for (int i = 0; i < now.entries_size(); ++i) {
+    LiveEntry live = {now.entries(i), found[static_cast<std::size_t>(i)]};
+    if (const auto known = of_number.find(live.file); known != of_number.end()) live.entry.set_description(1 + known->second);
+    all.push_back(std::move(live));
+  }
+  return all;
+}
+
+epoll_event event_of(const Epoll::Entry& entry, std::uint32_t events) {
   epoll_event event = {};
-  event.events = entry.events();
+  event.events = events;
   event.data.u64 = entry.data();
-  return remote.argument_of(event);
+  return event;
 }
 
-Remote::Call control(int set, int operation, int fd, std::uint64_t event) {
-  return {SYS_epoll_ctl,
-          {static_cast<std::uint64_t>(set), static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(fd),
-           event}};
-}
+/** Changes of one set, in batches. */
+class Controls {
+ public:
+  Controls(Restorer& restorer, Remote& remote, std::uint32_t index, int number)
+      : restorer_(restorer), remote_(remote), index_(index), number_(number) {}
 
-std::map<int, std::uint64_t> inodes_of_table(const std::vector<cr_fd>& fds) {
-  std::map<int, std::uint64_t> inodes;
-  for (const cr_fd& fd : fds) inodes[fd.fd] = fd.ino;
-  return inodes;
-}
+  /** With the file at its number in the target. */
+  void at_number(int operation, const Epoll::Entry& entry, std::uint32_t events) {
+    const epoll_event event = event_of(entry, events);
+    if (!remote_.room(1, sizeof event + 16)) flush();
+    const std::uint64_t at = operation == EPOLL_CTL_DEL ? 0 : remote_.argument_of(event);
+    remote_.add(call(operation, entry.fd(), at), false);
+    queued_.push_back({operation, entry, events});
+  }
+
+  /** With @p file, of ours, at its number in a table of ours. */
+  void elsewhere(int operation, const Epoll::Entry& entry, std::uint32_t events, UniqueFd file) {
+    strays_.push_back({operation, std::move(file), entry.fd(), event_of(entry, events)});
+    stray_entries_.push_back(entry);
+  }
+
+  void flush() {
+    flush_strays();
+    if (queued_.empty()) return;
+    const auto results = remote_.run();
+    const auto queued = std::move(queued_);
+    queued_.clear();
+    for (std::size_t i = 0; i < queued.size(); ++i) {
+      const auto code = static_cast<int>(-results[i]);
+      // The kernel did not tell what the set has: what is not there is added, what is there is set.
+      if (queued[i].operation == EPOLL_CTL_MOD && code == ENOENT)
+        at_number(EPOLL_CTL_ADD, queued[i].entry, queued[i].events);
+      else if (queued[i].operation == EPOLL_CTL_ADD && code == EEXIST)
+        at_number(EPOLL_CTL_MOD, queued[i].entry, queued[i].events);
+      else
+        done(queued[i].operation, queued[i].entry, code);
+    }
+    if (!queued_.empty()) flush_once_more();
+  }
+
+ private:
+  struct Queued {
+    int operation;
+    Epoll::Entry entry;
+    std::uint32_t events;
+  };
+
+  Remote::Call call(int operation, int fd, std::uint64_t event) const {
+    return {SYS_epoll_ctl,
+            {static_cast<std::uint64_t>(number_), static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(fd), event}};
+  }
+
+  void flush_once_more() {
+    const auto results = remote_.run();
+    const auto queued = std::move(queued_);
+    queued_.clear();
+    for (std::size_t i = 0; i < queued.size(); ++i)
+      done(queued[i].operation, queued[i].entry, static_cast<int>(-results[i]));
+  }
+
+  void flush_strays() {
+    if (strays_.empty()) return;
+    const UniqueFd set = restorer_.source.get(number_);
+    control_strays(set.get(), strays_);
+    for (std::size_t i = 0; i < strays_.size(); ++i) done(strays_[i].operation, stray_entries_[i], strays_[i].result);
+    strays_.clear();
+    stray_entries_.clear();
+  }
+
+  void done(int operation, const Epoll::Entry& entry, int code) {
+    if (code <= 0 || operation == EPOLL_CTL_DEL) return;  // what is to go has gone with its file
+    // A substitute may be something that cannot be waited for, as a regular file.
+    if (code == EPERM)
+      restorer_.warn(index_, entry_text(entry) + " is left out: it cannot be waited for");
+    else
+      restorer_.fail(index_, entry_text(entry), code);
+  }
+
+  Restorer& restorer_;
+  Remote& remote_;
+  std::uint32_t index_;
+  int number_;
+  std::vector<Queued> queued_;
+  std::vector<StrayControl> strays_;
+  std::vector<Epoll::Entry> stray_entries_;
+};
+
+/** Brings one set back, when all descriptors are in their places. */
+class SetRestorer {
+ public:
+  SetRestorer(Restorer& restorer, Remote& remote, std::uint32_t index, const std::map<int, std::uint32_t>& numbers)
+      : restorer_(restorer), index_(index), number_(restorer.number(index)), numbers_(numbers),
+        image_(resolved(restorer.description(index).epoll(), numbers)), controls_(restorer, remote, index, number_) {}
+
+  /** @p look tells what the set has */
+  template <class Look>
+  void run(std::vector<LiveEntry> live, const Look& look) {
+    EpollChanges changes = plan_epoll(image_, live);
+    if (std::any_of(changes.set.begin(), changes.set.end(), [](const auto& one) { return has_fired(one.entry); })) {
+      fire(changes);
+      changes = plan_epoll(image_, look());
+    }
+    for (const auto& [entry, how] : changes.set) {
+      change(entry, how, entry.events());
+      if (has_fired(entry)) restorer_.warn(index_, entry_text(entry) + ", which had fired, waits for errors and hang-up again");
+    }
+    controls_.flush();
+    left_out();
+  }
+
+ private:
+  /** Only the kernel takes the events of an entry away, when it tells of one: wait for whatever there may be. */
+  void fire(const EpollChanges& changes) {
+    constexpr std::uint32_t anything = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDNORM | EPOLLRDBAND | EPOLLWRNORM | EPOLLWRBAND |
+                                       EPOLLMSG | EPOLLRDHUP;
+    std::size_t most = restorer_.way(index_) == Way::keep ? static_cast<std::size_t>(image_.entries_size()) : 0;
+    for (const auto& [entry, how] : changes.set) {
+      if (!has_fired(entry)) continue;
+      change(entry, how, entry.events() | anything);
+      ++most;
+    }
+    controls_.flush();
+    // What else is told of now is either told of again, or armed anew below.
+    const UniqueFd set = restorer_.source.get(number_);
+    std::vector<epoll_event> events(most);
+    ::epoll_wait(set.get(), events.data(), static_cast<int>(events.size()), 0);
+  }
+
+  void change(const Epoll::Entry& entry, How how, std::uint32_t events) {
+    const std::uint32_t of = entry.description() - 1;
+    const auto under = numbers_.find(entry.fd());
+    const bool in_place = under != numbers_.end() && under->second == of;
+    const auto control = [&](int operation) {
+      if (in_place)
+        controls_.at_number(operation, entry, events);
+      else
+        controls_.elsewhere(operation, entry, events, restorer_.source.get(restorer_.number(of)));
+    };
+    if (how == How::replace) control(EPOLL_CTL_DEL);
+    control(how == How::modify ? EPOLL_CTL_MOD : EPOLL_CTL_ADD);
+  }
+
+  void left_out() {
+    if (restorer_.way(index_) == Way::keep) return;
+    for (const Epoll::Entry& entry : image_.entries())
+      if (!entry.description()) restorer_.warn(index_, entry_text(entry) + " is left out: no descriptor led to its file");
+  }
+
+  Restorer& restorer_;
+  std::uint32_t index_;
+  int number_;
+  const std::map<int, std::uint32_t>& numbers_;
+  Epoll image_;
+  Controls controls_;
+};
 
 }  // namespace
 
 void collect_epoll(Collector& collector, const cr_fd& fd, Description& description) {
   *description.mutable_epoll() = parse_epoll(collector.fdinfo(fd.fd));
+}
+
+void finish_epolls(Collector& collector, const std::map<std::uint32_t, int>& numbers) {
+  std::optional<EpollFiles> files;
+  std::map<int, std::uint32_t> of_number;
+  for (const auto& [index, number] : numbers) of_number[number] = index;
+  for (const auto& [index, number] : numbers) {
+    Description& description = *collector.image.mutable_descriptions(static_cast<int>(index));
+    if (description.kind() != Description::EPOLL || description.epoll().entries_size() == 0) continue;
+    if (!files) files.emplace(collector.source.pid(), collector.fds);
+    const std::vector<int> found = files->find(number, description.epoll());
+    for (int i = 0; i < description.epoll().entries_size(); ++i) {
+      Epoll::Entry& entry = *description.mutable_epoll()->mutable_entries(i);
+      const int file = found[static_cast<std::size_t>(i)];
+      if (file >= 0)
+        entry.set_description(1 + of_number.at(file));
+      else if (file == EpollFiles::elsewhere)
+        entry.set_elsewhere(true);
+      else
+        collector.refuse(number, "an epoll set: which open file " + entry_text(entry) +
+                                     " is of cannot be told (it takes kcmp(2) and the right to use it)");
+    }
+  }
 }
 
 void make_epoll(Restorer& restorer, std::uint32_t index) {
@@ -58,58 +258,93 @@ void make_epoll(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void prune_epolls(Restorer& restorer, Remote& remote) {
+std::string epoll_without(const Description& description) {
+  for (const Epoll::Entry& entry : description.epoll().entries())
+    if (entry.elsewhere())
+      return entry_text(entry) + " is of a file that no descriptor of the process led to: another process had it, or it was on its way";
+  return {};
+}
+
+std::set<std::uint32_t> look_at_epolls(Restorer& restorer) {
+  std::set<std::uint32_t> replace;
+  std::optional<EpollFiles> files;
+  std::map<int, std::uint32_t> of_number;  // lowest number of the target -> description of the image
+  const auto numbers = described(restorer.image);
+  std::map<int, const cr_fd*> live;
   for (const auto& [index, number] : restorer.alive) {
     if (!is_epoll(restorer, index)) continue;
-    const EpollChanges changes = plan_epoll(restorer.description(index).epoll(), parse_epoll(restorer.fdinfo(index)));
-    // An entry whose descriptor was closed while a duplicate lives cannot be named: it fails, and stays.
-    for (const int fd : changes.drop) remote.add(control(number, EPOLL_CTL_DEL, fd, 0), false);
-    if (!changes.drop.empty()) remote.run();
+    if (!files) {
+      files.emplace(restorer.source.pid(), restorer.live);
+      for (const auto& [other, at] : restorer.alive) of_number[files->description_at(at)] = other;
+      for (const cr_fd& fd : restorer.live) live[fd.fd] = &fd;
+    }
+    auto& entries = restorer.epolls[index] = live_entries(restorer.fdinfo(index), number, *files, of_number);
+    const Epoll wanted = resolved(restorer.description(index).epoll(), numbers);
+    const EpollChanges changes = plan_epoll(wanted, entries);
+    for (const auto& drop : changes.drop) restorer.highest_stray = std::max(restorer.highest_stray, drop.entry.fd());
+    const cr_fd& set = *live.at(number);
+    if (!changes.stuck.empty()) {
+      const bool whole = std::all_of(wanted.entries().begin(), wanted.entries().end(), [](const auto& entry) { return entry.description(); });
+      // What nobody can take out goes with the set, where that is nobody else's.
+      if (whole && set.refs <= set.refs_here)
+        replace.insert(index);
+      else
+        restorer.problems[index] = entry_text(changes.stuck.front()) +
+                                   ", made since, is of a file that only another process has: it cannot be taken out";
+    }
+    if (changes.lost.empty()) continue;
+    const std::string what = entry_text(changes.lost.front()) + ", of a file that no descriptor of the process led to, is gone or differs";
+    if (restorer.options.dead_sockets)
+      restorer.warn(index, what);
+    else
+      restorer.problems[index] = what;
+  }
+  for (const auto& [fd, description] : numbers)
+    for (const Epoll::Entry& entry : restorer.description(description).epoll().entries())
+      if (const auto under = numbers.find(entry.fd());
+          entry.description() && (under == numbers.end() || under->second + 1 != entry.description()))
+        restorer.highest_stray = std::max(restorer.highest_stray, entry.fd());
+  return replace;
+}
+
+void prune_epolls(Restorer& restorer, Remote& remote) {
+  const auto numbers = described(restorer.image);
+  std::map<int, int> at;  // number -> lowest number of the same
+  for (const cr_fd& fd : restorer.live) at[fd.fd] = fd.same_as;
+  for (const auto& [index, entries] : restorer.epolls) {
+    const auto alive = restorer.alive.find(index);
+    if (alive == restorer.alive.end()) continue;  // it is replaced
+    const EpollChanges changes = plan_epoll(resolved(restorer.description(index).epoll(), numbers), entries);
+    Controls controls(restorer, remote, index, alive->second);
+    for (const LiveEntry& drop : changes.drop) {
+      if (const auto there = at.find(drop.entry.fd()); there != at.end() && there->second == drop.file)
+        controls.at_number(EPOLL_CTL_DEL, drop.entry, 0);
+      else
+        controls.elsewhere(EPOLL_CTL_DEL, drop.entry, 0, restorer.source.get(drop.file));
+    }
+    controls.flush();
   }
 }
 
-void restore_epolls(Restorer& restorer, Remote& remote) {
-  std::map<int, std::uint32_t> described;
-  for (const Descriptor& descriptor : restorer.image.descriptors())
-    described[descriptor.fd()] = descriptor.description();
-  const auto live_inodes = inodes_of_table(restorer.live);
-
+void restore_epolls(Restorer& restorer, Remote& remote, std::span<const cr_fd> table, bool moved) {
+  const auto numbers = described(restorer.image);
+  std::optional<EpollFiles> files;
+  std::map<int, std::uint32_t> of_number;
   for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
-    if (!is_epoll(restorer, index)) continue;
-    const int set = number_of(restorer, index);
-    Epoll now;
-    if (restorer.way(index) == Way::keep) now = parse_epoll(ProcDir(restorer.source.pid(), "fdinfo").read(std::to_string(set)));
-    for (const Epoll::Entry& entry : plan_epoll(restorer.description(index).epoll(), now).set) {
-      const auto under = described.find(entry.fd());
-      const std::string which = "its entry for descriptor " + std::to_string(entry.fd());
-      if (under == described.end()) {
-        // Was there already at the checkpoint: a closed number of a file that lived on elsewhere.
-        if (restorer.way(index) != Way::keep)
-          restorer.warn(index, which + " is left out: it was closed at the checkpoint");
-        continue;
+    const Way way = restorer.way(index);
+    if (!is_epoll(restorer, index) || (way != Way::keep && way != Way::make)) continue;
+    const int number = restorer.number(index);
+    const auto look = [&] {
+      if (!files) {
+        files.emplace(restorer.source.pid(), table);
+        for (const auto& [fd, description] : numbers) of_number[files->description_at(fd)] = description;
       }
-      const std::uint64_t event = event_argument(remote, entry);
-      std::int64_t result;
-      if (entry.events() & EPOLLEXCLUSIVE) {
-        // Such an entry cannot be modified.
-        remote.call(0, SYS_epoll_ctl, static_cast<std::uint64_t>(set), EPOLL_CTL_DEL,
-                    static_cast<std::uint64_t>(entry.fd()), 0);
-        result = -ENOENT;
-      } else {
-        const std::size_t call = remote.add(control(set, EPOLL_CTL_MOD, entry.fd(), event), false);
-        result = remote.run()[call];
-      }
-      if (result == -ENOENT) {
-        const std::uint64_t again = event_argument(remote, entry);
-        const std::size_t call = remote.add(control(set, EPOLL_CTL_ADD, entry.fd(), again), false);
-        result = remote.run()[call];
-      }
-      // A substitute may be something that cannot be waited for, as a regular file.
-      if (result == -EPERM)
-        restorer.warn(index, which + " is left out: it cannot be waited for");
-      else if (result < 0)
-        restorer.fail(index, which, static_cast<int>(-result));
-    }
+      const std::string text = ProcDir(restorer.source.pid(), "fdinfo").read(std::to_string(number));
+      return live_entries(text, number, *files, of_number);
+    };
+    std::vector<LiveEntry> live;
+    if (way == Way::keep) live = moved ? look() : restorer.epolls[index];
+    SetRestorer(restorer, remote, index, numbers).run(std::move(live), look);
   }
 }
 

@@ -80,15 +80,16 @@ Epoll parse_epoll(const std::string& text) {
   for_each_line(text, [&](const std::string& line) {
     int fd = 0;
     unsigned events = 0;
-    std::uint64_t data = 0, ino = 0;
+    std::uint64_t data = 0, ino = 0, dev = 0;
     if (std::sscanf(line.c_str(), "tfd: %d events: %x data: %" SCNx64, &fd, &events, &data) != 3) return;
     if (const auto at = line.find(" ino:"); at != std::string::npos)
-      std::sscanf(line.c_str() + at, " ino:%" SCNx64, &ino);
+      std::sscanf(line.c_str() + at, " ino:%" SCNx64 " sdev:%" SCNx64, &ino, &dev);
     auto* entry = set.add_entries();
     entry->set_fd(fd);
     entry->set_events(events);
     entry->set_data(data);
     entry->set_ino(ino);
+    entry->set_dev(dev_from_kernel(dev));
   });
   return set;
 }

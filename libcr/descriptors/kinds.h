@@ -9,14 +9,16 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/proc_dir.h"
 #include "base/unique_fd.h"
 #include "cr.h"
-#include "base/proc_dir.h"
 #include "descriptors/decide.h"
+#include "descriptors/plan.h"
 #include "image/state.pb.h"
 #include "restore/on_behalf.h"
 #include "restore/options.h"
@@ -93,6 +95,9 @@ class Restorer {
   std::map<std::uint32_t, UniqueFd> made;  ///< by description
   std::map<std::uint32_t, UniqueFd> dups;  ///< ours for those that are alive
   std::vector<std::string> warnings;
+  std::map<std::uint32_t, std::vector<LiveEntry>> epolls;  ///< what live epoll sets hold
+  std::map<std::uint32_t, std::string> problems;           ///< what speaks against keeping a live one
+  int highest_stray = -1;  ///< highest number of an epoll entry that needs it in our table for a moment
 
   const Description& description(std::uint32_t index) const { return image.descriptions(static_cast<int>(index)); }
   Way way(std::uint32_t index) const { return decisions[index].way; }
@@ -166,6 +171,8 @@ void collect_eventfd(Collector&, const cr_fd&, Description&);
 void make_eventfd(Restorer&, std::uint32_t);
 void settle_eventfd(Restorer&, std::uint32_t);
 void collect_epoll(Collector&, const cr_fd&, Description&);
+/** After all descriptors were saved: which of them each entry is of. */
+void finish_epolls(Collector&, const std::map<std::uint32_t, int>& numbers);
 void make_epoll(Restorer&, std::uint32_t);
 void collect_timerfd(Collector&, const cr_fd&, Description&);
 /** After all descriptors were saved: which of those that seem not to be armed are only just due. */
@@ -200,9 +207,15 @@ void settle_socket(Restorer&, std::uint32_t);
 UniqueFd dead_socket(Restorer&, std::uint32_t);
 
 // epoll.cpp: sets are brought back by calls of the target, when every descriptor is in its place.
+/** What the live ones hold, into Restorer::epolls. @return those that must be made anew though they live */
+std::set<std::uint32_t> look_at_epolls(Restorer&);
 /** Take entries of live sets out that the image does not have, while their descriptors are still there. */
 void prune_epolls(Restorer&, Remote&);
-void restore_epolls(Restorer&, Remote&);
+/**
+ * @param table  the target's descriptors as they are now
+ * @param moved  they are not those that look_at_epolls() saw
+ */
+void restore_epolls(Restorer&, Remote&, std::span<const cr_fd> table, bool moved);
 
 // locks.cpp
 /** Refuse locks that somebody else holds now. */

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace reprise {
 namespace {
@@ -82,22 +83,53 @@ std::vector<int> numbers_of(const Process& image, std::uint32_t description) {
   return numbers;
 }
 
-EpollChanges plan_epoll(const Epoll& image, const Epoll& live) {
+bool has_fired(const Epoll::Entry& entry) {
+  constexpr std::uint32_t not_events = EPOLLET | EPOLLONESHOT | EPOLLWAKEUP | EPOLLEXCLUSIVE;
+  return (entry.events() & EPOLLONESHOT) && !(entry.events() & ~not_events);
+}
+
+EpollChanges plan_epoll(const Epoll& image, const std::vector<LiveEntry>& live) {
   EpollChanges changes;
-  std::map<int, const Epoll::Entry*> now;
-  for (const Epoll::Entry& entry : live.entries()) now[entry.fd()] = &entry;
-  std::set<int> wanted;
-  for (const Epoll::Entry& entry : image.entries()) {
-    wanted.insert(entry.fd());
-    const auto found = now.find(entry.fd());
-    // An edge that was seen after the checkpoint has to be told once more: setting the entry again arms it.
-    const bool edge = (entry.events() & EPOLLET) != 0;
-    if (found == now.end() || edge || found->second->events() != entry.events() ||
-        found->second->data() != entry.data())
-      changes.set.push_back(entry);
+  std::map<std::pair<std::uint32_t, int>, std::size_t> known;
+  std::set<std::size_t> surplus;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    if (live[i].entry.description()) known[{live[i].entry.description(), live[i].entry.fd()}] = i;
+    surplus.insert(i);
   }
-  for (const auto& [fd, entry] : now)
-    if (!wanted.count(fd)) changes.drop.push_back(fd);
+  for (const Epoll::Entry& entry : image.entries()) {
+    const auto same_state = [&](const Epoll::Entry& now) { return now.events() == entry.events() && now.data() == entry.data(); };
+    if (!entry.description()) {
+      if (!entry.elsewhere()) continue;
+      const auto same = std::find_if(surplus.begin(), surplus.end(), [&](std::size_t i) {
+        const Epoll::Entry& now = live[i].entry;
+        return !now.description() && now.fd() == entry.fd() && now.ino() == entry.ino() && now.dev() == entry.dev() && same_state(now);
+      });
+      if (same == surplus.end())
+        changes.lost.push_back(entry);
+      else
+        surplus.erase(same);
+      continue;
+    }
+    const auto found = known.find({entry.description(), entry.fd()});
+    if (found == known.end()) {
+      changes.set.push_back({entry, EpollChanges::How::add});
+      continue;
+    }
+    surplus.erase(found->second);
+    const Epoll::Entry& now = live[found->second].entry;
+    // An edge that was seen after the checkpoint has to be told once more: setting the entry again arms it.
+    const bool edge = (entry.events() & EPOLLET) && !has_fired(entry);
+    if (same_state(now) && !edge) continue;
+    // What waits exclusively, or is to, cannot be modified.
+    const bool exclusive = (entry.events() | now.events()) & EPOLLEXCLUSIVE;
+    changes.set.push_back({entry, exclusive ? EpollChanges::How::replace : EpollChanges::How::modify});
+  }
+  for (const std::size_t i : surplus) {
+    if (live[i].file >= 0)
+      changes.drop.push_back(live[i]);
+    else
+      changes.stuck.push_back(live[i].entry);
+  }
   return changes;
 }
 

@@ -42,12 +42,26 @@ DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> liv
 /** The numbers under which the image's process knows a description; ascending. */
 std::vector<int> numbers_of(const Process& image, std::uint32_t description);
 
+/** An entry of a live set. Its `description` is that of the image, 0 when the image does not have it. */
+struct LiveEntry {
+  Epoll::Entry entry;
+  int file;  ///< a number of the target under which its file is open, negative: none
+};
 struct EpollChanges {
-  std::vector<Epoll::Entry> set;  ///< to be modified, or added where missing
-  std::vector<int> drop;          ///< numbers in the live set only
+  enum class How { add, modify, replace };
+  struct Set {
+    Epoll::Entry entry;
+    How how;
+  };
+  std::vector<Set> set;
+  std::vector<LiveEntry> drop;      ///< in the live set only
+  std::vector<Epoll::Entry> stuck;  ///< the same, of files that the target does not have: nobody can take them out
+  std::vector<Epoll::Entry> lost;   ///< of files that the process did not have, and not in the live set any more
 };
 /** @param live  the target's set now */
-EpollChanges plan_epoll(const Epoll& image, const Epoll& live);
+EpollChanges plan_epoll(const Epoll& image, const std::vector<LiveEntry>& live);
+/** Has a one-shot entry been told of its event, so that it waits for none? */
+bool has_fired(const Epoll::Entry& entry);
 
 /** Are both the same set of locks? */
 bool same_locks(std::vector<Lock> a, std::vector<Lock> b);

@@ -46,6 +46,7 @@ DescriptorPlan look(Restorer& restorer, std::vector<cr_fd> live) {
     if (description.kind() == Description::INOTIFY && inotify_lost(description, restorer.fdinfo(index)))
       replace.insert(index);
   }
+  replace.merge(look_at_epolls(restorer));
   if (!replace.empty()) {
     plan = plan_descriptors(restorer.image, restorer.live, pause, replace);
     restorer.alive = plan.alive;
@@ -113,14 +114,14 @@ void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan) {
   std::set<std::uint32_t> ours(plan.make.begin(), plan.make.end());
   for (const auto& install : plan.install)
     if (held(restorer, plan, install.description)) ours.insert(install.description);
-  const rlim_t needed = ours.size() + spare;
+  const rlim_t needed = std::max(static_cast<rlim_t>(ours.size()), static_cast<rlim_t>(restorer.highest_stray + 1)) + spare;
   rlimit now;
   if (::getrlimit(RLIMIT_NOFILE, &now) != 0 || needed <= now.rlim_cur) return;
   const rlimit wide = {needed, std::max(needed, now.rlim_max)};
   if (::setrlimit(RLIMIT_NOFILE, &wide) != 0)
     throw Error(Failure::refused, EMFILE,
-                "bringing back " + std::to_string(ours.size()) + " open files takes as many descriptors here, and the limit is " +
-                    std::to_string(now.rlim_max) + ": raise it with ulimit -n, or ask root");
+                "bringing back " + std::to_string(ours.size()) + " open files takes " + std::to_string(needed) +
+                    " descriptors here, and the limit is " + std::to_string(now.rlim_max) + ": raise it with ulimit -n, or ask root");
 }
 
 /**
@@ -332,6 +333,7 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   const DescriptorPlan plan = look(restorer, session.fds());
   Refusals refusals;
   add_refusals(image, restorer.decisions, refusals);
+  for (const auto& [index, problem] : restorer.problems) refusals.add(description_text(image, index) + ": " + problem, false, true);
   raise(refusals, mode);
   // Those that are made are on their way to their numbers one after the other.
   const auto limit = wider_limit(session, image, restorer.live, spare + (plan.install.empty() ? 0 : 1));
@@ -365,8 +367,8 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
   SessionSource source(session);
   Restorer restorer(source, image, options, mode);
   restorer.made = std::move(prepared.made);
-  restorer.warnings = std::move(prepared.warnings);
   const DescriptorPlan plan = look(restorer, session.fds());
+  restorer.warnings = std::move(prepared.warnings);  // what was to be said of the look was said then
 
   // What will be needed from numbers that are about to be closed is held first.
   for (const auto& install : plan.install)
@@ -387,7 +389,8 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
     restorer.settle(index);
     restorer.dups.erase(index);  // as many as there are kept files would be too many
   }
-  restore_epolls(restorer, remote);
+  const bool moved = !plan.install.empty() || !plan.close.empty();
+  restore_epolls(restorer, remote, moved ? session.fds() : restorer.live, moved);
   restore_locks(restorer, remote);
 
   report.descriptors = static_cast<std::uint64_t>(image.descriptors_size());

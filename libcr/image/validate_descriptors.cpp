@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "image/validate_parts.h"
 
@@ -17,6 +19,22 @@ void validate_socket(const Checker& check, const Socket& socket, const std::stri
     check.need(option.value().size() <= 4096, [&] { return what + " has an impossible socket option"; });
 }
 
+void validate_epoll(const Checker& check, const Process& process, const Epoll& set, const std::string& what) {
+  if (set.entries_size() == 0) return;
+  std::vector<bool> has_number(static_cast<std::size_t>(process.descriptions_size()));
+  for (const auto& descriptor : process.descriptors()) has_number[descriptor.description()] = true;
+  std::set<std::pair<std::uint32_t, std::int32_t>> known;
+  for (const auto& entry : set.entries()) {
+    check.need(entry.fd() >= 0 && entry.description() <= static_cast<std::uint32_t>(process.descriptions_size()) &&
+                   !(entry.description() && entry.elsewhere()),
+               [&] { return what + " watches an impossible descriptor"; });
+    check.need(!entry.description() || has_number[entry.description() - 1],
+               [&] { return what + " watches an open file that has no descriptor"; });
+    check.need(!entry.description() || known.insert({entry.description(), entry.fd()}).second,
+               [&] { return what + " watches descriptor " + std::to_string(entry.fd()) + " twice"; });
+  }
+}
+
 void validate_description(const Checker& check, const Process& process, const Description& one,
                           const std::string& what) {
   check.need(one.kind() > Description::UNKNOWN && one.kind() <= Description::OTHER,
@@ -29,8 +47,7 @@ void validate_description(const Checker& check, const Process& process, const De
   check.need(one.pipe().capacity() <= kMaxPipe && one.pipe().content().size() <= one.pipe().capacity(),
              [&] { return what + " holds more than its pipe can"; });
   check.need(one.eventfd().count() != UINT64_MAX, [&] { return what + " has an impossible count"; });
-  for (const auto& entry : one.epoll().entries())
-    check.need(entry.fd() >= 0, [&] { return what + " watches an impossible descriptor"; });
+  validate_epoll(check, process, one.epoll(), what);
   check.need(one.timerfd().value_ns() >= 0 && one.timerfd().interval_ns() >= 0,
              [&] { return what + " has an impossible time"; });
   for (const auto& watch : one.inotify().watches())

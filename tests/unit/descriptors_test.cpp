@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
@@ -234,18 +235,57 @@ TEST(Plan, WhatIsOfAnotherKindIsNotTheSameThoughItHasTheSerial) {
   EXPECT_EQ(plan_descriptors(image, live, true).alive.size(), 1u);
 }
 
+Epoll::Entry epoll_entry(int fd, std::uint32_t description, std::uint32_t events, std::uint64_t data = 0) {
+  Epoll::Entry entry;
+  entry.set_fd(fd);
+  entry.set_description(description);
+  entry.set_elsewhere(description == 0);
+  entry.set_events(events);
+  entry.set_data(data);
+  return entry;
+}
+
+Epoll epoll_set(const std::vector<Epoll::Entry>& entries) {
+  Epoll set;
+  for (const auto& entry : entries) *set.add_entries() = entry;
+  return set;
+}
+
 TEST(Plan, EpollDifferencesOnly) {
-  const Epoll image = parse_epoll(
-      "tfd: 5 events: 1 data: 5 ino:1\ntfd: 6 events: 1 data: 6 ino:1\ntfd: 7 events: 80000001 data: 7 ino:1\n"
-      "tfd: 8 events: 1 data: 8 ino:1\n");
-  const Epoll live = parse_epoll(
-      "tfd: 5 events: 1 data: 5 ino:1\ntfd: 6 events: 4 data: 6 ino:1\ntfd: 7 events: 80000001 data: 7 ino:1\n"
-      "tfd: 9 events: 1 data: 9 ino:1\n");
-  const EpollChanges changes = plan_epoll(image, live);
-  std::vector<int> set;
-  for (const auto& entry : changes.set) set.push_back(entry.fd());
-  EXPECT_THAT(set, ElementsAre(6, 7, 8));  // 7: edge triggered, armed anew
-  EXPECT_THAT(changes.drop, ElementsAre(9));
+  const Epoll image = epoll_set({epoll_entry(5, 1, EPOLLIN), epoll_entry(6, 2, EPOLLIN), epoll_entry(7, 3, EPOLLIN | EPOLLET),
+                                 epoll_entry(8, 4, EPOLLIN), epoll_entry(10, 5, EPOLLONESHOT | EPOLLET),
+                                 epoll_entry(11, 6, EPOLLIN | EPOLLEXCLUSIVE)});
+  const EpollChanges changes = plan_epoll(
+      image, {{epoll_entry(5, 1, EPOLLIN), 5}, {epoll_entry(6, 2, EPOLLOUT), 6}, {epoll_entry(7, 3, EPOLLIN | EPOLLET), 7},
+              {epoll_entry(9, 0, EPOLLIN), 12}, {epoll_entry(10, 5, EPOLLONESHOT | EPOLLET), 10}, {epoll_entry(11, 6, EPOLLIN), 11}});
+  using How = EpollChanges::How;
+  std::vector<std::pair<int, How>> set;
+  for (const auto& change : changes.set) set.emplace_back(change.entry.fd(), change.how);
+  // 7: edge triggered, armed anew; 10: it had fired; 11: cannot be modified
+  EXPECT_THAT(set, ElementsAre(std::pair(6, How::modify), std::pair(7, How::modify), std::pair(8, How::add), std::pair(11, How::replace)));
+  ASSERT_EQ(changes.drop.size(), 1U);
+  EXPECT_EQ(changes.drop[0].entry.fd(), 9);
+  EXPECT_EQ(changes.drop[0].file, 12);
+}
+
+TEST(Plan, EpollEntriesAreOfAFileAndANumber) {
+  const Epoll image = epoll_set({epoll_entry(5, 1, EPOLLIN, 1), epoll_entry(5, 2, EPOLLIN, 2)});
+  EXPECT_THAT(plan_epoll(image, {{epoll_entry(5, 2, EPOLLIN, 2), 5}, {epoll_entry(5, 1, EPOLLIN, 1), 8}}).set, IsEmpty());
+  const EpollChanges changes = plan_epoll(image, {{epoll_entry(5, 2, EPOLLIN, 2), 5}, {epoll_entry(6, 1, EPOLLIN, 1), 8}});
+  ASSERT_EQ(changes.set.size(), 1U);
+  EXPECT_EQ(changes.set[0].entry.description(), 1U);
+  ASSERT_EQ(changes.drop.size(), 1U);
+  EXPECT_EQ(changes.drop[0].entry.fd(), 6);
+}
+
+TEST(Plan, EpollEntriesOfFilesElsewhere) {
+  const Epoll image = epoll_set({epoll_entry(5, 0, EPOLLIN, 1)});
+  EpollChanges changes = plan_epoll(image, {{epoll_entry(5, 0, EPOLLIN, 1), -1}});
+  EXPECT_THAT(changes.lost, IsEmpty());
+  EXPECT_THAT(changes.stuck, IsEmpty());
+  changes = plan_epoll(image, {{epoll_entry(5, 0, EPOLLIN, 2), -1}});
+  EXPECT_EQ(changes.lost.size(), 1U);
+  EXPECT_EQ(changes.stuck.size(), 1U);
 }
 
 // --------------------------------------------------------------- decisions

@@ -38,6 +38,11 @@ void add_guard(Process& p, std::uint64_t start, std::uint64_t length) {
   guard.set_length(length);
 }
 Description* describe(Process& p, int index = 0) { return p.mutable_descriptions(index); }
+Epoll::Entry* watch(Process& p, int fd) {
+  Epoll::Entry* entry = describe(p)->mutable_epoll()->add_entries();
+  entry->set_fd(fd);
+  return entry;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Identity, Validate,
@@ -143,6 +148,23 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"descriptor 7 has an impossible path",
              [](Process& p) { describe(p, 1)->mutable_file()->set_path(std::string("\0", 1)); }},
         Case{"impossible signal", [](Process& p) { describe(p)->set_owner_signal(65); }},
+        Case{"watches an impossible descriptor", [](Process& p) { watch(p, 3)->set_description(1000); }},
+        Case{"watches an impossible descriptor",
+             [](Process& p) {
+               watch(p, 3)->set_description(1);
+               watch(p, 4)->set_description(1);
+               describe(p)->mutable_epoll()->mutable_entries(0)->set_elsewhere(true);
+             }},
+        Case{"watches descriptor 3 twice",
+             [](Process& p) {
+               watch(p, 3)->set_description(1);
+               watch(p, 3)->set_description(1);
+             }},
+        Case{"watches an open file that has no descriptor",
+             [](Process& p) {
+               p.add_descriptions()->set_kind(Description::EVENTFD);
+               watch(p, 3)->set_description(static_cast<std::uint32_t>(p.descriptions_size()));
+             }},
         Case{"lock", [](Process& p) { describe(p)->add_locks()->set_type(3); }},
         Case{"descriptor 7 holds more", [](Process& p) { describe(p, 1)->mutable_pipe()->set_capacity(3); }},
         Case{"count", [](Process& p) { describe(p)->mutable_eventfd()->set_count(~0ULL); }},
