@@ -464,6 +464,11 @@ long FakeKernel::syscall(long nr, const std::uint64_t (&arg)[6]) {
       rights_.effective = wanted;
       return 0;
     }
+    case SYS_kcmp: {
+      need(static_cast<pid_t>(arg[0]) == pid_ && arg[1] == arg[0], "files of another process are compared");
+      const auto* slot = reinterpret_cast<const std::uint32_t*>(arg[4]);  // struct kcmp_epoll_slot
+      return case_.other_files() ? -EPERM : slot[1] != arg[3];
+    }
     case SYS_setgroups: {
       if (!(rights_.effective >> CAP_SETGID & 1)) return -EPERM;
       const auto* groups = reinterpret_cast<const std::uint32_t*>(arg[1]);
