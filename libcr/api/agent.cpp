@@ -81,7 +81,8 @@ void describe_request(const cr_agent& agent) {
   info.signal = request_signal(agent.request_flags);
   info.scope = static_cast<cr_scope_t>(request_scope(agent.request_flags));
   info.requester = agent.requester;
-  info.target = getpid();
+  const pid_t target = request_target(agent.request_flags);
+  info.target = target != 0 ? target : getpid();
   info.dest = channels_destination();
   g_serving.restart_info = {0, ""};
 }

@@ -134,6 +134,11 @@ int Channel::prepare(const Start& start, Block*& block) {
   bool fits = start.path == nullptr || add_text(*block, start.path);
   for (unsigned i = 0; start.relocate != nullptr && i < start.relocate->count && fits; ++i)
     fits = add_text(*block, start.relocate->path[i].oldpath) && add_text(*block, start.relocate->path[i].newpath);
+  for (unsigned i = 0; i < start.order.forwards && fits; ++i) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%d %d", static_cast<int>(start.forwards[i].scope), start.forwards[i].target);
+    fits = add_text(*block, text);
+  }
   const int err = fits ? start_helper(start, block, fd) : E2BIG;
   if (err != 0) munmap(block, sizeof(Block));
   return err;

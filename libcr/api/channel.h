@@ -10,6 +10,7 @@
 
 #include <atomic>
 
+#include "api/forward.h"
 #include "api/parked_fd.h"
 #include "api/protocol.h"
 #include "libcr.h"
@@ -29,6 +30,7 @@ class Channel {
     int image = -1;
     const char* path = nullptr;                     ///< of the image instead of a descriptor
     const cr_rstrt_relocate* relocate = nullptr;
+    const Forward* forwards = nullptr;              ///< order.forwards of them
     bool saves_self = false;                        ///< this process is to be saved
   };
   /**

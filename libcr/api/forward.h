@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file Further processes that callbacks want in the checkpoint. */
+#include <sys/types.h>
+
+#include "libcr.h"
 
 namespace reprise::api {
+
+/** Some processes that a callback has named. */
+struct Forward {
+  cr_scope_t scope;
+  pid_t target;
+};
 
 /** For the agent: a new request, nothing has been asked for. */
 void forward_begin();

@@ -42,6 +42,11 @@ struct Order {
   std::uint32_t timeout_s = 0;
   std::uint32_t flags = 0;       ///< of the public interface
   std::uint32_t relocations = 0; ///< pairs of strings in Block::text
+  /**
+   * Strings "SCOPE TARGET" in Block::text behind the path: the processes to be saved. Scope and target above are
+   * then those of the request that is being served, whose processes are saved by whoever made it.
+   */
+  std::uint32_t forwards = 0;
   std::uint64_t snapshot = 0;
 };
 

@@ -377,7 +377,8 @@ extern int cr_poll_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *ti
 /**
  * For callbacks, before cr_checkpoint(): include further processes in the checkpoint
  * that is being made. They are saved while this process stands still at its callbacks.
- * @return 0, or -1 with errno CR_ENOTCB, EINVAL, ESRCH, ENOSPC (too many)
+ * Processes that are in it anyway, the caller for one, are left out: each is saved once.
+ * @return 0, or -1 with errno CR_ENOTCB, EINVAL, ESRCH, EPERM, EACCES, ENOSPC (too many)
  */
 extern int cr_forward_checkpoint(cr_scope_t scope, pid_t target);
 

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     options.signal = signal.signal();
-    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
+    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, options.pid);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
     Report report;
     {

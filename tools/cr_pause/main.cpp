@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   return tool::run(app, common, argc, argv, [&] {
     if (options.image.empty()) options.image = "context." + std::to_string(options.pid);
     options.signal = signal.signal();
-    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
+    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, options.pid);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
     if (hold) options.hold = tool::hold_until_line(common);
     Report report;

@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   return tool::run(app, common, argc, argv, [&] {
     apply_relocations(relocate, options.restore);
     options.signal = signal.signal();
-    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC);
+    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, 0);
     options.timeout_ms = common.timeout_ms();
     tool::Supervisor supervisor;
     // While it waits signals are not yet for the process: they end this command, and with it the process.

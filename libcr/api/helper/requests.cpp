@@ -2,7 +2,10 @@
 #include "api/helper/requests.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <set>
+#include <vector>
 
 #include "api/helper/destination.h"
 #include "api/helper/processes.h"
@@ -17,7 +20,7 @@ namespace {
 // BLCR sends a negative signal before the program goes on; here all are sent then.
 int signal_of(const Order& order) { return std::abs(order.signal); }
 
-unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of(order), order.scope); }
+unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of(order), order.scope, order.target); }
 
 void log_warnings(Service& service, const Report& report) {
   for (const std::string& warning : report.warnings) service.log(warning);
@@ -33,12 +36,29 @@ bool admit(pid_t pid, const Order& order) {
   return (order.flags & CR_CHKPT_PTRACER_SKIP) == 0 || !traces(pid);
 }
 
+/** What callbacks have named, each process once, less those that the request being served saves anyway. */
+std::vector<pid_t> forwarded(const Service& service, const Order& order) {
+  const std::vector<pid_t> served = processes_in(static_cast<cr_scope_t>(order.scope), order.target);
+  std::set<pid_t> known(served.begin(), served.end());
+  known.insert(service.owner());
+  std::vector<pid_t> pids;
+  for (unsigned i = 0; i < order.forwards; ++i) {
+    int scope = -1, target = 0;
+    if (std::sscanf(service.text(1 + i).c_str(), "%d %d", &scope, &target) != 2)
+      throw Error(Failure::usage, EINVAL, "a forwarded request that is not understood: library and helper differ");
+    for (const pid_t pid : processes_in(static_cast<cr_scope_t>(scope), target))
+      if (known.insert(pid).second) pids.push_back(pid);
+  }
+  return pids;
+}
+
 }  // namespace
 
 Outcome carry_out_checkpoint(Service& service, const Order& order) {
   const auto scope = static_cast<cr_scope_t>(order.scope);
   const Destination destination(service.image(), service.text(0));
-  const std::vector<pid_t> pids = processes_in(scope, order.target);
+  const std::vector<pid_t> pids =
+      order.forwards != 0 ? forwarded(service, order) : processes_in(scope, order.target);
   if (pids.size() > 1 && !destination.takes_many())
     throw Error(Failure::usage, EINVAL, "of several processes cr_fd must be a directory or CR_DEST_CWD");
   if (pids.size() > 1) service.log("the processes are saved one after the other");
@@ -60,11 +80,11 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
       ++saved;
     } catch (const Error& error) {
       const bool omitted = error.code() == CR_EOMITTED;
-      const bool ended = scope != CR_SCOPE_PROC && error.code() == ESRCH;
+      const bool ended = (scope != CR_SCOPE_PROC || order.forwards != 0) && error.code() == ESRCH;
       if (!omitted && !ended) throw;
     }
   }
-  if (saved == 0) return {ESRCH, 0, "no process is left to be saved"};
+  if (saved == 0 && order.forwards == 0) return {ESRCH, 0, "no process is left to be saved"};
   return {};
 }
 

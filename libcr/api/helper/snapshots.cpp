@@ -61,7 +61,7 @@ void Snapshots::take(const Order& order) {
   entry.session = std::make_unique<Session>(Session::attach_mem(std::move(own), order.target));
   SnapshotOptions options;
   options.notify = (order.flags & CR_SNAPSHOT_CALLBACKS) != 0;
-  options.request_flags = pack_request(0, CR_SCOPE_PROC);
+  options.request_flags = pack_request(0, CR_SCOPE_PROC, order.target);
   entry.snapshot = patiently([&] { return std::make_unique<Snapshot>(Snapshot::take(*entry.session, options)); });
   entries_.insert_or_assign(order.snapshot, std::move(entry));
   service_.answer(0, 0);

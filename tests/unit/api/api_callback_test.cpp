@@ -217,7 +217,7 @@ TEST_F(Callbacks, AreReplaced) {
 int g_checks;
 int asking(void*) {
   const cr_checkpoint_info* info = cr_get_checkpoint_info();
-  if (info != nullptr && info->signal == SIGSTOP && info->requester == 4711 && info->target == getpid() &&
+  if (info != nullptr && info->signal == SIGSTOP && info->requester == 4711 && info->target == 12345 &&
       info->scope == CR_SCOPE_TREE && info->dest != nullptr)
     ++g_checks;
   if (cr_register_callback(silent, nullptr, CR_THREAD_CONTEXT) == -1 && errno == EBUSY) ++g_checks;
@@ -232,7 +232,7 @@ int asking(void*) {
 TEST_F(Callbacks, LearnAboutTheRequest) {
   g_checks = 0;
   add(asking, nullptr);
-  fake::serve(CR_PHASE_RESTARTED, reprise::api::pack_request(SIGSTOP, CR_SCOPE_TREE));
+  fake::serve(CR_PHASE_RESTARTED, reprise::api::pack_request(SIGSTOP, CR_SCOPE_TREE, 12345));
   EXPECT_EQ(g_checks, 5);
 }
 

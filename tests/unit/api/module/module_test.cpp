@@ -387,6 +387,45 @@ int forwarding(void* arg) {
   return 0;
 }
 
+bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+int forwarding_all(void*) {
+  // They overlap with each other, and with the process itself.
+  const int tree = cr_forward_checkpoint(CR_SCOPE_TREE, 0), group = cr_forward_checkpoint(CR_SCOPE_PGRP, 0);
+  note("forward " + std::to_string(tree) + " " + std::to_string(group));
+  return 0;
+}
+
+// BLCR: "processes in the overlap will be checkpointed exactly once".
+TEST_F(Module, ForwardingMayNameTheForwardingProcess) {
+  const std::string image = image_;
+  start([image] {
+    setpgid(0, 0);
+    cr_init();
+    const pid_t other = fork();
+    if (other == 0) {
+      cr_init();
+      cr_register_callback(noting, g_thread, CR_THREAD_CONTEXT);
+      note("up");
+      for (;;) pause();
+    }
+    while (notes().find("up") == std::string::npos) usleep(10'000);
+    cr_register_callback(forwarding_all, nullptr, CR_THREAD_CONTEXT);
+    cr_checkpoint_handle_t handle;
+    const int fd = request(image, 0, &handle);
+    const time_t began = time(nullptr);
+    const int rc = cr_poll_checkpoint(&handle, nullptr);
+    note(rc > 0 ? "saved" : cr_last_error());
+    note(time(nullptr) - began < 20 ? "quickly" : "slowly");
+    note(exists(image + "." + std::to_string(getpid())) ? "twice" : "once");
+    note(exists(image + "." + std::to_string(other)) ? "both" : "one");
+    kill(other, SIGKILL);
+    close(fd);
+  });
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(notes(), "up\nforward 0 0\nthread 0 value 0\nsaved\nquickly\nonce\nboth\n");
+}
+
 TEST_F(Module, ForwardedProcessesAreSaved) {
   const std::string image = image_;
   start([image] {
