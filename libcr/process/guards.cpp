@@ -2,13 +2,12 @@
 #include "process/guards.h"
 
 #include <algorithm>
-#include <cerrno>
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "base/error.h"
 #include "base/text.h"
+#include "session/checked_batch.h"
 
 namespace reprise {
 namespace {
@@ -18,38 +17,9 @@ constexpr int kInstall = 102;  // MADV_GUARD_INSTALL
 constexpr int kRemove = 103;   // MADV_GUARD_REMOVE
 constexpr std::uint64_t kOnFault = 1;  // MLOCK_ONFAULT
 
-struct Step {
-  cr_range range;
-  bool must;
-  const char* what;
-};
-
-/** Calls of which some may fail. */
-class Calls {
- public:
-  explicit Calls(Remote& remote) : remote_(remote) {}
-  void add(const Remote::Call& call, const Step& step) {
-    if (!remote_.room(1, 0)) run();
-    remote_.add(call, step.must);
-    steps_.push_back(step);
-  }
-  void run() {
-    if (steps_.empty()) return;
-    const std::vector<std::int64_t> results = remote_.run();
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const Step& step = steps_[i];
-      if (results[i] < 0 && step.must)
-        throw Error(Failure::permanent, static_cast<int>(-results[i]),
-                    std::string(step.what) + " guard pages at " + hex(step.range.addr) + "-" +
-                        hex(step.range.addr + step.range.len) + ": " + error_text(results[i]));
-    }
-    steps_.clear();
-  }
-
- private:
-  Remote& remote_;
-  std::vector<Step> steps_;
-};
+CheckedBatch::Name doing(const char* what, const cr_range& range) {
+  return [=] { return std::string(what) + " guard pages at " + hex(range.addr) + "-" + hex(range.addr + range.len); };
+}
 
 /** The image's mapping around @p addr, which the image has been checked to have. */
 const Mapping& mapping_at(const Process& image, std::uint64_t addr) {
@@ -57,15 +27,15 @@ const Mapping& mapping_at(const Process& image, std::uint64_t addr) {
                                [&](const Mapping& mapping) { return mapping.end() <= addr; });
 }
 
-void install(Calls& calls, const Process& image, const cr_range& range) {
+void install(CheckedBatch& calls, const Process& image, const cr_range& range) {
   const std::uint64_t flags = mapping_at(image, range.addr).flags();
   const bool locked = flags & (CR_VMA_LOCKED | CR_VMA_LOCKONFAULT);
   // The kernel makes none in locked memory, but memory that has some can be locked; it says then that it could not
   // bring all of it in.
-  if (locked) calls.add({SYS_munlock, {range.addr, range.len}}, {range, true, "unlocking for"});
-  calls.add({SYS_madvise, {range.addr, range.len, kInstall}}, {range, true, "installing"});
+  if (locked) calls.must({SYS_munlock, {range.addr, range.len}}, doing("unlocking for", range));
+  calls.must({SYS_madvise, {range.addr, range.len, kInstall}}, doing("installing", range));
   if (locked)
-    calls.add({SYS_mlock2, {range.addr, range.len, flags & CR_VMA_LOCKONFAULT ? kOnFault : 0}}, {range, false, "locking"});
+    calls.may({SYS_mlock2, {range.addr, range.len, flags & CR_VMA_LOCKONFAULT ? kOnFault : 0}}, doing("locking", range));
 }
 
 }  // namespace
@@ -98,9 +68,9 @@ void restore_guards(Session& session, Remote& remote, const Process& image) {
   std::vector<cr_range> wanted;
   for (const Guard& guard : image.guards()) wanted.push_back({guard.start(), guard.length()});
   const std::vector<cr_range> now = session.guards();
-  Calls calls(remote);
+  CheckedBatch calls(remote);
   for (const cr_range& range : without(now, wanted))
-    calls.add({SYS_madvise, {range.addr, range.len, kRemove}}, {range, true, "removing"});
+    calls.must({SYS_madvise, {range.addr, range.len, kRemove}}, doing("removing", range));
   for (const cr_range& range : without(wanted, now)) install(calls, image, range);
   calls.run();
 }
