@@ -20,9 +20,9 @@
 #include "api/errors.h"
 #include "api/fork.h"
 #include "api/gate.h"
-#include "api/process_stat.h"
 #include "api/spawn.h"
 #include "api/threads.h"
+#include "base/proc_stat.h"
 
 namespace reprise::api {
 namespace {
@@ -120,7 +120,7 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd) {
   const int err = spawn_helper(path, inherited, start.kind != Kind::restart, helper);
   if (err != 0) return err;
   // The helper says so itself, too, unless it dies before it can.
-  block->helper_start = start_time_of(helper);
+  block->helper_start = running_since(helper);
   block->helper.store(static_cast<std::uint32_t>(helper));
   return 0;
 }
@@ -204,7 +204,7 @@ bool Channel::overtaken() const { return !lasting_ && generation_ != agent_gener
 bool Channel::helper_gone() const {
   Block* block = block_.load();
   const auto pid = static_cast<pid_t>(block->helper.load());
-  return pid != 0 && start_time_of(pid) != block->helper_start;
+  return pid != 0 && running_since(pid) != block->helper_start;
 }
 
 void Channel::wait_for_callbacks() const {

@@ -4,12 +4,32 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace reprise {
+namespace {
+
+/** Nothing when it cannot be read, with errno set. The kernel gives some files, as maps, a page at a time. */
+std::optional<std::string> read_all(int fd) {
+  std::string text;
+  for (std::size_t used = 0;;) {
+    if (text.size() < used + 4096) text.resize(std::max<std::size_t>(4096, text.size() * 2));
+    const ssize_t got = ::read(fd, text.data() + used, text.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    used += static_cast<std::size_t>(got);
+    if (got > 0) continue;
+    text.resize(used);
+    return text;
+  }
+}
+
+}  // namespace
 
 ProcDir::ProcDir(const std::string& path) : path_(path) {
   dir_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -27,17 +47,15 @@ ProcDir::ProcDir(pid_t pid, const std::string& below) : path_("/proc/" + std::to
 }
 
 std::optional<std::string> ProcDir::try_read(const std::string& name) const {
-  UniqueFd file(::openat(dir_.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  std::string text;
-  std::array<char, 4096> part;
-  for (;;) {
-    const ssize_t n = ::read(file.get(), part.data(), part.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return std::nullopt;
-    if (n == 0) return text;
-    text.append(part.data(), static_cast<std::size_t>(n));
-  }
+  const UniqueFd file(::openat(dir_.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
+  return file ? read_all(file.get()) : std::nullopt;
+}
+
+std::string read_proc(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto text = file ? read_all(file.get()) : std::nullopt;
+  if (!text) throw Error(Failure::permanent, errno, "cannot read " + path + ": " + error_text(errno));
+  return std::move(*text);
 }
 
 std::string ProcDir::read(const std::string& name) const {

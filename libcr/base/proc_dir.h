@@ -34,6 +34,9 @@ class ProcDir {
   UniqueFd dir_;
 };
 
+/** A whole file of /proc. Throws Error. */
+std::string read_proc(const std::string& path);
+
 /** @return what follows @p key (as "Umask:") in a file of such lines, without blanks around it; "" if absent */
 std::string proc_field(const std::string& text, const std::string& key);
 

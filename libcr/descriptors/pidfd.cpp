@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/proc_dir.h"
+#include "base/proc_stat.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
 
@@ -19,12 +19,8 @@ namespace {
 
 /** When a process was started, in ns since boot; 0 if unknown. */
 std::int64_t started_ns(pid_t pid) {
-  const auto stat = ProcDir("/proc").try_read(std::to_string(pid) + "/stat");
-  if (!stat) return 0;
-  std::size_t at = stat->rfind(')');  // the name before may hold anything
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
-  if (at == std::string::npos) return 0;
-  return std::strtoll(stat->c_str() + at, nullptr, 10) * (1'000'000'000LL / ::sysconf(_SC_CLK_TCK));
+  const auto stat = proc_stat(pid);
+  return stat ? static_cast<std::int64_t>(stat->start_ticks) * (1'000'000'000LL / ::sysconf(_SC_CLK_TCK)) : 0;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/proc_dir.h"
+#include "base/proc_stat.h"
 #include "base/text.h"
 #include "descriptors/classify.h"
 #include "descriptors/kinds.h"
@@ -58,17 +58,11 @@ void collect_terminal(Collector& collector, const cr_fd& fd, Description& descri
     saved.set_rows(size.ws_row);
     saved.set_columns(size.ws_col);
   }
-  // tty_nr and tpgid of /proc/PID/stat: asking the terminal works for its own session alone.
-  const std::string stat = ProcDir(collector.source.pid()).read("stat");
-  const std::size_t name_end = stat.rfind(')');
-  long tty = 0, foreground = 0;
-  if (name_end != std::string::npos &&
-      std::sscanf(stat.c_str() + name_end + 1, " %*c %*d %*d %*d %ld %ld", &tty, &foreground) == 2) {
-    const bool ours = static_cast<std::uint64_t>(tty) != 0 &&
-                      (static_cast<std::uint64_t>(tty) == description.file().rdev() ||
-                       description.file().path() == "/dev/tty");
+  // TIOCGPGRP answers the terminal's own session alone.
+  if (const auto stat = proc_stat(collector.source.pid())) {
+    const bool ours = stat->tty != 0 && (stat->tty == description.file().rdev() || description.file().path() == "/dev/tty");
     saved.set_controlling(ours);
-    if (ours) saved.set_foreground_pgid(static_cast<int>(foreground));
+    if (ours) saved.set_foreground_pgid(stat->tty_pgid);
   }
 }
 

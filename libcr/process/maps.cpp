@@ -1,35 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "process/maps.h"
 
-#include <cerrno>
 #include <charconv>
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "base/error.h"
-#include "base/text.h"
-#include "base/unique_fd.h"
+#include "base/proc_dir.h"
 
 namespace reprise {
-
-std::string read_proc(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) throw Error(Failure::permanent, errno, "cannot open " + path + ": " + error_text(errno));
-  std::string text;
-  for (std::size_t used = 0, step = 16384;;) {
-    if (text.size() < used + step) text.resize(used + step);
-    const ssize_t got = ::read(fd.get(), text.data() + used, text.size() - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error(Failure::permanent, errno, "cannot read " + path + ": " + error_text(errno));
-    used += static_cast<std::size_t>(got);
-    if (got == 0) {
-      text.resize(used);
-      return text;
-    }
-    if (used + 4096 > text.size()) step = text.size();
-  }
-}
 
 MapNames::MapNames(pid_t pid) : text_(read_proc("/proc/" + std::to_string(pid) + "/maps")) {}
 

@@ -26,7 +26,4 @@ class MapNames {
 /** A path as maps files show it: with "\012" for a newline. @return the path itself */
 std::string unescape_path(std::string_view shown);
 
-/** Read a whole file of /proc. Throws Error. */
-std::string read_proc(const std::string& path);
-
 }  // namespace reprise

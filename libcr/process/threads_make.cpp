@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/proc_stat.h"
 #include "base/text.h"
 #include "process/clone_args.h"
 #include "process/maps.h"
@@ -23,13 +25,8 @@ constexpr int kTries = 100;
 constexpr char kLastPid[] = "/proc/sys/kernel/ns_last_pid";
 
 std::string occupant(pid_t tid) {
-  try {
-    std::string name = read_proc("/proc/" + std::to_string(tid) + "/comm");
-    while (!name.empty() && name.back() == '\n') name.pop_back();
-    return "process or thread " + std::to_string(tid) + " (" + name + ")";
-  } catch (const Error&) {
-    return "another process";
-  }
+  const auto stat = proc_stat(tid);
+  return stat ? "process or thread " + std::to_string(tid) + " (" + stat->comm + ")" : "another process";
 }
 
 [[noreturn]] void refuse_taken(const Thread& thread) {

@@ -24,9 +24,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
+#include "base/proc_stat.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "base/proc_dir.h"
 #include "process/clocks.h"
 #include "process/clone_args.h"
 #include "restore/credentials.h"
@@ -94,10 +95,8 @@ pid_t clone_child(pid_t pid) {
 
 /** @return "" when there is no such process */
 std::string name_of(pid_t pid) {
-  char name[32]{};
-  const UniqueFd fd(::open(("/proc/" + std::to_string(pid) + "/comm").c_str(), O_RDONLY | O_CLOEXEC));
-  const ssize_t got = fd ? ::read(fd.get(), name, sizeof name - 1) : 0;
-  return got > 1 ? std::string(name, static_cast<std::size_t>(got) - 1) : "";
+  const auto stat = proc_stat(pid);
+  return stat ? stat->comm : "";
 }
 
 /** For what a process id is taken: the kernel keeps that of a group or session until its last member has ended. */

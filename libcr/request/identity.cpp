@@ -2,7 +2,6 @@
 #include "request/identity.h"
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <ctime>
 
@@ -13,6 +12,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/proc_dir.h"
+#include "base/proc_stat.h"
 #include "base/text.h"
 #include "process/clocks.h"
 #include "process/maps.h"
@@ -23,27 +24,10 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-/** What /proc/PID/stat tells behind the name, which may hold anything. */
-struct Stat {
-  std::string comm;
-  long long field[53]{};  // by the numbers of proc(5)
-};
-
-Stat read_stat(pid_t pid) {
-  const std::string text = read_proc("/proc/" + std::to_string(pid) + "/stat");
-  const std::size_t open = text.find('('), close = text.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open)
-    throw Error(Failure::permanent, 0, "cannot understand /proc/" + std::to_string(pid) + "/stat");
-  Stat stat;
-  stat.comm = text.substr(open + 1, close - open - 1);
-  const char* at = text.data() + close + 1;
-  const char* end = text.data() + text.size();
-  for (int i = 3; i < 53 && at < end; ++i) {
-    while (at < end && *at == ' ') ++at;
-    std::from_chars(at, end, stat.field[i]);
-    while (at < end && *at != ' ') ++at;
-  }
-  return stat;
+ProcStat must_stat(pid_t pid) {
+  const auto stat = proc_stat(pid);
+  if (!stat) throw Error(Failure::permanent, ESRCH, "process " + std::to_string(pid) + " is gone");
+  return *stat;
 }
 
 /** Hash of this kernel's vdso, which is the same in every process; 0 when there is none. */
@@ -121,14 +105,14 @@ std::string process_name(const Process& image) {
 
 void collect_identity(Session& session, Process& process) {
   const pid_t pid = session.pid();
-  const Stat stat = read_stat(pid);
+  const ProcStat stat = must_stat(pid);
   process.set_format(1);
   process.set_pid(pid);
-  process.set_ppid(static_cast<std::int32_t>(stat.field[4]));
-  process.set_pgid(static_cast<std::int32_t>(stat.field[5]));
-  process.set_sid(static_cast<std::int32_t>(stat.field[6]));
+  process.set_ppid(stat.ppid);
+  process.set_pgid(stat.pgid);
+  process.set_sid(stat.sid);
   process.set_comm(stat.comm);
-  process.set_start_time_ticks(static_cast<std::uint64_t>(stat.field[22]));
+  process.set_start_time_ticks(stat.start_ticks);
   process.set_exec_random(exec_random(session));
 
   const std::string cmdline = read_proc("/proc/" + std::to_string(pid) + "/cmdline");
@@ -155,7 +139,7 @@ void collect_host(Session& session, Process& process) {
 }
 
 void check_same_process(Session& session, const Process& image, bool tracked) {
-  const Stat stat = read_stat(session.pid());
+  const ProcStat stat = must_stat(session.pid());
   const auto refuse = [&](const std::string& why) {
     throw Error(Failure::refused, ESRCH,
                 "the image is of process " + process_name(image) + ", started " +
@@ -165,8 +149,8 @@ void check_same_process(Session& session, const Process& image, bool tracked) {
   if (image.pid() != session.pid()) refuse("is another one");
   // A restarted process is the same for this purpose, though it was started later.
   const bool same_run = !image.exec_random().empty() && image.exec_random() == exec_random(session);
-  if (!tracked && !same_run && image.start_time_ticks() != static_cast<std::uint64_t>(stat.field[22]))
-    refuse("was started " + seconds_since_boot(static_cast<std::uint64_t>(stat.field[22])));
+  if (!tracked && !same_run && image.start_time_ticks() != stat.start_ticks)
+    refuse("was started " + seconds_since_boot(stat.start_ticks));
   const struct stat st = exe_stat(session);
   if (st.st_ino != image.exe().ino() || st.st_dev != image.exe().dev())
     refuse("runs another program now, " + exe_path(session.pid()));

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/proc_stat.h"
 #include "base/text.h"
 #include "session/session.h"
 
@@ -10,15 +11,8 @@ namespace {
 
 /** " (name)" of a process or thread, "" when it cannot be told. */
 std::string name_of(std::uint64_t id) {
-  const std::string path = "/proc/" + std::to_string(id) + "/comm";
-  std::FILE* file = std::fopen(path.c_str(), "re");
-  if (!file) return "";
-  char text[32]{};
-  const bool ok = std::fgets(text, sizeof text, file) != nullptr;
-  std::fclose(file);
-  if (!ok) return "";
-  text[std::strcspn(text, "\n")] = 0;
-  return std::string(" (") + text + ")";
+  const auto stat = proc_stat(static_cast<pid_t>(id));
+  return stat ? std::string(" (") + stat->comm + ")" : "";
 }
 
 std::string thread(std::uint64_t tid) { return "thread " + std::to_string(tid) + name_of(tid); }

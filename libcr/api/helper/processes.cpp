@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 
+#include "base/proc_stat.h"
+
 namespace reprise::api {
 namespace {
 
@@ -18,16 +20,10 @@ struct Entry {
 };
 
 bool read_entry(pid_t pid, Entry& entry) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const auto name_end = line.rfind(')');
-  if (name_end == std::string::npos) return false;
-  char state = 0;
-  entry.pid = pid;
-  const int got =
-      std::sscanf(line.c_str() + name_end + 1, " %c %d %d %d", &state, &entry.ppid, &entry.pgid, &entry.sid);
-  return got == 4 && state != 'Z' && state != 'X';
+  const auto stat = proc_stat(pid);
+  if (!stat || stat->ended()) return false;
+  entry = {pid, stat->ppid, stat->pgid, stat->sid};
+  return true;
 }
 
 std::vector<pid_t> all_pids() {

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "api/process_stat.h"
 #include "base/error.h"
+#include "base/proc_stat.h"
 
 namespace reprise::api {
 namespace {
@@ -48,7 +48,7 @@ Service::Service(const char* numbers) {
   if (block_->magic != kBlockMagic)
     throw Error(Failure::usage, EINVAL, "cr-helper: library and helper are of different versions");
   cookie_ = block_->cookie;
-  block_->helper_start = start_time_of(::getpid());
+  block_->helper_start = running_since(::getpid());
   block_->helper.store(static_cast<std::uint32_t>(::getpid()));
 }
 
