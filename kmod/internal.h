@@ -59,6 +59,7 @@ struct cr_batch;
 struct cr_snap;
 struct cr_account;
 struct cr_agent_state;
+struct cr_origin_state;
 
 /* ------------------------------------------------------------------ requests */
 
@@ -223,6 +224,11 @@ struct cr_session {
 	struct task_struct *mapper;	/* the thread that maps the arena just now */
 
 	struct cr_agent_state *agent;
+
+	/* for the agent of the target, by agent.c's lock; both a reference */
+	struct cr_origin_state *origin;
+	struct cr_agent_state *heard;	/* the agent that was told an outcome */
+	unsigned long heard_turn;	/* its turn then */
 };
 
 static inline void cr_why(struct cr_why *why, u32 reason, u64 arg)
@@ -558,6 +564,8 @@ void cr_undo_agent_wait(struct cr_session *s, struct cr_agent *a);
 void cr_undo_agent_ready(struct cr_session *s, struct cr_agent *a);
 long cr_ioc_notify(struct cr_session *s, struct cr_notify *a);
 long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a);
+long cr_ioc_origin(struct cr_session *s, struct cr_origin *a);
+long cr_ioc_agent_origin(struct cr_session *s, struct cr_origin *a);
 int cr_agent_register(struct cr_session *s);
 void cr_agent_release(struct cr_session *s);
 void cr_agent_forget(struct cr_session *s);

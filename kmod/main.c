@@ -62,7 +62,7 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	a->api_version = CR_API_VERSION;
 	a->page_size = PAGE_SIZE;
 	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
-		      CR_FEAT_GUARDS;
+		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN;
 	a->arena_size = CR_ARENA_SIZE;
 	return 0;
 }
@@ -110,6 +110,8 @@ CR_TYPED(cr_ioc_agent_wait, struct cr_agent)
 CR_TYPED(cr_ioc_agent_ready, struct cr_agent)
 CR_TYPED(cr_ioc_notify, struct cr_notify)
 CR_TYPED(cr_ioc_outcome, struct cr_notify)
+CR_TYPED(cr_ioc_origin, struct cr_origin)
+CR_TYPED(cr_ioc_agent_origin, struct cr_origin)
 CR_TYPED(cr_ioc_lease, struct cr_lease)
 
 /* what must be so for a handler to be called */
@@ -172,6 +174,8 @@ static const struct cr_entry {
 	CR_ENTRY_UNDO(AGENT_READY,	cr_ioc_agent_ready,	0, cr_undo_agent_ready),
 	CR_ENTRY(NOTIFY,	cr_ioc_notify,		CR_TARGET),
 	CR_ENTRY(OUTCOME,	cr_ioc_outcome,		CR_TARGET),
+	CR_ENTRY(ORIGIN,	cr_ioc_origin,		CR_TARGET),
+	CR_ENTRY(AGENT_ORIGIN,	cr_ioc_agent_origin,	0),
 	CR_ENTRY(LEASE,		cr_ioc_lease,		CR_ALONE | CR_TARGET),
 };
 

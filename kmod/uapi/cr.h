@@ -44,6 +44,7 @@
 #define CR_FEAT_AGENT		(1ULL << 3)	/* CR_IOC_AGENT_* */
 #define CR_FEAT_LEASE		(1ULL << 4)	/* CR_IOC_LEASE */
 #define CR_FEAT_GUARDS		(1ULL << 5)	/* CR_IOC_GUARDS, CR_VMA_DROPPABLE */
+#define CR_FEAT_ORIGIN		(1ULL << 6)	/* CR_IOC_*ORIGIN, CR_NOTIFY_TELL, CR_PHASE_DONE, CR_AGENT_FAILED */
 
 /* limits, so that no count from outside is unbounded */
 #define CR_MAX_THREADS		32768
@@ -508,39 +509,64 @@ enum cr_phase {
 	CR_PHASE_PAUSED = 4,		/* this process was rolled back in place */
 	CR_PHASE_ABORTED = 5,		/* no checkpoint was taken, go on */
 	CR_PHASE_PAUSE = 6,		/* prepare: a rollback will follow; state is about to be lost */
+	CR_PHASE_DONE = 7,		/* NOTIFY: wait until what follows the outcome is over */
 };
 
 /*
- * CR_IOC_AGENT_WAIT: block until a session notifies this process. flags 0.
+ * CR_IOC_AGENT_WAIT: block until a session notifies this process. flags 0; with
+ * CR_AGENT_FAILED it returns at once: a callback has failed behind the outcome, and
+ * status (a positive errno) is for the session that waits for CR_PHASE_DONE.
  * CR_IOC_AGENT_READY: callbacks have run (status 0) or refuse (status: a positive
  * errno, given to the session); blocks until the outcome. When called on a
  * session that never waited (a restarted process: libcr's descriptor was made
  * anew) it registers the caller and takes the outcome that the restorer set.
  * Both are restarted after being parked. `phase` is the outcome.
  */
+#define CR_AGENT_FAILED	1
 struct cr_agent {
-	__u32 flags;
+	__u32 flags;		/* CR_AGENT_* */
 	__s32 status;
 	__u32 phase;		/* out: enum cr_phase */
 	__u32 request_flags;	/* out: as given to CR_IOC_NOTIFY or CR_IOC_OUTCOME */
-	__s32 requester;	/* out: pid */
+	__s32 requester;	/* out: pid; see CR_IOC_ORIGIN */
 	__u32 reserved;
 };
 
 /*
  * CR_IOC_NOTIFY: tell the target's agent (not frozen) and wait until it is ready;
- * while it still runs the callbacks of an earlier request, that is waited for, too.
- * ENOENT: the process has no agent (nothing to wait for). ETIMEDOUT. ECANCELED:
- * the callbacks refused; status says how. After an error, and when the session
- * ends without an outcome, an agent that has been told hears ABORTED.
+ * while it still runs what callbacks of an earlier request do behind the outcome, that
+ * is waited for, too. ENOENT: the process has no agent (nothing to wait for).
+ * EBUSY: another session's request is under way, or the callbacks of an earlier one
+ * have not returned in time. ETIMEDOUT. ECANCELED: the callbacks refused; status says
+ * how. After an error, and when the session ends without an outcome, an agent that
+ * has been told hears ABORTED.
+ * With CR_NOTIFY_TELL: return when it has been told. The next call waits for the rest.
+ * Phase NONE: ask whether it could be told now, and tell nothing. 0, ENOENT, EBUSY.
+ * Phase DONE: wait until the agent waits again that has heard the outcome from this
+ * session. ENOENT: its process has ended, or there is none. ECANCELED: a callback has
+ * failed; status says how.
  * CR_IOC_OUTCOME [frozen or not]: what the agent's AGENT_READY shall return.
  * EBUSY: another session has notified the agent.
  */
+#define CR_NOTIFY_TELL	0x100
 struct cr_notify {
-	__u32 phase;		/* CHECKPOINT or PAUSE; outcome: CONTINUE, PAUSED, … */
+	__u32 phase;		/* CHECKPOINT, PAUSE (and CR_NOTIFY_TELL), NONE, DONE; outcome: CONTINUE, PAUSED, … */
 	__u32 flags;		/* passed on */
 	__u32 timeout_ms;	/* 0: 60000 */
 	__s32 status;		/* out */
+};
+
+/*
+ * CR_IOC_ORIGIN: for the agent that this session will notify, or tell the outcome: the
+ * path of the image, and on whose behalf the session acts (0: the caller). Whoever may
+ * attach may say what he likes here: it is for the program to read, nobody relies on it.
+ * CR_IOC_AGENT_ORIGIN: the same, for an agent, of the last one that it was told of. The
+ * path is empty when there is none, and cut at len.
+ */
+struct cr_origin {
+	__u64 path;		/* address of a string */
+	__u32 len;		/* bytes there with its NUL; ORIGIN: 0 for none. out: bytes needed */
+	__s32 requester;	/* pid */
 };
 
 /* ------------------------------------------------------------------- leases */
@@ -590,5 +616,7 @@ struct cr_lease {
 #define CR_IOC_OUTCOME		_IOWR(CR_IOC_MAGIC, 26, struct cr_notify)
 #define CR_IOC_LEASE		_IOWR(CR_IOC_MAGIC, 27, struct cr_lease)
 #define CR_IOC_GUARDS		_IOWR(CR_IOC_MAGIC, 28, struct cr_array)
+#define CR_IOC_ORIGIN		_IOW(CR_IOC_MAGIC, 29, struct cr_origin)
+#define CR_IOC_AGENT_ORIGIN	_IOWR(CR_IOC_MAGIC, 30, struct cr_origin)
 
 #endif /* _UAPI_CR_H */

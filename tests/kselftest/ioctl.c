@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -422,7 +423,9 @@ static void test_refusals(void) {
 
 static struct agents {
   volatile unsigned phase, outcome;
-  volatile int rounds, status, hold;
+  volatile int rounds, status, hold, linger, fails;
+  volatile unsigned needed;
+  char path[64], part[4];
   volatile long requester;
 } *ag;
 
@@ -436,8 +439,17 @@ static void agent(void) {  // a process that uses libcr, as the module sees it
     a = (struct cr_agent){.status = ag->status};
     if (ioctl(fd, CR_IOC_AGENT_READY, &a)) _exit(2);
     ag->outcome = a.phase;
+    struct cr_origin origin = {.path = (uintptr_t)ag->path, .len = sizeof ag->path};
+    if (ioctl(fd, CR_IOC_AGENT_ORIGIN, &origin) || origin.requester != a.requester) _exit(3);
+    ag->needed = origin.len;
+    origin.path = (uintptr_t)ag->part, origin.len = sizeof ag->part;
+    if (ioctl(fd, CR_IOC_AGENT_ORIGIN, &origin)) _exit(4);
     ag->requester = a.requester;
     ag->rounds++;
+    while (ag->linger) usleep(1000);
+    a = (struct cr_agent){.flags = CR_AGENT_FAILED, .status = ag->fails};
+    if (ag->fails && ioctl(fd, CR_IOC_AGENT_WAIT, &a)) _exit(5);
+    while (ag->fails) usleep(1000);
   }
 }
 
@@ -448,6 +460,49 @@ static int notify(unsigned timeout_ms) {
 static int heard(int rounds, unsigned outcome) {
   for (int i = 0; i < 2000 && ag->rounds < rounds; i++) usleep(1000);
   return ag->rounds == rounds && ag->outcome == outcome;
+}
+
+static long now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int until_done(unsigned timeout_ms) {
+  struct cr_notify n = {.phase = CR_PHASE_DONE, .timeout_ms = timeout_ms};
+  return io(CR_IOC_NOTIFY, &n) ? errno == ECANCELED ? n.status : -errno : 0;
+}
+
+/** Who asks for what, and how its callbacks end; attached, after seven requests. */
+static void test_origin(void) {
+  struct cr_origin origin = {.path = (uintptr_t)"/the/image", .len = 11, .requester = getppid()};
+  struct cr_notify done = {.phase = CR_PHASE_CONTINUE}, ask = {.phase = CR_PHASE_NONE}, tell = {.phase = CR_PHASE_CHECKPOINT | CR_NOTIFY_TELL};
+  tap(!io(CR_IOC_ORIGIN, &origin), "a session says who asks, and for which image");
+  ag->hold = 1;
+  tap(!io(CR_IOC_NOTIFY, &ask), "a session asks whether an agent could be told");
+  tap(!io(CR_IOC_NOTIFY, &tell) && !io(CR_IOC_NOTIFY, &tell) && ag->rounds == 7, "an agent can be told and not be waited for");
+  tap(io(CR_IOC_NOTIFY, &ask) < 0 && errno == EBUSY, "and then not once more: EBUSY");
+  ag->hold = 0;
+  ag->linger = 1;
+  tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(8, CR_PHASE_CONTINUE), "and be waited for then");
+  tap(ag->requester == getppid() && !strcmp((char *)ag->path, "/the/image") && ag->needed == 11, "it hears who asks for which image");
+  tap(!strcmp((char *)ag->part, "/th") && ag->requester == getppid(), "and what fits of it");
+  tap(until_done(200) == -ETIMEDOUT, "a session waits until its callbacks have returned");
+  ag->linger = 0;
+  tap(!until_done(5000) && !until_done(5000), "which they do");
+  origin.len = 0, origin.requester = 0;
+  ag->fails = EXDEV;
+  tap(!io(CR_IOC_ORIGIN, &origin) && !notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(9, CR_PHASE_CONTINUE) &&
+          until_done(5000) == EXDEV,
+      "and hears that one failed");
+  ag->fails = 0;
+  tap(!*ag->path && ag->requester == getpid(), "there may be no image to name");
+  origin.len = 4097;
+  tap(io(CR_IOC_ORIGIN, &origin) < 0 && errno == EINVAL, "nor a name that is too long: EINVAL");
+  origin.len = 4096, origin.path = 0x1000;
+  tap(io(CR_IOC_ORIGIN, &origin) < 0 && errno == EFAULT, "nor one that is not there: EFAULT");
+  origin.len = 0, origin.requester = -1;
+  tap(io(CR_IOC_ORIGIN, &origin) < 0 && errno == EINVAL, "nor a process -1: EINVAL");
 }
 
 static void test_agent(void) {
@@ -463,12 +518,13 @@ static void test_agent(void) {
   tap(notify(5000) == -ECANCELED && heard(2, CR_PHASE_ABORTED), "it refuses: ECANCELED, and it hears ABORTED");
   ag->status = 0, ag->hold = 1;
   tap(notify(200) == -ETIMEDOUT, "it is not ready in time: ETIMEDOUT");
-  tap(notify(200) == -ETIMEDOUT, "nor is it before its callbacks have run");
+  tap(notify(200) == -EBUSY, "nor is it told before its callbacks have run: EBUSY");
   ag->hold = 0;
   tap(heard(3, CR_PHASE_ABORTED), "then it hears ABORTED");
   tap(!notify(5000) && ag->rounds == 3, "it is told once more");
   int old = dev;
-  tap(attach(pid) == pid && notify(200) == -ETIMEDOUT, "but not by another session meanwhile");
+  long began = now_ms();
+  tap(attach(pid) == pid && notify(5000) == -EBUSY && now_ms() - began < 2500, "but not by another session meanwhile: EBUSY at once");
   done.phase = CR_PHASE_CONTINUE;
   tap(io(CR_IOC_OUTCOME, &done) < 0 && errno == EBUSY, "which cannot set the outcome either: EBUSY");
   close(dev);
@@ -494,9 +550,14 @@ static void test_agent(void) {
   tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(6, CR_PHASE_PAUSED), "and the next request is heard");
   done.phase = CR_PHASE_ABORTED;
   tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(7, CR_PHASE_ABORTED), "and one that its session gives up");
+  test_origin();
+  ag->linger = 1;
+  done.phase = CR_PHASE_CONTINUE;
+  tap(!notify(5000) && !io(CR_IOC_OUTCOME, &done) && heard(10, CR_PHASE_CONTINUE), "it hears an outcome");
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   tap(notify(1000) == -ENOENT, "without an agent: ENOENT");
+  tap(until_done(5000) == -ENOENT, "and ends before its callbacks have returned: ENOENT");
   close(dev);
 }
 
