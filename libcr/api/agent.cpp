@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 
 #include "api/agent_device.h"
@@ -32,6 +33,7 @@ pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool g_running = false;  // under g_mutex
 constinit std::atomic<int> g_device{-1};
 constinit std::atomic<unsigned> g_generation{0};
+char g_destination[PATH_MAX], g_source[PATH_MAX];  // of images, for callbacks; the agent alone writes them
 
 int outcome_of(std::uint32_t phase, int refusal) {
   switch (phase) {
@@ -48,11 +50,17 @@ int ready(cr_agent& agent) {
   return rc;
 }
 
+[[noreturn]] void end_process() {
+  kill(getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
 /** This memory is that of a checkpoint: what was asked for then has been overtaken. */
 void overtaken(const cr_agent& agent) {
   g_generation.fetch_add(1);
   g_serving.restart_info.requester = agent.requester;
-  g_serving.restart_info.src = "";
+  device::origin(g_device.load(), g_source, sizeof g_source);
+  g_serving.restart_info.src = g_source;
   channels_overtaken();
 }
 
@@ -69,6 +77,8 @@ int agent_innermost(ThreadState&, bool refused) {
   agent.status = refusal;
   const int rc = ready(agent);
   int result = rc == 0 ? outcome_of(agent.phase, refusal) : rc;
+  // The requester knows. Neither this callback nor those in other threads come back.
+  if (g_serving.kill.load()) end_process();
   if (result > 0) overtaken(agent);
   g_serving.result.store(result);
   g_serving.decided.store(g_serving.number.load());
@@ -79,11 +89,13 @@ int agent_innermost(ThreadState&, bool refused) {
 void describe_request(const cr_agent& agent) {
   cr_checkpoint_info& info = g_serving.checkpoint_info;
   info.signal = request_signal(agent.request_flags);
+  g_serving.prohibit_self.store((agent.request_flags & kRequestProhibitSelf) != 0);
   info.scope = static_cast<cr_scope_t>(request_scope(agent.request_flags));
   info.requester = agent.requester;
   const pid_t target = request_target(agent.request_flags);
   info.target = target != 0 ? target : getpid();
-  info.dest = channels_destination();
+  device::origin(g_device.load(), g_destination, sizeof g_destination);
+  info.dest = g_destination;
   g_serving.restart_info = {0, ""};
 }
 
@@ -92,6 +104,7 @@ void serve_checkpoint(ThreadState& self, const cr_agent& agent) {
   gate_close();
   registry_unlock();
   g_serving.state.store(CR_STATE_PENDING);
+  bump(g_serving.heard);
   gate_wait_empty();
 
   g_serving.state.store(CR_STATE_ACTIVE);
@@ -106,7 +119,6 @@ void serve_checkpoint(ThreadState& self, const cr_agent& agent) {
     Chain chain(self, g_thread_callbacks, agent_innermost);
     result = chain.run();
   }
-  if (g_serving.kill.load()) kill(getpid(), SIGKILL);
   if (any) run_hook(Place::thread_context, result);
   interrupt_finish();
 
@@ -189,6 +201,11 @@ int agent_ensure() {
   }
   agent_unlock();
   return err;
+}
+
+void agent_give_up() {
+  device::failed(g_device.load(), CR_EPERMFAIL);
+  end_process();
 }
 
 unsigned agent_generation() { return g_generation.load(); }

@@ -10,6 +10,9 @@ int agent_ensure();
 /** How often this process has been restarted or rolled back, as far as its agent was told. */
 unsigned agent_generation();
 
+/** A callback has failed behind the outcome: tell whoever waits for it, and end this process. For signal handlers, too. */
+[[noreturn]] void agent_give_up();
+
 void agent_lock();
 void agent_unlock();
 /** In the child of a fork, locked. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "libcr.h"
 
@@ -49,5 +50,33 @@ bool present() { return ::access(CR_DEVICE, F_OK) == 0; }
 int wait(int fd, cr_agent& agent) { return checked_ioctl(fd, CR_IOC_AGENT_WAIT, &agent); }
 
 int ready(int fd, cr_agent& agent) { return checked_ioctl(fd, CR_IOC_AGENT_READY, &agent); }
+
+void failed(int fd, int code) {
+  cr_agent agent{};
+  agent.flags = CR_AGENT_FAILED;
+  agent.status = code;
+  checked_ioctl(fd, CR_IOC_AGENT_WAIT, &agent);
+}
+
+void origin(int fd, char* path, unsigned size) {
+  cr_origin origin{};
+  origin.path = reinterpret_cast<std::uintptr_t>(path);
+  origin.len = size;
+  path[0] = '\0';
+  if (checked_ioctl(fd, CR_IOC_AGENT_ORIGIN, &origin) != 0) path[0] = '\0';
+  path[size - 1] = '\0';
+}
+
+int ask(int mem) {
+  const int fd = ::open(CR_DEVICE, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return errno;
+  cr_attach attach{};
+  attach.mem_fd = mem;
+  int rc = checked_ioctl(fd, CR_IOC_ATTACH, &attach);
+  cr_notify notify{};
+  if (rc == 0) rc = checked_ioctl(fd, CR_IOC_NOTIFY, &notify);
+  ::close(fd);
+  return -rc;
+}
 
 }  // namespace reprise::api::device

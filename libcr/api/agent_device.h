@@ -17,5 +17,11 @@ bool present();
 /** CR_IOC_AGENT_WAIT and CR_IOC_AGENT_READY. @return 0 or -errno */
 int wait(int fd, cr_agent& agent);
 int ready(int fd, cr_agent& agent);
+/** A callback has failed behind the outcome, with an errno or CR_E* code. */
+void failed(int fd, int code);
+/** Path of the image of the last request or outcome that the agent was told of, "" when it has none. */
+void origin(int fd, char* path, unsigned size);
+/** Could the agent of the process with this /proc/PID/mem be told of a request? @return 0, EBUSY, or another errno */
+int ask(int mem);
 
 }  // namespace reprise::api::device

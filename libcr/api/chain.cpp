@@ -42,13 +42,20 @@ Chain::~Chain() { self_.chain = nullptr; }
 int Chain::proceed(int flags) {
   if (decided_) return result_;
   const unsigned caller = current_;
-  const bool refused = (flags & CR_CHECKPOINT_ABORT_MASK) != 0;
+  bool refused = (flags & CR_CHECKPOINT_ABORT_MASK) != 0;
   if (refused) refuse(flags);
   // Callbacks that return without having called us are ready all the same.
   while (!decided_ && !refused && next_ > 0) {
     current_ = --next_;
     const Callback callback = list_.items[current_];
-    if (callback.func != nullptr) callback.func(callback.arg);
+    if (callback.func == nullptr || callback.func(callback.arg) == 0) continue;
+    // It could not get ready, or not go on.
+    if (!decided_) {
+      refuse(CR_CHECKPOINT_PERM_FAILURE);
+      refused = true;
+    } else if (result_ >= 0) {
+      agent_give_up();
+    }
   }
   if (!decided_) {
     result_ = innermost_(self_, refused);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <new>
 
 #include "api/agent.h"
+#include "api/blank_child.h"
 #include "api/errors.h"
 #include "api/fork.h"
 #include "api/gate.h"
@@ -32,6 +34,9 @@ sigset_t g_mask_of_holder;  // under g_mutex
 
 // How often a waiter looks whether the helper still lives.
 constexpr long kLookNs = 500'000'000;
+// How long a request may take to begin, and how often to look whether its helper still lives.
+constexpr long long kStartNs = 10'000'000'000;
+constexpr long kStartLookNs = 100'000'000;
 constexpr std::size_t kChunk = 16;  // channels made at a time
 
 class ChannelsLock {
@@ -79,6 +84,23 @@ bool add_text(Block& block, const char* text) {
   return true;
 }
 
+void send_descriptor(int socket, int fd) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {}
+}
+
 long long now_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -102,7 +124,7 @@ Channel* Channel::unused() {
   return first_.load();
 }
 
-int Channel::start_helper(const Start& start, Block* block, int block_fd) {
+int Channel::start_helper(const Start& start, Block* block, int block_fd, int socket) {
   char path[PATH_MAX];
   if (!find_helper(path, sizeof path)) return CR_EHELPER;
   const Descriptor own_mem(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
@@ -110,10 +132,11 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd) {
   // The program may have closed its standard streams, or want the image in one.
   const Descriptor given[] = {
       Descriptor(Descriptor::above_streams(block_fd)), Descriptor(Descriptor::above_streams(own_mem.get())),
-      Descriptor(Descriptor::above_streams(start.target_mem)), Descriptor(Descriptor::above_streams(start.image))};
-  const Inherited inherited{given[0].get(), given[1].get(), given[2].get(), given[3].get()};
+      Descriptor(Descriptor::above_streams(start.target_mem)), Descriptor(Descriptor::above_streams(start.image)),
+      Descriptor(Descriptor::above_streams(socket))};
+  const Inherited inherited{given[0].get(), given[1].get(), given[2].get(), given[3].get(), given[4].get()};
   if (inherited.block < 0 || inherited.owner_mem < 0 || (start.target_mem >= 0 && inherited.target_mem < 0) ||
-      (start.image >= 0 && inherited.image < 0))
+      (start.image >= 0 && inherited.image < 0) || (socket >= 0 && inherited.socket < 0))
     return errno;
   pid_t helper = 0;
   // A restarted process inherits the program's session and terminal.
@@ -125,7 +148,7 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd) {
   return 0;
 }
 
-int Channel::prepare(const Start& start, Block*& block) {
+int Channel::prepare(const Start& start, Block*& block, int socket) {
   int fd = -1;
   block = make_block(fd);
   const int made = block == nullptr ? errno : 0;
@@ -139,7 +162,7 @@ int Channel::prepare(const Start& start, Block*& block) {
     std::snprintf(text, sizeof text, "%d %d", static_cast<int>(start.forwards[i].scope), start.forwards[i].target);
     fits = add_text(*block, text);
   }
-  const int err = fits ? start_helper(start, block, fd) : E2BIG;
+  const int err = fits ? start_helper(start, block, fd, socket) : E2BIG;
   if (err != 0) munmap(block, sizeof(Block));
   return err;
 }
@@ -151,8 +174,13 @@ Channel* Channel::open(const Start& start) {
   Block* block = nullptr;
   // By the time of the order the descriptors for the helper are closed again: it may be about to save
   // this very process.
-  const int err = channel == nullptr ? ENOMEM : prepare(start, block);
+  int ends[2] = {-1, -1};
+  int err = channel == nullptr ? ENOMEM : 0;
+  if (err == 0 && start.kind == Kind::restart && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) err = errno;
+  const Descriptor helpers_end(ends[1]);
+  if (err == 0) err = prepare(start, block, ends[1]);
   if (err != 0) {
+    if (ends[0] >= 0) ::close(ends[0]);
     fail(err, err == CR_EHELPER ? "the helper cr-helper is not installed; REPRISE_HELPER may name it" : nullptr);
     return nullptr;
   }
@@ -161,6 +189,8 @@ Channel* Channel::open(const Start& start) {
   channel->lasting_ = start.kind == Kind::snapshot;
   channel->generation_ = agent_generation();
   channel->gone_ = false;
+  channel->socket_ = ends[0];
+  channel->child_ = 0;
   if (start.path != nullptr)
     std::snprintf(channel->destination_, sizeof channel->destination_, "%s", start.path);
   else
@@ -205,6 +235,45 @@ bool Channel::helper_gone() const {
   Block* block = block_.load();
   const auto pid = static_cast<pid_t>(block->helper.load());
   return pid != 0 && running_since(pid) != block->helper_start;
+}
+
+void Channel::make_child() {
+  Block* block = block_.load();
+  const ChildOrder order = block->child;  // a child does not have the block
+  int mem = -1;
+  const pid_t child = make_blank_child(order.pid, order.clocks, mem);
+  if (child > 0) child_ = child;
+  if (mem >= 0) {
+    send_descriptor(socket_, mem);
+    ::close(mem);
+  }
+  block->child.pid = child;
+  block->progress.store(kPreparing);
+  futex_wake(block->progress, Sharing::between_processes);
+}
+
+void Channel::wait_started() {
+  Block* block = block_.load();
+  const long long end = now_ns() + kStartNs;
+  for (;;) {
+    const std::uint32_t seen = block->progress.load();
+    if (seen == kStarted || child_ > 0 || answered() || overtaken() || now_ns() >= end) break;
+    if (seen == kWantsChild) {
+      make_child();
+      continue;
+    }
+    const timespec slice{0, kStartLookNs};
+    if (futex_wait(block->progress, seen, &slice, Sharing::between_processes) == ETIMEDOUT && helper_gone()) break;
+  }
+  if (socket_ >= 0) ::close(socket_);
+  socket_ = -1;
+}
+
+void Channel::wait_heard(Word& heard, std::uint32_t before) {
+  const long long end = now_ns() + kStartNs;
+  const timespec slice{0, kStartLookNs};
+  while (heard.load() == before && !answered() && !overtaken() && !helper_gone() && now_ns() < end)
+    futex_wait(heard, before, &slice);
 }
 
 void Channel::wait_for_callbacks() const {
@@ -279,6 +348,9 @@ int Channel::copy_log(char* to, unsigned len) const {
 
 void Channel::close() {
   ChannelsLock lock;
+  // A process that was made for nothing is nobody's business but ours.
+  if (child_ > 0 && !overtaken() && !(answered() && block_.load()->error == 0)) end_child(child_);
+  child_ = 0;
   // In a process that was restarted or rolled back it has nothing to do with the image any more.
   if (overtaken()) parked_.forget();
   parked_.give_back();

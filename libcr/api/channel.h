@@ -48,6 +48,15 @@ class Channel {
 
   /** A further order; the answer is awaited by wait(). One at a time. */
   void send(const Order& order);
+  /**
+   * Wait until the target knows of the request, or there is an answer, but no longer than that takes in earnest. Makes
+   * the process that a restart asks for meanwhile.
+   */
+  void wait_started();
+  /** Wait until the agent of this very process has changed @p heard from @p before, with the same limits. */
+  void wait_heard(Word& heard, std::uint32_t before);
+  /** Has it come to an end before the target knew of it? */
+  bool refused() const { return answered() && block_.load()->progress.load() == kPreparing && block_.load()->error != 0; }
   /** @return 1 answered (or never will be), 0 time is up, -1 with errno EINTR */
   int wait(timeval* timeout);
   bool answered() const;
@@ -68,8 +77,9 @@ class Channel {
   friend const char* channels_destination();
 
   static Channel* unused();
-  static int prepare(const Start& start, Block*& block);
-  static int start_helper(const Start& start, Block* block, int block_fd);
+  static int prepare(const Start& start, Block*& block, int socket);
+  static int start_helper(const Start& start, Block* block, int block_fd, int socket);
+  void make_child();
   bool helper_gone() const;
   bool overtaken() const;
   void wait_for_callbacks() const;
@@ -83,6 +93,8 @@ class Channel {
   bool lasting_ = false;       // answers also after this process was rolled back
   unsigned generation_ = 0;
   bool gone_ = false;
+  int socket_ = -1;            // restart: to hand the process over that is being made
+  pid_t child_ = 0;            // that process
   std::uint32_t number_ = 0;   // of the last order
   Word busy_{0};
   ParkedFd parked_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "api/agent_device.h"
 #include "api/channel.h"
 #include "api/errors.h"
 #include "api/serving.h"
@@ -34,7 +35,7 @@ int forward_run() {
   start.order.forwards = count;
   start.forwards = g_list;
   // Beside our own image where that is known: IMAGE.PID, else context.PID.
-  start.path = channels_destination();
+  start.path = served.dest;
   Channel* channel = Channel::open(start);
   if (channel == nullptr) return errno;
   while (channel->wait(nullptr) < 0) {}
@@ -53,6 +54,10 @@ extern "C" int cr_forward_checkpoint(cr_scope_t scope, pid_t target) {
   if (!valid_scope(scope) || target < 0) return fail(EINVAL);
   Target found;  // may the caller touch it?
   if (const int err = found.find(scope, target); err != 0) return fail(err);
+  if (found.mem() >= 0)
+    if (device::ask(found.mem()) == EBUSY) return fail(EBUSY, "another request is under way there");
+  const cr_checkpoint_info& served = state->checkpoint_info;
+  if (g_serving.prohibit_self.load() && target_includes(scope, found.id(), served.requester)) return fail(EDEADLK);
   const unsigned index = g_count.fetch_add(1);
   if (index >= kMost) {
     g_count.store(kMost);

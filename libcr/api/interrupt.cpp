@@ -29,6 +29,10 @@ struct Stranger {
   Word stage;
 };
 
+// The program's action for the signal while ours is in its place; written by the agent while nobody is interrupted.
+struct sigaction g_theirs {};
+constinit std::atomic<bool> g_borrowed{false};
+
 // Own mapping rather than the heap: see interrupt_threads().
 constinit std::atomic<Stranger*> g_strangers{nullptr};
 constinit std::atomic<unsigned> g_stranger_count{0};
@@ -88,23 +92,40 @@ bool claim(Word& stage) {
   return stage.compare_exchange_strong(asked, kRunning);
 }
 
-void on_signal(int, siginfo_t*, void*) {
-  const int saved = errno;
+/** @return false when this thread was not asked to take part */
+bool take_part() {
   if (ThreadState* state = self(); state != nullptr) {
-    if (claim(state->stage)) {
-      int result;
-      {
-        Chain chain(*state, state->callbacks, signal_innermost);
-        result = chain.run();
-      }
-      run_hook(Place::signal_context, result);
-      finish(state->stage, state, result);
+    if (!claim(state->stage)) return false;
+    int result;
+    {
+      Chain chain(*state, state->callbacks, signal_innermost);
+      result = chain.run();
     }
-  } else if (Word* stage = stranger_stage(); stage != nullptr && claim(*stage)) {
-    const int result = wait_for_outcome(*stage);
-    run_hook(Place::no_callbacks, result);
-    finish(*stage, nullptr, result);
+    run_hook(Place::signal_context, result);
+    finish(state->stage, state, result);
+    return true;
   }
+  Word* stage = stranger_stage();
+  if (stage == nullptr || !claim(*stage)) return false;
+  const int result = wait_for_outcome(*stage);
+  run_hook(Place::no_callbacks, result);
+  finish(*stage, nullptr, result);
+  return true;
+}
+
+/** A signal that the program has sent to itself, or got, while we have its handler's place. */
+void hand_on(int signal, siginfo_t* info, void* context) {
+  if (!g_borrowed.load()) return;
+  if ((g_theirs.sa_flags & SA_SIGINFO) != 0)
+    g_theirs.sa_sigaction(signal, info, context);
+  else if (g_theirs.sa_handler != SIG_IGN && g_theirs.sa_handler != SIG_DFL)
+    g_theirs.sa_handler(signal);
+}
+
+void on_signal(int signal, siginfo_t* info, void* context) {
+  const int saved = errno;
+  const bool from_here = info->si_code == SI_TKILL && info->si_pid == getpid();
+  if (!from_here || !take_part()) hand_on(signal, info, context);
   errno = saved;
 }
 
@@ -260,13 +281,28 @@ int install() {
 /** Nobody has needed the signal so far, neither we nor the program. */
 bool untouched() {
   struct sigaction now {};
-  return sigaction(CR_SIGNUM, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
+  return sigaction(CR_SIGNUM, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
+}
+
+/** Take the signal, which the program may use for itself: until give_back(). @return 0 or an errno */
+int borrow() {
+  if (installed()) return 0;
+  const bool theirs = !untouched();
+  if (theirs && sigaction(CR_SIGNUM, nullptr, &g_theirs) != 0) return errno;
+  g_borrowed.store(theirs);
+  return install();
+}
+
+/** Every thread concerned is in the handler: the program gets its own back before its memory is saved. */
+void give_back() {
+  if (g_borrowed.load() && installed()) sigaction(CR_SIGNUM, &g_theirs, nullptr);
+  g_borrowed.store(false);
 }
 
 }  // namespace
 
 int interrupt_prepare() {
-  if (!installed())
+  if (untouched())
     if (const int err = install(); err != 0) return err;
   sigset_t own;
   sigemptyset(&own);
@@ -289,16 +325,19 @@ int interrupt_threads() {
   for (ThreadState* state = first_thread(); state != nullptr; state = state->next) any |= concerned(*state);
   if (!any) return 0;
   // Threads without callbacks of their own are held by it, too.
-  if (untouched() && install() != 0) return EBUSY;
-  if (!installed()) return EBUSY;  // the program has taken the signal for itself
+  if (const int err = borrow(); err != 0) return err;
   if (strangers_too)
-    if (const int err = find_strangers(patience); err != 0) return err;
+    if (const int err = find_strangers(patience); err != 0) {
+      give_back();
+      return err;
+    }
 
   for (ThreadState* state = first_thread(); state != nullptr; state = state->next)
     if (concerned(*state)) interrupt(state->stage, state->tid.load());
   Stranger* strangers = g_strangers.load();
   for (unsigned i = 0; i < g_stranger_count.load(); ++i) interrupt(strangers[i].stage, strangers[i].tid.load());
   wait_until_all(kReady);
+  give_back();
   return 0;
 }
 

@@ -7,7 +7,7 @@
  */
 namespace reprise::api {
 
-/** Install the handler and let the calling thread take the signal. @return 0 or an errno */
+/** Install the handler, unless the program has one, and let the calling thread take the signal. @return 0 or an errno */
 int interrupt_prepare();
 
 /**

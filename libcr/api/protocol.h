@@ -32,6 +32,20 @@ struct Inherited {
   std::int32_t owner_mem = -1;   ///< /proc/PID/mem of the program
   std::int32_t target_mem = -1;  ///< of the target; -1: there are several or none
   std::int32_t image = -1;
+  std::int32_t socket = -1;      ///< restart: by which the program hands over the process it has made
+};
+
+/** How far the helper has come with an order of the first three; for those who wait for the beginning of one. */
+enum Progress : std::uint32_t {
+  kPreparing,
+  kWantsChild,  ///< restart: the program is to make the process, as Block::child says
+  kStarted,     ///< the target knows of the request
+};
+
+/** A process that the program is to make, and then what has become of that. */
+struct ChildOrder {
+  std::int32_t pid = 0;          ///< wanted, 0: any. Then: of the process, or -errno
+  char clocks[128] = "";         ///< for /proc/self/timens_offsets, "": no time namespace
 };
 
 struct Order {
@@ -62,6 +76,8 @@ struct Block {
   Order order;
   std::int32_t error;            ///< of the answer: 0, or an errno or CR_E* code
   std::int64_t value;
+  Word progress;                 ///< enum Progress; changes back when the process is made
+  ChildOrder child;
   std::uint32_t text_used;
   char sentence[512];            ///< of the answer, for cr_last_error()
   char log[8192];

@@ -9,7 +9,9 @@
 #include "api/agent_device.h"
 #include "api/channel.h"
 #include "api/errors.h"
+#include "api/serving.h"
 #include "api/targets.h"
+#include "api/threads.h"
 
 namespace reprise::api {
 namespace {
@@ -26,6 +28,11 @@ int scope_of(const cr_checkpoint_args_t& args) {
   return scope;
 }
 
+bool in_callback() {
+  const ThreadState* state = self();
+  return state != nullptr && state->chain != nullptr;
+}
+
 bool valid_signal(int signal) { return signal >= -kLastSignal && signal <= kLastSignal; }
 
 /** What is wrong with the surroundings, before a helper is started for nothing. */
@@ -33,8 +40,19 @@ int check_module() {
   return device::present() ? 0 : fail(ENOSYS, "the kernel module cr is not loaded");
 }
 
-int finish_request(Channel* channel, unsigned long* handle) {
+/**
+ * The request is on its way: wait until its target knows of it.
+ * @param later  what fails before that is told when it is reaped
+ */
+int finish_request(Channel* channel, unsigned long* handle, bool later) {
   if (channel == nullptr) return -1;
+  channel->wait_started();
+  if (!later && channel->refused()) {
+    const int err = channel->error();
+    channel->close();
+    errno = err;
+    return -1;
+  }
   *handle = channel->handle();
   return 0;
 }
@@ -138,6 +156,8 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
   if (const int err = target.find(args->cr_scope, args->cr_target); err != 0) return fail(err);
   if (target.includes_self() && (args->cr_flags & CR_CHKPT_PROHIBIT_SELF) != 0) return fail(EDEADLK);
   if (check_module() != 0) return -1;
+  // The callbacks of one request are no place to ask for another.
+  if (target.includes_self() && in_callback()) return fail(EBUSY, "callbacks of another request are running");
   // Without an agent nobody would tell this process that it has been restarted.
   if (target.includes_self())
     if (const int err = agent_ensure(); err != 0) return fail(err);
@@ -155,7 +175,12 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
     start.path = "";
   else
     start.image = args->cr_fd;
-  return finish_request(Channel::open(start), handle);
+  const std::uint32_t heard = g_serving.heard.load();
+  Channel* channel = Channel::open(start);
+  if (finish_request(channel, handle, (args->cr_flags & CR_CHKPT_ASYNC_ERR) != 0) != 0) return -1;
+  // The module has told our agent, which comes to know it when it runs.
+  if (target.id() == getpid() && start.saves_self) channel->wait_heard(g_serving.heard, heard);
+  return 0;
 }
 
 int cr_wait_checkpoint(cr_checkpoint_handle_t* handle, struct timeval* timeout) {
@@ -188,7 +213,7 @@ int cr_request_restart(cr_restart_args_t* args, cr_restart_handle_t* handle) {
   start.order.relocations = args->cr_relocate == nullptr ? 0 : args->cr_relocate->count;
   start.image = args->cr_fd;
   start.relocate = args->cr_relocate;
-  return finish_request(Channel::open(start), handle);
+  return finish_request(Channel::open(start), handle, (args->cr_flags & CR_RSTRT_ASYNC_ERR) != 0);
 }
 
 int cr_wait_restart(cr_restart_handle_t* handle, struct timeval* timeout) {
@@ -222,7 +247,10 @@ int cr_request_pause(cr_pause_args_t* args, cr_pause_handle_t* handle) {
   start.order.flags = args->cr_flags;
   start.target_mem = target.mem();
   start.image = args->cr_fd;
-  return finish_request(Channel::open(start), handle);
+  Channel* channel = Channel::open(start);
+  if (channel == nullptr) return -1;
+  *handle = channel->handle();
+  return 0;
 }
 
 int cr_wait_pause(cr_pause_handle_t* handle, struct timeval* timeout) { return wait_for(kPause, handle, timeout); }

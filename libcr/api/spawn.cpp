@@ -37,7 +37,7 @@ int become_helper(void* arg) {
   // It must not hold the program's files, pipes and sockets open.
   bool ok = syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) == 0;
   for (int fd : {launch->inherited->block, launch->inherited->owner_mem, launch->inherited->target_mem,
-                 launch->inherited->image})
+                 launch->inherited->image, launch->inherited->socket})
     if (ok && fd >= 0) ok = fcntl(fd, F_SETFD, 0) == 0;
   if (ok && launch->detached) {
     // Neither the terminal's signals nor whoever waits for the end of our output shall notice it.
@@ -69,8 +69,8 @@ int spawn_helper(const char* path, const Inherited& inherited, bool detached, pi
   char* base = static_cast<char*>(stacks);
 
   char name[] = "cr-helper", numbers[64];
-  std::snprintf(numbers, sizeof numbers, "%d,%d,%d,%d", inherited.block, inherited.owner_mem, inherited.target_mem,
-                inherited.image);
+  std::snprintf(numbers, sizeof numbers, "%d,%d,%d,%d,%d", inherited.block, inherited.owner_mem, inherited.target_mem,
+                inherited.image, inherited.socket);
   Launch launch{path, {name, numbers, nullptr}, &inherited, detached, base + 2 * kStack};
 
   sigset_t all, old;

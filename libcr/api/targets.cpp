@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/proc_stat.h"
+
+
 namespace reprise::api {
 namespace {
 
@@ -37,6 +40,22 @@ bool target_exists(cr_scope_t scope, pid_t target) {
   }
 }
 
+bool target_includes(cr_scope_t scope, pid_t target, pid_t pid) {
+  switch (scope) {
+    case CR_SCOPE_PROC: return pid == target;
+    case CR_SCOPE_PGRP: return getpgid(pid) == target;
+    case CR_SCOPE_SESS: return getsid(pid) == target;
+    case CR_SCOPE_TREE: break;
+  }
+  // A line of ancestors that changes meanwhile may lead anywhere, but not on for ever.
+  for (int steps = 0; pid > 0 && steps < 10'000; ++steps) {
+    if (pid == target) return true;
+    const auto stat = proc_stat(pid);
+    pid = stat && !stat->ended() ? stat->ppid : 0;
+  }
+  return false;
+}
+
 Target::~Target() {
   if (mem_ >= 0) close(mem_);
 }
@@ -45,12 +64,7 @@ int Target::find(cr_scope_t scope, pid_t target) {
   id_ = resolve(scope, target);
   if (!target_exists(scope, target)) return ESRCH;
   const pid_t me = getpid();
-  switch (scope) {
-    case CR_SCOPE_PROC: includes_self_ = id_ == me; break;
-    case CR_SCOPE_PGRP: includes_self_ = id_ == getpgrp(); break;
-    case CR_SCOPE_SESS: includes_self_ = id_ == getsid(0); break;
-    case CR_SCOPE_TREE: includes_self_ = id_ == me; break;
-  }
+  includes_self_ = target_includes(scope, id_, me);
   if (scope != CR_SCOPE_PROC) return 0;
   self_ = includes_self_;
   if (self_) return 0;

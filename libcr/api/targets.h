@@ -11,6 +11,9 @@ bool valid_scope(int scope);
 /** @param target 0: the caller's own process, group or session */
 bool target_exists(cr_scope_t scope, pid_t target);
 
+/** Is @p pid one of the processes that are meant? */
+bool target_includes(cr_scope_t scope, pid_t target, pid_t pid);
+
 /** The target of a request, opened where it is one other process. */
 class Target {
  public:

@@ -27,9 +27,11 @@ class Process;
 
 struct WriterOptions {
   bool clobber = false;  ///< replace an existing file of that name
+  bool backup = false;   ///< keep it under another name, see backup_name
   bool sync = true;      ///< fsync the file and its directory
   bool unnamed = true;   ///< no temporary name where the file system can do without
   mode_t mode = 0600;    ///< images hold a process's memory: private by default
+  std::string backup_name = {};  ///< where it goes, relative to the working directory; "": NAME.~1~, NAME.~2~ …, the first free
 };
 
 class ImageWriter {
@@ -82,6 +84,8 @@ class ImageWriter {
   void hash_partial_blocks();
   void publish();
   [[noreturn]] void fail(const std::string& what, int err) const;
+
+  void keep_backup();
 
   std::string name_;  // for messages
   WriterOptions options_;

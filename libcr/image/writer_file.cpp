@@ -101,6 +101,23 @@ ImageWriter::~ImageWriter() {
   if (in_place_ && touched_ && ::ftruncate(fd_.get(), 0) != 0) return;
 }
 
+// A second name for the old image; it keeps its first one until the new one takes that.
+void ImageWriter::keep_backup() {
+  constexpr int kMost = 100000;
+  for (int number = 1; number <= kMost; ++number) {
+    const bool given = !options_.backup_name.empty();
+    const int dir = given ? AT_FDCWD : dir_.get();
+    const std::string name = given ? options_.backup_name : final_name_ + ".~" + std::to_string(number) + "~";
+    if (::linkat(dir_.get(), final_name_.c_str(), dir, name.c_str(), 0) == 0 || errno == ENOENT) return;
+    if (errno == EEXIST && !given) continue;
+    // Not every file system has links.
+    if (errno == EEXIST || ::renameat2(dir_.get(), final_name_.c_str(), dir, name.c_str(), RENAME_NOREPLACE) != 0)
+      throw Error(Failure::refused, errno, "the image before cannot be kept as " + name + ": " + error_text(errno));
+    return;
+  }
+  fail("there are too many backups of it", EEXIST);
+}
+
 void ImageWriter::publish() {
   if (out_) {
     if (::lseek(fd_.get(), 0, SEEK_SET) != 0) fail("rewinding the temporary file failed", errno);
@@ -114,6 +131,7 @@ void ImageWriter::publish() {
     if (::lseek(fd_.get(), 0, SEEK_END) < 0) fail("seeking failed", errno);
     return;
   }
+  if (options_.backup && options_.clobber) keep_backup();
   int result;
   if (temp_name_.empty()) {
     result = link_unnamed(fd_.get(), dir_.get(), final_name_);

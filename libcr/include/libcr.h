@@ -62,7 +62,7 @@ enum {
   CR_EBADARCH,   /**< the image is of another architecture or not an image */
   CR_EPTRACED,   /**< a target is traced, by a debugger for instance */
   CR_EPTRACER,   /**< a target traces another process */
-  CR_ERSTRTABRT, /**< the restart failed; its process was killed */
+  CR_ERSTRTABRT, /**< a callback failed behind the restart, which ended the process */
   CR_ERESTARTED, /**< the request was overtaken: this process was restarted or rolled back */
   CR_ENOTCB,     /**< only allowed inside a callback */
   CR_ENOINIT,    /**< the calling thread has not called cr_init() */
@@ -131,11 +131,11 @@ enum {
 #define CR_CHKPT_PROHIBIT_SELF 0x00000001  /**< fail with EDEADLK when the caller is a target */
 #define CR_CHKPT_PTRACED_ALLOW 0x00000002  /**< accepted; a traced process is still refused */
 #define CR_CHKPT_PTRACED_SKIP 0x00000004   /**< leave traced processes out */
-#define CR_CHKPT_PTRACER_SKIP 0x00000008   /**< leave tracing processes out */
-#define CR_CHKPT_ASYNC_ERR 0x00000010      /**< report all errors when reaping */
-#define CR_CHKPT_DUMP_EXEC 0x0200          /**< keep the executable in the image */
-#define CR_CHKPT_DUMP_PRIVATE 0x0400       /**< keep private file mappings */
-#define CR_CHKPT_DUMP_SHARED 0x0800        /**< keep shared file mappings */
+#define CR_CHKPT_PTRACER_SKIP 0x00000008   /**< leave tracing processes out; without it CR_EPTRACER */
+#define CR_CHKPT_ASYNC_ERR 0x00000010      /**< report errors that come before the target knows when reaping */
+#define CR_CHKPT_DUMP_EXEC 0x0200          /**< accepted, as the next three are: a message says that images hold */
+#define CR_CHKPT_DUMP_PRIVATE 0x0400       /**< what differs from the program's files, and never the files */
+#define CR_CHKPT_DUMP_SHARED 0x0800
 #define CR_CHKPT_DUMP_ALL (CR_CHKPT_DUMP_EXEC | CR_CHKPT_DUMP_PRIVATE | CR_CHKPT_DUMP_SHARED)
 #define CR_CHKPT_NO_SYNC 0x00020000        /**< new: do not wait until the image is on the disk */
 /** @} */
@@ -145,12 +145,13 @@ enum {
 
 /** @name Flags of a restart request
  * @{ */
-#define CR_RSTRT_ASYNC_ERR 0x00000001
+#define CR_RSTRT_ASYNC_ERR 0x00000001      /**< report errors that come before there is a process when reaping */
 #define CR_RSTRT_RESTORE_PID 0x00000002
-#define CR_RSTRT_RESTORE_PGID 0x00000004
-#define CR_RSTRT_RESTORE_SID 0x00000008
+#define CR_RSTRT_RESTORE_PGID 0x00000004   /**< in the process group it was in, or fail */
+#define CR_RSTRT_RESTORE_SID 0x00000008    /**< in the session it was in, its own or the caller's, or fail */
 #define CR_RSTRT_DEAD_SOCKETS 0x00010000   /**< new: give back sockets that cannot be remade as closed ones */
 #define CR_RSTRT_REWIND_FILES 0x00020000   /**< new: cut files back to the length they had */
+#define CR_RSTRT_TRUST 0x00040000          /**< new: as root, take the image of anybody, and open what it names as root */
 /** @} */
 
 /** @name Flags of a pause request (new)
@@ -216,7 +217,12 @@ extern int cr_replace_self(cr_callback_t func, void *arg, int flags);
 /**
  * Called by a callback when it is ready. What the callback does before the call
  * happens before the checkpoint, what follows happens after it. A callback that
- * returns without calling it counts as ready.
+ * returns 0 without calling it counts as ready.
+ *
+ * A callback that returns something else has failed: before the checkpoint it is as if it
+ * had called this with CR_CHECKPOINT_PERM_FAILURE; behind a checkpoint, restart or pause
+ * its process is killed, and who has asked for the restart gets CR_ERSTRTABRT.
+ * CR_CHECKPOINT_PERM_FAILURE does not return.
  * @param flags CR_CHECKPOINT_*
  * @return CR_CONTINUED, CR_RESTARTED, CR_PAUSED, or the negative of an error: the code
  *   a callback refused with (-CR_ETEMPFAIL, -CR_EPERMFAIL, -CR_EOMITTED or its own),
@@ -227,15 +233,15 @@ extern int cr_checkpoint(int flags);
 /** About the request that is being served. */
 struct cr_checkpoint_info {
   int signal;       /**< to be sent to the targets afterwards, 0: none */
-  const char *dest; /**< path of the image, "" when not known */
-  pid_t requester;  /**< who asked */
+  const char *dest; /**< path of the image, "" when it goes to no file that has a name */
+  pid_t requester;  /**< who asked: the program, not its helper */
   pid_t target;     /**< process, group or session it is about */
   cr_scope_t scope;
 };
 /** About the restart or pause that has just happened. */
 struct cr_restart_info {
   pid_t requester;
-  const char *src; /**< path of the image, "" when not known */
+  const char *src; /**< path of the image, "" when it has none */
 };
 /** For callbacks, before cr_checkpoint(). @return NULL with errno CR_ENOTCB elsewhere */
 extern const struct cr_checkpoint_info *cr_get_checkpoint_info(void);
@@ -339,12 +345,14 @@ extern int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t
 #define cr_initialize_checkpoint_args_t(args_) cri_init_checkpoint_args_t(CR_CHECKPOINT_ARGS_VERSION, (args_))
 
 /**
- * Start a checkpoint and return. A helper process does the work; the caller may be among
- * the targets. Where cr_fd is a regular file that has a name, the image is put under that
+ * Start a checkpoint and return when the target (of several, the first) knows of it: its
+ * callbacks run or are held up by a critical section, or it stands still. A helper process
+ * does the work; the caller may be among the targets. Where cr_fd is a regular file that has a name, the image is put under that
  * name when it is complete; otherwise it is written to the descriptor. Of several
  * processes cr_fd must be a directory, which receives one image of each.
- * @return 0, or -1 with errno EINVAL (args), EBADF, ESRCH, EPERM, EACCES,
- *   EDEADLK (CR_CHKPT_PROHIBIT_SELF), ENOSYS (no module), CR_EHELPER
+ * @return 0, or -1 with errno EINVAL (args), EBADF, ESRCH, EPERM, EACCES, EBUSY (another
+ *   request is under way there), CR_EPTRACED, CR_EPTRACER, EDEADLK
+ *   (CR_CHKPT_PROHIBIT_SELF), ENOSYS (no module), CR_EHELPER
  */
 extern int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle);
 /**
@@ -378,7 +386,8 @@ extern int cr_poll_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *ti
  * For callbacks, before cr_checkpoint(): include further processes in the checkpoint
  * that is being made. They are saved while this process stands still at its callbacks.
  * Processes that are in it anyway, the caller for one, are left out: each is saved once.
- * @return 0, or -1 with errno CR_ENOTCB, EINVAL, ESRCH, EPERM, EACCES, ENOSPC (too many)
+ * @return 0, or -1 with errno CR_ENOTCB, EINVAL, ESRCH, EPERM, EACCES, EBUSY (another request
+ *   is under way there), EDEADLK (CR_CHKPT_PROHIBIT_SELF), ENOSPC (too many)
  */
 extern int cr_forward_checkpoint(cr_scope_t scope, pid_t target);
 
@@ -403,7 +412,7 @@ struct cr_rstrt_relocate {
 typedef struct cr_restart_args {
   cr_version_t cr_version;
   int cr_fd;             /**< the image */
-  int cr_signal;         /**< sent to the process before it runs; 0: none */
+  int cr_signal;         /**< sent when its callbacks have returned; negative: before it runs; 0: none */
   unsigned int cr_flags; /**< CR_RSTRT_* */
   struct cr_rstrt_relocate *cr_relocate;
 } cr_restart_args_t;
@@ -413,14 +422,21 @@ extern int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t *args
 /** Set defaults (CR_RSTRT_RESTORE_PID). @return 0, or -1 with errno EINVAL */
 #define cr_initialize_restart_args_t(args_) cri_init_restart_args_t(CR_RESTART_ARGS_VERSION, (args_))
 
-/** Start a restart and return. errno EBADF, EINVAL, ENOSYS, CR_EHELPER */
+/**
+ * Start a restart and return when there is a process, a child of the caller: it may be waited for by
+ * waitpid(), and SIGCHLD comes when it ends. Pipes to processes outside of the image become the
+ * caller's standard input and output, unless CR_RSTRT_DEAD_SOCKETS is given. A request that fails
+ * reaps its child.
+ * errno EBADF, EINVAL, ENOSYS, CR_EHELPER, and those of cr_reap_restart()
+ */
 extern int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *handle);
 extern int cr_wait_restart(cr_restart_handle_t *handle, struct timeval *timeout);     /**< as cr_wait_checkpoint() */
 extern int cr_log_restart(cr_restart_handle_t *handle, unsigned int len, char *msg);  /**< as cr_log_checkpoint() */
 /**
  * Fetch the outcome and free the handle.
  * @return pid of the restarted process, or -1 with errno EAGAIN, CR_EIMAGE, CR_EBADARCH,
- *   CR_EREFUSED, EEXIST (pid in use), EPERM (pids cannot be restored), CR_ERSTRTABRT …
+ *   CR_EREFUSED, EEXIST (pid in use), EPERM (pids cannot be restored, or somebody else's image
+ *   without CR_RSTRT_TRUST), CR_ERSTRTABRT …
  */
 extern int cr_reap_restart(cr_restart_handle_t *handle);
 #define CR_POLL_RSTRT_ERR_PRE (-1)

@@ -89,13 +89,17 @@ ClockOffsets offsets_for(const Host& host, bool same_boot) {
   return offsets;
 }
 
+std::string offsets_text(const ClockOffsets& offsets) {
+  return line("monotonic", offsets.monotonic) + line("boottime", offsets.boottime);
+}
+
 int enter_time_namespace(const ClockOffsets& offsets) {
   if (::unshare(CLONE_NEWTIME) != 0) return errno;
   // Not "self", which is the process: the namespace is this thread's.
   const std::string path = "/proc/" + std::to_string(::syscall(SYS_gettid)) + "/timens_offsets";
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return errno;
-  const std::string text = line("monotonic", offsets.monotonic) + line("boottime", offsets.boottime);
+  const std::string text = offsets_text(offsets);
   return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : errno;
 }
 

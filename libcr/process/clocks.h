@@ -31,6 +31,9 @@ void collect_clocks(pid_t pid, Host& host);
  */
 ClockOffsets offsets_for(const Host& host, bool same_boot);
 
+/** As /proc/PID/timens_offsets takes them. */
+std::string offsets_text(const ClockOffsets& offsets);
+
 /**
  * Processes that this thread makes from now on live in a new time namespace. Never undone for the thread.
  * @return 0 or errno: EPERM without CAP_SYS_ADMIN and CAP_SYS_TIME, EINVAL where the kernel has none

@@ -8,8 +8,8 @@ namespace reprise {
 /** Has the callbacks run when made; without another outcome the program hears that nothing was done. */
 class Agent {
  public:
-  Agent(Session& session, unsigned phase, unsigned flags, unsigned timeout_ms)
-      : session_(session), flags_(flags), present_(session.notify(phase, flags, timeout_ms)) {}
+  Agent(Session& session, unsigned phase, unsigned flags, unsigned timeout_ms, const std::function<void()>& told = {})
+      : session_(session), flags_(flags), present_(session.notify(phase, flags, timeout_ms, told)) {}
   ~Agent() {
     if (!present_ || told_) return;
     try {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <cerrno>
+
+#include <fcntl.h>
+
+#include "base/error.h"
 #include "base/text.h"
 #include "image/writer.h"
 #include "request/agent.h"
@@ -14,6 +19,17 @@ namespace {
 // Held until its image is safe; the module lets it go earlier only when we die.
 constexpr unsigned kHoldMs = 24 * 3600 * 1000U;
 
+ImageWriter writer_for(const CheckpointOptions& options, const std::string& path) {
+  const WriterOptions how{.clobber = options.clobber,
+                          .backup = options.backup,
+                          .sync = options.sync,
+                          .backup_name = options.backup_name};
+  if (options.image_fd < 0) return ImageWriter(path, how);
+  UniqueFd own(::fcntl(options.image_fd, F_DUPFD_CLOEXEC, 3));
+  if (!own) throw Error(Failure::usage, errno, "the descriptor for the image cannot be used: " + error_text(errno));
+  return ImageWriter(std::move(own), path.empty() ? "the descriptor for the image" : path, how);
+}
+
 }  // namespace
 
 Report checkpoint(const CheckpointOptions& options) {
@@ -22,21 +38,24 @@ Report checkpoint(const CheckpointOptions& options) {
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
   Session session = Session::attach(options.pid);
-  report.image = options.image.empty() ? "context." + std::to_string(options.pid) : options.image;
+  const bool context = options.image.empty() && options.image_fd < 0;
+  report.image = context ? "context." + std::to_string(options.pid) : options.image;
   // Before anything is asked of the program: most often it is here that a path is wrong.
-  ImageWriter writer(report.image, WriterOptions{.clobber = options.clobber, .sync = options.sync});
+  ImageWriter writer = writer_for(options, report.image);
   State state;
   collect_running(session, state);
   report.open_ns = watch.lap();
 
   enter(Stage::callbacks);
-  Agent agent(session, CR_PHASE_CHECKPOINT, options.request_flags, options.agent_timeout_ms);
+  session.origin(report.image, options.requester);
+  Agent agent(session, CR_PHASE_CHECKPOINT, options.request_flags, options.agent_timeout_ms, options.told);
   state.process.set_has_agent(agent.present());
   report.agent_ns = watch.lap();
   // A signal that ends the program must not come before its image is complete.
   const bool hold = options.signal != 0;
   enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms, hold ? kHoldMs : 0).ns;
+  if (!agent.present() && options.told) options.told();
   enter(Stage::collect);
   collect_frozen(session, state, report);
   enter(Stage::snapshot);

@@ -113,13 +113,23 @@ std::string use_of(pid_t pid) {
   return "in use by another process";
 }
 
+std::string clocks_jump(bool same_boot, int error) {
+  return std::string(same_boot ? "its time namespace cannot be made again"
+                               : "the machine was booted since the checkpoint, or is another one") +
+         ": the program sees CLOCK_MONOTONIC jump (" +
+         (error == EPERM ? "a time namespace needs CAP_SYS_ADMIN and CAP_SYS_TIME" : error_text(error)) + ")";
+}
+
 }  // namespace
 
-pid_t BlankChild::make(const Process& image, const RestoreOptions& options) {
+Session BlankChild::attach() { return mem_ ? Session::attach_mem(std::move(mem_), pid_) : Session::attach(pid_); }
+
+pid_t BlankChild::make(const Process& image, const RestartOptions& options, const ClockOffsets* offsets) {
+  const pid_t wanted = options.restore.restore_pid ? image.pid() : 0;
   IdSoonFree soon_free;
   pid_t got;
   do {
-    got = clone_child(options.restore_pid ? image.pid() : 0);
+    got = options.make_child ? options.make_child(wanted, offsets, mem_) : clone_child(wanted);
   } while (got == -EEXIST && soon_free(image.pid()));
   return got;
 }
@@ -133,20 +143,24 @@ struct BlankChild::Maker {
   std::promise<UniqueFd> done;  ///< with the process to wait for, or nothing
 };
 
-BlankChild::BlankChild(const Process& image, const RestoreOptions& options, Report& report) {
+BlankChild::BlankChild(const Process& image, const RestartOptions& options, Report& report)
+    : ours_(!options.make_child) {
   for (const Thread& thread : image.threads()) dies_with_parent_ |= thread.pdeath_signal() != 0;
   pid_t got;
   const bool stayed = same_boot(image);
   const ClockOffsets offsets = offsets_for(image.host(), stayed);
   if (offsets == clock_offsets(::getpid())) {
-    got = make(image, options);
+    got = make(image, options, nullptr);
+  } else if (options.make_child) {
+    got = make(image, options, &offsets);
+    if (got > 0 && !(clock_offsets(got) == offsets)) report.warnings.push_back(clocks_jump(stayed, EPERM));
   } else {
     std::promise<std::pair<int, pid_t>> result;
     auto made = result.get_future();
     maker_ = std::make_unique<Maker>();
     maker_->thread = std::thread([&, result = std::move(result), done = maker_->done.get_future()]() mutable {
       const int error = enter_time_namespace(offsets);
-      result.set_value({error, make(image, options)});
+      result.set_value({error, make(image, options, nullptr)});
       const UniqueFd process = done.get();
       pollfd end{process.get(), POLLIN, 0};
       while (process && ::poll(&end, 1, -1) < 0 && errno == EINTR) {
@@ -154,12 +168,7 @@ BlankChild::BlankChild(const Process& image, const RestoreOptions& options, Repo
     });
     int error;
     std::tie(error, got) = made.get();
-    if (error)
-      report.warnings.push_back(
-          std::string(stayed ? "its time namespace cannot be made again"
-                             : "the machine was booted since the checkpoint, or is another one") +
-          ": the program sees CLOCK_MONOTONIC jump (" +
-          (error == EPERM ? "a time namespace needs CAP_SYS_ADMIN and CAP_SYS_TIME" : error_text(error)) + ")");
+    if (error) report.warnings.push_back(clocks_jump(stayed, error));
   }
   if (got > 0) {
     pid_ = got;
@@ -184,7 +193,7 @@ BlankChild::BlankChild(const Process& image, const RestoreOptions& options, Repo
 BlankChild::~BlankChild() {
   if (pid_) {
     ::kill(pid_, SIGKILL);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    while (ours_ && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
   end_maker();
@@ -207,11 +216,20 @@ void BlankChild::release() {
   pid_ = 0;
 }
 
-void BlankChild::prepare(Remote& remote, const Process& image) {
+void BlankChild::prepare(Remote& remote, const Process& image, const RestoreOptions& options) {
   if (image.sid() == image.pid())
     remote.must("a session of its own", 0, SYS_setsid);
-  else if (image.pgid() == image.pid())
+  else if (options.restore_sid && ::getsid(0) != image.sid())
+    throw Error(Failure::refused, EPERM,
+                "session " + std::to_string(image.sid()) + " cannot be joined: restart it from that session, or leave "
+                "--restore-sid out");
+  if (image.pgid() == image.pid() && image.sid() != image.pid())
     remote.must("a process group of its own", 0, SYS_setpgid, 0, 0);
+  else if (options.restore_pgid && image.pgid() != image.pid() &&
+           remote.call(0, SYS_setpgid, 0, static_cast<unsigned long>(image.pgid())) != 0)
+    throw Error(Failure::refused, EPERM,
+                "process group " + std::to_string(image.pgid()) + " is not one of this session any more: leave "
+                "--restore-pgid out");
   // Whether the program had registered only newer kernels tell, and one that had must not be refused its barriers.
   remote.call(0, SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }

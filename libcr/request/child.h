@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "image/state.pb.h"
+#include "base/unique_fd.h"
 #include "request/options.h"
 #include "restore/options.h"
 #include "restore/report.h"
@@ -13,31 +14,37 @@
 
 namespace reprise {
 
-/** A child of ours that does nothing but wait; killed and reaped unless released. */
+/** A child of ours, or of who asks, that does nothing but wait; killed, and reaped when ours, unless released. */
 class BlankChild {
  public:
   /**
    * With the image's pid, or any when it is not to be restored, and with its clocks where we may give it a time
    * namespace. Throws Error (refused) when the pid cannot be had.
    */
-  BlankChild(const Process& image, const RestoreOptions& options, Report& report);
+  BlankChild(const Process& image, const RestartOptions& options, Report& report);
   ~BlankChild();
   BlankChild(const BlankChild&) = delete;
   BlankChild& operator=(const BlankChild&) = delete;
 
   pid_t pid() const { return pid_; }
+  Session attach();
   /** It is no longer blank: leave it alone. */
   void release();
 
-  /** Give it a session and a process group of its own where the image's process led one. Frozen, uncommitted. */
-  static void prepare(Remote& remote, const Process& image);
+  /**
+   * Give it a session and a process group of its own where the image's process led one, and those of the image where
+   * that is asked for. Frozen, uncommitted. Throws Error (refused) when they cannot be had.
+   */
+  static void prepare(Remote& remote, const Process& image, const RestoreOptions& options);
 
  private:
-  pid_t make(const Process& image, const RestoreOptions& options);
+  pid_t make(const Process& image, const RestartOptions& options, const ClockOffsets* offsets);
   void end_maker();
 
   struct Maker;
   pid_t pid_ = 0;
+  bool ours_ = true;               ///< our child: we reap it
+  UniqueFd mem_;                   ///< of one that is not
   bool dies_with_parent_ = false;  ///< as the image wants it: with the thread that made it
   std::unique_ptr<Maker> maker_;   ///< the thread that made it, when it needs a time namespace
 };

@@ -2,7 +2,13 @@
 #include "request/image_source.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
+
+#include <fcntl.h>
+
+#include "base/error.h"
+#include "base/text.h"
 
 namespace reprise {
 
@@ -18,6 +24,13 @@ Rollback rollback_from(Session& session, const Image& image, Process& process, c
     return true;
   };
   return rollback;
+}
+
+Image open_image(const std::string& path, int fd) {
+  if (fd < 0) return Image::open(path);
+  UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!own) throw Error(Failure::usage, errno, path + ": its descriptor cannot be used: " + error_text(errno));
+  return Image::open(std::move(own), path);
 }
 
 void verify_shared(const Image& image) {

@@ -14,4 +14,7 @@ Rollback rollback_from(Session& session, const Image& image, Process& process, c
 /** Compare the content of shared memory with its checksums, as Image::verify does for private pages. */
 void verify_shared(const Image& image);
 
+/** @param fd  borrowed, -1: the file @p path is opened */
+Image open_image(const std::string& path, int fd);
+
 }  // namespace reprise

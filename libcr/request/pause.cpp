@@ -57,7 +57,7 @@ Report pause(const PauseOptions& options) {
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
   report.image = options.image;
-  const Image image = Image::open(options.image);
+  const Image image = open_image(options.image, options.image_fd);
   report.open_ns = watch.lap();
   report.image_taken_unix_ns = static_cast<std::uint64_t>(image.process().taken_unix_ns());
   if (image.process().pid() != options.pid)
@@ -75,6 +75,7 @@ Report pause(const PauseOptions& options) {
 
   watch.lap();
   enter(Stage::callbacks);
+  session.origin(options.image, options.requester);
   Agent agent(session, CR_PHASE_PAUSE, options.request_flags, options.agent_timeout_ms);
   report.agent_ns = watch.lap();
   const auto id = image.id();

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "descriptors/streams.h"
+#include "libcr.h"
 #include "request/agent.h"
 #include "request/alive.h"
 #include "request/child.h"
@@ -54,6 +56,24 @@ void forget_pid(Process& process, pid_t pid, Report& report) {
   if (process.threads_size() > 0) process.mutable_threads(0)->set_tid(pid);
 }
 
+/** What its own callbacks make of the restart. */
+void finish_callbacks(Session& session, unsigned timeout_ms, Report& report) {
+  Stopwatch watch;
+  switch (session.finish_callbacks(timeout_ms)) {
+    case Session::Callbacks::failed:
+      throw Error(Failure::permanent, CR_ERSTRTABRT,
+                  "process " + std::to_string(session.pid()) +
+                      ": a callback of the program failed after the restart, which ended the process");
+    case Session::Callbacks::late:
+      report.warnings.push_back("the program's own callbacks have not returned after " + std::to_string(timeout_ms / 1000) +
+                                " s");
+      break;
+    case Session::Callbacks::returned:
+    case Session::Callbacks::ended: break;
+  }
+  report.agent_ns += watch.lap();
+}
+
 }  // namespace
 
 Report restart(const RestartOptions& options) {
@@ -62,28 +82,33 @@ Report restart(const RestartOptions& options) {
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
   report.image = options.image;
-  const Image image = Image::open(options.image);
+  const Image image = open_image(options.image, options.image_fd);
   check_owner(image, options.restore);
   Process process = image.process();
   report.image_taken_unix_ns = static_cast<std::uint64_t>(process.taken_unix_ns());
   check_same_machine(process);
-  check_image(process, options.restore, RestoreMode::restart);
-  MappingFiles files = MappingFiles::for_restart(process, options.restore);
+  RestoreOptions restore = options.restore;
+  if (restore.pipes_from_streams) use_streams_for_pipes(process, restore, report);
+  check_image(process, restore, RestoreMode::restart);
+  MappingFiles files = MappingFiles::for_restart(process, restore);
   report.open_ns = watch.lap();
 
   enter(Stage::child);
-  BlankChild child(process, options.restore, report);
+  BlankChild child(process, options, report);
   Verification verification(image, options.progress);
   const pid_t pid = child.pid();
-  if (!options.restore.restore_pid) forget_pid(process, pid, report);
-  Session session = Session::attach(pid);
+  if (!restore.restore_pid) forget_pid(process, pid, report);
+  Session session = child.attach();
+  session.origin(report.image, options.requester);
   enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
   {
     Remote remote(session);
-    BlankChild::prepare(remote, process);
+    // Under a new pid it leads no group or session, unless that is asked for.
+    const bool lead = restore.restore_pid || restore.restore_pgid || restore.restore_sid;
+    BlankChild::prepare(remote, lead ? image.process() : process, restore);
   }
-  Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::restart);
+  Rollback rollback = rollback_from(session, image, process, restore, RestoreMode::restart);
   rollback.files = std::move(files);
   // Descriptors and shared memory come next: files that others use, too, are not touched for a damaged image.
   rollback.hold = [&] {
@@ -100,9 +125,18 @@ Report restart(const RestartOptions& options) {
   rollback.carry_out(Stage::outcome, [&] {
     if (process.has_agent()) session.outcome(CR_PHASE_RESTARTED, options.request_flags);
   });
-  if (const int err = options.signal ? send_signal(pid, options.signal) : 0)
-    report.warnings.push_back("the signal could not be sent: " + error_text(err));
+  const bool callbacks = process.has_agent() && options.callbacks_ms != 0;
+  const auto signal = [&] {
+    if (const int err = options.signal ? send_signal(pid, options.signal) : 0)
+      report.warnings.push_back("the signal could not be sent: " + error_text(err));
+  };
+  if (!callbacks || options.signal_first) signal();
   rollback.carry_out(Stage::thaw, [&] { report.frozen_ns = session.thaw(); });
+  if (callbacks) {
+    enter(Stage::callbacks);
+    finish_callbacks(session, options.callbacks_ms, report);
+    if (!options.signal_first) signal();
+  }
   child.release();
   report.pages = image.page_count();
   report.bytes = image.file_size();

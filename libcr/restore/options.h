@@ -20,6 +20,9 @@ struct RestoreOptions {
   bool dead_sockets = false;  ///< give sockets and pipes that cannot be remade back as dead ones
   bool rewind_files = false;  ///< cut files that have grown since back to their old size
   bool restore_pid = true;    ///< restart: with the image's pid and tids
+  bool restore_pgid = false;  ///< restart: in the image's process group, also where it did not lead it
+  bool restore_sid = false;   ///< restart: in the image's session, also where it did not lead it; only ours can be joined
+  bool pipes_from_streams = false;  ///< restart: pipes to other processes become our standard input and output
   bool trust = false;         ///< restart: the image may be anybody's, and what it names is opened with our rights
 
   /** @return @p path after relocation */

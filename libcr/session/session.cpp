@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "libcr.h"
 
 namespace reprise {
 namespace {
@@ -134,7 +135,8 @@ void Session::fail(const char* what, int err, const cr_why* why) const {
   const int code = err < 0 ? -err : err;
   std::string text = describe(why ? *why : none, code);
   if (!why || why->reason == CR_WHY_NONE) text = std::string(what) + ": " + text;
-  throw Error(failure_of(code, why), code, "process " + std::to_string(pid_) + ": " + text);
+  const bool traced = why && why->reason == CR_WHY_TRACED;
+  throw Error(failure_of(code, why), traced ? CR_EPTRACED : code, "process " + std::to_string(pid_) + ": " + text);
 }
 
 cr_freeze Session::freeze(unsigned timeout_ms, unsigned thaw_after_ms) {
@@ -372,32 +374,6 @@ std::vector<cr_range> Session::guards() {
 
 void Session::restore(cr_restore& request) {
   if (int err = call(CR_IOC_RESTORE, &request)) fail("putting pages back", err, &request.why);
-}
-
-bool Session::notify(unsigned phase, unsigned flags, unsigned timeout_ms) {
-  cr_notify request{};
-  request.phase = phase;
-  request.flags = flags;
-  request.timeout_ms = timeout_ms;
-  const int err = call(CR_IOC_NOTIFY, &request);
-  if (err == -ENOENT) return false;
-  const std::string who = "process " + std::to_string(pid_);
-  if (err == -ECANCELED)
-    throw Error(Failure::temporary, request.status ? request.status : ECANCELED,
-                who + ": the program's own callbacks refused: " + error_text(request.status ? request.status : ECANCELED));
-  if (err == -ETIMEDOUT)
-    throw Error(Failure::temporary, ETIMEDOUT,
-                who + ": the program's own callbacks took too long: try again or raise --timeout");
-  if (err) fail("telling the program", err);
-  return true;
-}
-
-void Session::outcome(unsigned phase, unsigned flags) {
-  cr_notify request{};
-  request.phase = phase;
-  request.flags = flags;
-  const int err = call(CR_IOC_OUTCOME, &request);
-  if (err && err != -ENOENT) fail("telling the program", err);
 }
 
 void Session::read_mem(std::uint64_t addr, void* buf, std::size_t len) const {

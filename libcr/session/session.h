@@ -6,6 +6,7 @@
  * Units and errors are those of kmod/uapi/cr.h.
  */
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,11 +75,19 @@ class Session {
   /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
   void restore(cr_restore& request);
 
+  /** For the agent, when it is next told of something: the image, and who asks (0: this process). */
+  void origin(const std::string& image, pid_t requester);
   /**
    * Tell the target's agent of a request and wait until its callbacks have run; the target must not be frozen.
-   * @return false when the process has no agent. Throws when the callbacks refuse or take too long.
+   * @param told  called in between
+   * @return false when the process has no agent. Throws when the callbacks refuse or take too long, and (temporary,
+   *         EBUSY) when another request is under way
    */
-  bool notify(unsigned phase, unsigned flags, unsigned timeout_ms);
+  bool notify(unsigned phase, unsigned flags, unsigned timeout_ms, const std::function<void()>& told = {});
+  /** What has become of the callbacks behind an outcome. */
+  enum class Callbacks { returned, failed, ended, late };
+  /** Wait until those have returned that outcome() has let go on. ended: their process is gone, or has no agent. */
+  Callbacks finish_callbacks(unsigned timeout_ms);
   /** Tell the agent what became of it. No agent: nothing happens. */
   void outcome(unsigned phase, unsigned flags = 0);
 

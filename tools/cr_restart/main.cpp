@@ -18,6 +18,9 @@ using namespace reprise;
 
 namespace {
 
+// As long as a checkpoint waits for them.
+constexpr unsigned kCallbacksMs = 60'000;
+
 /** Put what was given with --relocate into @p restore; throws Error (usage). */
 void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions& restore) {
   for (const std::string& pair : relocate) {
@@ -40,6 +43,10 @@ int main(int argc, char** argv) {
   app.add_option("IMAGE,-f,--file", options.image, "image to make it from")->required()->type_name("IMAGE");
   app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
                "give it the process and thread ids it had (default), or new ones");
+  app.add_flag("--restore-pgid,!--no-restore-pgid", options.restore.restore_pgid,
+               "put it into the process group it was in, which must be one of this session, also where it did not lead that");
+  app.add_flag("--restore-sid,!--no-restore-sid", options.restore.restore_sid,
+               "fail unless it will be in the session it was in: its own, or this one");
   app.add_option("--fd", substitutes,
                  "put what is open here as descriptor M, or the file or Unix socket PATH, in the place of its "
                  "descriptor N; may be given again")
@@ -63,6 +70,7 @@ int main(int argc, char** argv) {
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, 0);
     options.timeout_ms = common.timeout_ms();
+    options.callbacks_ms = kCallbacksMs;
     tool::Supervisor supervisor;
     // While it waits signals are not yet for the process: they end this command, and with it the process.
     if (hold) options.hold = tool::hold_until_line(common, &supervisor.before());

@@ -6,10 +6,8 @@
  * library do without the engine and what the engine needs.
  */
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 
 #include "api/helper/requests.h"
@@ -50,12 +48,6 @@ void keep_snapshots(Service& service, Order order) {
   while (service.next(order));
 }
 
-/** Be the parent of a restarted process until it ends: it may want to die with its parent. */
-void stand_by(pid_t child) {
-  for (int signal : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU}) ::signal(signal, SIG_IGN);
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -65,20 +57,15 @@ int main(int argc, char** argv) {
   }
   reset_signals();
   try {
-    pid_t restarted = 0;
-    {
-      Service service(argv[1]);
-      Order order;
-      if (!service.next(order)) return 0;
-      if (order.command == Command::take) {
-        keep_snapshots(service, order);
-      } else {
-        const Outcome outcome = carry_out(service, order);
-        service.answer(outcome.error, outcome.value, outcome.sentence);
-        if (order.command == Command::restart && outcome.error == 0) restarted = static_cast<pid_t>(outcome.value);
-      }
+    Service service(argv[1]);
+    Order order;
+    if (!service.next(order)) return 0;
+    if (order.command == Command::take) {
+      keep_snapshots(service, order);
+    } else {
+      const Outcome outcome = carry_out(service, order);
+      service.answer(outcome.error, outcome.value, outcome.sentence);
     }
-    if (restarted != 0) stand_by(restarted);
   } catch (const std::exception& exception) {
     std::fprintf(stderr, "cr-helper: %s\n", exception.what());
     return 1;

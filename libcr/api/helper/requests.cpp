@@ -8,19 +8,27 @@
 #include <vector>
 
 #include "api/helper/destination.h"
-#include "api/helper/processes.h"
 #include "base/request_flags.h"
 #include "base/error.h"
 #include "libcr.h"
+#include "process/scope.h"
 #include "request/requests.h"
 
 namespace reprise::api {
 namespace {
 
-// BLCR sends a negative signal before the program goes on; here all are sent then.
+// A negative one is sent before the program goes on. So is every one behind a checkpoint.
 int signal_of(const Order& order) { return std::abs(order.signal); }
 
-unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of(order), order.scope, order.target); }
+unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of(order), order.scope, order.target, (order.flags & CR_CHKPT_PROHIBIT_SELF) != 0); }
+
+// As long as a checkpoint waits for them.
+constexpr unsigned kCallbacksMs = 60'000;
+
+std::string image_name(const UniqueFd& fd) {
+  const std::string name = name_of(fd);
+  return name.empty() ? "the image" : name;
+}
 
 void log_warnings(Service& service, const Report& report) {
   for (const std::string& warning : report.warnings) service.log(warning);
@@ -33,7 +41,11 @@ bool admit(pid_t pid, const Order& order) {
     throw Error(Failure::refused, CR_EPTRACED,
                 "process " + std::to_string(pid) + " is traced by process " + std::to_string(tracer));
   }
-  return (order.flags & CR_CHKPT_PTRACER_SKIP) == 0 || !traces(pid);
+  const pid_t tracee = traced_by(pid);
+  if (tracee == 0) return true;
+  if ((order.flags & CR_CHKPT_PTRACER_SKIP) != 0) return false;
+  throw Error(Failure::refused, CR_EPTRACER,
+              "process " + std::to_string(pid) + " traces process " + std::to_string(tracee));
 }
 
 /** What callbacks have named, each process once, less those that the request being served saves anyway. */
@@ -62,6 +74,8 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
   if (pids.size() > 1 && !destination.takes_many())
     throw Error(Failure::usage, EINVAL, "of several processes cr_fd must be a directory or CR_DEST_CWD");
   if (pids.size() > 1) service.log("the processes are saved one after the other");
+  if ((order.flags & CR_CHKPT_DUMP_ALL) != 0)
+    service.log("CR_CHKPT_DUMP_*: images hold what differs from the program's files: keep the files, too");
 
   std::size_t saved = 0;
   for (const pid_t pid : pids) {
@@ -72,11 +86,11 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
     options.signal = signal_of(order);
     options.agent_timeout_ms = order.timeout_s * 1000;
     options.request_flags = flags_for_callbacks(order);
+    options.requester = service.owner();
+    options.told = [&service] { service.started(); };
+    destination.put(options);
     try {
-      destination.put(pid, [&](const std::string& path) {
-        options.image = path;
-        log_warnings(service, checkpoint(options));
-      });
+      log_warnings(service, checkpoint(options));
       ++saved;
     } catch (const Error& error) {
       const bool omitted = error.code() == CR_EOMITTED;
@@ -90,8 +104,19 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
 
 Outcome carry_out_restart(Service& service, const Order& order) {
   RestartOptions options;
-  options.image = path_of(service.image());
+  options.image = image_name(service.image());
+  options.image_fd = service.image().get();
+  options.requester = service.owner();
   options.signal = signal_of(order);
+  options.signal_first = order.signal < 0;
+  options.callbacks_ms = kCallbacksMs;
+  options.make_child = [&service](pid_t pid, const ClockOffsets* offsets, UniqueFd& mem) {
+    return service.make_child(pid, offsets, mem);
+  };
+  options.restore.pipes_from_streams = (order.flags & CR_RSTRT_DEAD_SOCKETS) == 0;
+  options.restore.trust = (order.flags & CR_RSTRT_TRUST) != 0;
+  options.restore.restore_pgid = (order.flags & CR_RSTRT_RESTORE_PGID) != 0;
+  options.restore.restore_sid = (order.flags & CR_RSTRT_RESTORE_SID) != 0;
   options.restore.restore_pid = (order.flags & CR_RSTRT_RESTORE_PID) != 0;
   options.restore.dead_sockets = (order.flags & CR_RSTRT_DEAD_SOCKETS) != 0;
   options.restore.rewind_files = (order.flags & CR_RSTRT_REWIND_FILES) != 0;
@@ -105,7 +130,9 @@ Outcome carry_out_restart(Service& service, const Order& order) {
 Outcome carry_out_pause(Service& service, const Order& order) {
   PauseOptions options;
   options.pid = order.target;
-  options.image = path_of(service.image());
+  options.image = image_name(service.image());
+  options.image_fd = service.image().get();
+  options.requester = service.owner();
   options.signal = signal_of(order);
   options.timeout_ms = order.timeout_s * 1000;
   options.restore.rewind_files = (order.flags & CR_PAUSE_REWIND_FILES) != 0;

@@ -30,13 +30,14 @@ void copy(char* to, std::size_t size, const std::string& text) {
 
 Service::Service(const char* numbers) {
   Inherited got;
-  if (std::sscanf(numbers, "%d,%d,%d,%d", &got.block, &got.owner_mem, &got.target_mem, &got.image) != 4)
+  if (std::sscanf(numbers, "%d,%d,%d,%d,%d", &got.block, &got.owner_mem, &got.target_mem, &got.image, &got.socket) != 5)
     throw Error(Failure::usage, EINVAL, "cr-helper is started by the library libcr, not by hand");
   const UniqueFd memory(got.block);
   owner_mem_.reset(got.owner_mem);
   target_mem_.reset(got.target_mem);
   image_.reset(got.image);
-  for (int fd : {got.owner_mem, got.target_mem, got.image})
+  socket_.reset(got.socket);
+  for (int fd : {got.owner_mem, got.target_mem, got.image, got.socket})
     if (fd >= 0) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
 
   struct stat status {};
@@ -84,6 +85,7 @@ void Service::reply(int error, std::int64_t value, const std::string& sentence) 
   copy(block_->sentence, sizeof block_->sentence, sentence);
   block_->reply_number.store(number_);
   futex_wake(block_->reply_number, Sharing::between_processes);
+  futex_wake(block_->progress, Sharing::between_processes);  // nor will it begin any more
 }
 
 void Service::answer(int error, std::int64_t value, const std::string& sentence) { reply(error, value, sentence); }
@@ -92,6 +94,11 @@ void Service::answer_again(std::uint32_t number, std::int64_t value) {
   number_ = number;
   block_->command_number.store(number);
   reply(0, value, {});
+}
+
+void Service::started() {
+  block_->progress.store(kStarted);
+  futex_wake(block_->progress, Sharing::between_processes);
 }
 
 void Service::log(const std::string& line) {

@@ -6,6 +6,10 @@
 #include "api/protocol.h"
 #include "base/unique_fd.h"
 
+namespace reprise {
+struct ClockOffsets;
+}
+
 namespace reprise::api {
 
 class Service {
@@ -27,6 +31,11 @@ class Service {
   void answer_again(std::uint32_t number, std::int64_t value);
   std::uint32_t number() const { return number_; }
 
+  /** The target knows of the request: whoever made it goes on. */
+  void started();
+  /** Have the program make a process; see MakeChild in request/options.h. */
+  pid_t make_child(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem);
+
   /** A line for cr_log_*(). */
   void log(const std::string& line);
 
@@ -44,7 +53,7 @@ class Service {
   Block* block_ = nullptr;
   std::uint32_t number_ = 0;     // of the order being worked on
   std::uint64_t cookie_ = 0;
-  UniqueFd owner_mem_, target_mem_, image_;
+  UniqueFd owner_mem_, target_mem_, image_, socket_;
 };
 
 }  // namespace reprise::api

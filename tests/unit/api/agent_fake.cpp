@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 
@@ -20,11 +21,12 @@ struct State {
   std::condition_variable changed;
   bool notified = false, waiting = false, is_ready = false, decided = false;
   cr_agent request{};
-  int status = 0;
+  int status = 0, failure = 0;
   std::uint32_t phase = 0;
 };
 
-int g_open_error = 0;
+int g_open_error = 0, g_busy = 0;
+const char* g_origin = "";
 
 /** Never destroyed, for the agent outlives main(); a forked child gets its own by opening the device. */
 State*& current() {
@@ -42,6 +44,13 @@ bool within(int ms, Condition condition) {
 }  // namespace
 
 void set_open_error(int err) { g_open_error = err; }
+void set_busy(int err) { g_busy = err; }
+void set_origin(const char* path) { g_origin = path; }
+
+int failure(int ms) {
+  within(ms, [] { return state().failure != 0; });
+  return state().failure;
+}
 
 void notify(std::uint32_t phase, std::uint32_t flags, int requester) {
   const std::lock_guard lock(state().mutex);
@@ -72,13 +81,13 @@ bool idle(int ms) {
   return within(ms, [] { return state().waiting && !state().notified; });
 }
 
-int serve(std::uint32_t phase_after, std::uint32_t flags) {
+int serve(std::uint32_t phase_after, std::uint32_t flags, int requester) {
   int status = -1;
   std::thread session([&] {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);  // a session is no part of its target
-    notify(CR_PHASE_CHECKPOINT, flags);
+    notify(CR_PHASE_CHECKPOINT, flags, requester);
     status = ready().value_or(-1);
     outcome(status == 0 ? phase_after : static_cast<std::uint32_t>(CR_PHASE_ABORTED));
   });
@@ -126,5 +135,16 @@ int ready(int, cr_agent& agent) {
   agent.requester = state.request.requester;
   return 0;
 }
+
+void failed(int, int code) {
+  auto& state = fake::state();
+  const std::lock_guard lock(state.mutex);
+  state.failure = code;
+  state.changed.notify_all();
+}
+
+void origin(int, char* path, unsigned size) { std::snprintf(path, size, "%s", fake::g_origin); }
+
+int ask(int) { return fake::g_busy; }
 
 }  // namespace reprise::api::device

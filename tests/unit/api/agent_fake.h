@@ -10,6 +10,12 @@ namespace fake {
 
 /** What opening the device gives: 0 or an errno. */
 void set_open_error(int err);
+/** What asking for another process's agent gives: 0 or an errno. */
+void set_busy(int err);
+/** Path of the image that the agent is told of; it must stay. */
+void set_origin(const char* path);
+/** What the agent has said of callbacks behind the outcome; 0 when it has said nothing in time. */
+int failure(int ms = 10'000);
 
 /** A session notifies the process. Returns at once. */
 void notify(std::uint32_t phase, std::uint32_t flags = 0, int requester = 4711);
@@ -21,6 +27,6 @@ void outcome(std::uint32_t phase, bool wait = true);
 bool idle(int ms = 10'000);
 
 /** notify, ready, outcome, on a thread that is not interrupted. @return the status the agent was ready with */
-int serve(std::uint32_t phase_after, std::uint32_t flags = 0);
+int serve(std::uint32_t phase_after, std::uint32_t flags = 0, int requester = 4711);
 
 }  // namespace fake

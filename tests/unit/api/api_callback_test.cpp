@@ -151,6 +151,90 @@ TEST(CallbacksAlone, GiveUpForGood) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
 }
 
+/** @return how a process ends in which @p body has been run, and which then waits */
+int status_of(void (*body)()) {
+  const pid_t child = fork();
+  if (child == 0) {
+    cr_init();
+    body();
+    sleep(20);
+    _exit(2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+int giving_up(void*) {
+  cr_checkpoint(CR_CHECKPOINT_PERM_FAILURE);
+  _exit(3);
+}
+
+TEST(CallbacksAlone, DoNotComeBackFromGivingUp) {
+  for (const int context : {CR_THREAD_CONTEXT, CR_SIGNAL_CONTEXT}) {
+    static int where;
+    where = context;
+    EXPECT_EQ(status_of([] {
+                cr_register_callback(giving_up, nullptr, where);
+                fake::serve(CR_PHASE_CONTINUE);
+              }),
+              SIGKILL)
+        << context;
+  }
+}
+
+int failing_before(void*) { return 1; }
+int failing_after(void*) {
+  cr_checkpoint(CR_CHECKPOINT_READY);
+  return 1;
+}
+
+TEST(CallbacksAlone, FailByTheirReturnValue) {
+  EXPECT_EQ(status_of([] {
+              cr_register_callback(failing_before, nullptr, CR_THREAD_CONTEXT);
+              fake::notify(CR_PHASE_CHECKPOINT);
+              if (fake::ready() != CR_EPERMFAIL) _exit(1);
+              fake::outcome(CR_PHASE_ABORTED, false);
+            }),
+            SIGKILL)
+      << "before the checkpoint";
+  EXPECT_EQ(status_of([] {
+              cr_register_callback(failing_after, nullptr, CR_SIGNAL_CONTEXT);
+              fake::serve(CR_PHASE_RESTARTED);
+            }),
+            SIGKILL)
+      << "behind it";
+  EXPECT_EQ(status_of([] {
+              cr_register_callback(failing_after, nullptr, CR_THREAD_CONTEXT);
+              fake::serve(CR_PHASE_ABORTED);
+              _exit(4);
+            }),
+            4 << 8)
+      << "there was no checkpoint: nothing to go on from";
+}
+
+volatile sig_atomic_t g_signals;
+void counting(int) { g_signals = g_signals + 1; }
+
+// The program uses CR_SIGNUM itself.
+TEST_F(Callbacks, LeaveTheSignalToTheProgram) {
+  struct sigaction own {}, before, after;
+  own.sa_handler = counting;
+  sigaction(CR_SIGNUM, &own, &before);
+  g_signals = 0;
+  add(traced, &s, CR_SIGNAL_CONTEXT);
+  raise(CR_SIGNUM);
+  EXPECT_EQ(g_signals, 1);
+  EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
+  EXPECT_EQ(g_trace.text(), "sS");
+  EXPECT_EQ(g_signals, 1) << "the library's signals are not the program's";
+  sigaction(CR_SIGNUM, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, counting);
+  raise(CR_SIGNUM);
+  EXPECT_EQ(g_signals, 2);
+  sigaction(CR_SIGNUM, &before, nullptr);
+}
+
 int where(void* arg) {
   traced(arg);
   g_tid = tid();
@@ -218,19 +302,20 @@ int g_checks;
 int asking(void*) {
   const cr_checkpoint_info* info = cr_get_checkpoint_info();
   if (info != nullptr && info->signal == SIGSTOP && info->requester == 4711 && info->target == 12345 &&
-      info->scope == CR_SCOPE_TREE && info->dest != nullptr)
+      info->scope == CR_SCOPE_TREE && std::string(info->dest) == "/the/image")
     ++g_checks;
   if (cr_register_callback(silent, nullptr, CR_THREAD_CONTEXT) == -1 && errno == EBUSY) ++g_checks;
   if (cr_enter_cs(CR_ID_CALLBACK) == 0 && cr_leave_cs(CR_ID_CALLBACK) == 0) ++g_checks;
   if (cr_status() == CR_STATE_ACTIVE) ++g_checks;
   cr_checkpoint(0);
   const cr_restart_info* restart = cr_get_restart_info();
-  if (restart != nullptr && restart->requester == 4711) ++g_checks;
+  if (restart != nullptr && restart->requester == 4711 && std::string(restart->src) == "/the/image") ++g_checks;
   return 0;
 }
 
 TEST_F(Callbacks, LearnAboutTheRequest) {
   g_checks = 0;
+  fake::set_origin("/the/image");
   add(asking, nullptr);
   fake::serve(CR_PHASE_RESTARTED, reprise::api::pack_request(SIGSTOP, CR_SCOPE_TREE, 12345));
   EXPECT_EQ(g_checks, 5);

@@ -12,11 +12,12 @@
 #include <thread>
 
 #include "agent_fake.h"
+#include "base/request_flags.h"
 #include "libcr.h"
 
 namespace {
 
-enum Behaviour : unsigned { succeeds = 1, refuses = 2, dies = 3, hangs = 4, counts = 5 };
+enum Behaviour : unsigned { succeeds = 1, refuses = 2, dies = 3, hangs = 4, counts = 5, never_begins = 6 };
 
 class Requests : public testing::Test {
  protected:
@@ -81,6 +82,30 @@ TEST_F(Requests, FailWithAReason) {
   EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
   EXPECT_EQ(errno, CR_EREFUSED);
   EXPECT_STREQ(cr_last_error(), "descriptor 7 is a teapot");
+}
+
+TEST_F(Requests, TellAtOnceWhatFailsBeforeTheyBegin) {
+  EXPECT_EQ(request(never_begins), -1);
+  EXPECT_EQ(errno, EACCES);
+  EXPECT_STREQ(cr_last_error(), "descriptor 7 is somebody's");
+  args_.cr_flags = CR_CHKPT_ASYNC_ERR;
+  ASSERT_EQ(request(never_begins), 0) << "it was asked to be told later";
+  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
+  EXPECT_EQ(errno, EACCES);
+}
+
+int g_nested;
+int asking_again(void* arg) {
+  cr_checkpoint_handle_t handle;
+  g_nested = cr_request_checkpoint(static_cast<cr_checkpoint_args_t*>(arg), &handle) == -1 ? errno : 0;
+  return 0;
+}
+
+TEST_F(Requests, AreNotMadeOfOneselfInCallbacks) {
+  const auto id = cr_register_callback(asking_again, &args_, CR_THREAD_CONTEXT);
+  EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
+  EXPECT_EQ(g_nested, EBUSY);
+  cr_replace_callback(id, nullptr, nullptr, CR_THREAD_CONTEXT);
 }
 
 TEST_F(Requests, NoticeADeadHelper) {
@@ -219,9 +244,10 @@ TEST_F(Requests, SnapshotsOfOthers) {
   waitpid(child, nullptr, 0);
 }
 
-int g_forwarded;
+int g_forwarded, g_forward_error;
 int forwarding(void* arg) {
   g_forwarded = cr_forward_checkpoint(CR_SCOPE_PROC, *static_cast<pid_t*>(arg));
+  g_forward_error = errno;
   return 0;
 }
 
@@ -235,6 +261,19 @@ TEST_F(Requests, AreForwarded) {
   g_forwarded = -1;
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
   EXPECT_EQ(g_forwarded, 0);
+
+  fake::set_busy(EBUSY);
+  EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
+  EXPECT_EQ(g_forwarded, -1) << "another request is under way there";
+  EXPECT_EQ(g_forward_error, EBUSY);
+  fake::set_busy(0);
+  // The request prohibits its requester, 4711; here that is the process itself.
+  const pid_t self = getpid(), other = child;
+  child = self;
+  EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE, reprise::api::pack_request(0, CR_SCOPE_PROC, self, true), self), 0);
+  EXPECT_EQ(g_forwarded, -1);
+  EXPECT_EQ(g_forward_error, EDEADLK);
+  child = other;
   cr_replace_callback(id, nullptr, nullptr, CR_THREAD_CONTEXT);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

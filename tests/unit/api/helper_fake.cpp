@@ -3,6 +3,7 @@
  * A helper that does nothing but answer as the test wants: cr_timeout (or, for snapshots,
  * the number of the order) says how.
  */
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
       service.answer(0, order.command == Command::take ? 0 : static_cast<std::int64_t>(order.snapshot));
       continue;
     }
+    if (order.timeout_s != 6) service.started();
     switch (order.timeout_s) {
       case 1:
         service.log("it went well");
@@ -32,6 +34,7 @@ int main(int argc, char** argv) {
         return 0;
       case 3: return 0;  // dies without a word
       case 4: pause(); return 0;
+      case 6: service.answer(EACCES, 0, "descriptor 7 is somebody's"); return 0;
       case 5: {  // what it has inherited, and where from
         int open = 0;
         for (int fd = 3; fd < 256; ++fd) open += access(("/proc/self/fd/" + std::to_string(fd)).c_str(), F_OK) == 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,6 +164,137 @@ TEST_F(Module, CallbacksHearOfRestart) {
   waitpid(launcher, nullptr, 0);
 }
 
+/** Ask for the restart of @p image and wait. @return what cr_poll_restart() does */
+int restart(const std::string& image, int signal = 0, unsigned flags = CR_RSTRT_RESTORE_PID) {
+  cr_restart_args_t args;
+  cr_restart_handle_t handle;
+  cr_initialize_restart_args_t(&args);
+  args.cr_fd = open(image.c_str(), O_RDONLY | O_CLOEXEC);
+  args.cr_signal = signal;
+  args.cr_flags = flags;
+  int rc = cr_request_restart(&args, &handle);
+  if (rc == 0) rc = cr_poll_restart(&handle, nullptr);
+  const int err = errno;
+  close(args.cr_fd);
+  errno = err;
+  return rc;
+}
+
+int lingering(void*) {
+  const int rc = cr_checkpoint(CR_CHECKPOINT_READY);
+  usleep(500'000);
+  note("callback " + std::to_string(rc));
+  return 0;
+}
+void noting_signal(int) { note("signal"); }
+
+TEST_F(Module, RestartedProcessesAreSignalledWhenTheirCallbacksHaveReturned) {
+  start([] {
+    signal(SIGUSR1, noting_signal);
+    cr_init();
+    cr_register_callback(lingering, nullptr, CR_THREAD_CONTEXT);
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  unlink(g_notes.c_str());
+  ASSERT_EQ(restart(image_, SIGUSR1), child_) << cr_last_error();
+  EXPECT_TRUE(noted("signal"));
+  EXPECT_EQ(notes(), "callback 1\nsignal\n");
+  kill(child_, SIGKILL);
+  finish();
+  unlink(g_notes.c_str());
+  ASSERT_EQ(restart(image_, -SIGUSR1), child_) << cr_last_error();
+  EXPECT_EQ(notes(), "signal\ncallback 1\n") << "a negative one comes first";
+  kill(child_, SIGKILL);
+  finish();
+}
+
+int failing_on_restart(void*) { return cr_checkpoint(CR_CHECKPOINT_READY) == CR_RESTARTED; }
+
+TEST_F(Module, CallbacksFailARestart) {
+  start([] {
+    cr_init();
+    cr_register_callback(failing_on_restart, nullptr, CR_THREAD_CONTEXT);
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  EXPECT_EQ(restart(image_), CR_POLL_RSTRT_ERR_POST);
+  EXPECT_EQ(errno, CR_ERSTRTABRT) << cr_last_error();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "and nothing is left to be waited for";
+  EXPECT_EQ(errno, ECHILD);
+}
+
+int informing(void*) {
+  const cr_checkpoint_info* before = cr_get_checkpoint_info();
+  note(std::string("to ") + before->dest + " for " + std::to_string(before->requester));
+  if (cr_checkpoint(CR_CHECKPOINT_READY) <= 0) return 0;
+  const cr_restart_info* after = cr_get_restart_info();
+  note(std::string("from ") + after->src + " for " + std::to_string(after->requester));
+  return 0;
+}
+
+TEST_F(Module, CallbacksHearWhoAsksForWhichImage) {
+  start([] {
+    cr_init();
+    cr_register_callback(informing, nullptr, CR_THREAD_CONTEXT);
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cd " + dir_ + " && cr_checkpoint --kill " + pid() + " image"), 0);
+  finish();
+  EXPECT_NE(notes().find("to " + image_ + " for "), std::string::npos) << notes();
+  ASSERT_EQ(restart(image_), child_) << cr_last_error();
+  EXPECT_TRUE(noted("from " + image_ + " for " + std::to_string(getpid()))) << notes();
+  kill(child_, SIGKILL);
+  finish();
+}
+
+TEST_F(Module, PipesToOthersBecomeStandardInputAndOutputOfARestart) {
+  start([] {
+    int in[2], out[2];
+    if (pipe(in) != 0 || pipe(out) != 0) _exit(1);
+    const pid_t other = fork();
+    if (other == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(in[0]);
+      close(out[1]);
+      for (;;) pause();
+    }
+    close(in[1]);
+    close(out[0]);
+    note("up");
+    char text[16];
+    const ssize_t got = read(in[0], text, sizeof text);
+    _exit(write(out[1], text, static_cast<std::size_t>(got)) == got ? 7 : 8);
+  });
+  ASSERT_TRUE(noted("up"));
+  usleep(100'000);
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  int in[2], out[2];
+  ASSERT_EQ(pipe2(in, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(out, O_CLOEXEC), 0);
+  const int own_in = dup(0), own_out = dup(1);
+  dup2(in[0], 0);
+  dup2(out[1], 1);
+  const pid_t made = restart(image_);
+  dup2(own_in, 0);
+  dup2(own_out, 1);
+  ASSERT_EQ(made, child_) << cr_last_error();
+  ASSERT_EQ(write(in[1], "hello", 5), 5);
+  EXPECT_EQ(finish(), 7 << 8);
+  char text[16] = "";
+  EXPECT_EQ(read(out[0], text, sizeof text), 5);
+  EXPECT_STREQ(text, "hello");
+}
+
 int refusing(void*) {
   cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE_CODE(77));
   return 0;
@@ -191,6 +323,65 @@ TEST_F(Module, RefusalsReachTheRequester) {
   EXPECT_EQ(cr_poll_checkpoint(&handle, nullptr), CR_POLL_CHKPT_ERR_POST);
   EXPECT_EQ(errno, 77) << cr_last_error();
   close(fd);
+  kill(child_, SIGKILL);
+  finish();
+}
+
+TEST_F(Module, RequestsReturnWhenTheirTargetKnows) {
+  const std::string image = image_;
+  start([image] {
+    const auto id = cr_init();
+    cr_register_callback(noting, g_thread, CR_THREAD_CONTEXT);
+    cr_checkpoint_handle_t handle, second;
+    cr_enter_cs(id);
+    const int fd = request(image, 0, &handle);
+    note(cr_status() == CR_STATE_PENDING ? "pending" : "not pending");
+    const int again = request(image + ".2", 0, &second) < 0 ? errno : 0;
+    note(again == EBUSY ? "busy" : "not busy");
+    cr_leave_cs(id);
+    note(cr_poll_checkpoint(&handle, nullptr) > 0 ? "saved" : cr_last_error());
+    close(fd);
+  });
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(notes(), "pending\nbusy\nthread 0 value 0\nsaved\n");
+}
+
+TEST_F(Module, BusyTargetsRefuseAtOnce) {
+  start([] {
+    const auto id = cr_init();
+    cr_enter_cs(id);
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  cr_checkpoint_handle_t first, second;
+  const int fd = request(image_, child_, &first);
+  ASSERT_GE(fd, 0) << cr_last_error();
+  const time_t began = time(nullptr);
+  EXPECT_EQ(request(image_ + ".2", child_, &second), -1);
+  EXPECT_EQ(errno, EBUSY) << cr_last_error();
+  EXPECT_LT(time(nullptr) - began, 5);
+  kill(child_, SIGKILL);
+  finish();
+  EXPECT_EQ(cr_poll_checkpoint(&first, nullptr), CR_POLL_CHKPT_ERR_POST);
+  close(fd);
+}
+
+TEST_F(Module, TracedTargetsAreRefusedByTheirName) {
+  start([] {
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(ptrace(PTRACE_SEIZE, child_, nullptr, nullptr), 0);
+  cr_checkpoint_handle_t handle;
+  EXPECT_EQ(request(image_, child_, &handle), -1);
+  EXPECT_EQ(errno, CR_EPTRACED) << cr_last_error();
+  EXPECT_EQ(request(image_, getpid(), &handle), -1);
+  EXPECT_EQ(errno, CR_EPTRACER) << cr_last_error();
+  cr_snapshot_t snapshot;
+  EXPECT_EQ(cr_snapshot_take(child_, 0, &snapshot), -1);
+  EXPECT_EQ(errno, CR_EPTRACED) << cr_last_error();
   kill(child_, SIGKILL);
   finish();
 }
@@ -236,6 +427,7 @@ TEST_F(Module, ProgramsSaveAndRollBackThemselves) {
   ASSERT_EQ(cr_request_restart(&args, &handle), 0) << cr_last_error();
   EXPECT_EQ(cr_poll_restart(&handle, nullptr), child_) << cr_last_error();
   close(args.cr_fd);
+  EXPECT_EQ(finish(), 5 << 8) << "it is our child";
   EXPECT_TRUE(noted("back with 1")) << notes();
   EXPECT_NE(notes().find("thread 1 value 1"), std::string::npos) << notes();
 }

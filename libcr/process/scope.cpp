@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "api/helper/processes.h"
+#include "process/scope.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 #include "base/proc_stat.h"
 
-namespace reprise::api {
+namespace reprise {
 namespace {
 
 struct Entry {
@@ -40,10 +40,10 @@ std::vector<pid_t> all_pids() {
 
 std::vector<Entry> all_entries() {
   std::vector<Entry> entries;
-  const pid_t helper = getpid();
+  const pid_t self = getpid();
   Entry entry{};
   for (pid_t pid : all_pids())
-    if (pid != helper && read_entry(pid, entry)) entries.push_back(entry);
+    if (pid != self && read_entry(pid, entry)) entries.push_back(entry);
   return entries;
 }
 
@@ -78,9 +78,10 @@ pid_t tracer_of(pid_t pid) {
   return 0;
 }
 
-bool traces(pid_t pid) {
-  const std::vector<pid_t> pids = all_pids();
-  return std::any_of(pids.begin(), pids.end(), [pid](pid_t other) { return tracer_of(other) == pid; });
+pid_t traced_by(pid_t pid) {
+  for (const pid_t other : all_pids())
+    if (tracer_of(other) == pid) return other;
+  return 0;
 }
 
-}  // namespace reprise::api
+}  // namespace reprise
