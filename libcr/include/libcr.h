@@ -6,7 +6,7 @@
  *
  * The first half keeps the names, types and meanings of the libcr.h of Berkeley
  * Lab Checkpoint/Restart (BLCR) 0.8, so that programs written for it build
- * unchanged. What is new is marked so. docs/library.md says where behaviour
+ * unchanged; blcr_common.h includes this one. What is new is marked so. docs/library.md says where behaviour
  * differs and how to use the library from C, C++ and Fortran.
  *
  * Unless a function says otherwise it returns -1 and sets errno on failure;
@@ -36,6 +36,16 @@ extern "C" {
 #define CR_RELEASE_MINOR 8
 #define CR_RELEASE_PATCH 5
 #define CR_RELEASE_VERSION "0.8.5"
+
+/** Versions of the library and of the module that came with it. */
+#define LIBCR_MAJOR 0
+#define LIBCR_MINOR 5
+#define LIBCR_PATCH 5
+#define LIBCR_VERSION "0.5.5"
+#define CR_MODULE_MAJOR 0
+#define CR_MODULE_MINOR 10
+#define CR_MODULE_PATCH 3
+#define CR_MODULE_VERSION "0.10.3"
 
 /** Version of Reprise (new). */
 #define CR_REPRISE_MAJOR 0

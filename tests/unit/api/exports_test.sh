@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Every function that libcr.h declares is exported under a version, and nothing else is.
+# $1: libcr.so, $2: libcr.h
+set -eu
+for tool in nm grep sort; do
+  command -v $tool >/dev/null || { echo "no $tool here"; exit 77; }
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+grep -oE '^extern .*\b(cr|cri)_[a-z_]+\(' "$2" | grep -oE '[a-z_]+\($' | tr -d '(' | sort >"$work/declared"
+nm -D --defined-only --with-symbol-versions "$1" >"$work/symbols"
+grep -E ' T ' "$work/symbols" | sed 's/.* T //' | sort >"$work/exported"
+sed 's/@.*//' "$work/exported" | sort >"$work/names"
+[ "$(wc -l <"$work/declared")" -gt 40 ] || { echo "$2 declares too little:"; cat "$work/declared"; exit 1; }
+bad=0
+diff "$work/declared" "$work/names" || { echo 'libcr.h (<) and what libcr.so exports (>) differ'; bad=1; }
+if grep -vE '@@LIBCR_[0-9.]+$' "$work/exported"; then echo 'these have no version'; bad=1; fi
+if grep -vE ' [TA] ' "$work/symbols"; then echo 'these are no functions'; bad=1; fi
+[ $bad = 0 ] && echo "libcr.so exports what libcr.h declares: $(wc -l <"$work/names") functions"
+exit $bad
