@@ -62,7 +62,7 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	a->api_version = CR_API_VERSION;
 	a->page_size = PAGE_SIZE;
 	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
-		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN;
+		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN | CR_FEAT_THREAD_CREDS;
 	a->arena_size = CR_ARENA_SIZE;
 	return 0;
 }

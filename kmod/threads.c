@@ -95,6 +95,11 @@ static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_
 	if (rcu_access_pointer(t->real_cred) == rcu_access_pointer(s->leader->real_cred) &&
 	    rcu_access_pointer(t->cred) == rcu_access_pointer(s->leader->cred))
 		c->flags |= CR_THREAD_CREDS;
+	if (task_no_new_privs(t))
+		c->flags |= CR_THREAD_NO_NEW_PRIVS;
+	rcu_read_lock();
+	c->securebits = __task_cred(t)->securebits;
+	rcu_read_unlock();
 	if (m->borrowed)
 		mask = m->raw.restore_sigmask ? &m->raw.saved_sigmask : &m->raw.blocked;
 	else

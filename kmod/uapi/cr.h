@@ -45,6 +45,7 @@
 #define CR_FEAT_LEASE		(1ULL << 4)	/* CR_IOC_LEASE */
 #define CR_FEAT_GUARDS		(1ULL << 5)	/* CR_IOC_GUARDS, CR_VMA_DROPPABLE */
 #define CR_FEAT_ORIGIN		(1ULL << 6)	/* CR_IOC_*ORIGIN, CR_NOTIFY_TELL, CR_PHASE_DONE, CR_AGENT_FAILED */
+#define CR_FEAT_THREAD_CREDS	(1ULL << 7)	/* securebits and no_new_privs of every thread */
 
 /* limits, so that no count from outside is unbounded */
 #define CR_MAX_THREADS		32768
@@ -158,6 +159,7 @@ struct cr_thaw {
 #define CR_THREAD_LEADER	1	/* tid == tgid */
 #define CR_THREAD_BORN		2	/* made by CR_IOC_RUN (clone) in this freeze */
 #define CR_THREAD_CREDS		4	/* has the leader's very credentials */
+#define CR_THREAD_NO_NEW_PRIVS	8	/* no_new_privs, which is no part of them */
 
 struct cr_thread {
 	__s32 tid;		/* in the caller's pid namespace */
@@ -179,7 +181,8 @@ struct cr_thread {
 	__u64 timer_slack_ns;
 	__s32 pdeath_signal;
 	__s32 restart_nr;	/* the real call of one parked with -516; 0: none */
-	__u64 reserved;
+	__u32 securebits;
+	__u32 reserved;
 	char  comm[16];
 };
 

@@ -36,6 +36,19 @@ void Checker::pending(const PendingSignal& pending, const std::string& what) con
        [&] { return what + " has impossible signal " + std::to_string(signal) + " pending"; });
 }
 
+namespace {
+
+/** Of the leader (Environment) or of another thread: only what a thread can have. */
+template <class Credentials>
+void validate_credentials(const Checker& check, const Credentials& has, const std::string& whose) {
+  check.need(has.groups_size() <= 65536, [&] { return whose + " holds too many groups"; });
+  check.need(!(has.cap_effective() & ~has.cap_permitted()) &&
+                 !(has.cap_ambient() & ~(has.cap_permitted() & has.cap_inheritable())),
+             [&] { return whose + " has impossible capabilities"; });
+}
+
+}  // namespace
+
 void validate_threads(const Checker& check, const Process& process) {
   check.need(process.threads_size() > 0, "it holds no thread");
   check.need(process.threads_size() <= CR_MAX_THREADS, "it holds too many threads");
@@ -63,6 +76,11 @@ void validate_threads(const Checker& check, const Process& process) {
     check.need(thread.pdeath_signal() >= 0 && thread.pdeath_signal() <= 64,
                [&] { return who + ": impossible parent-death signal"; });
     for (const auto& pending : thread.pending()) check.pending(pending, who);
+    if (!thread.has_credentials()) continue;
+    check.need(&thread != &process.threads(0), "the leader's credentials are there twice");
+    check.need(thread.credentials().uids_size() == 4 && thread.credentials().gids_size() == 4,
+               [&] { return who + ": user and group ids are incomplete"; });
+    validate_credentials(check, thread.credentials(), who);
   }
 }
 
@@ -107,7 +125,7 @@ void validate_environment(const Checker& check, const Process& process) {
                [&] { return "resource limit " + std::to_string(limit.resource()) + " is impossible or there twice"; });
   check.need((env.uids_size() == 4 || env.uids_size() == 0) && (env.gids_size() == 4 || env.gids_size() == 0),
              "its user and group ids are incomplete");
-  check.need(env.groups_size() <= 65536, "it holds too many groups");
+  validate_credentials(check, env, "it");
   check.need(env.oom_score_adj() >= -1000 && env.oom_score_adj() <= 1000, "the OOM score adjustment is impossible");
 }
 

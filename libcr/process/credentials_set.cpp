@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/credentials_set.h"
+
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
-#include <utility>
+#include <vector>
 
+#include "base/error.h"
 #include "base/text.h"
-#include "base/proc_dir.h"
-#include "restore/credentials.h"
-#include "process/environment.h"
 
 namespace reprise {
 namespace {
@@ -29,14 +27,25 @@ class Calls {
     remote_.add(call, false);
     names_.push_back(what);
   }
-  void run() {
-    if (names_.empty()) return;
+  void prctl(const char* what, int option, std::uint64_t a, std::uint64_t b = 0) {
+    add(what, {SYS_prctl, {static_cast<std::uint64_t>(option), a, b, 0, 0}});
+  }
+  void capabilities(const Credentials& to) {
+    const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    const std::uint64_t header_at = remote_.argument_of(header);
+    add("capabilities", {SYS_capset, {header_at, remote_.argument_of(capability_words(to))}});
+  }
+  std::vector<std::int64_t> run() {
+    if (names_.empty()) return {};
     const auto results = remote_.run(tid_);
     for (std::size_t i = 0; i < names_.size(); ++i)
-      if (results[i] < 0)
-        throw Error(Failure::permanent, static_cast<int>(-results[i]),
-                    "thread " + std::to_string(tid_) + ": " + names_[i] + ": " + error_text(results[i]));
+      if (results[i] < 0) fail(names_[i], results[i]);
     names_.clear();
+    return results;
+  }
+  [[noreturn]] void fail(const char* what, std::int64_t code) const {
+    throw Error(Failure::permanent, static_cast<int>(-code),
+                "thread " + std::to_string(tid_) + ": " + what + ": " + error_text(code));
   }
 
  private:
@@ -45,106 +54,71 @@ class Calls {
   std::vector<const char*> names_;
 };
 
-void set_capabilities(Remote& remote, Calls& calls, const Credentials& to) {
-  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-  const std::uint64_t header_at = remote.argument_of(header);
-  const std::uint64_t data_at = remote.argument_of(capability_words(to));
-  calls.add("capabilities", {SYS_capset, {header_at, data_at}});
+/** An id of the file system: the call tells no errors, only what was before. */
+void set_filesystem_id(Calls& calls, const char* what, long nr, std::uint32_t id) {
+  calls.add(what, {nr, {id}});
+  calls.add(what, {nr, {kKeep}});
+  if (static_cast<std::uint32_t>(calls.run().back()) != id) calls.fail(what, -EPERM);
 }
 
-void set_thread(Remote& remote, pid_t tid, const Credentials& from, const Credentials& to, std::uint32_t securebits) {
-  Calls calls(remote, tid);
-  const bool changes_uid = from.uids != to.uids, changes_gid = from.gids != to.gids;
-  if ((changes_uid || changes_gid || from.groups != to.groups) && from.uids[1] != 0 &&
-      (from.uids[0] == 0 || from.uids[2] == 0))
-    calls.add("effective user id", {SYS_setresuid, {kKeep, 0, kKeep}});
-  for (int capability = 0; capability < 64; ++capability)
-    if (((from.bounding & ~to.bounding) >> capability) & 1)
-      calls.add("bounding set", {SYS_prctl, {PR_CAPBSET_DROP, static_cast<std::uint64_t>(capability), 0, 0, 0}});
-  calls.run();
-  // Otherwise the kernel takes capabilities away with user id 0.
-  if (changes_uid && to.permitted) calls.add("keeping capabilities", {SYS_prctl, {PR_SET_KEEPCAPS, 1, 0, 0, 0}});
-  if (from.groups != to.groups) {
-    std::uint64_t at = 0;
-    const std::size_t bytes = to.groups.size() * sizeof(std::uint32_t);
-    if (bytes) std::memcpy(remote.argument(bytes, at), to.groups.data(), bytes);
-    calls.add("supplementary groups", {SYS_setgroups, {to.groups.size(), at}});
-  }
-  if (changes_gid) {
-    calls.add("group ids", {SYS_setresgid, {to.gids[0], to.gids[1], to.gids[2]}});
-    calls.add("filesystem group id", {SYS_setfsgid, {to.gids[3]}});
-  }
-  if (securebits) calls.add("securebits", {SYS_prctl, {PR_SET_SECUREBITS, securebits, 0, 0, 0}});
-  if (changes_uid) {
-    calls.add("user ids", {SYS_setresuid, {to.uids[0], to.uids[1], to.uids[2]}});
-    calls.add("filesystem user id", {SYS_setfsuid, {to.uids[3]}});
-  }
-  set_capabilities(remote, calls, to);
-  if (changes_uid && to.permitted && !(securebits & SECBIT_KEEP_CAPS))
-    calls.add("keeping capabilities", {SYS_prctl, {PR_SET_KEEPCAPS, 0, 0, 0, 0}});
-  calls.run();
-  if (to.ambient) {
-    for (int capability = 0; capability < 64; ++capability)
-      if ((to.ambient >> capability) & 1)
-        calls.add("ambient capabilities", {SYS_prctl, {PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE,
-                                                       static_cast<std::uint64_t>(capability), 0, 0}});
-  } else if (from.ambient) {
-    calls.add("ambient capabilities", {SYS_prctl, {PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0}});
-  }
-  if (to.no_new_privs && !from.no_new_privs)
-    calls.add("no_new_privs", {SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}});
-  calls.run();
+void set_groups(Remote& remote, Calls& calls, const std::vector<std::uint32_t>& groups) {
+  std::uint64_t at = 0;
+  const std::size_t bytes = groups.size() * sizeof(std::uint32_t);
+  if (bytes) std::memcpy(remote.argument(bytes, at), groups.data(), bytes);
+  calls.add("supplementary groups", {SYS_setgroups, {groups.size(), at}});
 }
 
-void restore_limits(const Session& session, const Process& image, Report& report) {
-  static const char* const names[] = {"CPU",    "FSIZE", "DATA",       "STACK",    "CORE", "RSS",    "NPROC",  "NOFILE",
-                                      "MEMLOCK", "AS",    "LOCKS",      "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME"};
-  for (const Environment::Limit& saved : image.env().limits()) {
-    const auto resource = static_cast<__rlimit_resource>(saved.resource());
-    rlimit now;
-    if (saved.resource() >= RLIM_NLIMITS || ::prlimit(session.pid(), resource, nullptr, &now) != 0) continue;
-    if (now.rlim_cur == saved.soft() && now.rlim_max == saved.hard()) continue;
-    const rlimit wanted = {saved.soft(), saved.hard()};
-    if (::prlimit(session.pid(), resource, &wanted, nullptr) == 0) continue;
-    const int code = errno;
-    // Not above the hard limit there is, then.
-    const rlimit possible = {std::min<rlim_t>(saved.soft(), now.rlim_max), std::min<rlim_t>(saved.hard(), now.rlim_max)};
-    const bool some = ::prlimit(session.pid(), resource, &possible, nullptr) == 0;
-    report.warnings.push_back(std::string("the limit ") + names[saved.resource()] +
-                              (some ? " is lower than it was: " : " stays as it is: ") + error_text(code));
-  }
+void set_ambient(Calls& calls, std::uint64_t to) {
+  calls.prctl("ambient capabilities", PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
+  for (unsigned capability = 0; capability < 64; ++capability)
+    if ((to >> capability) & 1) calls.prctl("ambient capabilities", PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability);
 }
 
 }  // namespace
 
-void restore_credentials(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report) {
-  const Environment& saved = image.env();
-  const Credentials to = saved_credentials(saved, known_capabilities());
-  const std::uint32_t securebits = mode == RestoreMode::restart ? saved.securebits() : 0;
-  bool told = false;
-  const ProcDir tasks(session.pid(), "task");
-  std::optional<Credentials> first;  // the leader's, which comes first
-  for (const cr_thread& thread : session.threads()) {
-    const bool shared = first && thread.flags & CR_THREAD_CREDS;
-    const Credentials from = shared ? *first : parse_credentials(tasks.read(std::to_string(thread.tid) + "/status"));
-    if (thread.flags & CR_THREAD_LEADER) first = from;
-    if (from == to && !securebits) continue;
-    if (const std::string lost = narrower(from, to); !lost.empty() && !std::exchange(told, true))
-      report.warnings.push_back(lost);
-    Credentials same_otherwise = from;
-    same_otherwise.bounding &= to.bounding;
-    same_otherwise.no_new_privs |= to.no_new_privs;
-    Credentials narrowed = to;
-    narrowed.bounding = same_otherwise.bounding;
-    narrowed.no_new_privs = same_otherwise.no_new_privs;
-    if (narrowed == from && !securebits) continue;
-    set_thread(remote, thread.tid, from, narrowed, securebits);
-    // The kernel forgets it when credentials change.
-    for (const Thread& one : image.threads())
-      if (one.tid() == thread.tid && one.pdeath_signal())
-        remote.call(thread.tid, SYS_prctl, PR_SET_PDEATHSIG, static_cast<std::uint64_t>(one.pdeath_signal()), 0, 0, 0);
+void set_credentials(Remote& remote, pid_t tid, const Credentials& from, const Credentials& to) {
+  Calls calls(remote, tid);
+  const bool uids = !std::equal(to.uids.begin(), to.uids.begin() + 3, from.uids.begin());
+  const bool gids = !std::equal(to.gids.begin(), to.gids.begin() + 3, from.gids.begin());
+  // Everything that is permitted comes into force, until all the rest is done.
+  Credentials able = to;
+  able.permitted = able.effective = from.permitted;
+  if (from.effective != able.effective || from.inheritable != able.inheritable) calls.capabilities(able);
+  for (unsigned capability = 0; capability < 64; ++capability)
+    if (((from.bounding & ~to.bounding) >> capability) & 1) calls.prctl("bounding set", PR_CAPBSET_DROP, capability);
+  std::uint32_t bits = from.securebits;
+  if (raises_ambient(from, to) && bits & SECBIT_NO_CAP_AMBIENT_RAISE)
+    calls.prctl("securebits", PR_SET_SECUREBITS, bits &= ~static_cast<std::uint32_t>(SECBIT_NO_CAP_AMBIENT_RAISE));
+  calls.run();
+
+  if (from.groups != to.groups) set_groups(remote, calls, to.groups);
+  if (gids) calls.add("group ids", {SYS_setresgid, {to.gids[0], to.gids[1], to.gids[2]}});
+  if (from.gids != to.gids) set_filesystem_id(calls, "filesystem group id", SYS_setfsgid, to.gids[3]);
+  if (uids) {
+    if (must_keep_capabilities(from, to)) {
+      calls.prctl("keeping capabilities", PR_SET_KEEPCAPS, 1);
+      bits |= SECBIT_KEEP_CAPS;
+    }
+    calls.add("user ids", {SYS_setresuid, {to.uids[0], to.uids[1], to.uids[2]}});
+    // The kernel takes capabilities out of force with user id 0, and those of files with that of the file system.
+    if (able.permitted) calls.capabilities(able);
   }
-  restore_limits(session, image, report);
+  if (from.uids != to.uids) {
+    set_filesystem_id(calls, "filesystem user id", SYS_setfsuid, to.uids[3]);
+    if (able.permitted) calls.capabilities(able);
+  }
+  calls.run();
+
+  // Ambient ones must be permitted and inheritable, which they are from here on; a user id's change has cleared them.
+  if (from.ambient != to.ambient || raises_ambient(from, to)) set_ambient(calls, to.ambient);
+  const std::uint32_t other = bits ^ to.securebits;
+  if (other & ~static_cast<std::uint32_t>(SECBIT_KEEP_CAPS))
+    calls.prctl("securebits", PR_SET_SECUREBITS, to.securebits);
+  else if (other)
+    calls.prctl("keeping capabilities", PR_SET_KEEPCAPS, to.securebits & SECBIT_KEEP_CAPS ? 1 : 0);
+  if (to.permitted != able.permitted || to.effective != able.effective) calls.capabilities(to);
+  if (to.no_new_privs && !from.no_new_privs) calls.prctl("no_new_privs", PR_SET_NO_NEW_PRIVS, 1);
+  calls.run();
 }
 
 }  // namespace reprise

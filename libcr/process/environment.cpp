@@ -8,13 +8,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
 #include "base/proc_dir.h"
 #include "base/text.h"
 #include "image/file_identity.h"
-#include "restore/credentials.h"
+#include "process/credentials_of_threads.h"
 #include "restore/on_behalf.h"
 
 namespace reprise {
@@ -25,19 +26,6 @@ void collect_directory(const ProcDir& proc, const char* name, File& file) {
   const std::string link = proc.link(name);
   if (link.empty() || !proc.stat(name, status)) fail_errno(errno, proc.path() + "/" + name);
   fill_file(file, link, status);
-}
-
-void collect_credentials(const std::string& status, Environment& env) {
-  const Credentials has = parse_credentials(status);
-  env.mutable_uids()->Add(has.uids.begin(), has.uids.end());
-  env.mutable_gids()->Add(has.gids.begin(), has.gids.end());
-  env.mutable_groups()->Add(has.groups.begin(), has.groups.end());
-  env.set_cap_inheritable(has.inheritable);
-  env.set_cap_permitted(has.permitted);
-  env.set_cap_effective(has.effective);
-  env.set_cap_bounding(has.bounding);
-  env.set_cap_ambient(has.ambient);
-  env.set_no_new_privs(has.no_new_privs);
 }
 
 int oom_score_adj(const ProcDir& proc) {
@@ -68,14 +56,6 @@ bool same_directory(const ProcDir& proc, const char* name, const File& file) {
   return proc.stat(name, now) && now.st_ino == file.ino() && now.st_dev == file.dev();
 }
 
-void refuse_credentials(const Credentials& from, const Environment& saved, const std::string& who,
-                        const std::string& way_out) {
-  if (saved.uids_size() != 4 || saved.gids_size() != 4)
-    throw Error(Failure::refused, EINVAL, "the image does not say which user the process belonged to");
-  const std::string problem = why_not(from, saved_credentials(saved, known_capabilities()));
-  if (!problem.empty()) throw Error(Failure::refused, EPERM, who + " " + problem + way_out);
-}
-
 }  // namespace
 
 void collect_environment(Session& session, const cr_process& data, Process& process) {
@@ -85,7 +65,6 @@ void collect_environment(Session& session, const cr_process& data, Process& proc
   collect_directory(proc, "root", *env.mutable_root());
   const std::string status = proc.read("status");
   env.set_umask(static_cast<std::uint32_t>(std::strtoul(proc_field(status, "Umask:").c_str(), nullptr, 8)));
-  collect_credentials(status, env);
   env.set_oom_score_adj(oom_score_adj(proc));
   for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
     rlimit limit;
@@ -97,7 +76,6 @@ void collect_environment(Session& session, const cr_process& data, Process& proc
     saved->set_hard(limit.rlim_max);
   }
   env.set_child_subreaper(data.child_subreaper != 0);
-  env.set_securebits(data.securebits);
 }
 
 void check_environment(const Process& image, const RestoreOptions& options, RestoreMode mode) {
@@ -106,9 +84,7 @@ void check_environment(const Process& image, const RestoreOptions& options, Rest
   if (env.has_root() && env.root().path() != "/")
     throw Error(Failure::refused, EOPNOTSUPP,
                 "the process had " + env.root().path() + " as its root directory (chroot), which a restart does not give");
-  // Not what this command may do: capabilities that it was given are not the program's.
-  refuse_credentials(executed_by(parse_credentials(ProcDir(::getpid()).read("status"))), env,
-                     "you may not give a process", ": restart it as its owner, or as root");
+  check_credentials(image);
   open_cwd(OnBehalf::of_image(image, options), image, options, mode);
 }
 
@@ -118,8 +94,7 @@ void check_environment_live(Session& session, const Process& image, const Restor
   const std::string who = "process " + std::to_string(session.pid());
   if (!same_directory(proc, "root", image.env().root()))
     throw Error(Failure::refused, EOPNOTSUPP, who + " has changed its root directory since (chroot): restart the image instead");
-  refuse_credentials(parse_credentials(proc.read("status")), image.env(), who + " has since given up",
-                     ": restart the image instead");
+  check_credentials_live(session, image);
   if (!same_directory(proc, "cwd", image.env().cwd()))
     open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
 }
@@ -156,6 +131,25 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
     const UniqueFd file(::openat(proc.fd(), "oom_score_adj", O_WRONLY | O_CLOEXEC));
     if (!file || ::write(file.get(), text.data(), text.size()) < 0)
       report.warnings.push_back("its OOM score adjustment stays as it is: " + error_text(errno));
+  }
+}
+
+void restore_limits(const Session& session, const Process& image, Report& report) {
+  static const char* const names[] = {"CPU",    "FSIZE", "DATA",       "STACK",    "CORE", "RSS",    "NPROC",  "NOFILE",
+                                      "MEMLOCK", "AS",    "LOCKS",      "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME"};
+  for (const Environment::Limit& saved : image.env().limits()) {
+    const auto resource = static_cast<__rlimit_resource>(saved.resource());
+    rlimit now;
+    if (saved.resource() >= RLIM_NLIMITS || ::prlimit(session.pid(), resource, nullptr, &now) != 0) continue;
+    if (now.rlim_cur == saved.soft() && now.rlim_max == saved.hard()) continue;
+    const rlimit wanted = {saved.soft(), saved.hard()};
+    if (::prlimit(session.pid(), resource, &wanted, nullptr) == 0) continue;
+    const int code = errno;
+    // Not above the hard limit there is, then.
+    const rlimit possible = {std::min<rlim_t>(saved.soft(), now.rlim_max), std::min<rlim_t>(saved.hard(), now.rlim_max)};
+    const bool some = ::prlimit(session.pid(), resource, &possible, nullptr) == 0;
+    report.warnings.push_back(std::string("the limit ") + names[saved.resource()] +
+                              (some ? " is lower than it was: " : " stays as it is: ") + error_text(code));
   }
 }
 

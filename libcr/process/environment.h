@@ -22,10 +22,7 @@ void check_environment_live(Session& session, const Process& image, const Restor
 void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
                          RestoreMode mode, Report& report);
 
-/**
- * Groups, ids, capabilities, securebits and no_new_privs of every thread of the target, and resource limits. The
- * last step before thaw: making threads with given tids needs the rights that this may give up.
- */
-void restore_credentials(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report);
+/** Resource limits, those that the caller may set; the others are reported. */
+void restore_limits(const Session& session, const Process& image, Report& report);
 
 }  // namespace reprise

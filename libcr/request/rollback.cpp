@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "descriptors/descriptors.h"
+#include "process/credentials_of_threads.h"
 #include "process/environment.h"
 #include "process/guards.h"
 #include "process/layout.h"
@@ -128,7 +129,8 @@ void Rollback::restore_each_thread(Plan& plan, Report& report) {
   Remote& remote = *plan.remote;
   restore_threads(session_, remote, image_, report);
   for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
-  restore_credentials(session_, remote, image_, mode_, report);
+  restore_credentials(session_, remote, image_, report);
+  restore_limits(session_, image_, report);
   restore_dumpable(session_, remote, image_, report);
   restore_registers(session_, remote, image_, regs_, in_session, report);
   restore_rseq_pointers(session_, image_, remote.used(), read_page);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "descriptors/descriptors.h"
+#include "process/credentials_of_threads.h"
 #include "process/environment.h"
 #include "process/guards.h"
 #include "process/layout.h"
@@ -49,6 +50,7 @@ void collect_frozen(Session& session, State& state, Report& report) {
   LazyRemote remote(session);
   collect_timers(session, data, remote, process);
   collect_environment(session, data, process);
+  collect_credentials(session, threads, process);
   state.shared.collect(session, process);
   if (!threads.empty()) process.set_personality(threads.front().personality);
 

@@ -2,6 +2,8 @@
 #include "restore/credentials.h"
 
 #include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cinttypes>
@@ -15,6 +17,8 @@
 
 namespace reprise {
 namespace {
+
+constexpr std::uint32_t kKnownBits = 0xff;  // securebits of Linux 4.3, SECURE_ALL_BITS and _LOCKS
 
 std::vector<std::uint32_t> numbers(const std::string& text) {
   std::vector<std::uint32_t> all;
@@ -45,6 +49,51 @@ std::string ids_text(const std::array<std::uint32_t, 4>& ids) {
   return std::to_string(ids[0]) + "/" + std::to_string(ids[1]) + "/" + std::to_string(ids[2]);
 }
 
+template <class Message>
+Credentials from_message(const Message& saved, std::uint64_t known) {
+  Credentials result;
+  for (int i = 0; i < 4 && i < saved.uids_size(); ++i) result.uids[static_cast<std::size_t>(i)] = saved.uids(i);
+  for (int i = 0; i < 4 && i < saved.gids_size(); ++i) result.gids[static_cast<std::size_t>(i)] = saved.gids(i);
+  result.groups.assign(saved.groups().begin(), saved.groups().end());
+  std::sort(result.groups.begin(), result.groups.end());
+  result.inheritable = saved.cap_inheritable() & known;
+  result.permitted = saved.cap_permitted() & known;
+  result.effective = saved.cap_effective() & known;
+  result.bounding = saved.cap_bounding() & known;
+  result.ambient = saved.cap_ambient() & known;
+  result.securebits = saved.securebits();
+  result.no_new_privs = saved.no_new_privs();
+  return result;
+}
+
+template <class Message>
+void to_message(const Credentials& has, Message& saved) {
+  saved.mutable_uids()->Assign(has.uids.begin(), has.uids.end());
+  saved.mutable_gids()->Assign(has.gids.begin(), has.gids.end());
+  saved.mutable_groups()->Assign(has.groups.begin(), has.groups.end());
+  saved.set_cap_inheritable(has.inheritable);
+  saved.set_cap_permitted(has.permitted);
+  saved.set_cap_effective(has.effective);
+  saved.set_cap_bounding(has.bounding);
+  saved.set_cap_ambient(has.ambient);
+  saved.set_securebits(has.securebits);
+  saved.set_no_new_privs(has.no_new_privs);
+}
+
+/** "" or why the securebits of @p from cannot become those of @p to. */
+std::string why_not_securebits(const Credentials& from, const Credentials& to, bool may) {
+  constexpr std::uint32_t locks = SECURE_ALL_LOCKS, keep = SECBIT_KEEP_CAPS;
+  const std::uint32_t change = from.securebits ^ to.securebits;
+  const std::uint32_t locked = (from.securebits & locks) >> 1 | (from.securebits & locks);
+  // Whether capabilities are kept is everybody's own choice (PR_SET_KEEPCAPS). Not all kernels know higher bits.
+  bool can = !(change & locked) && !(change & ~kKnownBits) && (may || !(change & ~keep));
+  if (must_keep_capabilities(from, to)) can = can && !(from.securebits & SECBIT_KEEP_CAPS_LOCKED);
+  if (raises_ambient(from, to) && from.securebits & SECBIT_NO_CAP_AMBIENT_RAISE)
+    can = can && may && !(from.securebits & SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED);
+  if (can) return {};
+  return "securebits " + hex(to.securebits) + ", now " + hex(from.securebits);
+}
+
 }  // namespace
 
 Credentials parse_credentials(const std::string& status) {
@@ -62,20 +111,20 @@ Credentials parse_credentials(const std::string& status) {
   return result;
 }
 
-Credentials saved_credentials(const Environment& saved, std::uint64_t known) {
-  Credentials result;
-  for (int i = 0; i < 4 && i < saved.uids_size(); ++i) result.uids[static_cast<std::size_t>(i)] = saved.uids(i);
-  for (int i = 0; i < 4 && i < saved.gids_size(); ++i) result.gids[static_cast<std::size_t>(i)] = saved.gids(i);
-  result.groups.assign(saved.groups().begin(), saved.groups().end());
-  std::sort(result.groups.begin(), result.groups.end());
-  result.inheritable = saved.cap_inheritable() & known;
-  result.permitted = saved.cap_permitted() & known;
-  result.effective = saved.cap_effective() & known;
-  result.bounding = saved.cap_bounding() & known;
-  result.ambient = saved.cap_ambient() & known;
-  result.no_new_privs = saved.no_new_privs();
-  return result;
+Credentials own_credentials() {
+  Credentials own = parse_credentials(ProcDir("/proc/thread-self").read("status"));
+  own.securebits = static_cast<std::uint32_t>(::prctl(PR_GET_SECUREBITS));
+  return own;
 }
+
+Credentials saved_credentials(const Environment& saved, std::uint64_t known) { return from_message(saved, known); }
+
+Credentials saved_credentials(const Process& image, const Thread& thread, std::uint64_t known) {
+  return thread.has_credentials() ? from_message(thread.credentials(), known) : from_message(image.env(), known);
+}
+
+void save_credentials(const Credentials& has, Environment& saved) { to_message(has, saved); }
+void save_credentials(const Credentials& has, Thread::Credentials& saved) { to_message(has, saved); }
 
 Credentials executed_by(const Credentials& caller) {
   Credentials result = caller;
@@ -99,9 +148,9 @@ std::uint64_t known_capabilities() {
 }
 
 std::string why_not(const Credentials& from, const Credentials& to) {
-  // A saved user id of 0 can be taken up again, and brings the permitted capabilities into force.
+  // What is permitted can be brought into force, and stays so while ids change.
   Credentials able = from;
-  if (std::find(from.uids.begin(), from.uids.begin() + 3, 0U) != from.uids.begin() + 3) able.effective = from.permitted;
+  able.effective = from.permitted;
   if (to.uids != from.uids && !among(to.uids, from.uids) && !capable(able, CAP_SETUID))
     return "user ids " + ids_text(to.uids) + ", now " + ids_text(from.uids);
   if (to.gids != from.gids && !among(to.gids, from.gids) && !capable(able, CAP_SETGID))
@@ -110,7 +159,28 @@ std::string why_not(const Credentials& from, const Credentials& to) {
   if (const std::uint64_t more = to.permitted & ~from.permitted) return "capabilities " + hex(more);
   if (const std::uint64_t more = to.inheritable & ~(from.inheritable | from.permitted))
     return "inheritable capabilities " + hex(more);
+  if (const std::uint64_t more = to.inheritable & ~(from.inheritable | from.bounding))
+    return "inheritable capabilities " + hex(more) + " of its bounding set";
+  if (from.bounding & ~to.bounding && !capable(able, CAP_SETPCAP))
+    return "CAP_SETPCAP, which its narrower bounding set takes";
+  if (const std::string bits = why_not_securebits(from, to, capable(able, CAP_SETPCAP)); !bits.empty()) return bits;
   return {};
+}
+
+bool must_keep_capabilities(const Credentials& from, const Credentials& to) {
+  const auto root = [](const Credentials& who) { return !who.uids[0] || !who.uids[1] || !who.uids[2]; };
+  return from.permitted && root(from) && !root(to) && !(from.securebits & (SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP));
+}
+
+bool raises_ambient(const Credentials& from, const Credentials& to) {
+  return to.ambient && (from.ambient != to.ambient || from.uids != to.uids);
+}
+
+Credentials reachable(const Credentials& from, const Credentials& to) {
+  Credentials result = to;
+  result.bounding &= from.bounding;
+  result.no_new_privs |= from.no_new_privs;
+  return result;
 }
 
 std::string narrower(const Credentials& from, const Credentials& to) {

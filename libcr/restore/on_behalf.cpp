@@ -58,7 +58,8 @@ struct OnBehalf::State {
     paths.look();
     if (image) to = saved_credentials(*image, known_capabilities());
     if (pid) {
-      const Credentials live = parse_credentials(ProcDir(pid).read("status"));
+      Credentials live = parse_credentials(ProcDir(pid).read("status"));
+      live.securebits = to.securebits;
       if (!image || !why_not(live, to).empty()) to = live;
     }
     own = parse_credentials(ProcDir("/proc/thread-self").read("status"));

@@ -167,7 +167,13 @@ std::int64_t FakeKernel::run_descriptor(const cr_call& call) {
 
 std::int64_t FakeKernel::run_credentials(pid_t, const cr_call& call) {
   const bool user = call.nr == SYS_setresuid || call.nr == SYS_setfsuid;
-  const auto& saved = user ? state_.env().uids() : state_.env().gids();
+  const auto named = [&](std::uint32_t id) {
+    const auto in = [id](const auto& ids) { return ids.size() == 4 && std::find(ids.begin(), ids.end(), id) != ids.end(); };
+    return in(user ? state_.env().uids() : state_.env().gids()) ||
+           std::any_of(state_.threads().begin(), state_.threads().end(), [&](const Thread& one) {
+             return in(user ? one.credentials().uids() : one.credentials().gids());
+           });
+  };
   const auto may = [&](int capability) { return case_.capabilities() >> capability & 1; };
   if (call.nr == SYS_setgroups) {
     need(may(6), "groups are taken without the right to");
@@ -176,11 +182,13 @@ std::int64_t FakeKernel::run_credentials(pid_t, const cr_call& call) {
     return 0;
   }
   const int count = call.nr == SYS_setresuid || call.nr == SYS_setresgid ? 3 : 1;
+  if (count == 1 && static_cast<std::uint32_t>(call.arg[0]) == ~0U) return fs_id_[user];
   for (int i = 0; i < count; ++i) {
     const auto id = static_cast<std::uint32_t>(call.arg[i]);
     if (id == ~0U && count == 3) continue;
-    need(id == 1000 || (saved.size() == 4 && std::find(saved.begin(), saved.end(), id) != saved.end()), "an id is taken that the image does not name");
+    need(id == 1000 || named(id), "an id is taken that the image does not name");
     need(id == 1000 || may(user ? 7 : 6), "an id is taken without the right to");
+    if (count == 1) fs_id_[user] = id;
   }
   return 0;
 }
@@ -208,9 +216,16 @@ std::int64_t FakeKernel::run_prctl(pid_t tid, const cr_call& call) {
     case PR_SET_CHILD_SUBREAPER: need(value <= 1, "a switch is none"); return 0;
     case PR_CAPBSET_DROP: need(value < 64, "a capability is none"); return 0;
     case PR_SET_KEEPCAPS: need(value <= 1, "a switch is none"); return 0;
-    case PR_SET_SECUREBITS: need(value == state_.env().securebits(), "securebits are made up"); return may_set_pcap() ? 0 : -EPERM;
+    case PR_SET_SECUREBITS:
+      need(value == state_.env().securebits() || of_threads([](const Thread& one) { return one.credentials().securebits(); }),
+           "securebits are made up");
+      return may_set_pcap() ? 0 : -EPERM;
     case PR_CAP_AMBIENT:
-      need(value == PR_CAP_AMBIENT_CLEAR_ALL || (value == PR_CAP_AMBIENT_RAISE && (state_.env().cap_ambient() >> call.arg[2] & 1)),
+      need(value == PR_CAP_AMBIENT_CLEAR_ALL ||
+               (value == PR_CAP_AMBIENT_RAISE &&
+                ((state_.env().cap_ambient() >> call.arg[2] & 1) ||
+                 std::any_of(state_.threads().begin(), state_.threads().end(),
+                             [&](const Thread& one) { return one.credentials().cap_ambient() >> call.arg[2] & 1; }))),
            "an ambient capability is made up");
       return 0;
     case PR_SET_NO_NEW_PRIVS: need(value == 1, "no_new_privs is taken back"); return 0;
@@ -304,7 +319,7 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
       const std::uint64_t permitted = data[1] | std::uint64_t{data[4]} << 32, effective = data[0] | std::uint64_t{data[3]} << 32;
       argument(call.arg[0], 8);
       need(!(permitted & ~case_.capabilities()), "capabilities are gained");
-      need(!(permitted & ~state_.env().cap_permitted()), "capabilities are taken that the image does not name");
+      permitted_[tid] = permitted;  // on the way all that it has may be in force
       return effective & ~permitted ? -EPERM : 0;
     }
     case SYS_pkey_alloc: return next_pkey_ < 16 ? next_pkey_++ : -ENOSPC;

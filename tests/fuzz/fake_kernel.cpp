@@ -247,6 +247,10 @@ void FakeKernel::check_complete() const {
   for (const Descriptor& one : state_.descriptors()) numbers.insert(one.fd());
   for (const cr_fd& fd : fds_) need(numbers.erase(fd.fd) == 1, "it has a descriptor that the image does not name");
   need(numbers.empty(), "a descriptor of the image is missing");
+  for (const Thread& one : state_.threads())
+    if (const auto found = permitted_.find(one.tid()); found != permitted_.end())
+      need(!(found->second & ~(one.has_credentials() ? one.credentials().cap_permitted() : state_.env().cap_permitted())),
+           "a thread keeps capabilities that the image does not name");
   need(!killed_ && thawed_, "it does not run");
 }
 

@@ -121,6 +121,8 @@ class FakeKernel {
   std::vector<char> arena_;
   std::uint64_t arena_addr_ = 0;
   std::set<int> put_;                        ///< numbers in the target that are ours
+  std::map<pid_t, std::uint64_t> permitted_;  ///< what each thread has left itself last
+  std::uint32_t fs_id_[2] = {1000, 1000};     ///< of the file system: group, user
   std::set<std::int64_t> timers_;
   bool timers_by_wish_ = false;
   /** Of the calling thread, for files. */

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -109,6 +110,70 @@ TEST(CredentialsWay, RightsSetAsideForAWhileAreTakenUpAgain) {
   aside.effective = 0;
   EXPECT_EQ(why_not(aside, root()), "");
   EXPECT_EQ(why_not(aside, user(1000)), "");
+}
+
+// As a server does that acts for a client by its effective ids: nothing stands against taking root's up again.
+TEST(CredentialsWay, PermittedCapabilitiesComeIntoForce) {
+  Credentials client = user(1000);
+  client.permitted = 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
+  EXPECT_EQ(why_not(client, user(1001)), "");
+  client.permitted = 1ULL << CAP_SETUID;
+  EXPECT_THAT(why_not(client, user(1001)), HasSubstr("group ids"));
+}
+
+TEST(CredentialsWay, Securebits) {
+  Credentials bits = root();
+  bits.securebits = SECBIT_NOROOT;
+  EXPECT_EQ(why_not(root(), bits), "");
+  EXPECT_THAT(why_not(user(1000), [] {
+                Credentials one = user(1000);
+                one.securebits = SECBIT_NOROOT;
+                return one;
+              }()),
+              HasSubstr("securebits"));
+  bits.securebits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED;
+  EXPECT_THAT(why_not(bits, root()), HasSubstr("securebits"));
+  Credentials keeps = user(1000);
+  keeps.securebits = SECBIT_KEEP_CAPS;
+  EXPECT_EQ(why_not(user(1000), keeps), "");
+  // A bit that this kernel may not know would fail when it is too late.
+  bits.securebits = 1 << 12;
+  EXPECT_THAT(why_not(root(), bits), HasSubstr("securebits"));
+}
+
+TEST(CredentialsWay, UserIdsThatTakeCapabilitiesAlong) {
+  Credentials locked = root(), to = user(1000);
+  to.permitted = 1ULL << CAP_NET_RAW;
+  EXPECT_TRUE(must_keep_capabilities(locked, to));
+  EXPECT_FALSE(must_keep_capabilities(to, user(1001)));
+  EXPECT_EQ(why_not(locked, to), "");
+  locked.securebits = to.securebits = SECBIT_KEEP_CAPS_LOCKED;
+  EXPECT_THAT(why_not(locked, to), HasSubstr("securebits"));
+}
+
+TEST(CredentialsWay, ABoundingSetIsNarrowedByWhoMay) {
+  Credentials narrow = user(1000);
+  narrow.bounding = 1;
+  EXPECT_THAT(why_not(user(1000), narrow), HasSubstr("bounding set"));
+  EXPECT_EQ(why_not(root(), narrow), "");
+}
+
+TEST(CredentialsWay, Reachable) {
+  Credentials from = user(1000), to = user(1000);
+  from.bounding = 3;
+  from.no_new_privs = true;
+  to.bounding = 6;
+  EXPECT_EQ(reachable(from, to).bounding, 2U);
+  EXPECT_TRUE(reachable(from, to).no_new_privs);
+}
+
+TEST(CredentialsSaved, OfEachThread) {
+  Process image;
+  save_credentials(root(), *image.mutable_env());
+  image.add_threads();
+  save_credentials(user(1000), *image.add_threads()->mutable_credentials());
+  EXPECT_EQ(saved_credentials(image, image.threads(0), ~0ULL), root());
+  EXPECT_EQ(saved_credentials(image, image.threads(1), ~0ULL), user(1000));
 }
 
 TEST(CredentialsWay, WhatOnlyNarrows) {

@@ -37,6 +37,12 @@ void add_guard(Process& p, std::uint64_t start, std::uint64_t length) {
   guard.set_start(start);
   guard.set_length(length);
 }
+Thread::Credentials& give_credentials(Thread& thread) {
+  Thread::Credentials& has = *thread.mutable_credentials();
+  has.mutable_uids()->Resize(4, 1000);
+  has.mutable_gids()->Resize(4, 1000);
+  return has;
+}
 Description* describe(Process& p, int index = 0) { return p.mutable_descriptions(index); }
 Epoll::Entry* watch(Process& p, int fd) {
   Epoll::Entry* entry = describe(p)->mutable_epoll()->add_entries();
@@ -78,6 +84,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"CPU set", [](Process& p) { p.mutable_threads(1)->set_cpu_affinity(std::string(9000, 'x')); }},
                     Case{"parent-death", [](Process& p) { p.mutable_threads(1)->set_pdeath_signal(65); }},
                     Case{"siginfo", [](Process& p) { p.mutable_threads(1)->add_pending()->set_siginfo("x"); }},
+                    Case{"thread 4712: user and group ids", [](Process& p) { p.mutable_threads(1)->mutable_credentials(); }},
+                    Case{"leader's credentials", [](Process& p) { give_credentials(*p.mutable_threads(0)); }},
+                    Case{"too many groups",
+                         [](Process& p) {
+                           give_credentials(*p.mutable_threads(1)).mutable_groups()->Resize(65537, 5);
+                         }},
+                    Case{"thread 4712 has impossible capabilities",
+                         [](Process& p) { give_credentials(*p.mutable_threads(1)).set_cap_effective(1); }},
                     Case{"impossible signal 0", [](Process& p) {
                            p.mutable_threads(1)->add_pending()->set_siginfo(std::string(128, '\0'));
                          }}));
@@ -200,6 +214,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"limit 16", [](Process& p) { p.mutable_env()->add_limits()->set_resource(16); }},
         Case{"limit 0", [](Process& p) { p.mutable_env()->add_limits()->set_soft(1); }},
         Case{"ids", [](Process& p) { p.mutable_env()->add_uids(0); }},
+        Case{"impossible capabilities", [](Process& p) { p.mutable_env()->set_cap_ambient(1); }},
         Case{"OOM", [](Process& p) { p.mutable_env()->set_oom_score_adj(1001); }}));
 
 }  // namespace
