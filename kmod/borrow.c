@@ -76,6 +76,15 @@ void cr_put_rseq_cs(struct cr_member *m)
 		pr_debug("rseq area of %d is gone\n", current->pid);
 }
 
+/* Before the thread goes to the stub for the first time. */
+void cr_note_rseq_cs(struct cr_member *m)
+{
+	u64 __user *rseq_cs = cr_rseq_cs();
+
+	if (!rseq_cs || get_user(m->raw.rseq_cs, rseq_cs))
+		m->raw.rseq_cs = 0;
+}
+
 /**
  * cr_hold_signals - block every signal but SIGKILL
  * @saved: out: what was blocked
@@ -110,21 +119,22 @@ void cr_release_signals(const sigset_t *saved)
 void cr_borrow(struct cr_member *m)
 {
 	struct cr_raw *raw = &m->raw;
-	u64 __user *rseq_cs = cr_rseq_cs();
 
-	if (m->borrowed)
+	if (m->borrowed) {
+		cr_put_off_stop(m);
 		return;
+	}
 	raw->regs = *task_pt_regs(current);
 	raw->restart = current->restart_block;
-	raw->rseq_cs = 0;
-	if (rseq_cs && get_user(raw->rseq_cs, rseq_cs))
-		raw->rseq_cs = 0;
+	raw->stop = 0;
+	cr_note_rseq_cs(m);
 	spin_lock_irq(&cr_own_sighand()->siglock);
 	raw->saved_sigmask = current->saved_sigmask;
 	raw->restore_sigmask = test_restore_sigmask();
 	clear_restore_sigmask();
 	spin_unlock_irq(&cr_own_sighand()->siglock);
 	cr_hold_signals(&raw->blocked);
+	cr_put_off_stop(m);
 	m->borrowed = true;
 }
 
@@ -154,6 +164,7 @@ void cr_give_back(struct cr_member *m)
 		else
 			clear_restore_sigmask();
 	}
+	cr_stop_again(m);
 	recalc_sigpending();
 	spin_unlock_irq(&cr_own_sighand()->siglock);
 	m->borrowed = false;

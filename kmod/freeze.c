@@ -206,6 +206,25 @@ void cr_blame(struct cr_session *s, struct cr_why *why)
 	}
 }
 
+/* Until everybody has come: jiffies that are left, 0 when there are none, or -ERESTARTSYS. */
+static long cr_wait_all(struct cr_session *s, unsigned long end)
+{
+	unsigned long slice = 1;
+	long r;
+
+	for (;;) {
+		cr_rouse_stopped(s);
+		r = wait_event_killable_timeout(s->coord, cr_all_came(s), slice);
+		if (r < 0)
+			return r;
+		if (r)
+			return max_t(long, end - jiffies, 1);
+		if (time_after_eq(jiffies, end))
+			return 0;
+		slice = min3(slice * 2, (unsigned long)HZ / 4, end - jiffies);
+	}
+}
+
 static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *why)
 {
 	int n, leaving;
@@ -215,8 +234,7 @@ static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *w
 		n = cr_freeze_more(s, why, &leaving);
 		if (n < 0)
 			return n;
-		left = max_t(long, end - jiffies, 1);
-		left = wait_event_killable_timeout(s->coord, cr_all_came(s), left);
+		left = cr_wait_all(s, end);
 		if (left > 0 && leaving)
 			schedule_timeout_killable(1);	/* they are on their way out */
 		if (left < 0 || fatal_signal_pending(current))

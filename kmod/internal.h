@@ -92,6 +92,7 @@ struct cr_raw {
 	struct restart_block restart;
 	sigset_t blocked, saved_sigmask;
 	bool restore_sigmask;
+	unsigned long stop;	/* its part in a stop by a signal: bits of jobctl */
 	u64 rseq_cs;		/* the kernel clears it when the thread leaves its section */
 };
 
@@ -142,6 +143,7 @@ struct cr_member {
 	struct cr_request *serving;	/* taken up, not done */
 
 	bool borrowed;		/* raw is to be put back */
+	bool roused;		/* raw was kept by the session, see stop.c; not all of it */
 	bool to_user;		/* the work asks to leave for the stub */
 	struct cr_raw raw;
 	struct cr_batch *batch;	/* the calls that it is making; a reference */
@@ -304,8 +306,15 @@ void cr_sync_rseq(void);
 void cr_hide_eintr(struct pt_regs *regs);
 void cr_hold_signals(sigset_t *saved);
 void cr_release_signals(const sigset_t *saved);
+void cr_note_rseq_cs(struct cr_member *m);
 struct pt_regs *cr_member_regs(struct cr_member *m);
 struct restart_block *cr_member_restart(struct cr_member *m);
+
+/* stop.c */
+void cr_rouse_stopped(struct cr_session *s);
+bool cr_is_stopped(void);
+void cr_put_off_stop(struct cr_member *m);
+void cr_stop_again(struct cr_member *m);
 
 /**
  * struct cr_batch - system calls that a borrowed thread makes, one after the other

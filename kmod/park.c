@@ -240,6 +240,9 @@ static void cr_look_at_call(struct cr_member *m)
 		cr_hide_eintr(regs);
 	}
 	cr_put_rseq_cs(m);
+	if (m->roused)
+		cr_note_rseq_cs(m);
+	m->roused = false;
 }
 
 static enum cr_way cr_arrive(struct cr_member *m)

@@ -96,6 +96,7 @@ static void cr_fill_signals(struct cr_process *a)
 		a->action[i].mask = sa->sa_mask.sig[0];
 	}
 	a->child_subreaper = current->signal->is_child_subreaper;
+	a->stopped = cr_is_stopped();
 	spin_unlock_irq(&hand->siglock);
 	a->securebits = current_cred()->securebits;
 }

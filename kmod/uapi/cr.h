@@ -71,7 +71,7 @@ enum cr_reason {
 	CR_WHY_SECCOMP,		/* seccomp filter or strict mode; arg: tid */
 	CR_WHY_SHARED_MM,	/* address space shared with process arg */
 	CR_WHY_STUCK,		/* thread did not park in time; arg: tid */
-	CR_WHY_STOPPED,		/* thread is stopped by a signal; arg: tid */
+	CR_WHY_STOPPED,		/* thread is stopped and does not wake; arg: tid */
 	CR_WHY_TRACED,		/* thread is traced (debugger, strace); arg: tid */
 	CR_WHY_BUSY,		/* frozen by another session; arg: its owner's pid */
 	CR_WHY_TOO_MANY,	/* more threads than CR_MAX_THREADS; arg: count */
@@ -119,6 +119,8 @@ struct cr_attach {
 
 /*
  * CR_IOC_FREEZE: park every thread of the target. Idempotent when frozen.
+ * Threads that a signal has stopped are parked, too; they stop again when they are let
+ * go, unless SIGCONT has come. Nobody is told of either.
  * Fails with ETIMEDOUT (STUCK, STOPPED) and everything running on as before,
  * EBUSY (BUSY), EOPNOTSUPP (IO_URING, SECCOMP, COMPAT, SHARED_MM, TRACED …).
  */
@@ -252,7 +254,9 @@ struct cr_process {
 	struct cr_sigaction action[64];	/* [signal - 1] */
 	__u32 child_subreaper;	/* 0 or 1 */
 	__u32 securebits;
-	__u64 reserved[7];
+	__u32 stopped;		/* 1: by a signal (job control), or about to be */
+	__u32 reserved32;
+	__u64 reserved[6];
 };
 
 /* stable names for the kernel's vm_flags */

@@ -14,6 +14,7 @@
 #include "process/registers.h"
 #include "process/shared.h"
 #include "process/signals.h"
+#include "process/stop.h"
 #include "process/threads.h"
 #include "process/timers.h"
 #include "process/xstate.h"
@@ -121,6 +122,7 @@ void Rollback::restore_shared_memory(Plan& plan, Report& report) {
 
 void Rollback::restore_process(Plan& plan, Report& report) {
   restore_environment(session_, *plan.remote, image_, options_, mode_, report);
+  end_stop(session_, *plan.remote, image_);
   restore_signals(session_, *plan.remote, image_, mode_, report);
   restore_timers(session_, *plan.remote, image_, mode_, report);
 }
@@ -131,6 +133,7 @@ void Rollback::restore_each_thread(Plan& plan, Report& report) {
   for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
   restore_credentials(session_, remote, image_, report);
   restore_limits(session_, image_, report);
+  begin_stop(session_, remote, image_);
   restore_dumpable(session_, remote, image_, report);
   restore_registers(session_, remote, image_, regs_, in_session, report);
   restore_rseq_pointers(session_, image_, remote.used(), read_page);

@@ -12,6 +12,7 @@
 #include "process/layout.h"
 #include "process/mappings.h"
 #include "process/signals.h"
+#include "process/stop.h"
 #include "process/threads.h"
 #include "process/timers.h"
 #include "request/identity.h"
@@ -53,6 +54,7 @@ void collect_frozen(Session& session, State& state, Report& report) {
   collect_credentials(session, threads, process);
   state.shared.collect(session, process);
   if (!threads.empty()) process.set_personality(threads.front().personality);
+  process.set_stopped(is_stopped(data, threads));
 
   report.pid = session.pid();
   report.comm = process.comm();

@@ -325,6 +325,11 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
     case SYS_pkey_alloc: return next_pkey_ < 16 ? next_pkey_++ : -ENOSPC;
     case SYS_pkey_free: return 0;
     case SYS_personality: need(call.arg[0] == state_.personality(), "a personality is made up"); return 0;
+    case SYS_getpid: return pid_;
+    case SYS_kill:
+      need(call.arg[0] == static_cast<std::uint64_t>(pid_), "another process is signalled");
+      need(call.arg[1] == (state_.stopped() ? SIGSTOP : SIGCONT), "a signal is sent that the image does not ask for");
+      return 0;
     case SYS_umask: need(call.arg[0] == state_.env().umask() && call.arg[0] <= 0777, "a umask is made up"); return 0;
     case SYS_sigaltstack: argument(call.arg[0], 24); return 0;
     case SYS_rt_sigaction:

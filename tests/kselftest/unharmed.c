@@ -20,6 +20,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "underway.h"
 
@@ -86,6 +87,83 @@ static void stopped_while_frozen(void) {
     kill(pid, SIGCONT);
     need(runs_on(), "it does not run on after SIGCONT: state %c", task_state(pid));
   }
+}
+
+/* ---- it was stopped before: it is frozen all the same, and stays stopped */
+
+static bool no_notice(void) {
+  siginfo_t info = {};
+  return waitid(P_PID, (id_t)pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid == 0;
+}
+
+static void stop_it(void) {
+  int status;
+  need(!kill(pid, SIGSTOP), "SIGSTOP");
+  need(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status), "it does not stop: state %c", task_state(pid));
+}
+
+static void stopped_before(void) {
+  pid = target(ticking);
+  need(!session_open(&s, pid), "attach");
+  for (int i = 0; i < 8; i++) {
+    stop_it();
+    int r = session_freeze(&s, 5000, 0);
+    need(r == THREADS, "freeze %d of a stopped process: %d", i, r);
+    if (i & 1) {
+      r = session_arena(&s, 0);
+      need(!r, "arena: %d", r);
+      long got = getpid_soon();
+      expect(got == pid, "a call of a stopped program: %ld", got);
+    }
+    const bool goes_on = i & 2;
+    if (goes_on) kill(pid, SIGCONT);
+    if (i & 4) kill(pid, SIGWINCH);  // waits, and is ignored
+    r = session_thaw(&s, 0);
+    expect(!r, "thaw: %d", r);
+    if (!goes_on) {
+      expect(soon(is_stopped, NULL, 10), "it is no longer stopped: state %c", task_state(pid));
+      expect(stands_still(), "it is stopped and moves");
+      expect(no_notice(), "its parent is told of something");
+      kill(pid, SIGCONT);
+    }
+    need(runs_on(), "it does not run on after SIGCONT: state %c", task_state(pid));
+    int status;
+    bool told = waitpid(pid, &status, WCONTINUED | WNOHANG) == pid && WIFCONTINUED(status);
+    expect(told, "its parent is not told that it goes on");
+  }
+}
+
+// Signals that wait for SIGCONT go on waiting, those that end it, too.
+static void stopped_with_signals(void) {
+  pid = target(ticking);
+  need(!session_open(&s, pid), "attach");
+  stop_it();
+  kill(pid, SIGTERM);
+  for (int i = 0; i < 3; i++) {
+    need(session_freeze(&s, 5000, 0) == THREADS, "freeze");
+    need(!session_thaw(&s, 0), "thaw");
+    expect(soon(is_stopped, NULL, 10), "it is no longer stopped: state %c", task_state(pid));
+  }
+  kill(pid, SIGCONT);
+  int status;
+  need(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "SIGTERM was lost");
+  pid = 0;
+}
+
+// The stop comes while threads are being parked.
+static void stopped_meanwhile(void) {
+  pid = target(ticking);
+  need(!session_open(&s, pid), "attach");
+  time_t end = time(NULL) + 8;
+  for (int i = 0; i < 200 && time(NULL) < end; i++) {
+    kill(pid, SIGSTOP);
+    int r = session_freeze(&s, 5000, 0);
+    need(r == THREADS, "freeze %d: %d", i, r);
+    need(!session_thaw(&s, 0), "thaw");
+    expect(soon(is_stopped, NULL, 10), "SIGSTOP was lost: state %c", task_state(pid));
+    kill(pid, SIGCONT);
+  }
+  expect(runs_on(), "it does not run on after SIGCONT: state %c", task_state(pid));
 }
 
 // While it makes a call that sleeps.
@@ -523,6 +601,9 @@ int main(int argc, char **argv) {
   static const struct tcase cases[] = {
       {"threads_left", threads_left},
       {"stopped_while_frozen", stopped_while_frozen},
+      {"stopped_before", stopped_before},
+      {"stopped_with_signals", stopped_with_signals},
+      {"stopped_meanwhile", stopped_meanwhile},
       {"stopped_in_call", stopped_in_call},
       {"debugger_attaches", debugger_attaches},
       {"call_in_time", call_in_time},

@@ -137,6 +137,7 @@ void print_process(const Image& image) {
   if (!env.root().path().empty() && env.root().path() != "/") print_line("Root", printable(env.root().path()));
   if (env.uids_size() && env.gids_size())
     print_line("User", fmt::format("{}, group {}, umask {:04o}", env.uids(0), env.gids(0), env.umask()));
+  if (process.stopped()) print_line("State", "stopped");
   for (const auto& limit : env.limits())
     if (limit.soft() != RLIM_INFINITY)
       print_line("Limit", fmt::format("{} {} (at most {})", limit_name(limit.resource()), limit_text(limit.soft()),
