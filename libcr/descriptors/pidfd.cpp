@@ -34,8 +34,7 @@ void collect_pidfd(Collector& collector, const cr_fd& fd, Description& descripti
 
 void make_pidfd(Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
-  // The image's own process may have got another pid (--no-restore-pid).
-  const pid_t pid = description.owner_pid() == restorer.image.pid() ? restorer.source.pid() : description.owner_pid();
+  const pid_t pid = description.owner_pid();
   // PIDFD_NONBLOCK is O_NONBLOCK, PIDFD_THREAD is O_EXCL.
   UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, description.flags() & (O_NONBLOCK | O_EXCL))));
   if (!fd) restorer.fail(index, "process " + std::to_string(pid), errno);

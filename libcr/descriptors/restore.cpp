@@ -251,9 +251,9 @@ class Changes {
   Changes(Remote& remote, Restorer& restorer) : remote_(remote), restorer_(restorer) {}
   ~Changes() = default;
   void add(std::uint32_t index, const char* what, const Remote::Call& call) {
-    if (!remote_.room(1, 0)) flush();
     remote_.add(call, false);
     queued_.push_back({index, what});
+    if (!remote_.room(1, sizeof(f_owner_ex))) flush();
   }
   void flush() {
     if (queued_.empty()) return;
@@ -272,6 +272,34 @@ class Changes {
   Restorer& restorer_;
   std::vector<Queued> queued_;
 };
+
+/** A thread of the image but the first, by the number that it has in its own pid namespace. */
+bool is_worker(const Process& image, int id) {
+  return std::any_of(image.threads().begin(), image.threads().end(), [&](const Thread& thread) {
+    return &thread != &image.threads(0) && (thread.own_tid() ? thread.own_tid() : thread.tid()) == id;
+  });
+}
+
+/** Whom the kernel shall signal for a descriptor (F_SETOWN); < 0: a process group, 0: nobody. */
+int owner_of(Restorer& restorer, std::uint32_t index) {
+  const Process& image = restorer.image;
+  const int owner = restorer.description(index).owner_pid();
+  const bool leads = image.pgid() == image.pid();
+  if (restorer.mode != RestoreMode::restart || !owner || owner == image.pid() || is_worker(image, owner) ||
+      (leads && owner == -image.pid()))
+    return owner;
+  // The number is somebody else's by now, or nobody's.
+  restorer.warn(index, std::string("its signals went to ") + (owner < 0 ? "process group " : "process ") +
+                           std::to_string(owner < 0 ? -owner : owner) + ", which is not part of the image: they go to nobody");
+  return 0;
+}
+
+Remote::Call set_owner(const Process& image, Remote& remote, std::uint64_t number, int owner) {
+  // F_SETOWN would take a thread's id for a process's.
+  if (is_worker(image, owner))
+    return {SYS_fcntl, {number, F_SETOWN_EX, remote.argument_of(f_owner_ex{F_OWNER_TID, owner})}};
+  return {SYS_fcntl, {number, F_SETOWN, static_cast<std::uint64_t>(static_cast<std::int64_t>(owner))}};
+}
 
 void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& plan) {
   Changes changes(remote, restorer);
@@ -295,10 +323,8 @@ void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& pl
     if (kind_ops(description.kind()).seekable && position != description.offset())
       changes.add(index, "its position cannot be set",
                   {SYS_lseek, {number, static_cast<std::uint64_t>(description.offset()), SEEK_SET}});
-    const int owner = description.owner_pid() == restorer.image.pid() ? restorer.source.pid() : description.owner_pid();
-    if (owner != owner_was)
-      changes.add(index, "its owner cannot be set",
-                  {SYS_fcntl, {number, F_SETOWN, static_cast<std::uint64_t>(static_cast<std::int64_t>(owner))}});
+    if (const int owner = owner_of(restorer, index); owner != owner_was)
+      changes.add(index, "its owner cannot be set", set_owner(restorer.image, remote, number, owner));
     if (description.owner_signal() != signal_was)
       changes.add(index, "its signal cannot be set",
                   {SYS_fcntl, {number, F_SETSIG, static_cast<std::uint64_t>(description.owner_signal())}});

@@ -53,11 +53,13 @@ void validate_threads(const Checker& check, const Process& process) {
   check.need(process.threads_size() > 0, "it holds no thread");
   check.need(process.threads_size() <= CR_MAX_THREADS, "it holds too many threads");
   check.need(process.threads(0).tid() == process.pid(), "its first thread is not the leader");
-  std::set<std::int32_t> tids;
+  std::set<std::int32_t> tids, own_tids;
   for (const auto& thread : process.threads()) {
     const std::string who = "thread " + std::to_string(thread.tid());
     check.need(thread.tid() > 0 && tids.insert(thread.tid()).second,
                [&] { return who + " is impossible or there twice"; });
+    check.need(thread.own_tid() >= 0 && own_tids.insert(thread.own_tid() ? thread.own_tid() : thread.tid()).second,
+               [&] { return who + " has an impossible id of its own"; });
     check.need(thread.comm().size() < 16 && thread.comm().find('\0') == std::string::npos,
                [&] { return who + " has an impossible name"; });
     check.address(thread.rseq_addr(), who + ": rseq area");

@@ -85,15 +85,18 @@ void drain(Remote& remote, pid_t tid) {
 }
 
 template <class Infos>
-void queue(Session& session, Remote& remote, pid_t tid, const Infos& infos, Report& report) {
+void queue(Remote& remote, pid_t tid, const Infos& infos, Report& report) {
+  if (infos.empty()) return;
+  // As the process itself knows them: in another pid namespace our numbers may be a stranger's.
+  const auto pid = static_cast<std::uint64_t>(remote.must("its pid", tid, SYS_getpid));
+  const auto own = static_cast<std::uint64_t>(remote.must("its tid", tid, SYS_gettid));
   for (const PendingSignal& pending : infos) {
     std::uint64_t info;
     std::memcpy(remote.argument(kInfoSize, info), pending.siginfo().data(), std::min(kInfoSize, pending.siginfo().size()));
-    const auto pid = static_cast<std::uint64_t>(session.pid());
     const auto signal = static_cast<std::uint64_t>(number_of(pending.siginfo()));
     // Only to itself may a thread send a signal that says it came from the kernel.
     const std::int64_t result =
-        tid ? remote.call(tid, SYS_rt_tgsigqueueinfo, pid, static_cast<std::uint64_t>(tid), signal, info)
+        tid ? remote.call(tid, SYS_rt_tgsigqueueinfo, pid, own, signal, info)
             : remote.call(0, SYS_rt_sigqueueinfo, pid, signal, info);
     if (result < 0)
       report.warnings.push_back("pending signal " + std::to_string(signal) + " is lost: " + error_text(result));
@@ -159,7 +162,7 @@ void restore_signals(Session& session, Remote& remote, const Process& image, Res
   // Whoever drains takes the process's signals with its own, and the leader's own go first.
   for (const pid_t tid : others) drain(remote, tid);
   drain(remote, session.pid());
-  queue(session, remote, 0, wanted, report);
+  queue(remote, 0, wanted, report);
 }
 
 void restore_thread_signals(Session& session, Remote& remote, const Thread& thread, RestoreMode mode, Report& report) {
@@ -168,7 +171,7 @@ void restore_thread_signals(Session& session, Remote& remote, const Thread& thre
   if (wanted.empty()) return;
   const auto now = session.pending(thread.tid());
   if (same(now, wanted)) return;
-  queue(session, remote, thread.tid(), wanted, report);
+  queue(remote, thread.tid(), wanted, report);
 }
 
 }  // namespace reprise

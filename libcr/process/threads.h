@@ -25,11 +25,12 @@ ThreadPlan plan_threads(std::span<const cr_thread> now, const Process& image);
 
 /**
  * Make the missing threads, parked, with their tids; before the commit, for this can fail.
- * Without restore_pid they get tids of the kernel's choosing, which are put into @p image.
  * Throws Error (refused, temporary); threads that were made are ended again then.
  */
-void make_threads(Session& session, Remote& remote, Process& image, const ThreadPlan& plan,
-                  const RestoreOptions& options);
+void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan);
+
+/** Make one thread, parked. @return its tid, of the kernel's choosing, or -errno */
+std::int64_t make_thread(Remote& remote);
 
 /** End what make_threads made: the request has failed before its commit. */
 void unmake_threads(Session& session, Remote& remote);

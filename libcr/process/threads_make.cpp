@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "process/clone_args.h"
 #include "process/maps.h"
+#include "process/pid_namespace.h"
 #include "process/threads.h"
 
 namespace reprise {
@@ -40,13 +41,6 @@ std::string occupant(pid_t tid) {
               thread_name(thread) +
                   " has ended since the checkpoint, and making it again with its id needs CAP_CHECKPOINT_RESTORE: "
                   "run the command as root, or give it that capability with setcap cap_checkpoint_restore+ep");
-}
-
-bool same_pid_namespace(pid_t pid) {
-  char ours[64]{}, theirs[64]{};
-  const ssize_t a = ::readlink("/proc/self/ns/pid", ours, sizeof ours - 1);
-  const ssize_t b = ::readlink(("/proc/" + std::to_string(pid) + "/ns/pid").c_str(), theirs, sizeof theirs - 1);
-  return a > 0 && b > 0 && std::strcmp(ours, theirs) == 0;
 }
 
 /** Queue the target's own clone3 with set_tid. @return its place among the results */
@@ -99,7 +93,6 @@ bool set_last_pid(int fd, pid_t last) {
  * the wanted one. Others may fork in between, so look and try again.
  */
 void clone_by_counter(Session& session, Remote& remote, const Thread& thread) {
-  if (!same_pid_namespace(session.pid())) refuse_rights(thread);
   const UniqueFd last(::open(kLastPid, O_RDWR | O_CLOEXEC));
   if (!last) refuse_rights(thread);
   for (int i = 0; i < kTries; ++i) {
@@ -119,19 +112,17 @@ void clone_by_counter(Session& session, Remote& remote, const Thread& thread) {
 
 }  // namespace
 
-void make_threads(Session& session, Remote& remote, Process& image, const ThreadPlan& plan,
-                  const RestoreOptions& options) {
+std::int64_t make_thread(Remote& remote) { return clone_with_tid(remote, 0); }
+
+void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan) {
   if (plan.missing.empty()) return;
+  // The numbers that the kernel is asked for are the target's own.
+  if (!same_pid_namespace(session.pid()))
+    throw Error(Failure::refused, EOPNOTSUPP,
+                thread_name(image.threads(plan.missing.front())) +
+                    " has ended since the checkpoint, and cannot be made again from outside of its pid namespace: take and "
+                    "use checkpoints in there (nsenter --pid --mount)");
   try {
-    if (!options.restore_pid) {
-      for (const int index : plan.missing) {
-        const std::int64_t got = clone_with_tid(remote, 0);
-        if (got < 0)
-          throw Error(Failure::temporary, static_cast<int>(-got), "a thread cannot be made: " + error_text(got));
-        image.mutable_threads(index)->set_tid(static_cast<pid_t>(got));
-      }
-      return;
-    }
     const std::span<const int> missing(plan.missing);
     std::int64_t error = 0;
     IdSoonFree soon_free;

@@ -42,14 +42,13 @@ std::vector<Timers::Posix> parse_timers(const std::string& text) {
   return all;
 }
 
-TimerPlan plan_timers(const Timers& image, const std::vector<Timers::Posix>& live, pid_t image_pid, pid_t live_pid) {
+TimerPlan plan_timers(const Timers& image, const std::vector<Timers::Posix>& live) {
   TimerPlan plan;
   std::map<int, const Timers::Posix*> now;
   for (const Timers::Posix& timer : live) now[timer.id()] = &timer;
   const auto same = [&](const Timers::Posix& a, const Timers::Posix& b) {
-    const int tid = a.tid() == image_pid ? live_pid : a.tid();
     return a.clock() == b.clock() && a.signal() == b.signal() && a.notify() == b.notify() && a.value() == b.value() &&
-           tid == b.tid();
+           a.tid() == b.tid();
   };
   for (const Timers::Posix& timer : image.posix()) {
     plan.set.push_back(&timer);

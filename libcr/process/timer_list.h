@@ -19,10 +19,7 @@ struct TimerPlan {
   std::vector<const Timers::Posix*> set;     ///< whose time has to be set: all of the image, freshly made ones too
 };
 
-/**
- * @param live       the target's timers now
- * @param image_pid, live_pid  a timer that signals the leader signals the one in place of the other
- */
-TimerPlan plan_timers(const Timers& image, const std::vector<Timers::Posix>& live, pid_t image_pid, pid_t live_pid);
+/** @param live  the target's timers now */
+TimerPlan plan_timers(const Timers& image, const std::vector<Timers::Posix>& live);
 
 }  // namespace reprise

@@ -49,13 +49,13 @@ std::vector<Timers::Posix> list_timers(pid_t pid) {
 /** Does this kernel give timers the identifiers that are asked for? */
 bool restores_ids() { return ::prctl(kRestoreIds, kRestoreIdsGet, 0, 0, 0) >= 0; }
 
-KernelSigevent sigevent_of(const Timers::Posix& timer, const Process& image, const Session& session) {
+KernelSigevent sigevent_of(Remote& remote, const Timers::Posix& timer) {
   KernelSigevent event = {};
   event.value = timer.value();
   event.signal = timer.signal();
   event.notify = timer.notify();
-  // A thread that a restart without the old pids made anew is known to the library by its place alone.
-  event.tid = timer.tid() == image.pid() ? session.pid() : timer.tid();
+  // As it knows itself, in its own pid namespace.
+  if (timer.tid()) event.tid = static_cast<int>(remote.must("its tid", timer.tid(), SYS_gettid));
   return event;
 }
 
@@ -102,8 +102,8 @@ void skip(Remote& remote, int from, int count) {
 }
 
 /** With the identifier it had, by the kernel's help or by counting up to it. */
-void create_with_id(Session& session, Remote& remote, const Process& image, const Timers::Posix& timer, bool by_wish) {
-  const KernelSigevent event = sigevent_of(timer, image, session);
+void create_with_id(Remote& remote, const Timers::Posix& timer, bool by_wish) {
+  const KernelSigevent event = sigevent_of(remote, timer);
   int id = timer.id();
   std::int64_t result = create(remote, timer, event, id);
   if (result < 0) fail(timer, "cannot be made", result);
@@ -197,7 +197,7 @@ void check_timers_live(Session& session, LazyRemote& remote, const Process& imag
     for (const Timers::Posix& timer : image.timers().posix()) refuse_far(timer, before++);
     return;
   }
-  const auto plan = plan_timers(image.timers(), list_timers(session.pid()), image.pid(), session.pid());
+  const auto plan = plan_timers(image.timers(), list_timers(session.pid()));
   if (plan.create.empty()) return;
   // Identifiers only grow: see which one comes next. That takes one, which nobody will miss.
   Timers::Posix probe;
@@ -224,11 +224,11 @@ void restore_timers(Session& session, Remote& remote, const Process& image, Rest
   restore_interval_timers(session, remote, image);
   const auto live = list_timers(session.pid());
   if (live.empty() && image.timers().posix_size() == 0) return;
-  const auto plan = plan_timers(image.timers(), live, image.pid(), session.pid());
+  const auto plan = plan_timers(image.timers(), live);
   for (const int id : plan.remove) remove(remote, id);
   if (!plan.create.empty()) {
     const bool by_wish = remote.call(0, SYS_prctl, kRestoreIds, kRestoreIdsOn) >= 0;
-    for (const Timers::Posix* timer : plan.create) create_with_id(session, remote, image, *timer, by_wish);
+    for (const Timers::Posix* timer : plan.create) create_with_id(remote, *timer, by_wish);
     if (by_wish) remote.call(0, SYS_prctl, kRestoreIds, kRestoreIdsOff);
   }
   set_times(remote, plan.set);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "descriptors/streams.h"
 #include "libcr.h"
+#include "process/new_ids.h"
 #include "request/agent.h"
 #include "request/alive.h"
 #include "request/child.h"
@@ -47,15 +48,6 @@ void check_owner(const Image& image, const RestoreOptions& options) {
                   ", who may have it say anything: restart it as that user, or with --trust if you vouch for it");
 }
 
-/** Ids that the new process will not have. */
-void forget_pid(Process& process, pid_t pid, Report& report) {
-  if (process.threads_size() > 1)
-    report.warnings.push_back("its threads have new ids, which the C library does not hear of: locks that know their "
-                              "owner by thread id may fail");
-  process.set_pid(pid);
-  if (process.threads_size() > 0) process.mutable_threads(0)->set_tid(pid);
-}
-
 /** What its own callbacks make of the restart. */
 void finish_callbacks(Session& session, unsigned timeout_ms, Report& report) {
   Stopwatch watch;
@@ -85,6 +77,7 @@ Report restart(const RestartOptions& options) {
   const Image image = open_image(options.image, options.image_fd);
   check_owner(image, options.restore);
   Process process = image.process();
+  take_own_ids(process);
   report.image_taken_unix_ns = static_cast<std::uint64_t>(process.taken_unix_ns());
   check_same_machine(process);
   RestoreOptions restore = options.restore;
@@ -97,16 +90,16 @@ Report restart(const RestartOptions& options) {
   BlankChild child(process, options, report);
   Verification verification(image, options.progress);
   const pid_t pid = child.pid();
-  if (!restore.restore_pid) forget_pid(process, pid, report);
+  if (!restore.restore_pid && process.threads_size() > 1)
+    report.warnings.push_back("its threads have new ids, which the C library does not hear of: locks that know their "
+                              "owner by thread id may fail");
   Session session = child.attach();
   session.origin(report.image, options.requester);
   enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
   {
     Remote remote(session);
-    // Under a new pid it leads no group or session, unless that is asked for.
-    const bool lead = restore.restore_pid || restore.restore_pgid || restore.restore_sid;
-    BlankChild::prepare(remote, lead ? image.process() : process, restore);
+    BlankChild::prepare(remote, process, restore);
   }
   Rollback rollback = rollback_from(session, image, process, restore, RestoreMode::restart);
   rollback.files = std::move(files);

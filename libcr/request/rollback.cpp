@@ -11,6 +11,7 @@
 #include "process/environment.h"
 #include "process/guards.h"
 #include "process/layout.h"
+#include "process/new_ids.h"
 #include "process/registers.h"
 #include "process/shared.h"
 #include "process/signals.h"
@@ -52,6 +53,11 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   auto made = std::make_unique<Plan>(session_, gap + room);
   Plan& plan = *made;
   plan.gap = gap;
+  // What names the threads is compared and made by their new ids.
+  if (!options_.restore_pid) {
+    make_threads_with_new_ids(session_, *plan.remote, image_);
+    report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
+  }
   plan.now = session_.process();
   plan.files = files ? std::move(*files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
   plan.mappings = std::move(mappings);
@@ -71,7 +77,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   report.verify_ns += watch.lap();
   enter(Stage::birth);
   // Last, as it is the one thing that would have to be undone.
-  make_threads(session_, *plan.remote, image_, plan.threads, options_);
+  make_threads(session_, *plan.remote, image_, plan.threads);
   report.threads_ns += watch.lap();
   return made;
 }
@@ -172,7 +178,7 @@ void Rollback::run(Report& report) {
   const std::unique_ptr<Plan> made = prepare(report);
   Plan& plan = *made;
   report.threads = static_cast<std::uint64_t>(image_.threads_size());
-  report.threads_made = plan.threads.missing.size();
+  report.threads_made += plan.threads.missing.size();
   report.threads_ended = plan.threads.surplus.size();
   report.mappings = static_cast<std::uint64_t>(image_.mappings_size());
   report.descriptors = static_cast<std::uint64_t>(image_.descriptors_size());

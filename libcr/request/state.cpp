@@ -11,6 +11,7 @@
 #include "process/guards.h"
 #include "process/layout.h"
 #include "process/mappings.h"
+#include "process/pid_namespace.h"
 #include "process/signals.h"
 #include "process/stop.h"
 #include "process/threads.h"
@@ -43,6 +44,7 @@ void collect_frozen(Session& session, State& state, Report& report) {
   const cr_process data = session.process();
   const std::vector<cr_vma> vmas = session.vmas();
   collect_threads(session, threads, process, state.regs);
+  collect_own_ids(session.pid(), process);
   collect_layout(data, process);
   collect_mappings(session, vmas, process);
   collect_guards(session, process);

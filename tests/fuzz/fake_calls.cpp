@@ -147,7 +147,8 @@ std::int64_t FakeKernel::run_descriptor(const cr_call& call) {
     case SYS_fcntl: {
       need(of_image(call.arg[0]), "a descriptor is changed that the image does not have");
       const std::uint64_t command = call.arg[1];
-      need(command == F_SETOWN || command == F_SETSIG || command == F_SETFL || command == F_SETFD || command == F_SETLK,
+      if (command == F_SETOWN_EX) argument(call.arg[2], 8);
+      need(command == F_SETOWN || command == F_SETOWN_EX || command == F_SETSIG || command == F_SETFL || command == F_SETFD || command == F_SETLK,
            "a descriptor is changed in an unknown way");
       if (command == F_SETSIG) need(call.arg[2] <= 64, "a descriptor's signal is none");
       if (command == F_SETFL)
@@ -326,6 +327,7 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
     case SYS_pkey_free: return 0;
     case SYS_personality: need(call.arg[0] == state_.personality(), "a personality is made up"); return 0;
     case SYS_getpid: return pid_;
+    case SYS_gettid: return tid;
     case SYS_kill:
       need(call.arg[0] == static_cast<std::uint64_t>(pid_), "another process is signalled");
       need(call.arg[1] == (state_.stopped() ? SIGSTOP : SIGCONT), "a signal is sent that the image does not ask for");

@@ -9,10 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <vector>
+
 #include "base/error.h"
+#include "process/new_ids.h"
+#include "process/timer_list.h"
 #include "restore/credentials.h"
 #include "restore/on_behalf.h"
-#include "process/timer_list.h"
 
 namespace reprise {
 namespace {
@@ -44,7 +48,7 @@ TEST(TimerList, Plan) {
       "ID: 4\nsignal: 32/7\nnotify: signal/tid.11\nClockID: 1\n";
   Timers image;
   for (const auto& timer : parse_timers(at_checkpoint)) *image.add_posix() = timer;
-  const auto same = plan_timers(image, parse_timers(at_checkpoint), 10, 10);
+  const auto same = plan_timers(image, parse_timers(at_checkpoint));
   EXPECT_THAT(same.remove, IsEmpty());
   EXPECT_THAT(same.create, IsEmpty());
   EXPECT_EQ(same.set.size(), 3U);
@@ -53,8 +57,7 @@ TEST(TimerList, Plan) {
   const auto plan = plan_timers(image,
                                 parse_timers("ID: 0\nsignal: 15/0\nnotify: signal/pid.10\nClockID: 0\n"
                                              "ID: 1\nsignal: 32/7\nnotify: signal/tid.10\nClockID: 1\n"
-                                             "ID: 9\nsignal: 32/7\nnotify: signal/tid.10\nClockID: 1\n"),
-                                10, 10);
+                                             "ID: 9\nsignal: 32/7\nnotify: signal/tid.10\nClockID: 1\n"));
   EXPECT_THAT(plan.remove, ElementsAre(0, 9));
   ASSERT_EQ(plan.create.size(), 2U);
   EXPECT_EQ(plan.create[0]->id(), 0);
@@ -183,6 +186,66 @@ TEST(CredentialsWay, WhatOnlyNarrows) {
   EXPECT_EQ(narrower(user(1000), narrow), "");
   EXPECT_THAT(narrower(narrow, user(1000)), HasSubstr("bounding"));
   EXPECT_THAT(narrower(narrow, user(1000)), HasSubstr("no_new_privs"));
+}
+
+std::string sent_by(int sender, int code) {
+  std::string info(128, '\0');
+  std::memcpy(info.data() + 8, &code, sizeof code);
+  std::memcpy(info.data() + 16, &sender, sizeof sender);
+  return info;
+}
+int sender_of(const PendingSignal& pending) {
+  int sender;
+  std::memcpy(&sender, pending.siginfo().data() + 16, sizeof sender);
+  return sender;
+}
+
+TEST(NewIds, EverythingThatNamesAThread) {
+  Process image;
+  image.set_pid(100);
+  image.set_pgid(100);
+  image.set_sid(7);
+  image.add_threads()->set_tid(100);
+  image.add_threads()->set_tid(101);
+  image.mutable_timers()->add_posix()->set_tid(101);
+  for (const int owner : {100, 101, -100, 55, 0}) image.add_descriptions()->set_owner_pid(owner);
+  Description& pidfd = *image.add_descriptions();
+  pidfd.set_kind(Description::PIDFD);
+  pidfd.set_owner_pid(100);
+  image.add_pending()->set_siginfo(sent_by(101, SI_QUEUE));
+  image.add_pending()->set_siginfo(sent_by(55, SI_USER));
+  image.mutable_threads(1)->add_pending()->set_siginfo(sent_by(100, CLD_EXITED));
+  // All at once: the new id of one is the old one of another.
+  rename_ids(image, {{100, 101}, {101, 102}});
+  EXPECT_EQ(image.pid(), 101);
+  EXPECT_EQ(image.pgid(), 101);
+  EXPECT_EQ(image.sid(), 7);
+  EXPECT_EQ(image.threads(0).tid(), 101);
+  EXPECT_EQ(image.threads(1).tid(), 102);
+  EXPECT_EQ(image.timers().posix(0).tid(), 102);
+  std::vector<int> owners;
+  for (const Description& one : image.descriptions()) owners.push_back(one.owner_pid());
+  EXPECT_THAT(owners, ElementsAre(101, 102, -101, 55, 0, 101));
+  EXPECT_EQ(sender_of(image.pending(0)), 102);
+  EXPECT_EQ(sender_of(image.pending(1)), 55);
+  EXPECT_EQ(sender_of(image.threads(1).pending(0)), 100);
+}
+
+TEST(NewIds, OfAnotherPidNamespace) {
+  Process image;
+  image.set_pid(4711);
+  image.add_threads()->set_tid(4711);
+  image.mutable_threads(0)->set_own_tid(2);
+  image.mutable_timers()->add_posix()->set_tid(4711);
+  image.add_descriptions()->set_owner_pid(2);
+  image.add_pending()->set_siginfo(sent_by(2, SI_USER));
+  take_own_ids(image);
+  EXPECT_EQ(image.pid(), 2);
+  EXPECT_EQ(image.threads(0).tid(), 2);
+  EXPECT_EQ(image.threads(0).own_tid(), 0);
+  EXPECT_EQ(image.timers().posix(0).tid(), 2);
+  EXPECT_EQ(image.descriptions(0).owner_pid(), 2);
+  EXPECT_EQ(sender_of(image.pending(0)), 2);
 }
 
 // What cannot be found out is not taken for the caller's own rights the next time.

@@ -84,6 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"CPU set", [](Process& p) { p.mutable_threads(1)->set_cpu_affinity(std::string(9000, 'x')); }},
                     Case{"parent-death", [](Process& p) { p.mutable_threads(1)->set_pdeath_signal(65); }},
                     Case{"siginfo", [](Process& p) { p.mutable_threads(1)->add_pending()->set_siginfo("x"); }},
+                    Case{"id of its own", [](Process& p) { p.mutable_threads(1)->set_own_tid(-1); }},
+                    Case{"id of its own", [](Process& p) { p.mutable_threads(1)->set_own_tid(4711); }},
                     Case{"thread 4712: user and group ids", [](Process& p) { p.mutable_threads(1)->mutable_credentials(); }},
                     Case{"leader's credentials", [](Process& p) { give_credentials(*p.mutable_threads(0)); }},
                     Case{"too many groups",

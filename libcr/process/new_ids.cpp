@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process/new_ids.h"
+
+#include <signal.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "process/threads.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::size_t kSender = 16;  // si_pid in siginfo_t
+
+/** Of a signal that a process has sent; the kernel's own signals name no sender, or a child. */
+void rename_sender(PendingSignal& pending, const std::map<pid_t, pid_t>& ids) {
+  std::string& info = *pending.mutable_siginfo();
+  std::int32_t code, sender;
+  if (info.size() < kSender + sizeof sender) return;
+  std::memcpy(&code, info.data() + 8, sizeof code);
+  std::memcpy(&sender, info.data() + kSender, sizeof sender);
+  const auto found = ids.find(sender);
+  if (found == ids.end() || (code != SI_USER && code != SI_QUEUE && code != SI_TKILL && code != SI_MESGQ)) return;
+  sender = found->second;
+  std::memcpy(info.data() + kSender, &sender, sizeof sender);
+}
+
+pid_t renamed(const std::map<pid_t, pid_t>& ids, pid_t id) {
+  const auto found = ids.find(id);
+  return found == ids.end() ? id : found->second;
+}
+
+pid_t own_id(const Thread& thread) { return thread.own_tid() ? thread.own_tid() : thread.tid(); }
+
+}  // namespace
+
+void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids) {
+  if (image.threads_size() == 0) return;
+  const pid_t was = image.pid(), own_was = own_id(image.threads(0));
+  const bool leads_group = image.pgid() == was;
+  std::map<pid_t, pid_t> own;  // as the process itself, in its pid namespace, knew them
+  for (const Thread& thread : image.threads()) own[own_id(thread)] = renamed(ids, thread.tid());
+
+  for (Timers::Posix& timer : *image.mutable_timers()->mutable_posix()) timer.set_tid(renamed(ids, timer.tid()));
+  for (Description& description : *image.mutable_descriptions()) {
+    const pid_t owner = description.owner_pid();
+    if (description.kind() == Description::PIDFD)
+      description.set_owner_pid(renamed(ids, owner));
+    else if (owner > 0)
+      description.set_owner_pid(renamed(own, owner));
+    else if (owner < 0 && leads_group && -owner == own_was)
+      description.set_owner_pid(-renamed(ids, was));
+  }
+  for (PendingSignal& pending : *image.mutable_pending()) rename_sender(pending, own);
+  for (Thread& thread : *image.mutable_threads()) {
+    for (PendingSignal& pending : *thread.mutable_pending()) rename_sender(pending, own);
+    thread.set_tid(renamed(ids, thread.tid()));
+    thread.clear_own_tid();
+  }
+  if (image.sid() == was) image.set_sid(renamed(ids, was));
+  if (leads_group) image.set_pgid(renamed(ids, was));
+  image.set_pid(renamed(ids, was));
+}
+
+void take_own_ids(Process& image) {
+  std::map<pid_t, pid_t> ids;
+  bool others = false;
+  for (const Thread& thread : image.threads()) {
+    ids[thread.tid()] = own_id(thread);
+    others |= thread.own_tid() != 0;
+  }
+  if (others) rename_ids(image, ids);
+}
+
+void make_threads_with_new_ids(Session& session, Remote& remote, Process& image) {
+  std::map<pid_t, pid_t> ids;
+  for (const Thread& thread : image.threads()) {
+    if (&thread == &image.threads(0)) {
+      ids[thread.tid()] = session.pid();
+      continue;
+    }
+    const std::int64_t got = make_thread(remote);
+    if (got < 0)
+      throw Error(Failure::temporary, static_cast<int>(-got), thread_name(thread) + " cannot be made: " + error_text(got));
+    ids[thread.tid()] = static_cast<pid_t>(got);
+  }
+  rename_ids(image, ids);
+}
+
+}  // namespace reprise
