@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -15,6 +17,7 @@
 #include "descriptors/kinds.h"
 #include "descriptors/plan.h"
 #include "descriptors/socket_name.h"
+#include "restore/credentials.h"
 
 namespace reprise {
 namespace {
@@ -124,6 +127,14 @@ void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan) {
                     " descriptors here, and the limit is " + std::to_string(now.rlim_max) + ": raise it with ulimit -n, or ask root");
 }
 
+/** What no limit of open files may be above, whoever sets it. */
+rlim_t nr_open() {
+  const auto text = ProcDir("/proc/sys/fs").try_read("nr_open");
+  return text ? std::strtoull(text->c_str(), nullptr, 10) : RLIM_INFINITY;
+}
+
+bool may_raise_limits() { return (own_credentials().effective >> CAP_SYS_RESOURCE) & 1; }
+
 /**
  * The limit of open files that the target needs meanwhile: for the highest number of the image, and for @p spare more
  * descriptors than it has. None when its own will do. Some more are asked for, as others may be needed, too.
@@ -146,10 +157,18 @@ std::optional<rlimit> wider_limit(const Session& session, const Process& image, 
   const auto with_room_for = [&](rlim_t room) {
     return std::max({now.rlim_cur, needed, free < room ? now.rlim_cur + room - free : 0});
   };
-  rlim_t wide = with_room_for(spare + more);
-  if (::geteuid() != 0) wide = std::max(with_room_for(spare), std::min(wide, now.rlim_max));
+  const rlim_t least = with_room_for(spare), ceiling = nr_open();
+  const bool may = may_raise_limits();
+  // What is more than needed is a wish.
+  const rlim_t wide = std::max(least, std::min({with_room_for(spare + more), ceiling, may ? ceiling : now.rlim_max}));
   if (wide == now.rlim_cur) return std::nullopt;
-  if (wide > now.rlim_max && ::geteuid() != 0)
+  if (std::max(wide, now.rlim_max) > ceiling)
+    throw Error(Failure::refused, EMFILE,
+                (needed > ceiling ? "descriptor " + std::to_string(highest) + " is above"
+                                  : "the limit of open files has to be raised, and is above") +
+                    std::string(" what the kernel allows any process (fs.nr_open is ") + std::to_string(ceiling) +
+                    "): raise that with sysctl");
+  if (wide > now.rlim_max && !may)
     throw Error(Failure::refused, EMFILE,
                 (needed > now.rlim_max ? "descriptor " + std::to_string(highest) + " is above the limit of open files ("
                                        : "as many files are open as there may be, and more are needed for a moment (") +

@@ -6,7 +6,6 @@
 
 #include "image/format.h"
 #include "image/state.pb.h"
-#include "restore/options.h"
 #include "restore/report.h"
 #include "session/remote.h"
 #include "session/session.h"

@@ -463,6 +463,21 @@ static const char *membarrier_ok(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) ? no("errno %d", errno) : NULL;
 }
 
+/* ---- a descriptor that no process may have any more */
+
+static void high_setup(void) {
+  struct rlimit files = {6000, 6000};
+  MUST(setrlimit(RLIMIT_NOFILE, &files));
+  int fd = MUST(open("/dev/null", O_RDONLY));
+  MUST(dup2(fd, 5000));
+  close(fd);
+}
+static const char *high_ok(void) { return fcntl(5000, F_GETFD) < 0 ? no("descriptor 5000 is closed") : NULL; }
+static void high_change(void) {
+  struct rlimit files = {1000, 1000};
+  close(5000);
+  MUST(setrlimit(RLIMIT_NOFILE, &files));
+}
 static const struct scenario scenarios[] = {
     {.name = "membarrier", .flags = NO_SELF_CHECK, .setup = membarrier_setup, .check = membarrier_ok,
      .mutate = dummy_change},
@@ -486,7 +501,38 @@ static const struct scenario scenarios[] = {
     {.name = "credentials dropped for good", .flags = PAUSE_MAY_REFUSE, .setup = as_root_setup, .check = as_root_ok,
      .mutate = credentials_dropped, .skip = not_root},
     {.name = "no_new_privs", .setup = no_new_privs_setup, .check = no_new_privs_ok, .mutate = no_new_privs_change},
+    {.name = "high descriptor", .flags = NO_PAUSE | NO_RESTART, .setup = high_setup, .check = high_ok,
+     .mutate = high_change},
     {},
 };
 
-int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, NULL); }
+static void nr_open_is(const char *value) {
+  int fd = MUST(open("/proc/sys/fs/nr_open", O_WRONLY));
+  MUST(write(fd, value, strlen(value)));
+  close(fd);
+}
+static void below_nr_open(void) {
+  static struct target t;
+  static struct run r;
+  char was[32] = "";
+  if (geteuid() || !target_start(&t, scenario_named(scenarios, "high descriptor"))) return;
+  slurp("/proc/sys/fs/nr_open", was, sizeof was);
+  target_checkpoint(&t, &r);
+  target_op(&t, OP_MUTATE);
+  nr_open_is("4000");
+  target_pause(&t, &r);
+  tap(r.code == 3 && strstr(r.err, "nr_open"), "a descriptor above fs.nr_open is refused by name", "%s", why_not(&r));
+  tap(target_alive(&t), "and the target lives", " ");
+  nr_open_is(was);
+  target_pause(&t, &r);
+  const char *why = r.code ? why_not(&r) : target_op(&t, OP_CHECK);
+  tap(!why, "it is back once it may be", "%s", why ? why : "");
+  target_end(&t);
+}
+
+static const struct test tests[] = {
+    {"descriptors above fs.nr_open", below_nr_open},
+    {},
+};
+
+int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }
