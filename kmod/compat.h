@@ -8,6 +8,7 @@
 
 #include "features.h"
 #include <linux/mm.h>
+#include <linux/prctl.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
@@ -206,6 +207,37 @@ static inline bool cr_thp_disabled(struct mm_struct *mm)
 	return mm_flags_test(MMF_DISABLE_THP, mm);
 #else
 	return test_bit(MMF_DISABLE_THP, &mm->flags);
+#endif
+}
+
+/* Of a process that stands still. */
+static inline u32 cr_pkeys(struct mm_struct *mm)
+{
+#ifdef CONFIG_X86_INTEL_MEMORY_PROTECTION_KEYS
+	u32 keys = cpu_feature_enabled(X86_FEATURE_OSPKE) ? mm->context.pkey_allocation_map : 0;
+
+	/* the kernel's own, for memory that can only be executed */
+	if (mm->context.execute_only_pkey > 0)
+		keys &= ~(1U << mm->context.execute_only_pkey);
+	return keys;
+#else
+	return 0;
+#endif
+}
+
+/* As PR_GET_MDWE tells; Linux 6.3. */
+static inline u32 cr_mdwe(struct mm_struct *mm)
+{
+#ifndef MMF_HAS_MDWE
+	return 0;
+#elif defined(CR_HAVE_MM_FLAGS_TEST)
+	return mm_flags_test(MMF_HAS_MDWE, mm) ? PR_MDWE_REFUSE_EXEC_GAIN |
+	       (mm_flags_test(MMF_HAS_MDWE_NO_INHERIT, mm) ? PR_MDWE_NO_INHERIT : 0) : 0;
+#elif defined(MMF_HAS_MDWE_NO_INHERIT)
+	return test_bit(MMF_HAS_MDWE, &mm->flags) ? PR_MDWE_REFUSE_EXEC_GAIN |
+	       (test_bit(MMF_HAS_MDWE_NO_INHERIT, &mm->flags) ? PR_MDWE_NO_INHERIT : 0) : 0;
+#else
+	return test_bit(MMF_HAS_MDWE, &mm->flags) ? PR_MDWE_REFUSE_EXEC_GAIN : 0;
 #endif
 }
 

@@ -8,6 +8,7 @@
 #include <linux/sched/cputime.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <asm/mmu_context.h>
 
 static void cr_fill_mm(struct task_struct *leader, struct mm_struct *mm, struct cr_process *a)
 {
@@ -40,6 +41,19 @@ static void cr_fill_mm(struct task_struct *leader, struct mm_struct *mm, struct 
 	}
 	a->auxv_words = i;
 	mmap_read_unlock(mm);
+}
+
+static u32 cr_ldt_entries(struct mm_struct *mm)
+{
+	u32 n = 0;
+
+#ifdef CONFIG_MODIFY_LDT_SYSCALL
+	down_read(&mm->context.ldt_usr_sem);
+	if (mm->context.ldt)
+		n = mm->context.ldt->nr_entries;
+	up_read(&mm->context.ldt_usr_sem);
+#endif
+	return n;
 }
 
 /* CPU time used so far, as the CPU-time interval timers count it. */
@@ -119,6 +133,9 @@ static int cr_op_process(struct cr_member *m, struct cr_request *req)
 	cr_fill_mm(leader, m->session->mm, a);
 	cr_fill_signals(a);
 	cr_fill_itimers(leader, a);
+	a->ldt_entries = cr_ldt_entries(m->session->mm);
+	a->pkeys = cr_pkeys(m->session->mm);
+	a->mdwe = cr_mdwe(m->session->mm);
 	return 0;
 }
 

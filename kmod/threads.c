@@ -84,6 +84,21 @@ static u64 cr_restart_left(struct cr_member *m)
 	return max(left, 0LL);
 }
 
+static u32 cr_attributes(struct task_struct *t)
+{
+	u32 all = 0;
+
+	if (test_tsk_thread_flag(t, TIF_NOTSC))
+		all |= CR_ATTR_NO_TSC;
+	if (t->flags & PF_MEMALLOC_NOIO && t->flags & PF_LOCAL_THROTTLE)
+		all |= CR_ATTR_IO_FLUSHER;
+	if (t->flags & PF_MCE_PROCESS)
+		all |= CR_ATTR_MCE_POLICY;
+	if (t->flags & PF_MCE_EARLY)
+		all |= CR_ATTR_MCE_EARLY;
+	return all;
+}
+
 /* The thread is pinned. */
 static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_thread *c)
 {
@@ -120,6 +135,7 @@ static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_
 		c->restart_nr = cr_restart_nr(cr_member_regs(m), cr_member_restart(m));
 	c->timer_slack_ns = t->timer_slack_ns;
 	c->pdeath_signal = t->pdeath_signal;
+	c->attributes = cr_attributes(t);
 	get_task_comm(c->comm, t);
 }
 

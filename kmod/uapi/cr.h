@@ -163,6 +163,12 @@ struct cr_thaw {
 #define CR_THREAD_CREDS		4	/* has the leader's very credentials */
 #define CR_THREAD_NO_NEW_PRIVS	8	/* no_new_privs, which is no part of them */
 
+/* what prctl sets for one thread, and threads that it makes inherit */
+#define CR_ATTR_NO_TSC		1	/* PR_SET_TSC: PR_TSC_SIGSEGV */
+#define CR_ATTR_IO_FLUSHER	2	/* PR_SET_IO_FLUSHER */
+#define CR_ATTR_MCE_POLICY	4	/* PR_MCE_KILL_SET: not the system's default … */
+#define CR_ATTR_MCE_EARLY	8	/* … but PR_MCE_KILL_EARLY, else PR_MCE_KILL_LATE */
+
 struct cr_thread {
 	__s32 tid;		/* in the caller's pid namespace */
 	__u32 flags;		/* CR_THREAD_* */
@@ -184,7 +190,7 @@ struct cr_thread {
 	__s32 pdeath_signal;
 	__s32 restart_nr;	/* the real call of one parked with -516; 0: none */
 	__u32 securebits;
-	__u32 reserved;
+	__u32 attributes;	/* CR_ATTR_* */
 	char  comm[16];
 };
 
@@ -255,8 +261,10 @@ struct cr_process {
 	__u32 child_subreaper;	/* 0 or 1 */
 	__u32 securebits;
 	__u32 stopped;		/* 1: by a signal (job control), or about to be */
-	__u32 reserved32;
-	__u64 reserved[6];
+	__u32 ldt_entries;	/* of its local descriptor table, 0: it has none */
+	__u32 pkeys;		/* protection keys that are allocated, as bits; 0: no such thing */
+	__u32 mdwe;		/* as PR_GET_MDWE tells */
+	__u64 reserved[5];
 };
 
 /* stable names for the kernel's vm_flags */

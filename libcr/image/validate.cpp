@@ -70,6 +70,7 @@ void validate_threads(const Checker& check, const Process& process) {
                [&] { return who + ": alternate stack is too large"; });
     check.need((thread.altstack_flags() & ~(1U | 2U | (1U << 31))) == 0,
                [&] { return who + ": unknown flags of the alternate stack"; });
+    check.need(thread.attributes() <= 15, [&] { return who + " has unknown attributes"; });
     check.need(thread.rseq_len() <= kPage, [&] { return who + ": rseq area is too large"; });
     check.need(thread.sched_policy() >= 0 && thread.sched_policy() <= 7 && thread.sched_priority() >= 0 &&
                    thread.sched_priority() <= 99 && thread.nice() >= -20 && thread.nice() <= 19,
@@ -128,6 +129,9 @@ void validate_environment(const Checker& check, const Process& process) {
   check.need((env.uids_size() == 4 || env.uids_size() == 0) && (env.gids_size() == 4 || env.gids_size() == 0),
              "its user and group ids are incomplete");
   validate_credentials(check, env, "it");
+  check.need(env.ldt().size() <= 65536 && env.ldt().size() % 8 == 0, "its local descriptor table is malformed");
+  check.need(env.pkeys() <= 0xffff, "its protection keys are impossible");
+  check.need(env.mdwe() <= 3, "its memory protection (PR_SET_MDWE) is unknown");
   check.need(env.oom_score_adj() >= -1000 && env.oom_score_adj() <= 1000, "the OOM score adjustment is impossible");
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 
 #include "base/proc_dir.h"
 #include "base/text.h"
@@ -31,6 +32,19 @@ void collect_directory(const ProcDir& proc, const char* name, File& file) {
 int oom_score_adj(const ProcDir& proc) {
   const auto text = proc.try_read("oom_score_adj");
   return text ? std::atoi(text->c_str()) : 0;
+}
+
+/** Which kinds of memory a core file of the process has; none where the kernel writes no core files. */
+std::optional<std::uint32_t> coredump_filter(const ProcDir& proc) {
+  const auto text = proc.try_read("coredump_filter");
+  if (!text || text->empty()) return std::nullopt;
+  return static_cast<std::uint32_t>(std::strtoul(text->c_str(), nullptr, 16));
+}
+
+/** @return whether that was possible, with errno */
+bool write_to(const ProcDir& proc, const char* name, const std::string& text) {
+  const UniqueFd file(::openat(proc.fd(), name, O_WRONLY | O_CLOEXEC));
+  return file && ::write(file.get(), text.data(), text.size()) >= 0;
 }
 
 /** The working directory of the image, opened and checked; throws Error (refused). */
@@ -56,6 +70,17 @@ bool same_directory(const ProcDir& proc, const char* name, const File& file) {
   return proc.stat(name, now) && now.st_ino == file.ino() && now.st_dev == file.dev();
 }
 
+/** Memory-deny-write-execute, which can be set and never taken back. */
+void restore_mdwe(Session& session, Remote& remote, std::uint32_t wanted, Report& report) {
+  constexpr std::uint64_t kSetMdwe = 65;  // PR_SET_MDWE, Linux 6.3
+  const std::uint32_t now = session.process().mdwe;
+  if (now == wanted) return;
+  const std::int64_t result = now ? -EPERM : remote.call(0, SYS_prctl, kSetMdwe, wanted, 0, 0, 0);
+  if (result < 0)
+    report.warnings.push_back(std::string("that memory is never writable and executable ") +
+                              (now ? "was set since, and stays so" : "cannot be set again: " + error_text(result)));
+}
+
 }  // namespace
 
 void collect_environment(Session& session, const cr_process& data, Process& process) {
@@ -66,6 +91,9 @@ void collect_environment(Session& session, const cr_process& data, Process& proc
   const std::string status = proc.read("status");
   env.set_umask(static_cast<std::uint32_t>(std::strtoul(proc_field(status, "Umask:").c_str(), nullptr, 8)));
   env.set_oom_score_adj(oom_score_adj(proc));
+  if (const auto filter = coredump_filter(proc)) env.set_coredump_filter(*filter);
+  env.set_mdwe(data.mdwe);
+  env.set_pkeys(data.pkeys);
   for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
     rlimit limit;
     if (::prlimit(session.pid(), static_cast<__rlimit_resource>(resource), nullptr, &limit) != 0)
@@ -126,12 +154,12 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
   for (const cr_thread& thread : session.threads())
     if (thread.personality != image.personality())
       remote.must("its personality", thread.tid, SYS_personality, image.personality());
-  if (oom_score_adj(proc) != env.oom_score_adj()) {
-    const std::string text = std::to_string(env.oom_score_adj());
-    const UniqueFd file(::openat(proc.fd(), "oom_score_adj", O_WRONLY | O_CLOEXEC));
-    if (!file || ::write(file.get(), text.data(), text.size()) < 0)
-      report.warnings.push_back("its OOM score adjustment stays as it is: " + error_text(errno));
-  }
+  if (oom_score_adj(proc) != env.oom_score_adj() && !write_to(proc, "oom_score_adj", std::to_string(env.oom_score_adj())))
+    report.warnings.push_back("its OOM score adjustment stays as it is: " + error_text(errno));
+  if (env.has_coredump_filter() && coredump_filter(proc) != env.coredump_filter() &&
+      !write_to(proc, "coredump_filter", std::to_string(env.coredump_filter())))
+    report.warnings.push_back("what its core files hold stays as it is: " + error_text(errno));
+  restore_mdwe(session, remote, env.mdwe(), report);
 }
 
 void restore_limits(const Session& session, const Process& image, Report& report) {

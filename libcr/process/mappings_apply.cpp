@@ -60,14 +60,18 @@ int map_flags(const Mapping& mapping) {
 }
 
 /**
- * Protection keys that mappings of the image have must be allocated: take all that are free, give
- * back those that nobody wants. What the threads may do with them is in their registers.
+ * Protection keys that mappings of the image have must be allocated, and others that the process had: take all that
+ * are free, give back those that nobody wants. What the threads may do with them is in their registers.
  */
-void allocate_pkeys(Remote& remote, const Process& image) {
-  std::uint32_t wanted = 0;
+void allocate_pkeys(Session& session, Remote& remote, const Process& image) {
+  std::uint32_t wanted = image.env().pkeys() & ~1U;  // 0 is every mapping's
   for (const Mapping& mapping : image.mappings())
     if (own_pkey(mapping)) wanted |= 1U << (mapping.pkey() & 31);
-  if (!wanted) return;
+  const std::uint32_t live = session.process().pkeys & ~1U;
+  if (live == wanted || (!image.env().pkeys() && !wanted)) return;
+  if (image.env().pkeys())
+    for (std::uint64_t key = 1; key < 16; ++key)
+      if (live & ~wanted & (1U << key)) remote.call(0, SYS_pkey_free, key);
   std::vector<std::int64_t> surplus;
   for (;;) {
     const std::int64_t key = remote.call(0, SYS_pkey_alloc, 0, 0);
@@ -97,8 +101,8 @@ void move_special(Batch& batch, const MappingPlan& plan, std::uint64_t gap) {
 
 void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image,
                          std::uint64_t gap, Report& report) {
+  allocate_pkeys(session, remote, image);
   if (plan.empty()) return;
-  allocate_pkeys(remote, image);
   Batch batch(remote, report);
   for (const MappingPlan::Range& step : plan.removes)
     batch.must({SYS_munmap, {step.start, step.end - step.start}}, [start = step.start] { return "unmapping " + hex(start); });

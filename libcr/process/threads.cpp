@@ -39,6 +39,23 @@ void collect_registers(Session& session, pid_t tid, ThreadRegs& regs) {
   }
 }
 
+/** The calls of prctl that set CR_ATTR_*, where they differ. They may fail: who sets these needs rights, or a processor. */
+void restore_attributes(Remote& remote, const Thread& thread, std::uint32_t now, Report& report) {
+  const std::uint32_t then = thread.attributes(), change = now ^ then;
+  const auto set = [&](const char* what, int option, std::uint64_t a, std::uint64_t b = 0) {
+    const std::int64_t result = remote.call(thread.tid(), SYS_prctl, static_cast<std::uint64_t>(option), a, b);
+    if (result < 0) report.warnings.push_back(thread_name(thread) + ": " + what + " stays as it is: " + error_text(result));
+  };
+  if (change & CR_ATTR_NO_TSC)
+    set("whether it may read the time stamp counter", PR_SET_TSC, then & CR_ATTR_NO_TSC ? PR_TSC_SIGSEGV : PR_TSC_ENABLE);
+  if (change & CR_ATTR_IO_FLUSHER) set("its I/O flusher state", PR_SET_IO_FLUSHER, then & CR_ATTR_IO_FLUSHER ? 1 : 0);
+  if (change & (CR_ATTR_MCE_POLICY | CR_ATTR_MCE_EARLY)) {
+    const bool policy = then & CR_ATTR_MCE_POLICY;
+    set("its policy for corrupted memory", PR_MCE_KILL, policy ? PR_MCE_KILL_SET : PR_MCE_KILL_CLEAR,
+        !policy ? 0 : then & CR_ATTR_MCE_EARLY ? PR_MCE_KILL_EARLY : PR_MCE_KILL_LATE);
+  }
+}
+
 }  // namespace
 
 std::string thread_name(const Thread& thread) {
@@ -69,6 +86,7 @@ void collect_threads(Session& session, std::span<const cr_thread> now, Process& 
     thread.set_syscall(from.restart_nr ? from.restart_nr : call < 0 ? -1 : call);
     thread.set_pdeath_signal(from.pdeath_signal);
     thread.set_timer_slack_ns(from.timer_slack_ns);
+    thread.set_attributes(from.attributes);
     collect_scheduling(thread);
   }
 }
@@ -141,6 +159,7 @@ void restore_threads(Session& session, Remote& remote, const Process& image, Rep
         if (ret < 0)
           throw Error(Failure::permanent, static_cast<int>(-ret), thread_name(thread) + ": " + error_text(ret));
     }
+    if (found->attributes != thread.attributes()) restore_attributes(remote, thread, found->attributes, report);
     restore_scheduling(thread, report);
   }
 }

@@ -11,6 +11,7 @@
 #include "process/environment.h"
 #include "process/guards.h"
 #include "process/layout.h"
+#include "process/ldt.h"
 #include "process/new_ids.h"
 #include "process/registers.h"
 #include "process/shared.h"
@@ -128,6 +129,7 @@ void Rollback::restore_shared_memory(Plan& plan, Report& report) {
 
 void Rollback::restore_process(Plan& plan, Report& report) {
   restore_environment(session_, *plan.remote, image_, options_, mode_, report);
+  restore_ldt(session_, *plan.remote, image_);
   end_stop(session_, *plan.remote, image_);
   restore_signals(session_, *plan.remote, image_, mode_, report);
   restore_timers(session_, *plan.remote, image_, mode_, report);

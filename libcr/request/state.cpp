@@ -10,6 +10,7 @@
 #include "process/environment.h"
 #include "process/guards.h"
 #include "process/layout.h"
+#include "process/ldt.h"
 #include "process/mappings.h"
 #include "process/pid_namespace.h"
 #include "process/signals.h"
@@ -53,6 +54,7 @@ void collect_frozen(Session& session, State& state, Report& report) {
   LazyRemote remote(session);
   collect_timers(session, data, remote, process);
   collect_environment(session, data, process);
+  collect_ldt(data, remote, process);
   collect_credentials(session, threads, process);
   state.shared.collect(session, process);
   if (!threads.empty()) process.set_personality(threads.front().personality);

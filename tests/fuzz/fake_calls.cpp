@@ -230,6 +230,8 @@ std::int64_t FakeKernel::run_prctl(pid_t tid, const cr_call& call) {
            "an ambient capability is made up");
       return 0;
     case PR_SET_NO_NEW_PRIVS: need(value == 1, "no_new_privs is taken back"); return 0;
+    case PR_SET_TSC: case PR_SET_IO_FLUSHER: case PR_MCE_KILL: need(value <= 2, "a switch is none"); return 0;
+    case 65: need(value == state_.env().mdwe(), "a protection is made up"); return 0;  // PR_SET_MDWE
     case 77:  // PR_TIMER_CREATE_RESTORE_IDS
       if (!timers_by_wish_ && value == 1 && state_.pid() % 2) return -EINVAL;
       timers_by_wish_ = value == 1;
@@ -326,6 +328,10 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
     case SYS_pkey_alloc: return next_pkey_ < 16 ? next_pkey_++ : -ENOSPC;
     case SYS_pkey_free: return 0;
     case SYS_personality: need(call.arg[0] == state_.personality(), "a personality is made up"); return 0;
+    case SYS_modify_ldt:
+      need(call.arg[0] == 0x11 && call.arg[2] == 16, "the local descriptor table is changed in an unknown way");
+      argument(call.arg[1], 16);
+      return 0;
     case SYS_getpid: return pid_;
     case SYS_gettid: return tid;
     case SYS_kill:

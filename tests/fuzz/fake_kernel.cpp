@@ -325,7 +325,7 @@ int FakeKernel::open(const char* path, int flags, mode_t mode) {
     // The kernel's own files are read; what would be written goes nowhere.
     const bool known = below.starts_with(proc) || below.starts_with("/proc/self") || below.starts_with("/proc/sys/") || below[0] != '/';
     if (access == O_RDONLY && known) return real_open(name.c_str(), flags & ~(O_CREAT | O_TRUNC));
-    need(name == "/proc/sys/kernel/ns_last_pid" || name == "oom_score_adj" || name.ends_with("/timens_offsets") || !known ||
+    need(name == "/proc/sys/kernel/ns_last_pid" || name == "oom_score_adj" || name == "coredump_filter" || name.ends_with("/timens_offsets") || !known ||
              name[0] != '/' || file_at(name),
          "a file of the kernel's is opened for writing");
     return real_open("/dev/null", O_RDWR | O_CLOEXEC);

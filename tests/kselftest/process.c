@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What belongs to the process as a whole: signals, timers, limits, names, rights.
+#include <asm/ldt.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -463,6 +464,79 @@ static const char *membarrier_ok(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) ? no("errno %d", errno) : NULL;
 }
 
+/* ---- what prctl and its like switch, of the process and of a thread */
+
+static int own_key;
+static void segment(unsigned index, unsigned base) {
+  struct user_desc desc = {.entry_number = index, .base_addr = base, .limit = 0xfffff, .seg_32bit = 1, .limit_in_pages = 1,
+                           .useable = 1};
+  if ((int)syscall(SYS_modify_ldt, 0x11, &desc, sizeof desc)) die("modify_ldt");
+}
+static uint64_t segment_is(unsigned index) {
+  uint64_t table[16] = {0};
+  syscall(SYS_modify_ldt, 0, table, sizeof table);
+  return table[index];
+}
+static uint64_t third, fifth;
+static void core_filter(const char *value) {
+  int fd = MUST(open("/proc/self/coredump_filter", O_WRONLY));
+  MUST(write(fd, value, strlen(value)));
+  close(fd);
+}
+static const char *thread_switches(void *arg) {
+  const bool on = arg;
+  if (prctl(PR_SET_TSC, on ? PR_TSC_SIGSEGV : PR_TSC_ENABLE)) return no("PR_SET_TSC: errno %d", errno);
+  if (prctl(PR_MCE_KILL, on ? PR_MCE_KILL_SET : PR_MCE_KILL_CLEAR, on ? PR_MCE_KILL_EARLY : 0, 0, 0))
+    return no("PR_MCE_KILL: errno %d", errno);
+  return NULL;
+}
+static const char *thread_switches_ok(void *arg) {
+  int tsc = 0;
+  (void)arg;
+  prctl(PR_GET_TSC, &tsc);
+  if (tsc != PR_TSC_SIGSEGV) return no("PR_GET_TSC: %d", tsc);
+  return prctl(PR_MCE_KILL_GET, 0, 0, 0, 0) != PR_MCE_KILL_EARLY ? no("PR_MCE_KILL_GET") : NULL;
+}
+static void switches_setup(void) {
+  worker_start(&w);
+  const char *why = worker_do(&w, thread_switches, &w);
+  if (why) die("%s", why);
+  MUST(prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0));
+  core_filter("0x7f");
+  segment(3, 0x12345000);
+  third = segment_is(3), fifth = segment_is(5);
+  own_key = (int)syscall(SYS_pkey_alloc, 0, 0);
+}
+static const char *switches_ok(void) {
+  char text[64];
+  part("of a thread", worker_do(&w, thread_switches_ok, NULL));
+  part("I/O flusher", prctl(PR_GET_IO_FLUSHER, 0, 0, 0, 0) != 1 ? no("is off") : NULL);
+  slurp("/proc/self/coredump_filter", text, sizeof text);
+  part("core files", strtoul(text, NULL, 16) != 0x7f ? no("%s", text) : NULL);
+  part("a segment", segment_is(3) != third ? no("%lx", segment_is(3)) : NULL);
+  part("no segment", segment_is(5) != fifth ? no("%lx", segment_is(5)) : NULL);
+  if (own_key > 0) {  // only what is allocated can be freed, and is the first that is given out again
+    long freed = syscall(SYS_pkey_free, own_key);
+    part("a protection key", freed || syscall(SYS_pkey_alloc, 0, 0) != own_key ? no("is not allocated") : NULL);
+  }
+  return parts();
+}
+static void switches_change(void) {
+  const char *why = worker_do(&w, thread_switches, NULL);
+  if (why) die("%s", why);
+  MUST(prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0));
+  core_filter("0x33");
+  segment(3, 0x54321000);
+  segment(5, 0x1000);
+  if (own_key > 0) MUST(syscall(SYS_pkey_free, own_key));
+}
+static void mdwe_setup(void) {
+  if (prctl(65, 1, 0, 0, 0)) own_key = -1;
+}
+static const char *mdwe_ok(void) {
+  return own_key >= 0 && prctl(66, 0, 0, 0, 0) != 1 ? no("PR_GET_MDWE: %d", prctl(66, 0, 0, 0, 0)) : NULL;
+}
+
 /* ---- a descriptor that no process may have any more */
 
 static void high_setup(void) {
@@ -501,6 +575,10 @@ static const struct scenario scenarios[] = {
     {.name = "credentials dropped for good", .flags = PAUSE_MAY_REFUSE, .setup = as_root_setup, .check = as_root_ok,
      .mutate = credentials_dropped, .skip = not_root},
     {.name = "no_new_privs", .setup = no_new_privs_setup, .check = no_new_privs_ok, .mutate = no_new_privs_change},
+    {.name = "switches", .setup = switches_setup, .check = switches_ok, .mutate = switches_change, .skip = not_root},
+    // It cannot be taken back.
+    {.name = "never writable and executable", .flags = NO_SELF_CHECK, .setup = mdwe_setup, .check = mdwe_ok,
+     .mutate = dummy_change},
     {.name = "high descriptor", .flags = NO_PAUSE | NO_RESTART, .setup = high_setup, .check = high_ok,
      .mutate = high_change},
     {},

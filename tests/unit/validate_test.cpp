@@ -84,6 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"CPU set", [](Process& p) { p.mutable_threads(1)->set_cpu_affinity(std::string(9000, 'x')); }},
                     Case{"parent-death", [](Process& p) { p.mutable_threads(1)->set_pdeath_signal(65); }},
                     Case{"siginfo", [](Process& p) { p.mutable_threads(1)->add_pending()->set_siginfo("x"); }},
+                    Case{"unknown attributes", [](Process& p) { p.mutable_threads(1)->set_attributes(16); }},
                     Case{"id of its own", [](Process& p) { p.mutable_threads(1)->set_own_tid(-1); }},
                     Case{"id of its own", [](Process& p) { p.mutable_threads(1)->set_own_tid(4711); }},
                     Case{"thread 4712: user and group ids", [](Process& p) { p.mutable_threads(1)->mutable_credentials(); }},
@@ -216,6 +217,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"limit 16", [](Process& p) { p.mutable_env()->add_limits()->set_resource(16); }},
         Case{"limit 0", [](Process& p) { p.mutable_env()->add_limits()->set_soft(1); }},
         Case{"ids", [](Process& p) { p.mutable_env()->add_uids(0); }},
+        Case{"descriptor table", [](Process& p) { p.mutable_env()->set_ldt("seven b"); }},
+        Case{"descriptor table", [](Process& p) { p.mutable_env()->set_ldt(std::string(65544, 'x')); }},
+        Case{"protection keys", [](Process& p) { p.mutable_env()->set_pkeys(0x10000); }},
+        Case{"PR_SET_MDWE", [](Process& p) { p.mutable_env()->set_mdwe(4); }},
         Case{"impossible capabilities", [](Process& p) { p.mutable_env()->set_cap_ambient(1); }},
         Case{"OOM", [](Process& p) { p.mutable_env()->set_oom_score_adj(1001); }}));
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file The local descriptor table (modify_ldt): Wine's and DOS emulators' own segments. */
+#include "image/state.pb.h"
+#include "session/lazy_remote.h"
+#include "session/session.h"
+
+namespace reprise {
+
+/** Save it. Target frozen. */
+void collect_ldt(const cr_process& data, LazyRemote& remote, Process& process);
+
+/** Set the entries that differ; before registers that select them. */
+void restore_ldt(Session& session, Remote& remote, const Process& image);
+
+}  // namespace reprise
