@@ -11,8 +11,9 @@
 
 namespace reprise {
 
-Collector::Collector(Source& source, Process& image, std::vector<cr_fd> fds)
-    : source(source), image(image), fds(std::move(fds)), fd_dir_(source.pid(), "fd"), fdinfo_(source.pid(), "fdinfo") {}
+Collector::Collector(Source& source, Process& image, std::vector<cr_fd> fds, bool save_deleted)
+    : source(source), image(image), fds(std::move(fds)), save_deleted(save_deleted),
+      behalf(OnBehalf::of_process(source.pid())), fd_dir_(source.pid(), "fd"), fdinfo_(source.pid(), "fdinfo") {}
 
 void Collector::refuse(int fd, const std::string& what) {
   refusals_.add("descriptor " + std::to_string(fd) + ": " + what, false);
@@ -34,6 +35,7 @@ void Collector::run() {
     descriptor.set_cloexec((fd.flags & CR_FD_CLOEXEC) != 0);
     if (fd.flags & CR_FD_CR) image.set_has_agent(true);
   }
+  finish_deleted(*this);
   finish_pipes(*this, number_);
   finish_timerfds(*this, number_);
   finish_epolls(*this, number_);
@@ -58,8 +60,13 @@ void Collector::one(const cr_fd& fd, std::uint32_t index) {
   }
   description.set_kind(what.kind);
   if (!shown.empty() && shown.front() == '/') fill_file(*description.mutable_file(), shown, status);
-  // A descriptor opened with O_PATH is a name only: there is no state behind it.
-  if (fd.f_flags & O_PATH) return;
+  if (description.file().deleted() && what.kind != Description::MEMFD) collect_deleted(*this, fd, description, status);
+  // A descriptor opened with O_PATH is a name only: there is no state behind it. A memfd has nothing else by which it
+  // could be found again.
+  if (fd.f_flags & O_PATH) {
+    if (what.kind == Description::MEMFD) collect_memfd(*this, fd, description);
+    return;
+  }
   description.set_owner_pid(fd.owner_pid);
   description.set_owner_signal(static_cast<std::int32_t>(fd.owner_signal));
   if (const auto collect = kind_ops(what.kind).collect) collect(*this, fd, description);
@@ -76,9 +83,9 @@ void Collector::locks() {
   }
 }
 
-void collect_descriptors(Session& session, Process& process) {
+void collect_descriptors(Session& session, Process& process, bool save_deleted) {
   SessionSource source(session);
-  Collector(source, process, session.fds()).run();
+  Collector(source, process, session.fds(), save_deleted).run();
 }
 
 }  // namespace reprise

@@ -17,6 +17,13 @@ bool pseudo_terminal_master(const std::string& path) {
   return path.size() >= 5 && path.compare(path.size() - 5, 5, "/ptmx") == 0;
 }
 
+/** Why a deleted file cannot be made again. */
+std::string deleted_why(const File& file) {
+  const std::string text = "it had been deleted before the checkpoint, and ";
+  if (file.links() > 0) return text + "has other names, under which it is not open: a copy would not be the same file";
+  return text + "its content was not saved (--deleted-limit 0, or the process might not read it)";
+}
+
 struct Decider {
   const Process& image;
   const RestoreOptions& options;
@@ -54,7 +61,9 @@ struct Decider {
   Decision without(const Description& description) const {
     switch (description.kind()) {
       case Description::REGULAR:
-      case Description::DIRECTORY:
+        if (description.file().deleted() && description.shared_object() == 0) return refuse(deleted_why(description.file()));
+        return {Way::make, {}, false};
+      case Description::DIRECTORY: return {Way::make, {}, false};
       case Description::CHARDEV:
         if (description.file().deleted()) return refuse("it had been deleted before the checkpoint");
         return {Way::make, {}, false};
@@ -64,8 +73,8 @@ struct Decider {
         return {restart() ? Way::terminal : Way::make, {}, false};
       case Description::PIPE: return pipe(description);
       case Description::FIFO:
-        // Like a listening socket: whoever opens its path is the other side.
-        if (description.file().deleted()) return refuse("it had been deleted before the checkpoint");
+        // Like a listening socket: whoever opens its path is the other side. Nobody can any more if it has none.
+        if (description.file().deleted()) return pipe(description);
         return {Way::make, {}, false};
       case Description::SOCKET: return socket(description);
       case Description::INOTIFY: return inotify(description);

@@ -24,6 +24,8 @@
 
 namespace reprise {
 
+class NamelessFiles;
+
 /** Files, sockets … that were already made before the commit: whatever can fail has been tried then. */
 struct PreparedDescriptors {
   std::map<std::uint32_t, UniqueFd> made;  ///< by index into Process.descriptions
@@ -32,10 +34,11 @@ struct PreparedDescriptors {
 };
 
 /**
- * Save descriptors and descriptions, and the shared objects of memfds that are not mapped (call it after the
- * mappings were collected). Target frozen. Throws Error (refused) that names each one which cannot be saved.
+ * Save descriptors and descriptions, and the shared objects of memfds and deleted files that are not mapped (call it
+ * after the mappings were collected). Target frozen. Throws Error (refused) that names each one which cannot be saved.
+ * @param save_deleted  the content of deleted files is wanted
  */
-void collect_descriptors(Session& session, Process& process);
+void collect_descriptors(Session& session, Process& process, bool save_deleted);
 
 /** Refusals that the image and the options alone decide. Touches nothing. */
 void check_descriptors(const Process& image, const RestoreOptions& options, RestoreMode mode);
@@ -44,9 +47,10 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
  * Refusals that depend on the target and on the system as it is now. Target frozen, not committed; changes
  * nothing in the target. Give the result to make_room() and restore_descriptors().
  * @param spare  descriptors that other steps give the target for a moment
+ * @param nameless  makes files that have no name
  */
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
-                                           RestoreMode mode, std::size_t spare);
+                                           RestoreMode mode, std::size_t spare, NamelessFiles& nameless);
 
 /** Have the target take as many descriptors as the steps behind the commit give it: the first of them. */
 void make_room(const Session& session, const PreparedDescriptors& prepared);

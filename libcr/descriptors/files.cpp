@@ -12,14 +12,18 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "descriptors/kinds.h"
+#include "restore/nameless_files.h"
 
 namespace reprise {
 
 int open_flags(const Description& description) {
   // What open(2) acted upon once (O_CREAT, O_EXCL, O_TRUNC, O_TMPFILE) must not be done again.
+  constexpr std::uint32_t nameless = O_TMPFILE & ~O_DIRECTORY;
   constexpr int again = O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_LARGEFILE | O_DIRECTORY |
                         O_NOATIME | O_PATH;
-  return static_cast<int>(description.flags()) & again;
+  const int flags = static_cast<int>(description.flags()) & again;
+  // What was opened by O_TMPFILE has O_DIRECTORY, too, and is none.
+  return description.flags() & nameless ? flags & ~O_DIRECTORY : flags;
 }
 
 UniqueFd reopen_fd(int fd, int flags) {
@@ -60,7 +64,32 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
   return fd;
 }
 
-void make_file(Restorer& restorer, std::uint32_t index) { restorer.made[index] = reopen_path(restorer, index); }
+namespace {
+
+UniqueFd open_deleted(Restorer& restorer, std::uint32_t index) {
+  const Description& description = restorer.description(index);
+  const int flags = open_flags(description);
+  if (description.kind() == Description::DIRECTORY)
+    return restorer.behalf.reopen(restorer.nameless->folder(description.file()), flags);
+  UniqueFd fd = restorer.nameless->open(description.shared_object(), flags);
+  if (description.outside() && restorer.nameless->made().count(description.shared_object()))
+    restorer.warn(index, "had been deleted, and another process has it open, too: this one has a file of its own now");
+  return fd;
+}
+
+}  // namespace
+
+void make_file(Restorer& restorer, std::uint32_t index) {
+  const Description& description = restorer.description(index);
+  if (!description.file().deleted() || description.kind() == Description::CHARDEV) {
+    restorer.made[index] = reopen_path(restorer, index);
+    return;
+  }
+  if (!restorer.nameless) restorer.fail(index, "was not made", EBADF);
+  UniqueFd fd = open_deleted(restorer, index);
+  if (!fd) restorer.fail(index, "cannot be opened again", errno);
+  restorer.made[index] = std::move(fd);
+}
 
 void settle_file(Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);

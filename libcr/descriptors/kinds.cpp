@@ -29,7 +29,7 @@ constexpr KindOps kKinds[] = {
     {D::INOTIFY,   collect_inotify,  make_inotify,   settle_inotify,  nullptr,     false},
     {D::TERMINAL,  collect_terminal, make_terminal,  settle_terminal, nullptr,     false},
     {D::SOCKET,    collect_socket,   make_socket,    settle_socket,   dead_socket, false},
-    {D::MEMFD,     collect_memfd,    make_memfd,     nullptr,         nullptr,     true},
+    {D::MEMFD,     collect_memfd,    make_memfd,     settle_memfd,    nullptr,     true},
     {D::PIDFD,     collect_pidfd,    make_pidfd,     nullptr,         nullptr,     false},
     {D::CR_AGENT,  nullptr,          nullptr,        nullptr,         nullptr,     false},
 };
@@ -94,7 +94,7 @@ void Restorer::fail(std::uint32_t index, const std::string& what, int code) cons
 bool Restorer::is_late(std::uint32_t index) const {
   const Description& what = description(index);
   if (late.count(index)) return true;
-  if (what.kind() == Description::CR_AGENT || what.kind() == Description::MEMFD) return true;
+  if (what.kind() == Description::CR_AGENT) return true;
   // Binding to a path takes it from whoever has it now.
   return what.kind() == Description::SOCKET && way(index) == Way::make && !socket_path(what.socket()).empty();
 }

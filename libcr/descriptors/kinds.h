@@ -25,6 +25,7 @@
 
 namespace reprise {
 
+class NamelessFiles;
 class Remote;
 class Session;
 
@@ -54,7 +55,7 @@ class SessionSource : public Source {
 /** While descriptors are saved. */
 class Collector {
  public:
-  Collector(Source& source, Process& image, std::vector<cr_fd> fds);
+  Collector(Source& source, Process& image, std::vector<cr_fd> fds, bool save_deleted = true);
 
   /** Classify and save all of them; throws Error with every refusal. */
   void run();
@@ -62,6 +63,8 @@ class Collector {
   Source& source;
   Process& image;
   const std::vector<cr_fd> fds;
+  const bool save_deleted;  ///< the content of files that have no name any more
+  const OnBehalf behalf;    ///< of the process
 
   std::string fdinfo(int fd) const { return fdinfo_.read(std::to_string(fd)); }
   std::string link(int fd) const { return fd_dir_.link(std::to_string(fd)); }
@@ -88,6 +91,7 @@ class Restorer {
   const RestoreOptions& options;
   const RestoreMode mode;
   OnBehalf behalf;
+  NamelessFiles* nameless = nullptr;      ///< before the commit: makes what has no name
 
   std::vector<cr_fd> live;                ///< the target's table when it was frozen
   std::map<std::uint32_t, int> alive;     ///< description -> a number in the target
@@ -155,6 +159,11 @@ UniqueFd reopen_fd(int fd, int flags);
 /** Flags of a description that an open takes. */
 int open_flags(const Description& description);
 
+// deleted.cpp: what has lost its name
+/** @param status  what stat tells of it now */
+void collect_deleted(Collector&, const cr_fd&, Description&, const struct ::stat& status);
+/** After all descriptors were saved: which files with other names are open under one of those. */
+void finish_deleted(Collector&);
 // files.cpp: regular files, directories, devices
 void make_file(Restorer&, std::uint32_t);
 /** Tell of, or cut back, files that have grown. */
@@ -196,6 +205,7 @@ UniqueFd own_terminal(Restorer&, int number, const Description& description);
 void settle_own_terminal(Restorer&, int fd, const Description& description);
 void collect_memfd(Collector&, const cr_fd&, Description&);
 void make_memfd(Restorer&, std::uint32_t);
+void settle_memfd(Restorer&, std::uint32_t);
 void collect_pidfd(Collector&, const cr_fd&, Description&);
 void make_pidfd(Restorer&, std::uint32_t);
 // sockets.cpp, socket_make.cpp

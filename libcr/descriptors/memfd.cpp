@@ -3,14 +3,16 @@
 // memfds. Their content is a shared object of the image, whether mapped or not.
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "descriptors/kinds.h"
+#include "restore/nameless_files.h"
 
 namespace reprise {
 namespace {
@@ -29,20 +31,6 @@ std::uint32_t object_of(Process& image, const File& file) {
   return static_cast<std::uint32_t>(image.shared_objects_size());
 }
 
-/** Some way to the memory: another descriptor of it, or a mapping. */
-UniqueFd find_memory(Restorer& restorer, std::uint32_t index) {
-  const std::uint32_t object = restorer.description(index).shared_object();
-  for (std::uint32_t other = 0; other < restorer.decisions.size(); ++other) {
-    if (other == index || restorer.description(other).kind() != Description::MEMFD ||
-        restorer.description(other).shared_object() != object)
-      continue;
-    if (const int fd = restorer.fd(other); fd >= 0) return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  }
-  for (const Mapping& mapping : restorer.image.mappings())
-    if (mapping.shared_object() == object) return restorer.source.get_mapping(mapping.start());
-  return {};
-}
-
 }  // namespace
 
 void collect_memfd(Collector& collector, const cr_fd& fd, Description& description) {
@@ -59,20 +47,19 @@ void collect_memfd(Collector& collector, const cr_fd& fd, Description& descripti
 }
 
 void make_memfd(Restorer& restorer, std::uint32_t index) {
+  if (!restorer.nameless) restorer.fail(index, "was not made", EBADF);
   const Description& description = restorer.description(index);
-  const SharedObject& object = restorer.image.shared_objects(static_cast<int>(description.shared_object()) - 1);
-  UniqueFd memory = find_memory(restorer, index);
-  if (!memory) {
-    const std::string& path = object.file().path();
-    const std::string name = path.substr(path.find(':') + 1);
-    // Its seals are put on when its content is back.
-    memory.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(object.size())) != 0)
-      restorer.fail(index, "its memory cannot be made", errno);
-  }
-  UniqueFd fd = reopen_fd(memory.get(), open_flags(description));
+  UniqueFd fd = restorer.nameless->open(description.shared_object(), open_flags(description));
   if (!fd) restorer.fail(index, "cannot be opened again", errno);
   restorer.made[index] = std::move(fd);
+}
+
+void settle_memfd(Restorer& restorer, std::uint32_t index) {
+  struct ::stat now;
+  const mode_t mode = restorer.description(index).file().mode() & 01777;
+  if (!restorer.stat(index, now) || (now.st_mode & 01777) == mode) return;
+  const OnBehalf::Rights rights(restorer.behalf);
+  if (::fchmod(restorer.must_fd(index), mode) != 0) restorer.warn(index, "its mode stays as it is: " + error_text(errno));
 }
 
 }  // namespace reprise

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "descriptors/kinds.h"
+#include "restore/nameless_files.h"
 #include "session/session.h"
 
 namespace reprise {
@@ -187,8 +188,11 @@ void make_pipe(Restorer& restorer, std::uint32_t index) {
   }
   // All of it is gone: make all at once, held by both ends until every member is there.
   UniqueFd out, in;
-  if (wanted.kind() == Description::FIFO) {
+  if (wanted.kind() == Description::FIFO && !wanted.file().deleted()) {
     out = reopen_path(restorer, index, O_NONBLOCK, O_RDWR);
+  } else if (wanted.kind() == Description::FIFO) {
+    if (!restorer.nameless) restorer.fail(index, "was not made", EBADF);
+    out = restorer.nameless->fifo(wanted.file());
   } else {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) restorer.fail(index, "cannot be made", errno);

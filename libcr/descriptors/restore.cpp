@@ -372,9 +372,10 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
 }
 
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
-                                           RestoreMode mode, std::size_t spare) {
+                                           RestoreMode mode, std::size_t spare, NamelessFiles& nameless) {
   SessionSource source(session);
   Restorer restorer(source, image, options, mode);
+  restorer.nameless = &nameless;
   const DescriptorPlan plan = look(restorer, session.fds());
   Refusals refusals;
   add_refusals(image, restorer.decisions, refusals);

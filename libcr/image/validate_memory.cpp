@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <linux/limits.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -12,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kKnownFlags = (CR_VMA_DROPPABLE << 1) - 1;
 constexpr std::uint64_t kMaxFile = INT64_MAX;
+constexpr int kMaxAttributes = 4096;
 
 void validate_layout(const Checker& check, const MemoryLayout& layout) {
   const auto range = [&](std::uint64_t from, std::uint64_t to, const char* what) {
@@ -73,6 +77,20 @@ void validate_guards(const Checker& check, const Process& process) {
   }
 }
 
+/** What is made of it is made with rights that the image's owner may not have. */
+void validate_deleted(const Checker& check, const SharedObject& object, const std::string& what) {
+  check.need(object.file().deleted() && S_ISREG(object.file().mode()) && object.kind() != SharedObject::MEMFD,
+             [&] { return what + " is no deleted file though it is said to be one"; });
+  check.need(object.deleted().attributes_size() <= kMaxAttributes, [&] { return what + " has too many attributes"; });
+  for (const auto& attribute : object.deleted().attributes()) {
+    const std::string& name = attribute.name();
+    check.need(name.size() <= XATTR_NAME_MAX && name.find('\0') == std::string::npos &&
+                   (name.rfind("user.", 0) == 0 || name == "system.posix_acl_access") &&
+                   attribute.value().size() <= XATTR_SIZE_MAX,
+               [&] { return what + " has an impossible attribute"; });
+  }
+}
+
 void validate_shared(const Checker& check, const Process& process, std::uint64_t blob_size) {
   check.need(blob_size <= kMaxBlob, "its shared content is too large");
   for (int i = 0; i < process.shared_objects_size(); ++i) {
@@ -82,6 +100,7 @@ void validate_shared(const Checker& check, const Process& process, std::uint64_t
                    object.kind() == SharedObject::FILE,
                [&] { return what + " is of an unknown kind"; });
     check.file(object.file(), what);
+    if (object.has_deleted()) validate_deleted(check, object, what);
     // The kernel maps none of no length, and a mapping is how it is made.
     check.need(object.size() <= kMaxFile - kPage && (object.size() > 0 || object.kind() != SharedObject::SHARED_ANONYMOUS),
                [&] { return what + " has an impossible size"; });

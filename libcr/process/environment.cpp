@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "image/file_identity.h"
 #include "process/credentials_of_threads.h"
+#include "restore/nameless_files.h"
 #include "restore/on_behalf.h"
 
 namespace reprise {
@@ -53,9 +54,6 @@ UniqueFd open_cwd(const OnBehalf& behalf, const Process& image, const RestoreOpt
   const bool restart = mode == RestoreMode::restart;
   const std::string path = restart ? options.relocated(cwd.path()) : cwd.path();
   const std::string what = "working directory " + path;
-  if (cwd.deleted())
-    throw Error(Failure::refused, ENOENT,
-                what + " had been deleted before the checkpoint" + (restart ? ": make it again or use --relocate" : ""));
   UniqueFd fd = behalf.open(path, O_PATH | O_DIRECTORY);
   if (!fd)
     throw Error(Failure::refused, errno, what + ": " + error_text(errno) + (restart ? " (use --relocate?)" : ""));
@@ -113,29 +111,35 @@ void check_environment(const Process& image, const RestoreOptions& options, Rest
     throw Error(Failure::refused, EOPNOTSUPP,
                 "the process had " + env.root().path() + " as its root directory (chroot), which a restart does not give");
   check_credentials(image);
-  open_cwd(OnBehalf::of_image(image, options), image, options, mode);
+  if (!env.cwd().deleted()) open_cwd(OnBehalf::of_image(image, options), image, options, mode);
 }
 
-void check_environment_live(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode) {
-  if (mode == RestoreMode::restart) return;
+UniqueFd check_environment_live(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
+                                NamelessFiles& nameless) {
+  const File& cwd = image.env().cwd();
+  const auto make_again = [&] { return UniqueFd(::fcntl(nameless.folder(cwd), F_DUPFD_CLOEXEC, 0)); };
+  if (mode == RestoreMode::restart) return cwd.deleted() ? make_again() : UniqueFd();
   const ProcDir proc(session.pid());
   const std::string who = "process " + std::to_string(session.pid());
   if (!same_directory(proc, "root", image.env().root()))
     throw Error(Failure::refused, EOPNOTSUPP, who + " has changed its root directory since (chroot): restart the image instead");
   check_credentials_live(session, image);
-  if (!same_directory(proc, "cwd", image.env().cwd()))
-    open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
+  if (same_directory(proc, "cwd", cwd)) return {};
+  if (cwd.deleted()) return make_again();
+  open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
+  return {};
 }
 
 void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
-                         RestoreMode mode, Report& report) {
+                         RestoreMode mode, Report& report, UniqueFd made_cwd) {
   const Environment& env = image.env();
   const ProcDir proc(session.pid());
   const bool restart = mode == RestoreMode::restart;
 
   const bool moved = restart && options.relocated(env.cwd().path()) != env.cwd().path();
-  if (moved || !same_directory(proc, "cwd", env.cwd())) {
-    const UniqueFd cwd = open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
+  if (made_cwd || moved || !same_directory(proc, "cwd", env.cwd())) {
+    const UniqueFd cwd = made_cwd ? std::move(made_cwd)
+                                  : open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
     const auto there = static_cast<std::uint64_t>(session.put_fd(cwd.get(), true));
     const std::size_t change = remote.add({SYS_fchdir, {there}}, false);
     remote.add({SYS_close, {there}}, false);

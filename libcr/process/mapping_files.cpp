@@ -11,13 +11,14 @@
 
 #include "base/text.h"
 #include "process/mappings.h"
+#include "restore/nameless_files.h"
 
 namespace reprise {
 namespace {
 
 /** Nobody can find it by name: what is gone is made anew from the image. */
 bool is_nameless(const SharedObject& object) {
-  return object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS ||
+  return object.has_deleted() || object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS ||
          (object.file().deleted() && !is_sysv(object.file()));
 }
 
@@ -187,6 +188,18 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
   return files;
 }
 
+void MappingFiles::add_nameless(const Process& image, NamelessFiles& nameless) {
+  for (auto& [key, entry] : files_) {
+    if (entry.fd || key.first == 0) continue;
+    const SharedObject& object = image.shared_objects(static_cast<int>(key.first) - 1);
+    if (!is_kept(object)) continue;
+    entry.fd = nameless.open(key.first, key.second.front() == 'w' ? O_RDWR : O_RDONLY);
+    if (!entry.fd)
+      throw Error(Failure::refused, errno,
+                  "mapped file " + object.file().path() + ", which has no name, cannot be opened: " + error_text(errno));
+  }
+}
+
 std::uint64_t MappingFiles::gap_size(const MappingPlan& plan, const Process& image) {
   std::uint64_t size = 0;
   for (const MappingPlan::Map& step : plan.maps) {
@@ -210,10 +223,9 @@ int MappingFiles::target_fd(Session& session, Remote& remote, const Mapping& map
         return entry.target_fd = session.put_fd(other->second.fd.get(), true);
     }
     if (object.kind() != SharedObject::SHARED_ANONYMOUS) {
+      // A deleted file of which only the mappings were there: memory of the same content does.
       const std::string& path = object.file().path();
-      const std::string name = path.substr(path.find_last_of(object.kind() == SharedObject::MEMFD ? ':' : '/') + 1);
-      // Its seals are put on when its content is back.
-      entry.fd.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+      entry.fd.reset(::memfd_create(path.substr(path.find_last_of('/') + 1).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
       if (!entry.fd || ::ftruncate(entry.fd.get(), static_cast<off_t>(object.size())) != 0)
         throw Error(Failure::permanent, errno, mapping_name(mapping) + ": cannot make its memory: " + error_text(errno));
     } else {

@@ -18,6 +18,8 @@
 
 namespace reprise {
 
+class NamelessFiles;
+
 /**
  * Save the mappings @p vmas and register the shared objects that they show. Target frozen.
  * Throws Error (refused) naming the mapping that cannot be saved.
@@ -48,6 +50,9 @@ class MappingFiles {
    */
   static MappingFiles for_pause(Session& session, std::span<const cr_vma> now, const MappingPlan& plan,
                                 const Process& image);
+
+  /** What no mapping or descriptor of the target shows any more, and had no name: deleted files, memfds. */
+  void add_nameless(const Process& image, NamelessFiles& nameless);
 
   /** The restart goes on: files that were made stay, and are reported. */
   void keep(Report& report);

@@ -14,7 +14,10 @@
 
 #include "base/text.h"
 #include "process/mapping_plan.h"
+#include "restore/file_content.h"
+#include "restore/nameless_files.h"
 #include "restore/on_behalf.h"
+#include "session/pulse.h"
 
 namespace reprise {
 namespace {
@@ -22,15 +25,6 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 // Of a file mapped writable everything is saved up to this, beyond it what the process had touched.
 constexpr std::uint64_t kWholeFile = 64ULL << 20;
-
-struct Range {
-  std::uint64_t start, end;
-};
-
-[[noreturn]] void fail(const SharedObject& object, const char* what, int err) {
-  throw Error(err == ENOSPC ? Failure::temporary : Failure::permanent, err,
-              "shared memory or file " + object.file().path() + ": " + what + ": " + error_text(err));
-}
 
 /** The target's own open file for object number @p index, which lies under @p path if it has a name. */
 UniqueFd open_object(Session& session, const OnBehalf& behalf, const Process& process, int index, const std::string& path) {
@@ -61,35 +55,34 @@ UniqueFd open_object(Session& session, const OnBehalf& behalf, const Process& pr
   return {};
 }
 
-/** Where there is data in [0, size). */
-std::vector<Range> data_ranges(int fd, std::uint64_t size) {
-  std::vector<Range> ranges;
-  for (std::uint64_t at = 0; at < size;) {
-    const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
-    if (data < 0) break;
-    const off_t hole = ::lseek(fd, data, SEEK_HOLE);
-    const std::uint64_t end = hole < 0 ? size : std::min<std::uint64_t>(static_cast<std::uint64_t>(hole), size);
-    ranges.push_back({static_cast<std::uint64_t>(data), end});
-    at = end;
+/** Any open file of the target that shows object number @p index, and can be read. */
+UniqueFd open_to_read(Session& session, const OnBehalf& behalf, const Process& process, int index) {
+  const auto number = static_cast<std::uint32_t>(index) + 1;
+  for (const Descriptor& descriptor : process.descriptors()) {
+    const Description& description = process.descriptions(static_cast<int>(descriptor.description()));
+    if (description.shared_object() != number) continue;
+    if (UniqueFd file = to_be_read(behalf, session.get_fd(descriptor.fd()), description.flags())) return file;
   }
-  return ranges;
+  return {};
 }
 
-void merge(std::vector<Range>& ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
-  std::size_t n = 0;
-  for (const Range& range : ranges) {
-    if (range.start >= range.end) continue;
-    if (n && range.start <= ranges[n - 1].end)
-      ranges[n - 1].end = std::max(ranges[n - 1].end, range.end);
-    else
-      ranges[n++] = range;
-  }
-  ranges.resize(n);
+/** Bytes of deleted files are copied while the process stands still, and take memory and room in the image. */
+void check_limit(const Process& process, int index, std::uint64_t bytes, std::uint64_t limit) {
+  if (bytes <= limit) return;
+  std::string who = "file " + process.shared_objects(index).file().path();
+  for (const Descriptor& descriptor : process.descriptors())
+    if (process.descriptions(static_cast<int>(descriptor.description())).shared_object() == static_cast<std::uint32_t>(index) + 1) {
+      who = "descriptor " + std::to_string(descriptor.fd()) + " (" + who + ")";
+      break;
+    }
+  throw Error(Failure::refused, EFBIG,
+              who + ": the deleted files that are open hold " + std::to_string(bytes) + " bytes, and no more than " +
+                  std::to_string(limit) + " are saved: raise that with --deleted-limit, or save none for a pause alone with "
+                  "--deleted-limit 0");
 }
 
 /** Pages of @p mapping that the process has touched, as ranges of the file. */
-void add_touched(pid_t pid, const Mapping& mapping, std::vector<Range>& out) {
+void add_touched(pid_t pid, const Mapping& mapping, std::vector<FileRange>& out) {
   constexpr std::uint64_t present = 3ULL << 62;  // in memory or in swap
   const UniqueFd pagemap(::open(("/proc/" + std::to_string(pid) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap) throw Error(Failure::permanent, errno, mapping_name(mapping) + ": cannot tell its touched pages");
@@ -113,8 +106,8 @@ void add_touched(pid_t pid, const Mapping& mapping, std::vector<Range>& out) {
 
 /** Which parts of a file must be saved: what the process could write through its mappings, and all that it can read
  *  of a file that has no name any more. */
-std::vector<Range> file_ranges(Session& session, const Process& process, int index, std::uint64_t size) {
-  std::vector<Range> ranges;
+std::vector<FileRange> file_ranges(Session& session, const Process& process, int index, std::uint64_t size) {
+  std::vector<FileRange> ranges;
   std::uint64_t total = 0;
   const bool deleted = process.shared_objects(index).file().deleted();
   const auto is_shown = [&](const Mapping& mapping) {
@@ -123,11 +116,11 @@ std::vector<Range> file_ranges(Session& session, const Process& process, int ind
   for (const Mapping& mapping : process.mappings())
     if (is_shown(mapping)) ranges.push_back({mapping.offset(), mapping.offset() + (mapping.end() - mapping.start())});
   const auto clip = [&] {
-    for (Range& range : ranges) range.end = std::min(range.end, size);
+    for (FileRange& range : ranges) range.end = std::min(range.end, size);
     merge(ranges);
   };
   clip();
-  for (const Range& range : ranges) total += range.end - range.start;
+  for (const FileRange& range : ranges) total += range.end - range.start;
   if (deleted || total <= kWholeFile) return ranges;
   ranges.clear();
   for (const Mapping& mapping : process.mappings())
@@ -136,111 +129,66 @@ std::vector<Range> file_ranges(Session& session, const Process& process, int ind
   return ranges;
 }
 
-void read_file(const SharedObject& object, int fd, std::uint64_t offset, char* buf, std::uint64_t len) {
-  while (len > 0) {
-    const ssize_t got = ::pread(fd, buf, len, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(object, "reading", errno);
-    if (got == 0) {  // it ends earlier than it did a moment ago
-      std::memset(buf, 0, len);
-      return;
-    }
-    buf += got;
-    offset += static_cast<std::uint64_t>(got);
-    len -= static_cast<std::uint64_t>(got);
-  }
-}
-
-void write_file(const SharedObject& object, int fd, std::uint64_t offset, const char* buf, std::uint64_t len) {
-  while (len > 0) {
-    const ssize_t put = ::pwrite(fd, buf, len, static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail(object, "writing", errno);
-    buf += put;
-    offset += static_cast<std::uint64_t>(put);
-    len -= static_cast<std::uint64_t>(put);
-  }
-}
-
-/** Only pages that differ: sealed and untouched memory stays as it is, and so do holes and times of files. */
-void write_different(const SharedObject& object, int fd, std::uint64_t offset, const char* buf, char* scratch,
-                     std::uint64_t len) {
-  read_file(object, fd, offset, scratch, len);
-  for (std::uint64_t at = 0; at < len;) {
-    const std::uint64_t page = std::min(kPage, len - at);
-    if (std::memcmp(buf + at, scratch + at, page) == 0) {
-      at += page;
-      continue;
-    }
-    std::uint64_t end = at + page;
-    while (end < len && std::memcmp(buf + end, scratch + end, std::min(kPage, len - end)) != 0)
-      end += std::min(kPage, len - end);
-    write_file(object, fd, offset + at, buf + at, end - at);
-    at = end;
-  }
-}
-
-void punch_since(const SharedObject& object, int fd) {
-  std::uint64_t at = 0;
-  std::vector<Range> holes;
-  for (const auto& extent : object.extents()) {
-    if (extent.offset() > at) holes.push_back({at, extent.offset()});
-    at = extent.offset() + extent.length();
-  }
-  if (at < object.size()) holes.push_back({at, object.size()});
-  if (holes.empty()) return;
-  for (const Range& data : data_ranges(fd, object.size())) {
-    for (const Range& hole : holes) {
-      const std::uint64_t start = std::max(data.start, hole.start), end = std::min(data.end, hole.end);
-      if (start < end && ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(start),
-                                     static_cast<off_t>(end - start)) != 0)
-        fail(object, "emptying", errno);
-    }
-  }
+/** Through which parts of the object number @p index the image's process could write; merged. */
+std::vector<FileRange> written_ranges(const Process& image, int index) {
+  std::vector<FileRange> ranges;
+  for (const Mapping& mapping : image.mappings())
+    if (mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && is_written(mapping.flags()))
+      ranges.push_back({mapping.offset(), mapping.offset() + (mapping.end() - mapping.start())});
+  merge(ranges);
+  return ranges;
 }
 
 /** The file that the image's process had mapped, and it could not write it: it is as it was. */
 bool is_untouched(const Process& image, int index, int fd) {
   const SharedObject& object = image.shared_objects(index);
-  if (object.kind() != SharedObject::FILE) return false;
-  for (const Mapping& mapping : image.mappings())
-    if (mapping.shared_object() == static_cast<std::uint32_t>(index) + 1 && is_written(mapping.flags())) return false;
+  if (object.kind() != SharedObject::FILE || !written_ranges(image, index).empty()) return false;
   struct stat st {};
-  if (::fstat(fd, &st) != 0) fail(object, "looking at it", errno);
+  if (::fstat(fd, &st) != 0) fail_content(object, "looking at it", errno);
   return st.st_dev == object.file().dev() && st.st_ino == object.file().ino();
+}
+
+void seal(const SharedObject& object, int fd) {
+  if (object.kind() != SharedObject::MEMFD || !object.seals()) return;
+  const int now = ::fcntl(fd, F_GET_SEALS);
+  const int wanted = static_cast<int>(object.seals());
+  if (now >= 0 && (wanted & ~now) && ::fcntl(fd, F_ADD_SEALS, wanted & ~now) != 0) fail_content(object, "sealing it", errno);
 }
 
 void restore_object(Session& session, const OnBehalf& behalf, const Process& image, const RestoreOptions& options, int index,
                     const BlobReader& read) {
   const SharedObject& object = image.shared_objects(index);
+  const bool unlinked = object.has_deleted() && object.kind() == SharedObject::FILE;
+  // The content of a deleted file is as it is now, as that of other files: but for what is mapped.
+  const std::vector<FileRange> all = {{0, UINT64_MAX}}, within = unlinked ? written_ranges(image, index) : all;
+  if (within.empty()) return;
   UniqueFd fd = open_object(session, behalf, image, index, options.relocated(object.file().path()));
-  if (!fd) fail(object, "it is not there any more", ENOENT);
+  if (!fd) fail_content(object, "it is not there any more", ENOENT);
   if (is_untouched(image, index, fd.get())) return;
   // Under a description of our own: seeking must not move the program's position.
   if (UniqueFd own = behalf.reopen(fd.get(), O_RDWR)) fd = std::move(own);
   if (object.kind() != SharedObject::FILE) {
     struct stat st {};
-    if (::fstat(fd.get(), &st) != 0) fail(object, "looking at it", errno);
+    if (::fstat(fd.get(), &st) != 0) fail_content(object, "looking at it", errno);
     if (static_cast<std::uint64_t>(st.st_size) != object.size() &&
         ::ftruncate(fd.get(), static_cast<off_t>(object.size())) != 0)
-      fail(object, "setting its size", errno);
-    punch_since(object, fd.get());
+      fail_content(object, "setting its size", errno);
   }
+  if (unlinked || object.kind() != SharedObject::FILE) punch_since(object, fd.get(), within);
   constexpr std::uint64_t chunk = 1 << 20;
   const auto buffer = std::make_unique<char[]>(2 * chunk);
+  Pulse pulse(session);
   for (const auto& extent : object.extents()) {
-    for (std::uint64_t at = 0; at < extent.length(); at += chunk) {
-      const std::uint64_t len = std::min(chunk, extent.length() - at);
-      read(extent.blob_offset() + at, buffer.get(), len);
-      write_different(object, fd.get(), extent.offset() + at, buffer.get(), buffer.get() + chunk, len);
+    for (const FileRange& part : intersect({extent.offset(), extent.offset() + extent.length()}, within)) {
+      for (std::uint64_t at = part.start; at < part.end; at += chunk) {
+        const std::uint64_t len = std::min(chunk, part.end - at);
+        read(extent.blob_offset() + (at - extent.offset()), buffer.get(), len);
+        write_different(object, fd.get(), at, buffer.get(), buffer.get() + chunk, len);
+        pulse.beat();
+      }
     }
   }
-  if (object.kind() == SharedObject::MEMFD && object.seals()) {
-    const int now = ::fcntl(fd.get(), F_GET_SEALS);
-    const int wanted = static_cast<int>(object.seals());
-    if (now >= 0 && (wanted & ~now) && ::fcntl(fd.get(), F_ADD_SEALS, wanted & ~now) != 0)
-      fail(object, "sealing it", errno);
-  }
+  seal(object, fd.get());
 }
 
 }  // namespace
@@ -258,30 +206,34 @@ SharedContents& SharedContents::operator=(SharedContents&& other) noexcept {
   return *this;
 }
 
-void SharedContents::collect(Session& session, Process& process) {
+void SharedContents::collect(Session& session, Process& process, std::uint64_t deleted_limit) {
   const OnBehalf behalf = OnBehalf::of_process(session.pid());
   std::vector<UniqueFd> files;
+  std::uint64_t deleted = 0;
   std::uint64_t total = 0, end = 0;  // each extent begins at a page of the blob, the last may end inside one
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     SharedObject& object = *process.mutable_shared_objects(i);
-    UniqueFd fd = open_object(session, behalf, process, i, object.file().path());
-    if (!fd) fail(object, "cannot be opened", ENOENT);
+    UniqueFd fd = is_kept(object) ? open_to_read(session, behalf, process, i) : UniqueFd();
+    if (!fd) fd = open_object(session, behalf, process, i, object.file().path());
+    if (!fd) fail_content(object, "cannot be opened", ENOENT);
     if (object.kind() == SharedObject::MEMFD)
       if (const int seals = ::fcntl(fd.get(), F_GET_SEALS); seals > 0) object.set_seals(static_cast<std::uint32_t>(seals));
     if (UniqueFd own = behalf.reopen(fd.get(), O_RDONLY)) fd = std::move(own);
-    std::vector<Range> ranges;
-    if (object.kind() == SharedObject::FILE)
+    std::vector<FileRange> ranges;
+    if (object.kind() == SharedObject::FILE && !object.has_deleted())
       ranges = file_ranges(session, process, i, object.size());
     else
       ranges = data_ranges(fd.get(), object.size());
-    for (const Range& range : ranges) {
+    for (const FileRange& range : ranges) {
       auto& extent = *object.add_extents();
       extent.set_offset(range.start);
       extent.set_length(range.end - range.start);
       extent.set_blob_offset(total);
       end = total + extent.length();
       total += (range.end - range.start + kPage - 1) & ~(kPage - 1);
+      if (object.has_deleted()) deleted += extent.length();
     }
+    if (object.has_deleted()) check_limit(process, i, deleted, deleted_limit);
     files.push_back(std::move(fd));
   }
   if (!total) return;
@@ -290,10 +242,17 @@ void SharedContents::collect(Session& session, Process& process) {
     throw Error(Failure::temporary, errno, "no memory for " + std::to_string(total) + " bytes of shared memory");
   data_ = static_cast<char*>(room);
   size_ = end;
+  constexpr std::uint64_t chunk = 16 << 20;
+  Pulse pulse(session);
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     const SharedObject& object = process.shared_objects(i);
-    for (const auto& extent : object.extents())
-      read_file(object, files[static_cast<std::size_t>(i)].get(), extent.offset(), data_ + extent.blob_offset(), extent.length());
+    for (const auto& extent : object.extents()) {
+      for (std::uint64_t at = 0; at < extent.length(); at += chunk) {
+        read_content(object, files[static_cast<std::size_t>(i)].get(), extent.offset() + at, data_ + extent.blob_offset() + at,
+                     std::min(chunk, extent.length() - at));
+        pulse.beat();
+      }
+    }
   }
 }
 
@@ -348,9 +307,16 @@ void check_seals(Session& session, std::span<const cr_vma> now, const Process& i
 }
 
 void restore_shared(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
-                    const BlobReader& read) {
+                    const BlobReader& read, NamelessFiles& nameless) {
   const OnBehalf behalf = OnBehalf::of(session.pid(), image, options, mode);
-  for (int i = 0; i < image.shared_objects_size(); ++i) restore_object(session, behalf, image, options, i, read);
+  for (int i = 0; i < image.shared_objects_size(); ++i) {
+    const SharedObject& object = image.shared_objects(i);
+    const auto number = static_cast<std::uint32_t>(i) + 1;
+    if (nameless.made().count(number))
+      seal(object, nameless.file(number));
+    else if (mode != RestoreMode::restart || !is_kept(object))  // else something of the caller's has taken its place
+      restore_object(session, behalf, image, options, i, read);
+  }
 }
 
 }  // namespace reprise

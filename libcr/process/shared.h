@@ -2,15 +2,19 @@
 #pragma once
 /** @file Content of memory that is not the process's alone: shared mappings and memfds. */
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "image/state.pb.h"
+#include "restore/file_content.h"
+#include "restore/on_behalf.h"
 #include "restore/options.h"
 #include "session/session.h"
 
 namespace reprise {
+
+class NamelessFiles;
 
 /** Content of all shared objects of one process, laid out like the blob section of its image. */
 class SharedContents {
@@ -23,8 +27,9 @@ class SharedContents {
   /**
    * Read the content of the shared objects that are registered in @p process and note there
    * what was read. Target frozen; after its mappings and descriptors were collected.
+   * Throws Error (refused) where there are more than @p deleted_limit bytes of deleted files.
    */
-  void collect(Session& session, Process& process);
+  void collect(Session& session, Process& process, std::uint64_t deleted_limit);
 
   const char* data() const { return data_; }
   std::uint64_t size() const { return size_; }
@@ -35,17 +40,17 @@ class SharedContents {
   std::uint64_t size_ = 0;
 };
 
-/** Gives content by its offset in the blob section, verified. */
-using BlobReader = std::function<void(std::uint64_t offset, void* buf, std::size_t len)>;
-
 /**
  * Refuse a pause that would have to undo what a seal forbids (F_ADD_SEALS), or the seal itself. Target frozen, with the
  * mappings @p now, not committed.
  */
 void check_seals(Session& session, std::span<const cr_vma> now, const Process& image);
 
-/** Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place. */
+/**
+ * Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place.
+ * @param nameless  what has made some of them, with their content
+ */
 void restore_shared(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
-                    const BlobReader& read);
+                    const BlobReader& read, NamelessFiles& nameless);
 
 }  // namespace reprise

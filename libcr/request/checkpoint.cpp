@@ -57,7 +57,7 @@ Report checkpoint(const CheckpointOptions& options) {
   report.freeze_ns = session.freeze(options.timeout_ms, hold ? kHoldMs : 0).ns;
   if (!agent.present() && options.told) options.told();
   enter(Stage::collect);
-  collect_frozen(session, state, report);
+  collect_frozen(session, state, report, options.deleted_limit);
   enter(Stage::snapshot);
   watch.lap();
   const unsigned tracking = options.track ? CR_SNAP_TRACK | (options.split_huge ? CR_SNAP_SPLIT : 0) : 0;

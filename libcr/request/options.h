@@ -30,6 +30,9 @@ using Hold = std::function<bool(unsigned ms)>;
  */
 using MakeChild = std::function<pid_t(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem)>;
 
+/** Bytes of deleted files that are open: they are copied while the process stands still. */
+inline constexpr std::uint64_t kDeletedLimit = 1ULL << 30;
+
 struct CheckpointOptions {
   pid_t pid = 0;
   std::string image;            ///< path; "" is context.PID in the working directory
@@ -45,6 +48,7 @@ struct CheckpointOptions {
   pid_t requester = 0;          ///< who asks, as they hear it; 0: this process
   std::function<void()> told;   ///< called when the program knows: its agent was told, or it stands still
   bool track = true;            ///< note what changes from now on, so that a pause is fast
+  std::uint64_t deleted_limit = kDeletedLimit;  ///< bytes of deleted files that are saved at most; 0: none are wanted
   bool split_huge = false;      ///< note it by the page where memory is mapped by huge pages, too, which it then is not
   Progress progress;
 };

@@ -22,6 +22,7 @@
 #include "process/xstate.h"
 #include "request/identity.h"
 #include "request/stopwatch.h"
+#include "restore/nameless_files.h"
 
 namespace reprise {
 
@@ -35,6 +36,8 @@ struct Rollback::Plan {
   MappingFiles files;
   ThreadPlan threads;
   PreparedDescriptors descriptors;
+  std::optional<NamelessFiles> nameless;
+  UniqueFd cwd;  // where it had been deleted, and the process is elsewhere
 };
 
 void check_image(const Process& image, const RestoreOptions& options, RestoreMode mode) {
@@ -62,8 +65,11 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.now = session_.process();
   plan.files = files ? std::move(*files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
   plan.mappings = std::move(mappings);
-  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_, plan.files.size());
-  check_environment_live(session_, image_, options_, mode_);
+  plan.nameless.emplace(session_, image_, options_, mode_, blob);
+  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_, plan.files.size(), *plan.nameless);
+  plan.files.add_nameless(image_, *plan.nameless);
+  plan.cwd = check_environment_live(session_, image_, options_, mode_, *plan.nameless);
+  plan.nameless->finish(report);
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
@@ -123,12 +129,12 @@ void Rollback::restore_files(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_shared_memory(Plan& plan, Report& report) {
-  restore_shared(session_, image_, options_, mode_, blob);
+  restore_shared(session_, image_, options_, mode_, blob, *plan.nameless);
   plan.files.keep(report);
 }
 
 void Rollback::restore_process(Plan& plan, Report& report) {
-  restore_environment(session_, *plan.remote, image_, options_, mode_, report);
+  restore_environment(session_, *plan.remote, image_, options_, mode_, report, std::move(plan.cwd));
   restore_ldt(session_, *plan.remote, image_);
   end_stop(session_, *plan.remote, image_);
   restore_signals(session_, *plan.remote, image_, mode_, report);

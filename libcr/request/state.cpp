@@ -37,7 +37,7 @@ void collect_running(Session& session, State& state) {
   check_room(session.pid());
 }
 
-void collect_frozen(Session& session, State& state, Report& report) {
+void collect_frozen(Session& session, State& state, Report& report, std::uint64_t deleted_limit) {
   Stopwatch watch;
   Process& process = state.process;
   collect_host(session, process);
@@ -49,14 +49,14 @@ void collect_frozen(Session& session, State& state, Report& report) {
   collect_layout(data, process);
   collect_mappings(session, vmas, process);
   collect_guards(session, process);
-  collect_descriptors(session, process);
+  collect_descriptors(session, process, deleted_limit > 0);
   collect_signals(session, data, threads, process);
   LazyRemote remote(session);
   collect_timers(session, data, remote, process);
   collect_environment(session, data, process);
   collect_ldt(data, remote, process);
   collect_credentials(session, threads, process);
-  state.shared.collect(session, process);
+  state.shared.collect(session, process, deleted_limit);
   if (!threads.empty()) process.set_personality(threads.front().personality);
   process.set_stopped(is_stopped(data, threads));
 

@@ -29,6 +29,6 @@ struct State {
 /** Save everything that needs no stop. */
 void collect_running(Session& session, State& state);
 /** Save everything else. Target frozen. Throws Error (refused) naming what cannot be saved; nothing has changed. */
-void collect_frozen(Session& session, State& state, Report& report);
+void collect_frozen(Session& session, State& state, Report& report, std::uint64_t deleted_limit = kDeletedLimit);
 
 }  // namespace reprise

@@ -98,7 +98,10 @@ TEST_F(CrInfo, DescribesDescriptors) {
   add(Description::SIGNALFD)->mutable_signalfd()->set_mask(1 << 14);
   add(Description::INOTIFY)->mutable_inotify()->add_watches()->set_wd(1);
   auto* memfd = add(Description::MEMFD);
-  memfd->set_shared_object(1);
+  memfd->set_shared_object(2);
+  auto* object = sample_.process.add_shared_objects();
+  object->set_kind(SharedObject::MEMFD);
+  object->set_size(131072);
   memfd->mutable_file()->set_path("/memfd:buffer");
   auto* terminal = add(Description::TERMINAL);
   terminal->mutable_file()->set_path("/dev/pts/3\x1b[31m");  // must not reach the terminal

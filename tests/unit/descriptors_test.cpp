@@ -384,7 +384,12 @@ TEST(Decide, DeletedFilesAndForeignPidfds) {
   add_descriptor(image, 4, 1);
   const auto decisions = decide(image, {}, RestoreMode::restart, {});
   EXPECT_EQ(decisions[0].way, Way::refuse);
+  EXPECT_THAT(decisions[0].why, testing::HasSubstr("not saved"));
   EXPECT_EQ(decisions[1].way, Way::refuse);
+  image.mutable_descriptions(0)->mutable_file()->set_links(1);
+  EXPECT_THAT(decide(image, {}, RestoreMode::restart, {})[0].why, testing::HasSubstr("other names"));
+  image.mutable_descriptions(0)->set_shared_object(1);
+  EXPECT_EQ(decide(image, {}, RestoreMode::restart, {})[0].way, Way::make);
   image.set_pid(1);
   EXPECT_EQ(decide(image, {}, RestoreMode::restart, {})[1].way, Way::make);
 }

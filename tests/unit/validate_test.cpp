@@ -23,6 +23,26 @@ TEST(ValidateSample, IsGood) {
   EXPECT_EQ(error_of([] { validate_process("IMAGE", small_sample().process, 100000); }), "");
 }
 
+/** Descriptor 0 is made a deleted file, of object 1. */
+SharedObject* delete_file(Process& p) {
+  SharedObject& object = *p.mutable_shared_objects(0);
+  object.set_kind(SharedObject::FILE);
+  object.mutable_file()->set_deleted(true);
+  object.mutable_file()->set_mode(0100600);
+  auto* attribute = object.mutable_deleted()->add_attributes();
+  attribute->set_name("user.x");
+  Description& one = *p.mutable_descriptions(0);
+  one.mutable_file()->set_deleted(true);
+  one.set_shared_object(1);
+  return &object;
+}
+
+TEST(ValidateSample, IsGoodWithADeletedFile) {
+  Process process = small_sample().process;
+  delete_file(process);
+  EXPECT_EQ(error_of([&] { validate_process("IMAGE", process, 100000); }), "");
+}
+
 TEST_P(Validate, Refuses) {
   Process process = small_sample().process;
   GetParam().change(process);
@@ -193,6 +213,26 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unknown kind", [](Process& p) { describe(p)->mutable_socket()->set_family(999); }},
         Case{"shared object", [](Process& p) { describe(p)->set_kind(Description::MEMFD); }},
         Case{"shared object", [](Process& p) { describe(p)->set_shared_object(2); }},
+        Case{"another kind", [](Process& p) { describe(p)->set_shared_object(1); }},
+        Case{"another kind", [](Process& p) { describe(p)->set_kind(Description::MEMFD), describe(p)->set_shared_object(1); }},
+        Case{"another kind", [](Process& p) { delete_file(p), describe(p)->mutable_file()->set_deleted(false); }},
+        Case{"another kind", [](Process& p) { delete_file(p), describe(p)->set_kind(Description::DIRECTORY); }},
+        Case{"no deleted file", [](Process& p) { delete_file(p)->mutable_file()->set_deleted(false); }},
+        Case{"no deleted file", [](Process& p) { delete_file(p)->mutable_file()->set_mode(0040700); }},
+        Case{"no deleted file", [](Process& p) { delete_file(p)->set_kind(SharedObject::MEMFD); }},
+        Case{"attribute",
+             [](Process& p) { delete_file(p)->mutable_deleted()->mutable_attributes(0)->set_name("security.capability"); }},
+        Case{"attribute",
+             [](Process& p) { delete_file(p)->mutable_deleted()->mutable_attributes(0)->set_name(std::string("user.\0", 6)); }},
+        Case{"attribute",
+             [](Process& p) {
+               delete_file(p)->mutable_deleted()->mutable_attributes(0)->set_value(std::string(65537, 'x'));
+             }},
+        Case{"too many attributes",
+             [](Process& p) {
+               Deleted& deleted = *delete_file(p)->mutable_deleted();
+               for (int i = 0; i < 5000; ++i) deleted.add_attributes()->set_name("user.x");
+             }},
         Case{"open file 2", [](Process& p) { p.add_descriptions(); }}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -31,6 +31,11 @@ int main(int argc, char** argv) {
   app.add_flag("--split-huge", options.split_huge,
                "note changes by the page where memory is mapped by huge pages, too, by mapping it by small ones: after "
                "small changes cr_pause is much faster, the program may be a little slower");
+  app.add_option("--deleted-limit", options.deleted_limit,
+                 "save at most so many bytes of deleted files that are open, 512M say (default: 1G); 0: save none of them, "
+                 "a pause needs none while they are open")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
   signal.add(app, "once it is saved");
   common.add(app, tool::kTargetTimeout);
 
