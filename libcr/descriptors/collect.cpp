@@ -7,13 +7,13 @@
 #include "descriptors/descriptors.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
-#include "image/file_identity.h"
+#include "restore/file_identity.h"
 
 namespace reprise {
 
 Collector::Collector(Source& source, Process& image, std::vector<cr_fd> fds, bool save_deleted)
     : source(source), image(image), fds(std::move(fds)), save_deleted(save_deleted),
-      behalf(OnBehalf::of_process(source.pid())), fd_dir_(source.pid(), "fd"), fdinfo_(source.pid(), "fdinfo") {}
+      behalf(OnBehalf::of_process(source.pid())), fd_dir_(source.pid(), "fd"), fdinfo_(source.pid(), "fdinfo"), paths_(source.pid()) {}
 
 void Collector::refuse(int fd, const std::string& what) {
   refusals_.add("descriptor " + std::to_string(fd) + ": " + what, false);
@@ -59,7 +59,7 @@ void Collector::one(const cr_fd& fd, std::uint32_t index) {
     return;
   }
   description.set_kind(what.kind);
-  if (!shown.empty() && shown.front() == '/') fill_file(*description.mutable_file(), shown, status);
+  if (!shown.empty() && shown.front() == '/') fill_file(*description.mutable_file(), shown, status, paths_);
   if (description.file().deleted() && what.kind != Description::MEMFD) collect_deleted(*this, fd, description, status);
   // A descriptor opened with O_PATH is a name only: there is no state behind it. A memfd has nothing else by which it
   // could be found again.

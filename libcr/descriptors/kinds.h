@@ -21,6 +21,7 @@
 #include "descriptors/plan.h"
 #include "image/state.pb.h"
 #include "restore/on_behalf.h"
+#include "restore/target_paths.h"
 #include "restore/options.h"
 
 namespace reprise {
@@ -77,6 +78,7 @@ class Collector {
   void locks();
 
   ProcDir fd_dir_, fdinfo_;
+  TargetPaths paths_;
   Refusals refusals_;
   std::map<std::uint32_t, int> number_;  // description -> its lowest number
 };

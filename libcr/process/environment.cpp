@@ -15,19 +15,19 @@
 
 #include "base/proc_dir.h"
 #include "base/text.h"
-#include "image/file_identity.h"
 #include "process/credentials_of_threads.h"
+#include "restore/file_identity.h"
 #include "restore/nameless_files.h"
 #include "restore/on_behalf.h"
 
 namespace reprise {
 namespace {
 
-void collect_directory(const ProcDir& proc, const char* name, File& file) {
+void collect_directory(const ProcDir& proc, const TargetPaths& paths, const char* name, File& file) {
   struct ::stat status;
   const std::string link = proc.link(name);
   if (link.empty() || !proc.stat(name, status)) fail_errno(errno, proc.path() + "/" + name);
-  fill_file(file, link, status);
+  fill_file(file, link, status, paths);
 }
 
 int oom_score_adj(const ProcDir& proc) {
@@ -84,8 +84,9 @@ void restore_mdwe(Session& session, Remote& remote, std::uint32_t wanted, Report
 void collect_environment(Session& session, const cr_process& data, Process& process) {
   Environment& env = *process.mutable_env();
   const ProcDir proc(session.pid());
-  collect_directory(proc, "cwd", *env.mutable_cwd());
-  collect_directory(proc, "root", *env.mutable_root());
+  const TargetPaths paths(session.pid());
+  collect_directory(proc, paths, "cwd", *env.mutable_cwd());
+  collect_directory(proc, paths, "root", *env.mutable_root());
   const std::string status = proc.read("status");
   env.set_umask(static_cast<std::uint32_t>(std::strtoul(proc_field(status, "Umask:").c_str(), nullptr, 8)));
   env.set_oom_score_adj(oom_score_adj(proc));

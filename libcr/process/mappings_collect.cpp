@@ -3,17 +3,17 @@
 #include <map>
 #include <string_view>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "base/text.h"
 #include "process/maps.h"
 #include "process/mappings.h"
+#include "restore/file_identity.h"
 
 namespace reprise {
 namespace {
-
-constexpr std::string_view kDeleted = " (deleted)";
 
 [[noreturn]] void refuse(const cr_vma& vma, std::string_view name, const char* why) {
   std::string text = "mapping " + hex(vma.start) + "-" + hex(vma.end);
@@ -40,10 +40,7 @@ class Files {
     if (auto found = files_.find(key); found != files_.end()) return found->second;
     File& file = files_[key];
     std::string path = unescape_path(name);
-    if (std::string_view(path).ends_with(kDeleted)) {
-      path.resize(path.size() - kDeleted.size());
-      file.set_deleted(true);
-    }
+    if (cut_deleted(path, vma.ino, paths_)) file.set_deleted(true);
     file.set_path(path);
     const struct stat st = look_at(vma, name, file);
     if (!S_ISREG(st.st_mode) && !(S_ISCHR(st.st_mode) && st.st_rdev == gnu_dev_makedev(1, 5)))
@@ -88,7 +85,10 @@ class Files {
    *  file is that of a lower layer. */
   struct stat look_at(const cr_vma& vma, std::string_view name, const File& file) {
     struct stat st {};
-    if (!file.deleted() && ::stat((root_ + file.path()).c_str(), &st) == 0) return st;
+    if (!file.deleted()) {
+      const UniqueFd named = paths_.open(file.path(), O_PATH);
+      if (named && ::fstat(named.get(), &st) == 0 && st.st_ino == vma.ino) return st;
+    }
     const UniqueFd fd = session_.get_vma_file(vma.start);
     if (::fstat(fd.get(), &st) != 0) refuse(vma, name, ("cannot be looked at: " + error_text(errno)).c_str());
     return st;
@@ -96,7 +96,7 @@ class Files {
 
   Session& session_;
   Process& process_;
-  const std::string root_ = "/proc/" + std::to_string(session_.pid()) + "/root";
+  const TargetPaths paths_{session_.pid()};
   std::map<Key, File> files_;
   std::map<Key, std::uint32_t> objects_;
 };

@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -238,6 +240,40 @@ static void other_name_setup(void) {
 }
 static void other_name_close(void) { close(fd[0]); }
 
+/* ---- names that end as the kernel marks deleted files */
+
+static void odd_name_setup(void) {
+  fd[0] = MUST(open(path("odd (deleted)"), O_RDWR | O_CREAT, 0600));
+  put(fd[0], 0, PAGE, 8);
+  area = MUST(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0));
+  MUST(lseek(fd[0], 33, SEEK_SET));
+  fds_note();
+}
+static void odd_name_hidden_setup(void) {  // where nobody else sees it
+  MUST(unshare(CLONE_NEWNS));
+  MUST(mkdir(path("private"), 0700));
+  MUST(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+  MUST(mount("none", path("private"), "tmpfs", 0, NULL));
+  fd[0] = MUST(open(path("private/odd (deleted)"), O_RDWR | O_CREAT, 0600));
+  put(fd[0], 0, PAGE, 8);
+  area = MUST(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0));
+  fds_note();
+}
+static const char *odd_name_ok(void) {
+  char seen = 0, was = area[99];
+  const char *why = fds_same();
+  if (!why) why = got(fd[0], 0, PAGE, 8);
+  if (why) return why;
+  area[99] = 'x';
+  if (pread(fd[0], &seen, 1, 99) != 1 || seen != 'x') why = no("the mapping shows another file");
+  area[99] = was;
+  return why;
+}
+static void odd_name_close(void) {
+  MUST(mmap(area, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+  close(fd[0]);
+}
+
 /* ---- folders and FIFOs */
 
 static void folders_setup(void) {
@@ -395,6 +431,9 @@ static const struct scenario scenarios[] = {
     {.name = "mapped file, all gone", .setup = mapped_setup, .check = mapped_ok, .mutate = mapped_gone},
     {.name = "extended attributes", .setup = attributes_setup, .check = attributes_ok, .mutate = attributes_close,
      .skip = attributes_skip},
+    {.name = "odd name", .setup = odd_name_setup, .check = odd_name_ok, .mutate = odd_name_close},
+    {.name = "odd name that is hidden", .flags = NO_RESTART, .setup = odd_name_hidden_setup, .check = odd_name_ok,
+     .mutate = odd_name_close},
     {.name = "folders and a FIFO", .setup = folders_setup, .check = folders_ok, .mutate = folders_spoil, .flags = NO_SELF_CHECK},
     {.name = "folders and a FIFO, closed since", .flags = FINISH_LAST, .setup = folders_setup, .check = folders_ok,
      .mutate = folders_close, .finish = fifo_finish},
