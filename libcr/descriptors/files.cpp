@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -24,6 +25,14 @@ int open_flags(const Description& description) {
   const int flags = static_cast<int>(description.flags()) & again;
   // What was opened by O_TMPFILE has O_DIRECTORY, too, and is none.
   return description.flags() & nameless ? flags & ~O_DIRECTORY : flags;
+}
+
+ProcPath parse_proc_path(const std::string& path) {
+  ProcPath out;
+  char rest = 0;
+  if (std::sscanf(path.c_str(), "/proc/%d%c", &out.pid, &rest) < 1 || (rest && rest != '/')) return {};
+  if (std::sscanf(path.c_str(), "/proc/%*d/task/%d%c", &out.tid, &rest) < 1 || (rest && rest != '/')) out.tid = 0;
+  return out;
 }
 
 UniqueFd reopen_fd(int fd, int flags) {
@@ -56,6 +65,8 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
     // A copy of the file, on this node or another, is what a restart is often meant to use.
     restorer.warn(index, named + "not the very file of the checkpoint (another inode): used as it is");
   }
+  if (const ProcPath whose = parse_proc_path(path); by_name && whose.pid > 0 && whose.pid != restorer.image.pid())
+    restorer.warn(index, named + "tells of the process that has this number now, which may be another");
   int flags = open_flags(description) | extra_flags;
   if (flags & O_PATH) return name;
   if (access >= 0) flags = (flags & ~O_ACCMODE) | access;

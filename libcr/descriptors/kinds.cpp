@@ -95,6 +95,9 @@ bool Restorer::is_late(std::uint32_t index) const {
   const Description& what = description(index);
   if (late.count(index)) return true;
   if (what.kind() == Description::CR_AGENT) return true;
+  // Threads that have ended are made again last of all, and their files with them.
+  if (const ProcPath whose = parse_proc_path(what.file().path()); whose.tid > 0 && whose.pid == image.pid())
+    return !what.file().deleted() && whose.tid != image.pid();
   // Binding to a path takes it from whoever has it now.
   return what.kind() == Description::SOCKET && way(index) == Way::make && !socket_path(what.socket()).empty();
 }

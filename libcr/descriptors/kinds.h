@@ -156,6 +156,14 @@ const KindOps& kind_ops(Description::Kind kind);
  * @param access  instead of the description's O_ACCMODE; -1: that
  */
 UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags = 0, int access = -1);
+/**
+ * The process of a path below /proc, and its thread where it names one; 0 where the path names none. A process's own
+ * files are shown by its pid, not as self.
+ */
+struct ProcPath {
+  pid_t pid = 0, tid = 0;
+};
+ProcPath parse_proc_path(const std::string& path);
 /** Another description of the same file, through /proc: @p flags as for open. */
 UniqueFd reopen_fd(int fd, int flags);
 /** Flags of a description that an open takes. */

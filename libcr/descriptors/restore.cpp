@@ -92,6 +92,11 @@ void find_late_sockets(Restorer& restorer, const DescriptorPlan& plan) {
 /** What speaks against making it after the commit, "" if nothing is known to. */
 std::string late_problem(const Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
+  if (const ProcPath whose = parse_proc_path(description.file().path()); whose.tid > 0) {
+    const auto& threads = restorer.image.threads();
+    if (std::any_of(threads.begin(), threads.end(), [&](const Thread& thread) { return thread.tid() == whose.tid; })) return {};
+    return "thread " + std::to_string(whose.tid) + " is not part of the image";
+  }
   if (description.kind() != Description::SOCKET || restorer.way(index) != Way::make) return {};
   const std::string path = unix_path(socket_address(restorer, description.socket()));
   if (path.empty() || path.front() != '/') return {};

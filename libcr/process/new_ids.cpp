@@ -3,7 +3,10 @@
 
 #include <signal.h>
 
+#include <charconv>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -32,6 +35,26 @@ pid_t renamed(const std::map<pid_t, pid_t>& ids, pid_t id) {
   return found == ids.end() ? id : found->second;
 }
 
+/** The number that begins at @p at of a path, and its length; nothing of a path whose component is no number. */
+std::size_t number_at(const std::string& path, std::size_t at, pid_t& number) {
+  const auto [end, error] = std::from_chars(path.data() + at, path.data() + path.size(), number);
+  const auto length = static_cast<std::size_t>(end - (path.data() + at));
+  return error == std::errc() && (at + length == path.size() || path[at + length] == '/') ? length : 0;
+}
+
+/** The process's own files in /proc, which shows them by its id. */
+std::string rename_proc_path(std::string path, pid_t was, const std::map<pid_t, pid_t>& ids) {
+  constexpr std::string_view proc = "/proc/", task = "/task/";
+  pid_t pid = 0, tid = 0;
+  if (path.rfind(proc, 0) != 0) return path;
+  const std::size_t length = number_at(path, proc.size(), pid);
+  if (length == 0 || pid != was) return path;
+  if (const std::size_t at = proc.size() + length; path.compare(at, task.size(), task) == 0)
+    if (const std::size_t digits = number_at(path, at + task.size(), tid); digits > 0)
+      path.replace(at + task.size(), digits, std::to_string(renamed(ids, tid)));
+  return path.replace(proc.size(), length, std::to_string(renamed(ids, pid)));
+}
+
 pid_t own_id(const Thread& thread) { return thread.own_tid() ? thread.own_tid() : thread.tid(); }
 
 }  // namespace
@@ -45,6 +68,8 @@ void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids) {
 
   for (Timers::Posix& timer : *image.mutable_timers()->mutable_posix()) timer.set_tid(renamed(ids, timer.tid()));
   for (Description& description : *image.mutable_descriptions()) {
+    if (description.has_file())
+      description.mutable_file()->set_path(rename_proc_path(description.file().path(), own_was, own));
     const pid_t owner = description.owner_pid();
     if (description.kind() == Description::PIDFD)
       description.set_owner_pid(renamed(ids, owner));

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -629,6 +631,66 @@ static void many_change(void) {
   MUST(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
+/* ---- files of /proc: this process's own are those of the same process afterwards */
+
+enum { PROC_STATUS, PROC_MEM, PROC_MAPS, PROC_TASKS, PROC_THREAD, PROC_FDS, PROC_SYS, PROC_OOM, PROC_OTHER, PROC_FILES };
+static struct worker proc_thread;
+static char proc_secret[16] = "in my memory";
+static void proc_setup(void) {
+  char name[64];
+  worker_start(&proc_thread);
+  fd[PROC_STATUS] = MUST(open("/proc/self/status", O_RDONLY));
+  fd[PROC_MEM] = MUST(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+  fd[PROC_MAPS] = MUST(open("/proc/thread-self/maps", O_RDONLY));
+  fd[PROC_TASKS] = MUST(open("/proc/self/task", O_RDONLY | O_DIRECTORY));
+  snprintf(name, sizeof name, "/proc/self/task/%d/stat", proc_thread.tid);
+  fd[PROC_THREAD] = MUST(open(name, O_RDONLY));
+  fd[PROC_FDS] = MUST(open("/proc/self/fd", O_RDONLY | O_DIRECTORY));
+  fd[PROC_SYS] = MUST(open("/proc/sys/kernel/pid_max", O_RDONLY));
+  fd[PROC_OOM] = MUST(open("/proc/self/oom_score_adj", O_RDWR));
+  fd[PROC_OTHER] = MUST(open("/proc/1/comm", O_RDONLY));
+  MUST(lseek(fd[PROC_STATUS], 5, SEEK_SET));
+  fds_note();
+}
+static void proc_user_setup(void) {
+  MUST(chown(path(""), 1000, 1000));
+  MUST(chown(path("ctl"), 1000, 1000));
+  MUST(setgroups(0, NULL));
+  MUST(setresgid(1000, 1000, 1000));
+  MUST(setresuid(1000, 1000, 1000));
+  MUST(prctl(PR_SET_DUMPABLE, 1));
+  proc_setup();
+}
+static const char *proc_has(int i, const char *what) {
+  static char text[8192];
+  ssize_t n = pread(fd[i], text, sizeof text - 1, 0);
+  if (n <= 0) return no("file %d of /proc: %zd, errno %d", i, n, errno);
+  text[n] = 0;
+  return strstr(text, what) ? NULL : no("file %d of /proc does not tell \"%s\"", i, what);
+}
+static const char *proc_ok(void) {
+  char text[64];
+  const char *why = fds_same();
+  if (why) return why;
+  snprintf(text, sizeof text, "Pid:\t%d\n", getpid());
+  if ((why = proc_has(PROC_STATUS, text))) return why;
+  if (pread(fd[PROC_MEM], text, sizeof proc_secret, (off_t)(uintptr_t)proc_secret) != sizeof proc_secret ||
+      memcmp(text, proc_secret, sizeof proc_secret))
+    return no("/proc/self/mem is not this memory");
+  if ((why = proc_has(PROC_MAPS, "r-xp"))) return why;
+  snprintf(text, sizeof text, "%d/comm", proc_thread.tid);
+  if (faccessat(fd[PROC_TASKS], text, R_OK, 0)) return no("the thread is not in /proc/self/task");
+  snprintf(text, sizeof text, "%d (", proc_thread.tid);
+  if ((why = proc_has(PROC_THREAD, text))) return why;
+  snprintf(text, sizeof text, "%d", fd[PROC_FDS]);
+  if (faccessat(fd[PROC_FDS], text, F_OK, AT_SYMLINK_NOFOLLOW)) return no("the descriptor is not in /proc/self/fd");
+  if ((why = proc_has(PROC_SYS, "\n"))) return why;
+  return proc_has(PROC_OTHER, "\n");
+}
+static void proc_close(void) {
+  for (int i = 0; i < PROC_FILES; i++) close(fd[i]);
+}
+
 static const struct scenario scenarios[] = {
     {.name = "files: positions", .setup = files_setup, .check = files_ok, .mutate = positions_change},
     {.name = "files: flags", .setup = files_setup, .check = files_ok, .mutate = flags_change},
@@ -639,6 +701,9 @@ static const struct scenario scenarios[] = {
     {.name = "file unlinked since", .flags = RESTART_MAY_REFUSE, .setup = unlink_since_setup, .check = position_77,
      .mutate = unlink_since},
     {.name = "directories and devices", .setup = devices_setup, .check = devices_ok, .mutate = devices_change},
+    {.name = "files of /proc", .setup = proc_setup, .check = proc_ok, .mutate = proc_close},
+    // Root may not open for a user what only the process may read itself, before that has the user's rights.
+    {.name = "files of /proc of a user", .flags = RESTART_MAY_REFUSE, .setup = proc_user_setup, .check = proc_ok, .mutate = proc_close},
     {.name = "pipes and FIFOs", .setup = pipes_setup, .check = pipes_ok, .mutate = pipes_change, .finish = pipes_finish},
     {.name = "pipes and FIFOs, all closed", .setup = pipes_setup, .check = pipes_ok, .mutate = pipes_all_closed},
     {.name = "pipe of packets", .flags = CHECKPOINT_MAY_REFUSE, .setup = packets_setup, .check = packets_ok,
