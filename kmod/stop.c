@@ -51,42 +51,30 @@ static void cr_keep(struct cr_member *m)
 	m->roused = true;
 }
 
-/* As lock_task_sighand(), which is not exported: NULL when the thread is gone. */
-static struct sighand_struct *cr_lock_sighand(struct task_struct *t)
-{
-	struct sighand_struct *hand;
-
-	rcu_read_lock();
-	hand = rcu_dereference(t->sighand);
-	while (hand) {
-		spin_lock_irq(&hand->siglock);
-		if (hand == rcu_access_pointer(t->sighand))
-			break;
-		spin_unlock_irq(&hand->siglock);
-		hand = rcu_dereference(t->sighand);
-	}
-	rcu_read_unlock();
-	return hand;
-}
-
 static void cr_rouse(struct cr_member *m)
 {
 	struct wait_queue_entry wake = { .private = m->task };
 	struct task_struct *t = m->task;
 	struct sighand_struct *hand;
 
-	hand = task_is_stopped(t) ? cr_lock_sighand(t) : NULL;
-	if (!hand)
+	if (!task_is_stopped(t))
 		return;
-	if (cr_may_rouse(m)) {
-		/* another stop may have come before it did */
-		if (!m->roused)
-			cr_keep(m);
-		t->jobctl &= ~JOBCTL_STOPPED;
-		/* the one exported way to wake nothing but a stopped thread */
-		default_wake_function(&wake, __TASK_STOPPED, 0, NULL);
+	/* as lock_task_sighand(), which is not exported; when it loses, there is a next time */
+	rcu_read_lock();
+	hand = rcu_dereference(t->sighand);
+	if (hand) {
+		spin_lock_irq(&hand->siglock);
+		if (hand == rcu_access_pointer(t->sighand) && cr_may_rouse(m)) {
+			/* another stop may have come before it did */
+			if (!m->roused)
+				cr_keep(m);
+			t->jobctl &= ~JOBCTL_STOPPED;
+			/* the one exported way to wake nothing but a stopped thread */
+			default_wake_function(&wake, __TASK_STOPPED, 0, NULL);
+		}
+		spin_unlock_irq(&hand->siglock);
 	}
-	spin_unlock_irq(&hand->siglock);
+	rcu_read_unlock();
 }
 
 /**

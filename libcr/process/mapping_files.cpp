@@ -200,6 +200,12 @@ void MappingFiles::add_nameless(const Process& image, NamelessFiles& nameless) {
   }
 }
 
+int MappingFiles::find(std::uint32_t number) const {
+  for (const char* how : {"w:", "r:"})
+    if (const auto entry = files_.find(Key{number, how}); entry != files_.end() && entry->second.fd) return entry->second.fd.get();
+  return -1;
+}
+
 std::uint64_t MappingFiles::gap_size(const MappingPlan& plan, const Process& image) {
   std::uint64_t size = 0;
   for (const MappingPlan::Map& step : plan.maps) {

@@ -61,6 +61,9 @@ class MappingFiles {
   void apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image, std::uint64_t gap,
              Report& report);
 
+  /** A descriptor of ours for the file of shared object @p number (1 + index); -1 where none of its mappings is made anew. */
+  int find(std::uint32_t number) const;
+
   /** Descriptors of the target that apply() takes. */
   std::size_t size() const { return files_.size(); }
 

@@ -14,6 +14,7 @@
 
 namespace reprise {
 
+class MappingFiles;
 class NamelessFiles;
 
 /** Content of all shared objects of one process, laid out like the blob section of its image. */
@@ -45,6 +46,35 @@ class SharedContents {
  * mappings @p now, not committed.
  */
 void check_seals(Session& session, std::span<const cr_vma> now, const Process& image);
+
+/**
+ * Room on the file systems for content that comes back where holes were made since: behind the commit nobody can be told
+ * that there is none. Given back with this object, unless keep() is called.
+ */
+class SharedRoom {
+ public:
+  SharedRoom() = default;
+  SharedRoom(SharedRoom&&) = default;
+  SharedRoom& operator=(SharedRoom&&) = default;
+  ~SharedRoom();
+
+  /**
+   * Take it. Target frozen, not committed.
+   * @param files     of mappings that are made anew; all others are intact
+   * @param nameless  what has made some of the objects, with their content
+   * Throws Error (temporary) naming the file for which there is no room.
+   */
+  static SharedRoom take(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
+                         const BlobReader& read, const MappingFiles& files, NamelessFiles& nameless);
+  void keep() { taken_.clear(); }
+
+ private:
+  struct Taken {
+    UniqueFd file;
+    std::vector<FileRange> ranges;
+  };
+  std::vector<Taken> taken_;
+};
 
 /**
  * Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place.

@@ -37,6 +37,7 @@ struct Rollback::Plan {
   ThreadPlan threads;
   PreparedDescriptors descriptors;
   std::optional<NamelessFiles> nameless;
+  SharedRoom room;
   UniqueFd cwd;  // where it had been deleted, and the process is elsewhere
 };
 
@@ -70,6 +71,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.files.add_nameless(image_, *plan.nameless);
   plan.cwd = check_environment_live(session_, image_, options_, mode_, *plan.nameless);
   plan.nameless->finish(report);
+  plan.room = SharedRoom::take(session_, image_, options_, mode_, blob, plan.files, *plan.nameless);
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
@@ -131,6 +133,7 @@ void Rollback::restore_files(Plan& plan, Report& report) {
 void Rollback::restore_shared_memory(Plan& plan, Report& report) {
   restore_shared(session_, image_, options_, mode_, blob, *plan.nameless);
   plan.files.keep(report);
+  plan.room.keep();
 }
 
 void Rollback::restore_process(Plan& plan, Report& report) {

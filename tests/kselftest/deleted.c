@@ -421,6 +421,25 @@ static void large_setup(void) {
   MUST(unlink(path("large")));
 }
 
+// A file that is mapped, on a small file system: its pages were taken out since, and the room is used.
+static void full_setup(void) {
+  MUST(mkdir(path("small"), 0700));
+  MUST(mount("none", path("small"), "tmpfs", 0, "size=256k"));
+  fd[0] = MUST(open(path("small/file"), O_RDWR | O_CREAT, 0600));
+  MUST(ftruncate(fd[0], 32 * PAGE));
+  area = MUST(mmap(NULL, 32 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd[0], 0));
+  fill(area, 20 * PAGE, 4);
+}
+static const char *full_ok(void) { return filled(area, 20 * PAGE, 4); }
+static void full_spoil(void) {
+  MUST(fallocate(fd[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4 * PAGE, 16 * PAGE));
+  fd[1] = MUST(open(path("small/filler"), O_WRONLY | O_CREAT, 0600));
+  static char page[PAGE] = {1};
+  while (write(fd[1], page, PAGE) == PAGE) {
+  }
+  close(fd[1]);
+}
+
 static const struct scenario scenarios[] = {
     {.name = "file", .setup = file_setup, .check = file_ok, .mutate = file_seek},
     {.name = "file, closed since", .setup = file_setup, .check = file_ok, .mutate = file_close},
@@ -450,12 +469,13 @@ static const struct scenario scenarios[] = {
 };
 
 // Those for which there is a test of its own.
-enum { UNKNOWN_NAME, FOLDER_GONE, LARGE, MEMFD };
+enum { UNKNOWN_NAME, FOLDER_GONE, LARGE, MEMFD, FULL };
 static const struct scenario others[] = {
     [UNKNOWN_NAME] = {.name = "unknown name", .setup = unknown_name_setup, .check = lives, .mutate = close_first},
     [FOLDER_GONE] = {.name = "folder gone", .setup = folder_gone_setup, .check = lives, .mutate = close_first},
     [LARGE] = {.name = "large", .setup = large_setup, .check = lives, .mutate = close_first},
     [MEMFD] = {.name = "plain memfd", .setup = memfd_plain_setup, .check = lives, .mutate = close_first},
+    [FULL] = {.name = "full", .setup = full_setup, .check = full_ok, .mutate = full_spoil},
     {},
 };
 
@@ -532,7 +552,28 @@ static void substituted(void) {
   target_end(&t);
 }
 
-static const struct test tests[] = {{"unknown name", unknown}, {"folder gone", gone}, {"limit", limited}, {"substitute", substituted}, {}};
+static void full(void) {
+  char file[192];
+  struct stat before, after;
+  if (!saved(FULL)) return;
+  const char *why = target_op(&t, OP_MUTATE);
+  snprintf(file, sizeof file, "%s", path("small/file"));
+  MUST(stat(file, &before));
+  int code = target_pause(&t, &r);
+  tap(code == 4 && strstr(r.err, file), "a pause for which there is no room is refused by name", "%s", why ? why : why_not(&r));
+  tap(target_alive(&t), "and the process lives", "it was ended");
+  MUST(stat(file, &after));
+  tap(before.st_blocks == after.st_blocks, "and the file takes no more room than before", "%ld blocks instead of %ld",
+      (long)after.st_blocks, (long)before.st_blocks);
+  MUST(unlink(path("small/filler")));
+  why = target_pause(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);
+  tap(!why, "with room it comes back", "%s", why);
+  target_kill(&t);
+  umount2(path("small"), MNT_DETACH);
+  target_end(&t);
+}
+
+static const struct test tests[] = {{"unknown name", unknown}, {"folder gone", gone}, {"limit", limited}, {"substitute", substituted}, {"full", full}, {}};
 
 int main(int argc, char **argv) {
   const struct scenario *all = scenarios;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+#include "process/mappings.h"
+#include "process/shared.h"
+#include "process/shared_open.h"
+#include "restore/nameless_files.h"
+#include "session/pulse.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+/** What of [0, size) has no data. */
+std::vector<FileRange> missing_ranges(int fd, std::uint64_t size) {
+  std::vector<FileRange> missing;
+  std::uint64_t at = 0;
+  for (const FileRange& data : data_ranges(fd, size)) {
+    if (data.start > at) missing.push_back({at, data.start});
+    at = data.end;
+  }
+  if (at < size) missing.push_back({at, size});
+  return missing;
+}
+
+/** Parts of @p page-sized steps of @p buf, which lies at @p offset of a file, that are not all zeros. */
+void add_nonzero(const char* buf, std::uint64_t len, std::uint64_t offset, std::vector<FileRange>& out) {
+  static const char zeros[kPage] = {};
+  for (std::uint64_t at = 0; at < len; at += kPage) {
+    const std::uint64_t size = std::min(kPage, len - at);
+    if (std::memcmp(buf + at, zeros, size) == 0) continue;
+    if (!out.empty() && out.back().end == offset + at)
+      out.back().end += size;
+    else
+      out.push_back({offset + at, offset + at + size});
+  }
+}
+
+/** The file of object number @p index that the target has, open for writing; none where there is nothing to be written to. */
+UniqueFd open_for_room(Session& session, const OnBehalf& behalf, const Process& image, const RestoreOptions& options,
+                       RestoreMode mode, int index, const MappingFiles& files, NamelessFiles& nameless) {
+  const auto number = static_cast<std::uint32_t>(index) + 1;
+  const SharedObject& object = image.shared_objects(index);
+  int there = files.find(number);
+  UniqueFd mapped;
+  if (there < 0 && mode == RestoreMode::restart) return {};
+  if (there < 0 && is_kept(object)) there = nameless.file(number);
+  if (there < 0) {
+    mapped = open_object(session, behalf, image, index, options.relocated(object.file().path()));
+    there = mapped.get();
+  }
+  struct stat st {};
+  if (there < 0 || nameless.made().count(number) || ::fstat(there, &st) != 0 || !S_ISREG(st.st_mode)) return {};
+  return behalf.reopen(there, O_RDWR);
+}
+
+}  // namespace
+
+SharedRoom::~SharedRoom() {
+  for (const Taken& one : taken_)
+    for (const FileRange& range : one.ranges)
+      ::fallocate(one.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(range.start),
+                  static_cast<off_t>(range.end - range.start));
+}
+
+SharedRoom SharedRoom::take(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
+                            const BlobReader& read, const MappingFiles& files, NamelessFiles& nameless) {
+  constexpr std::uint64_t chunk = 1 << 20;
+  SharedRoom room;
+  const OnBehalf behalf = OnBehalf::of(session.pid(), image, options, mode);
+  std::unique_ptr<char[]> buffer;
+  Pulse pulse(session);
+  for (int i = 0; i < image.shared_objects_size(); ++i) {
+    const SharedObject& object = image.shared_objects(i);
+    const std::vector<FileRange> written = written_ranges(image, i);
+    if (object.extents_size() == 0 || (object.kind() == SharedObject::FILE && written.empty())) continue;
+    UniqueFd fd = open_for_room(session, behalf, image, options, mode, i, files, nameless);
+    if (!fd) continue;
+    std::vector<FileRange> needed;
+    const std::vector<FileRange> missing = missing_ranges(fd.get(), object.size());
+    for (const auto& extent : object.extents()) {
+      for (const FileRange& part : intersect({extent.offset(), extent.offset() + extent.length()}, missing)) {
+        for (std::uint64_t at = part.start; at < part.end; at += chunk) {
+          if (!buffer) buffer = std::make_unique<char[]>(chunk);
+          const std::uint64_t len = std::min(chunk, part.end - at);
+          read(extent.blob_offset() + (at - extent.offset()), buffer.get(), len);
+          add_nonzero(buffer.get(), len, at, needed);
+          pulse.beat();
+        }
+      }
+    }
+    if (needed.empty()) continue;
+    room.taken_.push_back({std::move(fd), {}});
+    Taken& taken = room.taken_.back();
+    for (const FileRange& range : needed) {
+      const OnBehalf::Rights rights(behalf);  // whose quota it is
+      if (::fallocate(taken.file.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(range.start),
+                      static_cast<off_t>(range.end - range.start)) == 0) {
+        taken.ranges.push_back(range);
+      } else if (errno == ENOSPC || errno == EDQUOT || errno == ENOMEM) {
+        fail_content(object, "making room for what was taken out of it since the checkpoint", errno);
+      }
+      // Other file systems cannot do it: then it shows when it is written.
+    }
+  }
+  return room;
+}
+
+}  // namespace reprise
