@@ -4,27 +4,23 @@
 // changes the set, when its descriptors are in place; else we do, with the file at that number in a table of ours.
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/proc_dir.h"
 #include "base/text.h"
+#include "descriptors/epoll_controls.h"
 #include "descriptors/epoll_files.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
 #include "descriptors/plan.h"
-#include "session/remote.h"
 
 namespace reprise {
 namespace {
 
 using How = EpollChanges::How;
-
-std::string entry_text(const Epoll::Entry& entry) { return "its entry for descriptor " + std::to_string(entry.fd()); }
 
 /** Description of the image by number. */
 std::map<int, std::uint32_t> described(const Process& image) {
@@ -54,105 +50,12 @@ std::vector<LiveEntry> live_entries(const std::string& fdinfo, int number, const
   const std::vector<int> found = files.find(number, now);
   for (int i = 0; i < now.entries_size(); ++i) {
     LiveEntry live = {now.entries(i), found[static_cast<std::size_t>(i)]};
-    if (const auto known = of_number.find(live.file); known != of_number.end()) live.entry.set_description(1 + known->second);
+    if (const auto known = of_number.find(live.file); known != of_number.end())
+      live.entry.set_description(1 + known->second);
     all.push_back(std::move(live));
   }
   return all;
 }
-
-epoll_event event_of(const Epoll::Entry& entry, std::uint32_t events) {
-  epoll_event event = {};
-  event.events = events;
-  event.data.u64 = entry.data();
-  return event;
-}
-
-/** Changes of one set, in batches. */
-class Controls {
- public:
-  Controls(Restorer& restorer, Remote& remote, std::uint32_t index, int number)
-      : restorer_(restorer), remote_(remote), index_(index), number_(number) {}
-
-  /** With the file at its number in the target. */
-  void at_number(int operation, const Epoll::Entry& entry, std::uint32_t events) {
-    const epoll_event event = event_of(entry, events);
-    if (!remote_.room(1, sizeof event + 16)) flush();
-    const std::uint64_t at = operation == EPOLL_CTL_DEL ? 0 : remote_.argument_of(event);
-    remote_.add(call(operation, entry.fd(), at), false);
-    queued_.push_back({operation, entry, events});
-  }
-
-  /** With @p file, of ours, at its number in a table of ours. */
-  void elsewhere(int operation, const Epoll::Entry& entry, std::uint32_t events, UniqueFd file) {
-    strays_.push_back({operation, std::move(file), entry.fd(), event_of(entry, events)});
-    stray_entries_.push_back(entry);
-  }
-
-  void flush() {
-    flush_strays();
-    if (queued_.empty()) return;
-    const auto results = remote_.run();
-    const auto queued = std::move(queued_);
-    queued_.clear();
-    for (std::size_t i = 0; i < queued.size(); ++i) {
-      const auto code = static_cast<int>(-results[i]);
-      // The kernel did not tell what the set has: what is not there is added, what is there is set.
-      if (queued[i].operation == EPOLL_CTL_MOD && code == ENOENT)
-        at_number(EPOLL_CTL_ADD, queued[i].entry, queued[i].events);
-      else if (queued[i].operation == EPOLL_CTL_ADD && code == EEXIST)
-        at_number(EPOLL_CTL_MOD, queued[i].entry, queued[i].events);
-      else
-        done(queued[i].operation, queued[i].entry, code);
-    }
-    if (!queued_.empty()) flush_once_more();
-  }
-
- private:
-  struct Queued {
-    int operation;
-    Epoll::Entry entry;
-    std::uint32_t events;
-  };
-
-  Remote::Call call(int operation, int fd, std::uint64_t event) const {
-    return {SYS_epoll_ctl,
-            {static_cast<std::uint64_t>(number_), static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(fd), event}};
-  }
-
-  void flush_once_more() {
-    const auto results = remote_.run();
-    const auto queued = std::move(queued_);
-    queued_.clear();
-    for (std::size_t i = 0; i < queued.size(); ++i)
-      done(queued[i].operation, queued[i].entry, static_cast<int>(-results[i]));
-  }
-
-  void flush_strays() {
-    if (strays_.empty()) return;
-    const UniqueFd set = restorer_.source.get(number_);
-    control_strays(set.get(), strays_);
-    for (std::size_t i = 0; i < strays_.size(); ++i) done(strays_[i].operation, stray_entries_[i], strays_[i].result);
-    strays_.clear();
-    stray_entries_.clear();
-  }
-
-  void done(int operation, const Epoll::Entry& entry, int code) {
-    if (code <= 0 || operation == EPOLL_CTL_DEL) return;  // what is to go has gone with its file
-    // A substitute may be something that cannot be waited for, as a regular file.
-    if (code == EPERM)
-      restorer_.warn(index_, entry_text(entry) + " is left out: it cannot be waited for");
-    else
-      restorer_.fail(index_, entry_text(entry), code);
-  }
-
-  Restorer& restorer_;
-  Remote& remote_;
-  std::uint32_t index_;
-  int number_;
-  std::vector<Queued> queued_;
-  std::vector<StrayControl> strays_;
-  std::vector<Epoll::Entry> stray_entries_;
-};
 
 /** Brings one set back, when all descriptors are in their places. */
 class SetRestorer {
@@ -171,7 +74,8 @@ class SetRestorer {
     }
     for (const auto& [entry, how] : changes.set) {
       change(entry, how, entry.events());
-      if (has_fired(entry)) restorer_.warn(index_, entry_text(entry) + ", which had fired, waits for errors and hang-up again");
+      if (has_fired(entry))
+        restorer_.warn(index_, entry_text(entry) + ", which had fired, waits for errors and hang-up again");
     }
     controls_.flush();
     left_out();
@@ -180,8 +84,8 @@ class SetRestorer {
  private:
   /** Only the kernel takes the events of an entry away, when it tells of one: wait for whatever there may be. */
   void fire(const EpollChanges& changes) {
-    constexpr std::uint32_t anything = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDNORM | EPOLLRDBAND | EPOLLWRNORM | EPOLLWRBAND |
-                                       EPOLLMSG | EPOLLRDHUP;
+    constexpr std::uint32_t anything = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDNORM | EPOLLRDBAND | EPOLLWRNORM |
+                                       EPOLLWRBAND | EPOLLMSG | EPOLLRDHUP;
     std::size_t most = restorer_.way(index_) == Way::keep ? static_cast<std::size_t>(image_.entries_size()) : 0;
     for (const auto& [entry, how] : changes.set) {
       if (!has_fired(entry)) continue;
@@ -220,7 +124,7 @@ class SetRestorer {
   int number_;
   const std::map<int, std::uint32_t>& numbers_;
   Epoll image_;
-  Controls controls_;
+  EpollControls controls_;
 };
 
 }  // namespace
@@ -261,11 +165,12 @@ void make_epoll(Restorer& restorer, std::uint32_t index) {
 std::string epoll_without(const Description& description) {
   for (const Epoll::Entry& entry : description.epoll().entries())
     if (entry.elsewhere())
-      return entry_text(entry) + " is of a file that no descriptor of the process led to: another process had it, or it was on its way";
+      return entry_text(entry) +
+             " is of a file that no descriptor of the process led to: another process had it, or it was on its way";
   return {};
 }
 
-std::set<std::uint32_t> look_at_epolls(Restorer& restorer) {
+std::set<std::uint32_t> look_at_epolls(Restorer& restorer, const std::set<std::uint32_t>& replaced) {
   std::set<std::uint32_t> replace;
   std::optional<EpollFiles> files;
   std::map<int, std::uint32_t> of_number;  // lowest number of the target -> description of the image
@@ -275,7 +180,8 @@ std::set<std::uint32_t> look_at_epolls(Restorer& restorer) {
     if (!is_epoll(restorer, index)) continue;
     if (!files) {
       files.emplace(restorer.source.pid(), restorer.live);
-      for (const auto& [other, at] : restorer.alive) of_number[files->description_at(at)] = other;
+      for (const auto& [other, at] : restorer.alive)
+        if (!replaced.count(other)) of_number[files->description_at(at)] = other;
       for (const cr_fd& fd : restorer.live) live[fd.fd] = &fd;
     }
     auto& entries = restorer.epolls[index] = live_entries(restorer.fdinfo(index), number, *files, of_number);
@@ -284,7 +190,8 @@ std::set<std::uint32_t> look_at_epolls(Restorer& restorer) {
     for (const auto& drop : changes.drop) restorer.highest_stray = std::max(restorer.highest_stray, drop.entry.fd());
     const cr_fd& set = *live.at(number);
     if (!changes.stuck.empty()) {
-      const bool whole = std::all_of(wanted.entries().begin(), wanted.entries().end(), [](const auto& entry) { return entry.description(); });
+      const bool whole = std::all_of(wanted.entries().begin(), wanted.entries().end(),
+                                     [](const auto& entry) { return entry.description() != 0; });
       // What nobody can take out goes with the set, where that is nobody else's.
       if (whole && set.refs <= set.refs_here)
         replace.insert(index);
@@ -293,7 +200,8 @@ std::set<std::uint32_t> look_at_epolls(Restorer& restorer) {
                                    ", made since, is of a file that only another process has: it cannot be taken out";
     }
     if (changes.lost.empty()) continue;
-    const std::string what = entry_text(changes.lost.front()) + ", of a file that no descriptor of the process led to, is gone or differs";
+    const std::string what = entry_text(changes.lost.front()) +
+                             ", of a file that no descriptor of the process led to, is gone or differs";
     if (restorer.options.dead_sockets)
       restorer.warn(index, what);
     else
@@ -315,7 +223,7 @@ void prune_epolls(Restorer& restorer, Remote& remote) {
     const auto alive = restorer.alive.find(index);
     if (alive == restorer.alive.end()) continue;  // it is replaced
     const EpollChanges changes = plan_epoll(resolved(restorer.description(index).epoll(), numbers), entries);
-    Controls controls(restorer, remote, index, alive->second);
+    EpollControls controls(restorer, remote, index, alive->second);
     for (const LiveEntry& drop : changes.drop) {
       if (const auto there = at.find(drop.entry.fd()); there != at.end() && there->second == drop.file)
         controls.at_number(EPOLL_CTL_DEL, drop.entry, 0);

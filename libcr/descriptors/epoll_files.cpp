@@ -78,7 +78,8 @@ std::vector<int> EpollFiles::find(int set, const Epoll& entries) const {
   for (int i = 0; i < entries.entries_size(); ++i)
     if (const auto ambiguous = seen.find(entries.entries(i).fd()); ambiguous->second > 1)
       for (int j = 0; j < i; ++j)
-        if (entries.entries(j).fd() == ambiguous->first && files[i] >= 0 && files[i] == files[j]) files[i] = files[j] = unknown;
+        if (entries.entries(j).fd() == ambiguous->first && files[i] >= 0 && files[i] == files[j])
+          files[i] = files[j] = unknown;
   return files;
 }
 

@@ -227,8 +227,11 @@ void settle_socket(Restorer&, std::uint32_t);
 UniqueFd dead_socket(Restorer&, std::uint32_t);
 
 // epoll.cpp: sets are brought back by calls of the target, when every descriptor is in its place.
-/** What the live ones hold, into Restorer::epolls. @return those that must be made anew though they live */
-std::set<std::uint32_t> look_at_epolls(Restorer&);
+/**
+ * What the live ones hold, into Restorer::epolls. @return those that must be made anew though they live
+ * @param replaced  of other kinds: the same
+ */
+std::set<std::uint32_t> look_at_epolls(Restorer&, const std::set<std::uint32_t>& replaced);
 /** Take entries of live sets out that the image does not have, while their descriptors are still there. */
 void prune_epolls(Restorer&, Remote&);
 /**

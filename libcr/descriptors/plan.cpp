@@ -97,12 +97,15 @@ EpollChanges plan_epoll(const Epoll& image, const std::vector<LiveEntry>& live) 
     surplus.insert(i);
   }
   for (const Epoll::Entry& entry : image.entries()) {
-    const auto same_state = [&](const Epoll::Entry& now) { return now.events() == entry.events() && now.data() == entry.data(); };
+    const auto same_state = [&](const Epoll::Entry& now) {
+      return now.events() == entry.events() && now.data() == entry.data();
+    };
     if (!entry.description()) {
       if (!entry.elsewhere()) continue;
       const auto same = std::find_if(surplus.begin(), surplus.end(), [&](std::size_t i) {
         const Epoll::Entry& now = live[i].entry;
-        return !now.description() && now.fd() == entry.fd() && now.ino() == entry.ino() && now.dev() == entry.dev() && same_state(now);
+        return !now.description() && now.fd() == entry.fd() && now.ino() == entry.ino() && now.dev() == entry.dev() &&
+               same_state(now);
       });
       if (same == surplus.end())
         changes.lost.push_back(entry);
