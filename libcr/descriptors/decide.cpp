@@ -47,6 +47,7 @@ struct Decider {
   Decision socket(const Description& description) const {
     if (socket_remakeable(description.socket())) return {Way::make, {}, false};
     if (options.dead_sockets) return {Way::dead, {}, false};
+    if (const std::string why = socket_problem(description.socket()); !why.empty()) return refuse(why, true);
     return refuse(restart() ? "its peer would not know it any more" : "it was closed since", true);
   }
 

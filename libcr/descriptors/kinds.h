@@ -19,6 +19,7 @@
 #include "cr.h"
 #include "descriptors/decide.h"
 #include "descriptors/plan.h"
+#include "descriptors/socket_options.h"
 #include "image/state.pb.h"
 #include "restore/on_behalf.h"
 #include "restore/target_paths.h"
@@ -225,6 +226,10 @@ std::string socket_address(const Restorer&, const Socket&);
 void make_socket(Restorer&, std::uint32_t);
 void settle_socket(Restorer&, std::uint32_t);
 UniqueFd dead_socket(Restorer&, std::uint32_t);
+/** Set the options of a new one; report what cannot be set. Throws Error where the socket must not be without it. */
+void set_options(Restorer&, std::uint32_t, int fd, SetWhen when);
+/** Would that throw? "" or why. */
+std::string options_problem(const Restorer&, std::uint32_t);
 
 // epoll.cpp: sets are brought back by calls of the target, when every descriptor is in its place.
 /**

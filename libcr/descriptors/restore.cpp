@@ -98,6 +98,7 @@ std::string late_problem(const Restorer& restorer, std::uint32_t index) {
     return "thread " + std::to_string(whose.tid) + " is not part of the image";
   }
   if (description.kind() != Description::SOCKET || restorer.way(index) != Way::make) return {};
+  if (const std::string problem = options_problem(restorer, index); !problem.empty()) return problem;
   const std::string path = unix_path(socket_address(restorer, description.socket()));
   if (path.empty() || path.front() != '/') return {};
   struct ::stat there;

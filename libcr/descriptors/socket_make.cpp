@@ -69,6 +69,24 @@ std::string socket_address(const Restorer& restorer, const Socket& socket) {
   return socket.local().substr(0, offsetof(sockaddr_un, sun_path)) + moved + '\0';
 }
 
+void set_options(Restorer& restorer, std::uint32_t index, int fd, SetWhen when) {
+  const SetOptions done = set_socket_options(fd, restorer.description(index).socket(), when);
+  if (!done.refused.empty())
+    throw Error(Failure::refused, 0, description_text(restorer.image, index) + ": it must not be without " + done.refused);
+  if (!done.failed.empty()) restorer.warn(index, "cannot be set: " + done.failed);
+}
+
+std::string options_problem(const Restorer& restorer, std::uint32_t index) {
+  const Socket& socket = restorer.description(index).socket();
+  if (socket_was_dead(socket)) return {};
+  const OnBehalf::Rights rights(restorer.behalf);
+  const UniqueFd fd(::socket(static_cast<int>(socket.family()), static_cast<int>(socket.type()) | SOCK_CLOEXEC,
+                             static_cast<int>(socket.protocol())));
+  if (!fd) return "cannot be made: " + error_text(errno);
+  const std::string refused = set_socket_options(fd.get(), socket, SetWhen::trial).refused;
+  return refused.empty() ? "" : "it must not be without " + refused;
+}
+
 void make_socket(Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
   const Socket& socket = description.socket();
@@ -81,7 +99,7 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
   UniqueFd fd(::socket(static_cast<int>(socket.family()), static_cast<int>(socket.type()) | SOCK_CLOEXEC | nonblock,
                        static_cast<int>(socket.protocol())));
   if (!fd) restorer.fail(index, "cannot be made", errno);
-  std::string failed = set_socket_options(fd.get(), socket, true);
+  set_options(restorer, index, fd.get(), SetWhen::before_bind);
   if (!socket.local().empty()) {
     const std::string address = socket_address(restorer, socket);
     const std::string path = unix_path(address);
@@ -100,9 +118,7 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
   if (!socket.peer().empty() &&
       ::connect(fd.get(), as_address(socket.peer()), static_cast<socklen_t>(socket.peer().size())) != 0)
     restorer.fail(index, "cannot be connected", errno);
-  const std::string more = set_socket_options(fd.get(), socket, false);
-  if (!more.empty()) failed += (failed.empty() ? "" : ", ") + more;
-  if (!failed.empty()) restorer.warn(index, "cannot be set: " + failed);
+  set_options(restorer, index, fd.get(), SetWhen::afterwards);
   restorer.made[index] = std::move(fd);
 }
 

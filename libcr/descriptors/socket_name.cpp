@@ -74,13 +74,24 @@ const Socket::Option* find_option(const Socket& socket, int level, int name) {
 }
 
 bool socket_was_dead(const Socket& socket) { return find_option(socket, kOwnLevel, kOwnDead) != nullptr; }
-bool socket_connected(const Socket& socket) { return !socket.peer().empty() && !socket_was_dead(socket); }
+bool socket_connected(const Socket& socket) {
+  // A netlink socket has a peer always: the kernel, if no other.
+  if (socket.family() == AF_NETLINK && as<sockaddr_nl>(socket.peer()).nl_pid == 0) return false;
+  return !socket.peer().empty() && !socket_was_dead(socket);
+}
+
+std::string socket_problem(const Socket& socket) {
+  if (find_option(socket, kOwnLevel, kOwnProgram))
+    return "an eBPF program filters what it gets, and cannot be read (SO_ATTACH_BPF)";
+  return {};
+}
 
 bool socket_remakeable(const Socket& socket) {
+  if (!socket_problem(socket).empty()) return false;
   const bool inet = socket.family() == AF_INET || socket.family() == AF_INET6;
   if (socket_was_dead(socket)) return socket.type() == SOCK_STREAM || socket.family() == AF_UNIX;
   if (socket.listening()) return inet || socket.family() == AF_UNIX;
-  if (socket_connected(socket)) return inet && socket.type() == SOCK_DGRAM;
+  if (socket_connected(socket)) return (inet && socket.type() == SOCK_DGRAM) || socket.family() == AF_NETLINK;
   return inet || socket.family() == AF_UNIX || socket.family() == AF_NETLINK;
 }
 

@@ -11,6 +11,8 @@ namespace reprise {
 inline constexpr int kOwnLevel = -1;
 inline constexpr int kOwnDead = 1;      ///< its peer was gone and nothing was left to read; no value
 inline constexpr int kOwnPathMode = 2;  ///< uint32_t: permissions of the path that a Unix socket is bound to
+inline constexpr int kOwnProgram = 4;    ///< an eBPF program filters what it gets: the kernel does not show it; no value
+inline constexpr int kOwnMulticast = 5;  ///< a group that it is in, see multicast.h; as many as there are
 
 /** "127.0.0.1:80", "[::1]:80", "/run/x", "@abstract"; "" for an address that is unset. */
 std::string address_text(const std::string& sockaddr);
@@ -27,6 +29,8 @@ bool socket_connected(const Socket& socket);
 bool socket_was_dead(const Socket& socket);
 /** Can a socket be made that is as good: listening, unconnected, or with a peer that need not agree? */
 bool socket_remakeable(const Socket& socket);
+/** What of it cannot be had again, whatever kind of socket it is; "" if nothing. */
+std::string socket_problem(const Socket& socket);
 /** Path in an address of a Unix socket, "" if there is none (abstract, unbound, another family). */
 std::string unix_path(const std::string& sockaddr);
 /** Path of a Unix socket that is bound in the file system, else "". */

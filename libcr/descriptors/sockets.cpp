@@ -17,7 +17,6 @@
 #include "base/proc_dir.h"
 #include "descriptors/kinds.h"
 #include "descriptors/socket_name.h"
-#include "descriptors/socket_options.h"
 #include "descriptors/unix_diag.h"
 #include "restore/target_paths.h"
 
@@ -118,7 +117,7 @@ void collect_socket(Collector& collector, const cr_fd& fd, Description& descript
     if (stream && !socket.peer().empty() && is_dead(s)) own_option(socket, kOwnDead, "", 0);
   }
   // Those of the others cannot be used: they are substituted, or stay what they are.
-  if (socket_remakeable(socket) && !socket_was_dead(socket)) save_socket_options(s, socket);
+  if (socket_remakeable(socket) && !socket_was_dead(socket)) save_socket_options(s, socket, collector.source.pid());
   const std::string path = socket_path(socket);
   if (path.empty()) return;
   // Relative to the directory in which it was bound, most likely still the process's own.

@@ -9,6 +9,7 @@ namespace reprise::image {
 namespace {
 
 constexpr std::uint32_t kMaxPipe = 1U << 31;
+constexpr std::size_t kMaxOption = 1 << 16;    // a filter of the longest kind has half of that
 constexpr std::size_t kMaxAddress = 128;  // struct sockaddr_storage
 
 void validate_socket(const Checker& check, const Socket& socket, const std::string& what) {
@@ -16,7 +17,7 @@ void validate_socket(const Checker& check, const Socket& socket, const std::stri
   check.need(socket.local().size() <= kMaxAddress && socket.peer().size() <= kMaxAddress,
              [&] { return what + " has an impossible socket address"; });
   for (const auto& option : socket.options())
-    check.need(option.value().size() <= 4096, [&] { return what + " has an impossible socket option"; });
+    check.need(option.value().size() <= kMaxOption, [&] { return what + " has an impossible socket option"; });
 }
 
 void validate_epoll(const Checker& check, const Process& process, const Epoll& set, const std::string& what) {

@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <netinet/in.h>
+#include <linux/netlink.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -435,9 +436,10 @@ int FakeKernel::truncate(int fd, std::uint64_t size) {
 
 int FakeKernel::option(int level, const void* value, std::size_t size) const {
   // Packet filters and the like are set by options of other levels.
-  need(level == SOL_SOCKET || level == IPPROTO_TCP || level == IPPROTO_UDP || level == IPPROTO_IP || level == IPPROTO_IPV6,
+  need(level == SOL_SOCKET || level == IPPROTO_TCP || level == IPPROTO_UDP || level == IPPROTO_IP || level == IPPROTO_IPV6 ||
+           level == SOL_NETLINK,
        "a socket's option is of a level that it does not have");
-  need(size <= 4096 && (value || !size), "a socket's option is too long");
+  need(size <= 1 << 16 && (value || !size), "a socket's option is too long");
   return 0;
 }
 

@@ -4,6 +4,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -137,6 +140,104 @@ static const char *inside_ok(void) {
 }
 static void number_changed(void) { number = 5; }
 
+/* ---- options of sockets that are made again */
+
+enum { TCP_SOCKET, UDP_SOCKET, UDP6_SOCKET, NETLINK_SOCKET, MADE };
+struct known_option {
+  int socket, level, name, value;
+  const char *text;
+};
+#define SOCKET_OPTION(socket, level, name, value) {socket, level, name, value, #name}
+static const struct known_option known[] = {
+    SOCKET_OPTION(TCP_SOCKET, SOL_SOCKET, SO_KEEPALIVE, 1),
+    SOCKET_OPTION(TCP_SOCKET, SOL_SOCKET, SO_RCVLOWAT, 3),
+    SOCKET_OPTION(TCP_SOCKET, SOL_SOCKET, SO_ZEROCOPY, 1),
+    SOCKET_OPTION(TCP_SOCKET, SOL_SOCKET, SO_MAX_PACING_RATE, 1000000),
+    SOCKET_OPTION(TCP_SOCKET, SOL_SOCKET, SO_INCOMING_CPU, 0),
+    SOCKET_OPTION(TCP_SOCKET, IPPROTO_TCP, TCP_SYNCNT, 3),
+    SOCKET_OPTION(TCP_SOCKET, IPPROTO_TCP, TCP_LINGER2, 7),
+    SOCKET_OPTION(TCP_SOCKET, IPPROTO_TCP, TCP_WINDOW_CLAMP, 30000),
+    SOCKET_OPTION(TCP_SOCKET, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 5000),
+    SOCKET_OPTION(TCP_SOCKET, IPPROTO_TCP, TCP_SAVE_SYN, 1),
+    SOCKET_OPTION(TCP_SOCKET, IPPROTO_TCP, TCP_INQ, 1),
+    SOCKET_OPTION(TCP_SOCKET, IPPROTO_IP, IP_MINTTL, 9),
+    SOCKET_OPTION(UDP_SOCKET, SOL_SOCKET, SO_MARK, 7),
+    SOCKET_OPTION(UDP_SOCKET, SOL_SOCKET, SO_PRIORITY, 5),
+    SOCKET_OPTION(UDP_SOCKET, SOL_SOCKET, SO_RXQ_OVFL, 1),
+    SOCKET_OPTION(UDP_SOCKET, SOL_SOCKET, SO_TIMESTAMPING_OLD, 8 /* SOF_TIMESTAMPING_RX_SOFTWARE */),
+    SOCKET_OPTION(UDP_SOCKET, SOL_SOCKET, SO_TIMESTAMPNS_NEW, 1),
+    SOCKET_OPTION(UDP_SOCKET, SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1),
+    SOCKET_OPTION(UDP_SOCKET, SOL_SOCKET, SO_NO_CHECK, 1),
+    SOCKET_OPTION(UDP_SOCKET, IPPROTO_IP, IP_RECVORIGDSTADDR, 1),
+    SOCKET_OPTION(UDP_SOCKET, IPPROTO_IP, IP_RECVOPTS, 1),
+    SOCKET_OPTION(UDP_SOCKET, IPPROTO_IP, IP_MULTICAST_ALL, 0),
+    SOCKET_OPTION(UDP_SOCKET, IPPROTO_IP, IP_MULTICAST_TTL, 3),
+    SOCKET_OPTION(UDP_SOCKET, IPPROTO_UDP, 1 /* UDP_CORK */, 1),
+    SOCKET_OPTION(UDP6_SOCKET, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1),
+    SOCKET_OPTION(UDP6_SOCKET, IPPROTO_IPV6, IPV6_RECVTCLASS, 1),
+    SOCKET_OPTION(UDP6_SOCKET, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 4),
+    SOCKET_OPTION(UDP6_SOCKET, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0),
+    SOCKET_OPTION(NETLINK_SOCKET, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, 5),
+    SOCKET_OPTION(NETLINK_SOCKET, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, 33),
+    SOCKET_OPTION(NETLINK_SOCKET, SOL_NETLINK, NETLINK_EXT_ACK, 1),
+    SOCKET_OPTION(NETLINK_SOCKET, SOL_NETLINK, NETLINK_NO_ENOBUFS, 1),
+};
+static int made[MADE];
+static bool option_set[ARRAY_SIZE(known)];
+static char option_value[ARRAY_SIZE(known)][64];
+static socklen_t option_size[ARRAY_SIZE(known)];
+static const struct sock_filter filter[] = {{BPF_RET | BPF_K, 0, 0, 0x7fff}};
+
+static socklen_t read_option(const struct known_option *o, char value[64]) {
+  socklen_t size = 64;
+  memset(value, 0, 64);
+  int name = o->level == SOL_NETLINK && o->name == NETLINK_ADD_MEMBERSHIP ? NETLINK_LIST_MEMBERSHIPS : o->name;
+  return getsockopt(made[o->socket], o->level, name, value, &size) ? 0 : size;
+}
+static const struct ip_mreqn group = {.imr_multiaddr.s_addr = 0x010203ef /* 239.3.2.1 */, .imr_ifindex = 1};
+static void options_setup(void) {
+  made[TCP_SOCKET] = MUST(socket(AF_INET, SOCK_STREAM, 0));
+  made[UDP_SOCKET] = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+  made[UDP6_SOCKET] = socket(AF_INET6, SOCK_DGRAM, 0);
+  made[NETLINK_SOCKET] = MUST(socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
+  for (size_t i = 0; i < ARRAY_SIZE(known); i++)  // some kernels lack some
+    option_set[i] = !setsockopt(made[known[i].socket], known[i].level, known[i].name, &known[i].value, sizeof(int));
+  for (size_t i = 0; i < ARRAY_SIZE(known); i++) option_size[i] = read_option(&known[i], option_value[i]);
+  struct sockaddr_in any = {.sin_family = AF_INET};
+  MUST(bind(made[UDP_SOCKET], (struct sockaddr *)&any, sizeof any));
+  struct sock_fprog program = {ARRAY_SIZE(filter), (struct sock_filter *)filter};
+  int one = 1;
+  MUST(setsockopt(made[UDP_SOCKET], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
+  MUST(setsockopt(made[UDP_SOCKET], SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one));
+  MUST(setsockopt(made[UDP_SOCKET], IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof group));
+  MUST(listen(made[TCP_SOCKET], 5));
+  fds_note();
+}
+static const char *options_ok(void) {
+  for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+    char value[64];
+    if (!option_set[i]) continue;
+    if (read_option(&known[i], value) != option_size[i] || memcmp(value, option_value[i], 64))
+      part("option", no("%s is %d instead of %d", known[i].text, *(int *)value, *(int *)option_value[i]));
+  }
+  struct sock_filter code[4];
+  socklen_t n = ARRAY_SIZE(code);
+  bool same = !getsockopt(made[UDP_SOCKET], SOL_SOCKET, SO_GET_FILTER, code, &n) && n == 1 && code[0].k == 0x7fff;
+  part("filter", same ? NULL : no("is another"));
+  part("lock", option(made[UDP_SOCKET], SOL_SOCKET, SO_LOCK_FILTER) == 1 ? NULL : no("is off"));
+  struct group_filter members = {.gf_interface = 1};
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = group.imr_multiaddr};
+  memcpy(&members.gf_group, &at, sizeof at);
+  socklen_t size = sizeof members;
+  part("group", getsockopt(made[UDP_SOCKET], IPPROTO_IP, MCAST_MSFILTER, &members, &size) ? no("errno %d", errno) : NULL);
+  const char *why = fds_same();
+  if (why) part("table", why);
+  return parts();
+}
+static void options_closed(void) {
+  for (int i = 0; i < MADE; i++) close(made[i]);
+}
+
 static const struct scenario scenarios[] = {
     {.name = "sockets inside", .flags = NO_RESTART | NO_SELF_CHECK /* a pause must not touch them */,
      .setup = inside_setup, .check = inside_ok, .mutate = number_changed},
@@ -145,6 +246,7 @@ static const struct scenario scenarios[] = {
      .mutate = all_listeners_closed},
     {.name = "listening sockets, closed since", .flags = PAUSE_MAY_REFUSE, .setup = server_setup, .check = server_ok,
      .mutate = all_listeners_closed},
+    {.name = "options", .setup = options_setup, .check = options_ok, .mutate = options_closed},
     {},
 };
 
