@@ -230,6 +230,10 @@ UniqueFd dead_socket(Restorer&, std::uint32_t);
 void set_options(Restorer&, std::uint32_t, int fd, SetWhen when);
 /** Would that throw? "" or why. */
 std::string options_problem(const Restorer&, std::uint32_t);
+// kernel_tls.cpp: what TCP has above it in the kernel
+void collect_ulp(int fd, Socket&);
+/** Connections whose keys are not those of the checkpoint. @return those that must be given back dead */
+std::set<std::uint32_t> look_at_ulps(Restorer&);
 
 // epoll.cpp: sets are brought back by calls of the target, when every descriptor is in its place.
 /**

@@ -49,6 +49,7 @@ DescriptorPlan look(Restorer& restorer, std::vector<cr_fd> live) {
     if (description.kind() == Description::INOTIFY && inotify_lost(description, restorer.fdinfo(index)))
       replace.insert(index);
   }
+  replace.merge(look_at_ulps(restorer));
   replace.merge(look_at_epolls(restorer, replace));
   if (!replace.empty()) {
     plan = plan_descriptors(restorer.image, restorer.live, pause, replace);

@@ -81,6 +81,7 @@ bool socket_connected(const Socket& socket) {
 }
 
 std::string socket_problem(const Socket& socket) {
+  if (!socket.ulp().empty() && !socket_connected(socket)) return "it has TCP's upper layer protocol " + socket.ulp();
   if (find_option(socket, kOwnLevel, kOwnProgram))
     return "an eBPF program filters what it gets, and cannot be read (SO_ATTACH_BPF)";
   return {};

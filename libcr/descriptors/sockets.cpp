@@ -101,6 +101,7 @@ void collect_socket(Collector& collector, const cr_fd& fd, Description& descript
   socket.set_listening(int_option(s, SOL_SOCKET, SO_ACCEPTCONN) != 0);
   socket.set_local(address(s, ::getsockname));
   if (unset_address(socket)) socket.clear_local();
+  if (is_tcp(socket)) collect_ulp(s, socket);
   if (socket.listening()) {
     socket.set_backlog(backlog_of(s, socket));
   } else {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
+#include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -238,6 +239,53 @@ static void options_closed(void) {
   for (int i = 0; i < MADE; i++) close(made[i]);
 }
 
+/* ---- TLS in the kernel */
+
+static int tls[2];
+static bool has_tls;
+static void tls_connect(void) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof at;
+  int l = MUST(socket(AF_INET, SOCK_STREAM, 0));
+  MUST(bind(l, (struct sockaddr *)&at, sizeof at));
+  MUST(listen(l, 1));
+  MUST(getsockname(l, (struct sockaddr *)&at, &size));
+  tls[0] = MUST(socket(AF_INET, SOCK_STREAM, 0));
+  MUST(connect(tls[0], (struct sockaddr *)&at, size));
+  tls[1] = MUST(accept(l, NULL, NULL));
+  close(l);
+}
+static void tls_keys(void) {
+  struct tls12_crypto_info_aes_gcm_128 key = {.info = {TLS_1_2_VERSION, TLS_CIPHER_AES_GCM_128}, .key = "0123456789abcde"};
+  has_tls = !setsockopt(tls[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") &&
+            !setsockopt(tls[0], 282 /* SOL_TLS */, TLS_TX, &key, sizeof key) &&
+            !setsockopt(tls[1], IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") &&
+            !setsockopt(tls[1], 282 /* SOL_TLS */, TLS_RX, &key, sizeof key);
+}
+static void tls_setup(void) {
+  tls_connect();
+  tls_keys();
+}
+static const char *tls_ok(void) {
+  if (number) return no("the number is %d", number);
+  return NULL;
+}
+static const char *tls_works(void) {
+  char text[8] = "";
+  if (!has_tls) return NULL;
+  if (send(tls[0], "secret", 6, MSG_NOSIGNAL) != 6) return no("cannot be sent, errno %d", errno);
+  return recv(tls[1], text, 6, MSG_WAITALL) == 6 && !strcmp(text, "secret") ? NULL : no("%s, errno %d", text, errno);
+}
+static void tls_moves_on(void) {
+  number = 5;
+  for (int i = 0; i < 3; i++)
+    if (tls_works()) die("no TLS");
+}
+static void tls_since(void) {
+  tls_keys();
+  tls_moves_on();
+}
+
 static const struct scenario scenarios[] = {
     {.name = "sockets inside", .flags = NO_RESTART | NO_SELF_CHECK /* a pause must not touch them */,
      .setup = inside_setup, .check = inside_ok, .mutate = number_changed},
@@ -247,6 +295,9 @@ static const struct scenario scenarios[] = {
     {.name = "listening sockets, closed since", .flags = PAUSE_MAY_REFUSE, .setup = server_setup, .check = server_ok,
      .mutate = all_listeners_closed},
     {.name = "options", .setup = options_setup, .check = options_ok, .mutate = options_closed},
+    {.name = "kernel TLS", .flags = NO_RESTART, .setup = tls_setup, .check = tls_ok, .mutate = tls_moves_on,
+     .finish = tls_works},
+    {.name = "keys given since", .flags = NO_PAUSE | NO_RESTART, .setup = tls_connect, .check = tls_ok, .mutate = tls_since},
     {},
 };
 
@@ -441,7 +492,27 @@ static void port_taken(void) {
   target_end(&t);
 }
 
-static const struct test tests[] = {{"pause keeps", pause_keeps},
+static void tls_keys_since(void) {
+  if (!target_start(&t, scenario_named(scenarios, "keys given since"))) return;
+  char text[64] = "";
+  if (checkpointed("keys of TLS in the kernel") && !target_op(&t, OP_MUTATE)) {
+    if (slurp("/proc/net/tls_stat", text, sizeof text) == 0) {
+      tap_skip("keys of TLS in the kernel", "this kernel has none");
+    } else {
+      int code = target_pause(&t, &r);
+      tap(code == 3 && strstr(r.err, "TLS"), "keys given since the checkpoint: refused by name", "%s", why_not(&r));
+      tap(target_alive(&t), "and the process runs on", "it has ended");
+      const char *argv[] = {"cr_pause", "--dead-sockets", pid_text(t.pid), t.image, NULL};
+      code = run(&r, argv);
+      const char *why = code ? NULL : target_op(&t, OP_CHECK);
+      tap(code == 0 && !why, "--dead-sockets: given back dead", "%s %s", why_not(&r), why ? why : "");
+    }
+  }
+  target_end(&t);
+}
+
+static const struct test tests[] = {{"kernel TLS", tls_keys_since},
+                                    {"pause keeps", pause_keeps},
                                     {"closed since", closed_since},
                                     {"connected restart", connected_restart},
                                     {"port taken", port_taken},
