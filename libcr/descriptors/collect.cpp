@@ -39,6 +39,7 @@ void Collector::run() {
   finish_pipes(*this, number_);
   finish_timerfds(*this, number_);
   finish_epolls(*this, number_);
+  finish_unix_pairs(*this, number_);
   locks();
   refusals_.raise("process " + std::to_string(source.pid()) + " holds what cannot be saved");
 }

@@ -85,7 +85,8 @@ struct Decider {
           return refuse("process " + std::to_string(description.owner_pid()) + " is not part of the image");
         return {Way::make, {}, false};
       case Description::EPOLL:
-        if (const std::string why = epoll_without(description); !why.empty() && !options.dead_sockets) return refuse(why, true);
+        if (const std::string why = epoll_without(description); !why.empty() && !options.dead_sockets)
+          return refuse(why, true);
         return {Way::make, {}, false};
       case Description::EVENTFD:
       case Description::TIMERFD:

@@ -98,6 +98,8 @@ bool Restorer::is_late(std::uint32_t index) const {
   // Threads that have ended are made again last of all, and their files with them.
   if (const ProcPath whose = parse_proc_path(what.file().path()); whose.tid > 0 && whose.pid == image.pid())
     return !what.file().deleted() && whose.tid != image.pid();
+  // Made by the process itself, so that its peer has its credentials.
+  if (what.kind() == Description::SOCKET && what.socket().inside()) return true;
   // Binding to a path takes it from whoever has it now.
   return what.kind() == Description::SOCKET && way(index) == Way::make && !socket_path(what.socket()).empty();
 }

@@ -104,6 +104,8 @@ class Restorer {
   std::vector<std::string> warnings;
   std::map<std::uint32_t, std::vector<LiveEntry>> epolls;  ///< what live epoll sets hold
   std::map<std::uint32_t, std::string> problems;           ///< what speaks against keeping a live one
+  Remote* remote = nullptr;  ///< behind the commit
+  std::optional<std::map<std::uint64_t, std::uint32_t>> unix_ends;  ///< Unix sockets that are inside, by inode
   int highest_stray = -1;  ///< highest number of an epoll entry that needs it in our table for a moment
 
   const Description& description(std::uint32_t index) const { return image.descriptions(static_cast<int>(index)); }
@@ -230,10 +232,21 @@ UniqueFd dead_socket(Restorer&, std::uint32_t);
 void set_options(Restorer&, std::uint32_t, int fd, SetWhen when);
 /** Would that throw? "" or why. */
 std::string options_problem(const Restorer&, std::uint32_t);
+/** Bind a new one as the image says. @return 0 or errno */
+int bind_socket(Restorer&, int fd, const Socket&);
 // kernel_tls.cpp: what TCP has above it in the kernel
 void collect_ulp(int fd, Socket&);
 /** Connections whose keys are not those of the checkpoint. @return those that must be given back dead */
 std::set<std::uint32_t> look_at_ulps(Restorer&);
+// unix_pairs.cpp: Unix sockets whose two ends are both the process's own
+/** After all descriptors were saved: which are, and what is in their queues. */
+void finish_unix_pairs(Collector&, const std::map<std::uint32_t, int>& numbers);
+/** @return those that must be made anew though they live: their other end is gone, or they are shut down since */
+std::set<std::uint32_t> look_at_unix_pairs(Restorer&);
+/** Both ends at once. */
+void make_unix_pair(Restorer&, std::uint32_t);
+/** Put back what was to be read from it. */
+void settle_unix_pair(Restorer&, std::uint32_t);
 
 // epoll.cpp: sets are brought back by calls of the target, when every descriptor is in its place.
 /**

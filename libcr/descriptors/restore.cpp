@@ -50,6 +50,7 @@ DescriptorPlan look(Restorer& restorer, std::vector<cr_fd> live) {
       replace.insert(index);
   }
   replace.merge(look_at_ulps(restorer));
+  replace.merge(look_at_unix_pairs(restorer));
   replace.merge(look_at_epolls(restorer, replace));
   if (!replace.empty()) {
     plan = plan_descriptors(restorer.image, restorer.live, pause, replace);
@@ -103,7 +104,11 @@ std::string late_problem(const Restorer& restorer, std::uint32_t index) {
   const std::string path = unix_path(socket_address(restorer, description.socket()));
   if (path.empty() || path.front() != '/') return {};
   struct ::stat there;
-  if (::lstat(path.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode)) return path + " is not a socket any more";
+  const bool exists = ::lstat(path.c_str(), &there) == 0;
+  if (exists && description.socket().inside()) return {};  // the name is left out then
+  if (exists && description.socket().name_gone())
+    return path + ", whose name had been removed, is there again: it is somebody else's";
+  if (exists && !S_ISSOCK(there.st_mode)) return path + " is not a socket any more";
   const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     return directory + ": " + error_text(errno);
@@ -386,7 +391,8 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   const DescriptorPlan plan = look(restorer, session.fds());
   Refusals refusals;
   add_refusals(image, restorer.decisions, refusals);
-  for (const auto& [index, problem] : restorer.problems) refusals.add(description_text(image, index) + ": " + problem, false, true);
+  for (const auto& [index, problem] : restorer.problems)
+    refusals.add(description_text(image, index) + ": " + problem, false, true);
   raise(refusals, mode);
   // Those that are made are on their way to their numbers one after the other.
   const auto limit = wider_limit(session, image, restorer.live, spare + (plan.install.empty() ? 0 : 1));
@@ -433,6 +439,7 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
   }
   if (!plan.close.empty() || !plan.install.empty()) remote.run();
 
+  restorer.remote = &remote;
   for (const std::uint32_t index : plan.make) restorer.make(index, true);
   Installer(session, remote, restorer, plan.kept).run(plan.install);
   for (auto& [index, number] : restorer.alive) number = restorer.number(index);

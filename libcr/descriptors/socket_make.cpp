@@ -41,7 +41,8 @@ int bind_to_path(int fd, const Socket& socket, const std::string& address, const
     }
     struct ::stat there;
     if (::lstat(path.c_str(), &there) == 0) {
-      if (!S_ISSOCK(there.st_mode)) {
+      // Where its own name was gone, what is there now belongs to somebody else.
+      if (!S_ISSOCK(there.st_mode) || socket.name_gone()) {
         result = EEXIST;
         return;
       }
@@ -55,6 +56,7 @@ int bind_to_path(int fd, const Socket& socket, const std::string& address, const
       std::memcpy(&mode, saved->value().data(), sizeof mode);
     ::umask(static_cast<mode_t>(~mode & 0777));
     result = bind_to(fd, address);
+    if (result == 0 && socket.name_gone() && ::unlink(path.c_str()) != 0) result = errno;
   }).join();
   return result;
 }
@@ -87,9 +89,20 @@ std::string options_problem(const Restorer& restorer, std::uint32_t index) {
   return refused.empty() ? "" : "it must not be without " + refused;
 }
 
+int bind_socket(Restorer& restorer, int fd, const Socket& socket) {
+  const std::string address = socket_address(restorer, socket);
+  const std::string path = unix_path(address);
+  if (path.empty()) return bind_to(fd, address);
+  return bind_to_path(fd, socket, address, path, restorer.image.env().cwd().path());
+}
+
 void make_socket(Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
   const Socket& socket = description.socket();
+  if (socket.inside()) {
+    make_unix_pair(restorer, index);
+    return;
+  }
   if (socket_was_dead(socket)) {
     restorer.made[index] = dead_socket(restorer, index);
     return;
@@ -101,10 +114,7 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
   if (!fd) restorer.fail(index, "cannot be made", errno);
   set_options(restorer, index, fd.get(), SetWhen::before_bind);
   if (!socket.local().empty()) {
-    const std::string address = socket_address(restorer, socket);
-    const std::string path = unix_path(address);
-    const int code = path.empty() ? bind_to(fd.get(), address)
-                                  : bind_to_path(fd.get(), socket, address, path, restorer.image.env().cwd().path());
+    const int code = bind_socket(restorer, fd.get(), socket);
     if ((code == EADDRINUSE || code == EADDRNOTAVAIL) && restorer.options.dead_sockets) {
       restorer.warn(index, "cannot be bound: " + error_text(code) + ": given back dead");
       restorer.decisions[index].way = Way::dead;
@@ -125,6 +135,10 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
 void settle_socket(Restorer& restorer, std::uint32_t index) {
   const auto made = restorer.made.find(index);
   const Socket& socket = restorer.description(index).socket();
+  if (socket.inside()) {
+    settle_unix_pair(restorer, index);
+    return;
+  }
   // Open ones stay exactly as they are. A new one begins to listen when nothing can fail any more.
   if (made == restorer.made.end() || !socket.listening()) return;
   if (::listen(made->second.get(), static_cast<int>(socket.backlog())) != 0)

@@ -84,11 +84,19 @@ std::string socket_problem(const Socket& socket) {
   if (!socket.ulp().empty() && !socket_connected(socket)) return "it has TCP's upper layer protocol " + socket.ulp();
   if (find_option(socket, kOwnLevel, kOwnProgram))
     return "an eBPF program filters what it gets, and cannot be read (SO_ATTACH_BPF)";
-  return {};
+  const auto* option = find_option(socket, kOwnLevel, kOwnUnseen);
+  if (!option) return {};
+  switch (static_cast<Unseen>(as<std::uint32_t>(option->value()))) {
+    case Unseen::rights: return "descriptors are under way in its queue (SCM_RIGHTS)";
+    case Unseen::credentials: return "what another process, or another user, has sent is in its queue (SCM_CREDENTIALS)";
+    case Unseen::urgent: return "an out-of-band byte is in its queue (MSG_OOB)";
+  }
+  return "its queue could not be saved";
 }
 
 bool socket_remakeable(const Socket& socket) {
   if (!socket_problem(socket).empty()) return false;
+  if (socket.inside()) return true;
   const bool inet = socket.family() == AF_INET || socket.family() == AF_INET6;
   if (socket_was_dead(socket)) return socket.type() == SOCK_STREAM || socket.family() == AF_UNIX;
   if (socket.listening()) return inet || socket.family() == AF_UNIX;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file Sockets in words, and what their saved state means. */
+#include <cstdint>
 #include <string>
 
 #include "image/state.pb.h"
@@ -11,8 +12,14 @@ namespace reprise {
 inline constexpr int kOwnLevel = -1;
 inline constexpr int kOwnDead = 1;      ///< its peer was gone and nothing was left to read; no value
 inline constexpr int kOwnPathMode = 2;  ///< uint32_t: permissions of the path that a Unix socket is bound to
+
+inline constexpr int kOwnUnseen = 3;     ///< uint32_t, Unseen: why its queue could not be saved, though it is inside
+
 inline constexpr int kOwnProgram = 4;    ///< an eBPF program filters what it gets: the kernel does not show it; no value
 inline constexpr int kOwnMulticast = 5;  ///< a group that it is in, see multicast.h; as many as there are
+
+/** What may be in a queue that nobody can put there again. */
+enum class Unseen : std::uint32_t { rights = 1, credentials = 2, urgent = 3 };
 
 /** "127.0.0.1:80", "[::1]:80", "/run/x", "@abstract"; "" for an address that is unset. */
 std::string address_text(const std::string& sockaddr);

@@ -126,7 +126,12 @@ void collect_socket(Collector& collector, const cr_fd& fd, Description& descript
   const UniqueFd at = path.front() == '/' ? TargetPaths(collector.source.pid()).open(path, O_PATH)
                                           : UniqueFd(::openat(process.fd(), ("cwd/" + path).c_str(), O_PATH | O_CLOEXEC));
   struct ::stat status;
-  if (!at || ::fstat(at.get(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
+  const bool known = at || errno == ENOENT || errno == ENOTDIR;
+  if (!known) return;
+  const bool there = at && ::fstat(at.get(), &status) == 0 && S_ISSOCK(status.st_mode);
+  const auto told = unix_diag(fd.ino);
+  socket.set_name_gone(!there || (told && told->path_ino && told->path_ino != static_cast<std::uint32_t>(status.st_ino)));
+  if (socket.name_gone()) return;
   const std::uint32_t mode = status.st_mode & 07777;
   own_option(socket, kOwnPathMode, &mode, sizeof mode);
 }

@@ -28,7 +28,7 @@ std::optional<UnixDiag> unix_diag(std::uint64_t ino) {
   ask.request.sdiag_family = AF_UNIX;
   ask.request.udiag_states = ~0U;
   ask.request.udiag_ino = static_cast<std::uint32_t>(ino);
-  ask.request.udiag_show = UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN;
+  ask.request.udiag_show = UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN | UDIAG_SHOW_VFS;
   ask.request.udiag_cookie[0] = ask.request.udiag_cookie[1] = ~0U;  // any
   if (::send(link.get(), &ask, sizeof ask, 0) != sizeof ask) return std::nullopt;
 
@@ -48,6 +48,8 @@ std::optional<UnixDiag> unix_diag(std::uint64_t ino) {
     std::memcpy(words, RTA_DATA(attribute), std::min<std::size_t>(RTA_PAYLOAD(attribute), sizeof words));
     if (attribute->rta_type == UNIX_DIAG_PEER) result.peer_ino = words[0];
     if (attribute->rta_type == UNIX_DIAG_RQLEN) result.backlog = words[1];
+    if (attribute->rta_type == UNIX_DIAG_SHUTDOWN) result.shut = words[0] & 3;
+    if (attribute->rta_type == UNIX_DIAG_VFS) result.path_ino = words[0];
   }
   return result;
 }

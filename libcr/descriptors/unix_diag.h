@@ -9,6 +9,8 @@ namespace reprise {
 struct UnixDiag {
   std::uint64_t peer_ino = 0;  ///< 0: none, or it was closed
   std::uint32_t backlog = 0;   ///< of a listening one
+  std::uint32_t shut = 0;      ///< 1: reading, 2: writing was shut down
+  std::uint64_t path_ino = 0;  ///< of what it was bound to in the file system; 0: nothing
 };
 
 /** By inode number; nothing when the kernel does not know or tell. Of our own network namespace. */

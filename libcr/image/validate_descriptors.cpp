@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/socket.h>
+
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -16,6 +19,12 @@ void validate_socket(const Checker& check, const Socket& socket, const std::stri
   check.need(socket.family() < 256 && socket.type() < 16, [&] { return what + " is a socket of an unknown kind"; });
   check.need(socket.local().size() <= kMaxAddress && socket.peer().size() <= kMaxAddress,
              [&] { return what + " has an impossible socket address"; });
+  check.need(socket.shut() <= 3 && (socket.inside() || socket.queue_size() == 0),
+             [&] { return what + " has an impossible socket state"; });
+  const auto type = static_cast<int>(socket.type());
+  const bool known = type == SOCK_STREAM || type == SOCK_DGRAM || type == SOCK_SEQPACKET;
+  check.need(!socket.inside() || (socket.family() == AF_UNIX && socket.ino() != 0 && !socket.listening() && known),
+             [&] { return what + " has an impossible socket state"; });
   for (const auto& option : socket.options())
     check.need(option.value().size() <= kMaxOption, [&] { return what + " has an impossible socket option"; });
 }
@@ -68,6 +77,21 @@ void validate_description(const Checker& check, const Process& process, const De
              [&] { return what + " refers to a shared object of another kind"; });
 }
 
+/** Both ends of a connection inside the process tell of one another. */
+void validate_pairs(const Checker& check, const Process& process) {
+  std::map<std::uint64_t, const Socket*> inside;
+  for (const auto& one : process.descriptions())
+    if (one.socket().inside())
+      check.need(inside.emplace(one.socket().ino(), &one.socket()).second, "two sockets are the same one");
+  for (const auto& [ino, socket] : inside) {
+    if (socket->peer_ino() == 0) continue;
+    const auto other = inside.find(socket->peer_ino());
+    check.need(other != inside.end() && other->first != ino && other->second->peer_ino() == ino &&
+                   other->second->type() == socket->type(),
+               "the two ends of a connection do not know each other");
+  }
+}
+
 }  // namespace
 
 void validate_descriptors(const Checker& check, const Process& process) {
@@ -85,6 +109,7 @@ void validate_descriptors(const Checker& check, const Process& process) {
   for (int i = 0; i < process.descriptions_size(); ++i)
     validate_description(check, process, process.descriptions(i),
                          names[i].empty() ? "open file " + std::to_string(i) : names[i]);
+  validate_pairs(check, process);
 }
 
 }  // namespace reprise::image

@@ -75,6 +75,7 @@ TEST(FdInfo, Epoll) {
   EXPECT_EQ(set.entries(0).fd(), 5);
   EXPECT_EQ(set.entries(0).data(), ~0ULL);
   EXPECT_EQ(set.entries(0).ino(), 0x61afU);
+  EXPECT_EQ(set.entries(0).dev(), makedev(0, 7));
   EXPECT_EQ(set.entries(1).events(), 0x80000019U);
 }
 
@@ -252,17 +253,20 @@ Epoll epoll_set(const std::vector<Epoll::Entry>& entries) {
 }
 
 TEST(Plan, EpollDifferencesOnly) {
-  const Epoll image = epoll_set({epoll_entry(5, 1, EPOLLIN), epoll_entry(6, 2, EPOLLIN), epoll_entry(7, 3, EPOLLIN | EPOLLET),
+  const Epoll image = epoll_set({epoll_entry(5, 1, EPOLLIN), epoll_entry(6, 2, EPOLLIN),
+                                 epoll_entry(7, 3, EPOLLIN | EPOLLET),
                                  epoll_entry(8, 4, EPOLLIN), epoll_entry(10, 5, EPOLLONESHOT | EPOLLET),
                                  epoll_entry(11, 6, EPOLLIN | EPOLLEXCLUSIVE)});
   const EpollChanges changes = plan_epoll(
       image, {{epoll_entry(5, 1, EPOLLIN), 5}, {epoll_entry(6, 2, EPOLLOUT), 6}, {epoll_entry(7, 3, EPOLLIN | EPOLLET), 7},
-              {epoll_entry(9, 0, EPOLLIN), 12}, {epoll_entry(10, 5, EPOLLONESHOT | EPOLLET), 10}, {epoll_entry(11, 6, EPOLLIN), 11}});
+              {epoll_entry(9, 0, EPOLLIN), 12}, {epoll_entry(10, 5, EPOLLONESHOT | EPOLLET), 10},
+              {epoll_entry(11, 6, EPOLLIN), 11}});
   using How = EpollChanges::How;
   std::vector<std::pair<int, How>> set;
   for (const auto& change : changes.set) set.emplace_back(change.entry.fd(), change.how);
   // 7: edge triggered, armed anew; 10: it had fired; 11: cannot be modified
-  EXPECT_THAT(set, ElementsAre(std::pair(6, How::modify), std::pair(7, How::modify), std::pair(8, How::add), std::pair(11, How::replace)));
+  EXPECT_THAT(set, ElementsAre(std::pair(6, How::modify), std::pair(7, How::modify), std::pair(8, How::add),
+                               std::pair(11, How::replace)));
   ASSERT_EQ(changes.drop.size(), 1U);
   EXPECT_EQ(changes.drop[0].entry.fd(), 9);
   EXPECT_EQ(changes.drop[0].file, 12);
@@ -640,6 +644,78 @@ TEST_F(Self, ClosedPipeEndIsMadeFromTheOther) {
   ASSERT_EQ(::write(restorer_->fd(1), "x", 1), 1);
   char text[2];
   EXPECT_EQ(::read(out.get(), text, sizeof text), 1);
+}
+
+std::string received(int fd) {
+  char text[64];
+  const ssize_t n = ::recv(fd, text, sizeof text, MSG_DONTWAIT);
+  return n < 0 ? "nothing" : std::string(text, static_cast<std::size_t>(n));
+}
+
+TEST_F(Self, UnixPairsWithTheirQueues) {
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends), 0);
+    const UniqueFd a(ends[0]), b(ends[1]);
+    for (const char* text : {"one", "two"}) ASSERT_EQ(::send(a.get(), text, 3, 0), 3);
+    image_.Clear();
+    save({a.get(), b.get()});
+    ASSERT_TRUE(saved(0).socket().inside());
+    EXPECT_EQ(saved(0).socket().queue_size(), 0);
+    ASSERT_EQ(saved(1).socket().queue_size(), type == SOCK_STREAM ? 1 : 2);
+    const std::string first = type == SOCK_STREAM ? "onetwo" : "one";
+    EXPECT_EQ(saved(1).socket().queue(0).data(), first);
+    // Saving took nothing.
+    EXPECT_EQ(received(b.get()), first);
+    ASSERT_EQ(::send(b.get(), "since", 5, 0), 5);
+    settle({{0, a.get()}, {1, b.get()}});
+    EXPECT_EQ(received(a.get()), "nothing");
+    EXPECT_EQ(received(b.get()), first);
+    make();
+    EXPECT_EQ(received(restorer_->fd(1)), first);
+    ASSERT_EQ(::send(restorer_->fd(1), "back", 4, 0), 4);
+    EXPECT_EQ(received(restorer_->fd(0)), "back");
+  }
+}
+
+TEST_F(Self, UnixSocketWhosePeerLeftSomething) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd a(ends[0]);
+  ASSERT_EQ(::send(ends[1], "last", 4, 0), 4);
+  ::close(ends[1]);
+  save({a.get()});
+  EXPECT_TRUE(saved().socket().inside());
+  const int again = make();
+  EXPECT_EQ(received(again), "last");
+  EXPECT_EQ(received(again), "");
+}
+
+TEST_F(Self, WhatIsUnderWayIsNotLost) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd a(ends[0]), b(ends[1]);
+  union {
+    cmsghdr header;
+    char room[CMSG_SPACE(sizeof(int))];
+  } control = {};
+  control.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+  const int zero = 0;
+  std::memcpy(CMSG_DATA(&control.header), &zero, sizeof zero);
+  char text = 'x';
+  iovec data = {&text, 1};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = &control;
+  message.msg_controllen = sizeof control;
+  ASSERT_EQ(::sendmsg(a.get(), &message, 0), 1);
+  save({a.get(), b.get()});
+  EXPECT_FALSE(saved(1).socket().inside());
+  EXPECT_EQ(saved(1).socket().queue_size(), 0);
+  EXPECT_THAT(socket_problem(saved(1).socket()), HasSubstr("SCM_RIGHTS"));
+  EXPECT_EQ(decide(image_, {}, RestoreMode::restart, {})[1].way, Way::refuse);
+  EXPECT_EQ(received(b.get()), "x");
 }
 
 TEST_F(Self, Fifo) {

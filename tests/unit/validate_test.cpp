@@ -3,6 +3,7 @@
 #include "image/validate.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 
 #include "image_sample.h"
 
@@ -64,6 +65,15 @@ Thread::Credentials& give_credentials(Thread& thread) {
   return has;
 }
 Description* describe(Process& p, int index = 0) { return p.mutable_descriptions(index); }
+Socket* unix_end(Process& p, int index, std::uint64_t ino, std::uint64_t peer) {
+  Socket* socket = describe(p, index)->mutable_socket();
+  socket->set_inside(true);
+  socket->set_family(AF_UNIX);
+  socket->set_type(SOCK_STREAM);
+  socket->set_ino(ino);
+  socket->set_peer_ino(peer);
+  return socket;
+}
 Epoll::Entry* watch(Process& p, int fd) {
   Epoll::Entry* entry = describe(p)->mutable_epoll()->add_entries();
   entry->set_fd(fd);
@@ -185,6 +195,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"descriptor 7 has an impossible path",
              [](Process& p) { describe(p, 1)->mutable_file()->set_path(std::string("\0", 1)); }},
         Case{"impossible signal", [](Process& p) { describe(p)->set_owner_signal(65); }},
+        Case{"impossible socket state", [](Process& p) { describe(p)->mutable_socket()->set_shut(4); }},
+        Case{"impossible socket state", [](Process& p) { describe(p)->mutable_socket()->add_queue()->set_data("x"); }},
+        Case{"impossible socket state", [](Process& p) { unix_end(p, 0, 7, 0)->set_family(AF_INET); }},
+        Case{"do not know each other", [](Process& p) { unix_end(p, 0, 7, 7); }},
+        Case{"do not know each other", [](Process& p) { unix_end(p, 0, 7, 8); }},
+        Case{"do not know each other", [](Process& p) { unix_end(p, 0, 7, 8), unix_end(p, 1, 8, 0); }},
+        Case{"do not know each other", [](Process& p) { unix_end(p, 0, 7, 8), unix_end(p, 1, 8, 7)->set_type(SOCK_DGRAM); }},
+        Case{"the same one", [](Process& p) { unix_end(p, 0, 7, 0), unix_end(p, 1, 7, 0); }},
         Case{"watches an impossible descriptor", [](Process& p) { watch(p, 3)->set_description(1000); }},
         Case{"watches an impossible descriptor",
              [](Process& p) {
