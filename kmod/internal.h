@@ -433,6 +433,9 @@ long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a);
 void cr_undo_get_file(struct cr_session *s, struct cr_get_file *a);
 void cr_undo_put_file(struct cr_session *s, struct cr_put_file *a);
 
+/* sharers.c */
+long cr_ioc_sharers(struct cr_session *s, struct cr_sharers *a);
+
 /* vmas.c */
 long cr_ioc_vmas(struct cr_session *s, struct cr_array *a);
 bool cr_vma_has_pages(struct vm_area_struct *vma);

@@ -62,7 +62,7 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	a->api_version = CR_API_VERSION;
 	a->page_size = PAGE_SIZE;
 	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
-		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN | CR_FEAT_THREAD_CREDS;
+		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN | CR_FEAT_THREAD_CREDS | CR_FEAT_SHARERS;
 	a->arena_size = CR_ARENA_SIZE;
 	return 0;
 }
@@ -98,6 +98,7 @@ CR_TYPED(cr_ioc_fds, struct cr_array)
 CR_TYPED(cr_ioc_sigpending, struct cr_sigpending)
 CR_TYPED(cr_ioc_get_file, struct cr_get_file)
 CR_TYPED(cr_ioc_put_file, struct cr_put_file)
+CR_TYPED(cr_ioc_sharers, struct cr_sharers)
 CR_TYPED(cr_ioc_arena, struct cr_arena)
 CR_TYPED(cr_ioc_run, struct cr_run)
 CR_TYPED(cr_ioc_snapshot, struct cr_snapshot)
@@ -161,6 +162,7 @@ static const struct cr_entry {
 	CR_ENTRY(SIGPENDING,	cr_ioc_sigpending,	CR_FROZEN_ONES),
 	CR_ENTRY_UNDO(GET_FILE,	cr_ioc_get_file,	CR_FROZEN_ONES,	cr_undo_get_file),
 	CR_ENTRY_UNDO(PUT_FILE,	cr_ioc_put_file,	CR_FROZEN_ONES,	cr_undo_put_file),
+	CR_ENTRY(SHARERS,	cr_ioc_sharers,		CR_FROZEN_ONES),
 	CR_ENTRY(ARENA,		cr_ioc_arena,		CR_FROZEN_ONES),
 	CR_ENTRY(RUN,		cr_ioc_run,		CR_FROZEN_ONES),
 	CR_ENTRY(SNAPSHOT,	cr_ioc_snapshot,	CR_FROZEN_ONES),

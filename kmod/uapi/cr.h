@@ -46,6 +46,7 @@
 #define CR_FEAT_GUARDS		(1ULL << 5)	/* CR_IOC_GUARDS, CR_VMA_DROPPABLE */
 #define CR_FEAT_ORIGIN		(1ULL << 6)	/* CR_IOC_*ORIGIN, CR_NOTIFY_TELL, CR_PHASE_DONE, CR_AGENT_FAILED */
 #define CR_FEAT_THREAD_CREDS	(1ULL << 7)	/* securebits and no_new_privs of every thread */
+#define CR_FEAT_SHARERS		(1ULL << 8)	/* CR_IOC_SHARERS */
 
 /* limits, so that no count from outside is unbounded */
 #define CR_MAX_THREADS		32768
@@ -362,6 +363,19 @@ struct cr_put_file {
 	__u32 reserved;
 };
 
+/*
+ * CR_IOC_SHARERS [frozen]: do other processes than the target map the caller's file fd as
+ * shared memory? It is a regular file (EINVAL), memfds and shared anonymous memory included.
+ * Whoever only holds a descriptor of it is not counted.
+ */
+struct cr_sharers {
+	__s32 fd;
+	__u32 flags;		/* 0 */
+	__u64 mappings;		/* out: their shared mappings of it, read-only ones included */
+	__s32 pid;		/* out: one such process, 0: none that the caller may know of */
+	__u32 reserved;
+};
+
 /* ------------------------------------------------------------ system calls */
 
 /*
@@ -633,5 +647,6 @@ struct cr_lease {
 #define CR_IOC_GUARDS		_IOWR(CR_IOC_MAGIC, 28, struct cr_array)
 #define CR_IOC_ORIGIN		_IOW(CR_IOC_MAGIC, 29, struct cr_origin)
 #define CR_IOC_AGENT_ORIGIN	_IOWR(CR_IOC_MAGIC, 30, struct cr_origin)
+#define CR_IOC_SHARERS		_IOWR(CR_IOC_MAGIC, 31, struct cr_sharers)
 
 #endif /* _UAPI_CR_H */

@@ -248,6 +248,13 @@ static int pending(void) {
   int r = ask(CR_IOC_SIGPENDING, &a);
   return r ? r : a.infos.count == 1 ? 0 : -EPROTO;
 }
+static int sharers(void) {
+  static int file = -1;
+  if (file < 0) file = memfd_create("asked about", MFD_CLOEXEC);
+  struct cr_sharers a = {.fd = file};
+  int r = ask(CR_IOC_SHARERS, &a);
+  return r ? r : a.mappings ? -EPROTO : 0;
+}
 static struct cr_get_file wanted;
 static int get_file(void) {
   struct cr_get_file a = wanted;
@@ -420,6 +427,7 @@ static const struct fault_case cases[] = {
     {"SIGPENDING", FROZEN, pending},
     {"GET_FILE descriptor", FROZEN, get_file, put_back, .get = {.kind = CR_FILE_FD, .which = 1}},
     {"GET_FILE executable", FROZEN, get_file, put_back, .get = {.kind = CR_FILE_EXE}},
+    {"SHARERS", FROZEN, sharers},
     {"PUT_FILE", CALLS, put_file, take_back, .type = 1},
     {"PUT_FILE of the device", CALLS, put_file, take_back, .type = ~0U},
     {"ARENA", FROZEN, map_arena, refreeze},

@@ -255,7 +255,20 @@ static void test_run(void) {
   get = (struct cr_get_file){.kind = CR_FILE_EXE};
   got = !io(CR_IOC_GET_FILE, &get);
   tap(got, "get the executable");
+  struct cr_sharers sharers = {.fd = got ? get.fd : -1};
+  tap(!io(CR_IOC_SHARERS, &sharers) && !sharers.mappings && !sharers.pid, "nobody shares the executable: what is private is not counted");
   if (got) close(get.fd);
+  get = (struct cr_get_file){.kind = CR_FILE_VMA, .which = (unsigned long)sh};
+  got = !io(CR_IOC_GET_FILE, &get);
+  sharers = (struct cr_sharers){.fd = got ? get.fd : -1};
+  tap(!io(CR_IOC_SHARERS, &sharers) && sharers.mappings && sharers.pid > 0 && sharers.pid != pid, "who shares its memory");
+  sharers.flags = 1;
+  tap(io(CR_IOC_SHARERS, &sharers) < 0 && errno == EINVAL, "unknown flags of it: EINVAL");
+  if (got) close(get.fd);
+  sharers = (struct cr_sharers){.fd = 99999};
+  tap(io(CR_IOC_SHARERS, &sharers) < 0 && errno == EBADF, "no descriptor to ask about: EBADF");
+  sharers.fd = dev;
+  tap(io(CR_IOC_SHARERS, &sharers) < 0 && errno == EINVAL, "one of no regular file: EINVAL");
   tap(!thaw() && runs_on() && !sh->eintr, "thaw: the borrowed threads run on where they were");
 }
 

@@ -55,6 +55,7 @@ const std::vector<Op> kOps = {
           M(cr_sigpending, infos.count, kCount, 0)),
     IOCTL("get_file", 2, CR_IOC_GET_FILE, M(cr_get_file, kind, kNumber, 2), M(cr_get_file, which, kWord, 0)),
     IOCTL("put_file", 2, CR_IOC_PUT_FILE, M(cr_put_file, fd, kDescriptor, 0), M(cr_put_file, flags, kFlags, 1), M(cr_put_file, reserved, kFlags, 0)),
+    IOCTL("sharers", 1, CR_IOC_SHARERS, M(cr_sharers, fd, kDescriptor, 0), M(cr_sharers, flags, kFlags, 0), M(cr_sharers, reserved, kFlags, 0)),
     IOCTL("arena", 3, CR_IOC_ARENA, M(cr_arena, addr, kAddress, 0)),
     IOCTL("run", 5, CR_IOC_RUN, M(cr_run, tid, kTid, 0), M(cr_run, ncalls, kNumber, 4), M(cr_run, calls, kOffset, 0), M(cr_run, flags, kFlags, 1),
           M(cr_run, timeout_ms, kMs, 0)),
