@@ -2,6 +2,7 @@
 #include "image/reader.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,7 @@ Image Image::open(UniqueFd fd, const std::string& name) {
     copy_all(image.fd_.get(), copy.get(), name);
     image.fd_ = std::move(copy);
   }
+  image.opened_ = image.times();
   Loaded loaded;
   load(image.fd_.get(), name, loaded);
   validate_process(name, loaded.process, loaded.seal.blob_size);
@@ -46,6 +48,16 @@ Image Image::open(UniqueFd fd, const std::string& name) {
   for (std::size_t i = 0; i < image.threads_.size(); ++i) image.by_tid_[image.threads_[i].tid] = i;
   return image;
 }
+
+Image::Times Image::times() const {
+  struct stat st {};
+  if (::fstat(fd_.get(), &st) != 0) throw_system(name_, "cannot be looked at", errno);
+  return {st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec, st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec,
+          static_cast<std::uint64_t>(st.st_size)};
+}
+
+// A new name changes the times, too, and so does taking the old one away: that alone is no reason to give up.
+bool Image::touched() const { return times() != opened_; }
 
 // Each run lies in one mapping: validate_runs.
 void Image::sort_runs(const std::vector<cr_page_run>& runs) {

@@ -71,6 +71,9 @@ class Image {
   /** Read from the blob section (SharedObject.Extent.blob_offset), verified. */
   void read_blob(std::uint64_t offset, void* buf, std::size_t len) const;
 
+  /** Has the file changed, or may it have, since it was opened? What is read from it unverified must be verified then. */
+  bool touched() const;
+
   std::uint64_t file_size() const { return seal_.file_size; }
   std::uint64_t page_bytes() const { return seal_.pages_size; }
   std::uint64_t blob_bytes() const { return seal_.blob_size; }
@@ -95,6 +98,13 @@ class Image {
 
   std::string name_;
   UniqueFd fd_;
+  struct Times {
+    std::int64_t modified_ns, changed_ns;
+    std::uint64_t size;
+    bool operator==(const Times&) const = default;
+  };
+  Times times() const;
+  Times opened_{};
   image::Seal seal_{};
   std::unique_ptr<Process> process_;
   std::vector<ThreadRegs> threads_;
