@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "descriptors/descriptors.h"
 #include "request/agent.h"
-#include "request/alive.h"
 #include "request/identity.h"
 #include "request/image_source.h"
 #include "request/requests.h"
@@ -17,9 +16,6 @@
 
 namespace reprise {
 namespace {
-
-// An image of which verifying a part may take longer than the module waits for a word of ours.
-constexpr std::uint64_t kLong = 1ULL << 30;
 
 /** Verifies an image by one thread while there is time. */
 class EarlyVerification {
@@ -103,16 +99,8 @@ Report pause(const PauseOptions& options) {
   rollback.dirty = std::move(dirty);
   if (tracked && !verified)
     rollback.verify = [&](const std::vector<cr_range>& ranges) {
-      const auto check = [&] {
-        image.verify(ranges);
-        verify_shared(image);
-      };
-      if (image.file_size() < kLong) return check();
-      std::future<void> work = std::async(std::launch::async, [&] {
-        enter(Stage::verify);
-        check();
-      });
-      wait_alive(session, work);
+      image.verify(ranges);
+      verify_shared(image);
     };
   rollback.run(report);
   report.pages = image.page_count();

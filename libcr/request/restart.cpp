@@ -10,7 +10,6 @@
 #include "libcr.h"
 #include "process/new_ids.h"
 #include "request/agent.h"
-#include "request/alive.h"
 #include "request/child.h"
 #include "request/identity.h"
 #include "request/image_source.h"
@@ -30,7 +29,7 @@ class Verification {
           enter(Stage::verify);
           image.verify_all(0, progress);
         })) {}
-  void finish(Session& session) { wait_alive(session, done_); }
+  void finish() { done_.get(); }
 
  private:
   std::future<void> done_;  // its destructor waits, too
@@ -107,11 +106,12 @@ Report restart(const RestartOptions& options) {
   rollback.hold = [&] {
     Stopwatch held;
     enter(Stage::verify);
-    verification.finish(session);
+    verification.finish();
     report.verify_ns += held.lap();
     if (!options.hold) return;
     enter(Stage::hold);
-    wait_alive(session, options.hold);
+    while (!options.hold(10'000)) {
+    }
     report.held_ns = held.lap();
   };
   rollback.run(report);

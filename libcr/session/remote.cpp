@@ -16,6 +16,9 @@ namespace {
 constexpr std::size_t kCalls = 256;                 // at most, in one batch
 constexpr std::size_t kRobustHead = 24;             // sizeof(struct robust_list_head)
 constexpr std::uint64_t kRseqUnregister = 1;        // RSEQ_FLAG_UNREGISTER
+constexpr std::uint64_t kBatchMs = 10'000;          // for calls that do little
+constexpr std::uint64_t kBytesPerMs = 16 << 10;     // at least, where memory is found, emptied or given back
+constexpr std::uint64_t kMostMs = 3'600'000;        // more the module does not wait
 
 static_assert(sizeof(cr_call) == 64, "the table of calls is part of the module's interface");
 
@@ -89,6 +92,7 @@ std::size_t Remote::add(const Call& call, bool stop_on_error) {
     flush(0, 0, request);
   }
   cr_call& entry = table_[ncalls_++];
+  bytes_ += std::min(call.bytes, kMostMs * kBytesPerMs);
   entry.nr = static_cast<std::uint32_t>(call.nr);
   entry.flags = stop_on_error ? CR_CALL_STOP : 0;
   std::copy(std::begin(call.arg), std::end(call.arg), entry.arg);
@@ -98,12 +102,14 @@ std::size_t Remote::add(const Call& call, bool stop_on_error) {
 
 void Remote::flush(pid_t tid, unsigned flags, cr_run& request) {
   const std::size_t n = std::exchange(ncalls_, 0);
+  const std::uint64_t bytes = std::exchange(bytes_, 0);
   if (n && !stopped_) {
     const pid_t who = tid ? tid : session_.pid();
     request.tid = who;
     request.ncalls = static_cast<std::uint32_t>(n);
     request.calls = reinterpret_cast<std::uintptr_t>(table_.data());
     request.flags = flags;
+    request.timeout_ms = static_cast<std::uint32_t>(std::min(kBatchMs + bytes / kBytesPerMs, kMostMs));
     if (int err = session_.call(CR_IOC_RUN, &request)) session_.fail("a remote system call", err, &request.why);
     if (std::find(used_by_.begin(), used_by_.end(), who) == used_by_.end()) used_by_.push_back(who);
     stopped_ = request.done < n;

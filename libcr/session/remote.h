@@ -60,6 +60,7 @@ class Remote {
   struct Call {
     long nr;
     std::uint64_t arg[6]{};
+    std::uint64_t bytes = 0;  ///< of memory that the kernel may have to go through: it is given the time for that
   };
   std::size_t add(const Call& call, bool stop_on_error = true);
 
@@ -99,6 +100,7 @@ class Remote {
   char* data_ = nullptr;  // our mapping of the data pages: what arguments point to
   std::vector<cr_call> table_;
   std::size_t ncalls_ = 0, args_used_ = 0;
+  std::uint64_t bytes_ = 0;  // that the queued calls go through
   bool ran_ = false;    // the batch was run: its arguments may go
   bool stopped_ = false;  // a part of this batch that was run ahead has failed
   std::vector<std::int64_t> results_;  // of parts that were run ahead

@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/silence.h"
 #include "base/text.h"
 #include "libcr.h"
+#include "session/heartbeat.h"
 
 namespace reprise {
 namespace {
@@ -89,6 +91,19 @@ Failure failure_of(int err, const cr_why* why) {
 Session::Session(UniqueFd dev, UniqueFd mem, pid_t pid, const cr_info& info)
     : dev_(std::move(dev)), mem_(std::move(mem)), pid_(pid), arena_size_(info.arena_size) {}
 
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&& other) noexcept {
+  heartbeat_.reset();  // before the descriptor that it uses
+  dev_ = std::move(other.dev_);
+  mem_ = std::move(other.mem_);
+  pid_ = other.pid_;
+  arena_size_ = other.arena_size_;
+  frozen_ = other.frozen_;
+  heartbeat_ = std::move(other.heartbeat_);
+  return *this;
+}
+Session::~Session() = default;
+
 Session Session::attach(pid_t pid) {
   if (pid <= 0) throw Error(Failure::usage, EINVAL, std::to_string(pid) + " is not a process id");
   // The device first: without the module that is what the user must know.
@@ -140,11 +155,14 @@ void Session::fail(const char* what, int err, const cr_why* why) const {
 }
 
 cr_freeze Session::freeze(unsigned timeout_ms, unsigned thaw_after_ms) {
+  // Made before, so that the target does not stand still for it.
+  if (!heartbeat_) heartbeat_ = std::make_unique<Heartbeat>(dev_.get(), std::chrono::milliseconds(silence_ms() / 6));
   cr_freeze request{};
   request.timeout_ms = timeout_ms;
-  request.thaw_after_ms = thaw_after_ms;
+  request.thaw_after_ms = thaw_after_ms ? thaw_after_ms : silence_ms();
   if (int err = call(CR_IOC_FREEZE, &request)) fail("stopping its threads", err, &request.why);
   frozen_ = true;
+  heartbeat_->begin();
   return request;
 }
 
@@ -152,6 +170,7 @@ std::uint64_t Session::thaw(bool kill) {
   cr_thaw request{};
   if (kill) request.flags = CR_THAW_KILL;
   frozen_ = false;
+  if (heartbeat_) heartbeat_->end();
   if (int err = call(CR_IOC_THAW, &request)) fail("letting it go on", err);
   return request.frozen_ns;
 }

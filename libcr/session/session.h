@@ -7,6 +7,7 @@
  */
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,8 +24,15 @@ namespace reprise {
 /** Text for a refusal of the module: names the thing and the way out. */
 std::string describe(const cr_why& why, int err);
 
+class Heartbeat;
+
+/** Other processes that map a file as shared memory. */
 class Session {
  public:
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
   /** Open /dev/cr and bind it to process @p pid. Throws Error (refused, permission, gone, no module). */
   static Session attach(pid_t pid);
   /** As attach, with a descriptor of the target's /proc/PID/mem opened O_RDWR by somebody who may. */
@@ -37,6 +45,7 @@ class Session {
   /** Bytes of the arena in the target, see Remote. */
   std::uint64_t arena_size() const { return arena_size_; }
 
+  /** From here until thaw() the module hears from us regularly, however long something takes. */
   cr_freeze freeze(unsigned timeout_ms = 0, unsigned thaw_after_ms = 0);
   /** @return how long the threads stood still, in ns */
   std::uint64_t thaw(bool kill = false);
@@ -104,6 +113,7 @@ class Session {
   pid_t pid_ = 0;
   std::uint64_t arena_size_ = 0;
   bool frozen_ = false;
+  std::unique_ptr<Heartbeat> heartbeat_;  // the last: it uses dev_
 };
 
 }  // namespace reprise

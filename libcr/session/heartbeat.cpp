@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "session/heartbeat.h"
+
+#include <csignal>
+
+#include <sys/ioctl.h>
+
+#include "cr.h"
+
+namespace reprise {
+
+Heartbeat::Heartbeat(int device, std::chrono::milliseconds interval) : device_(device), interval_(interval) {
+  // Signals are for the threads that the caller knows of.
+  sigset_t all, old;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &old);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    throw;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+Heartbeat::~Heartbeat() {
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Heartbeat::set(bool beating) {
+  const std::lock_guard lock(mutex_);
+  // Not woken for this: the next beat is a whole interval away at most, and a thaw is not to wait for it.
+  beating_ = beating;
+}
+
+void Heartbeat::run() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, interval_, [this] { return quit_; })) {
+    if (!beating_) continue;
+    lock.unlock();
+    // Any request that changes nothing; it fails (ENOBUFS; ENOTCONN when the target has just been let go).
+    cr_array nothing{};
+    ::ioctl(device_, CR_IOC_THREADS, &nothing);
+    lock.lock();
+  }
+}
+
+}  // namespace reprise
