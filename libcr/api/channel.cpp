@@ -24,6 +24,7 @@
 #include "api/gate.h"
 #include "api/spawn.h"
 #include "api/threads.h"
+#include "base/channel_name.h"
 #include "base/proc_stat.h"
 
 namespace reprise::api {
@@ -62,7 +63,7 @@ class Descriptor {
 };
 
 Block* make_block(int& fd) {
-  fd = static_cast<int>(syscall(SYS_memfd_create, "reprise-request", 1U /* MFD_CLOEXEC */));
+  fd = static_cast<int>(syscall(SYS_memfd_create, kChannelName, 1U /* MFD_CLOEXEC */));
   if (fd < 0) return nullptr;
   if (ftruncate(fd, sizeof(Block)) != 0) return nullptr;
   void* mapped = mmap(nullptr, sizeof(Block), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -33,6 +33,10 @@ bool in_callback() {
   return state != nullptr && state->chain != nullptr;
 }
 
+constexpr unsigned kRestartOneOf = CR_RSTRT_KEEP_SHARED | CR_RSTRT_RESTORE_SHARED;
+constexpr char kOneOf[] = "shared memory cannot be both kept and restored";
+constexpr unsigned kPauseOneOf = CR_PAUSE_KEEP_SHARED | CR_PAUSE_RESTORE_SHARED;
+
 bool valid_signal(int signal) { return signal >= -kLastSignal && signal <= kLastSignal; }
 
 /** What is wrong with the surroundings, before a helper is started for nothing. */
@@ -200,6 +204,7 @@ int cr_poll_checkpoint(cr_checkpoint_handle_t* handle, struct timeval* timeout) 
 int cr_request_restart(cr_restart_args_t* args, cr_restart_handle_t* handle) {
   clear_error();
   if (args->cr_version != CR_RESTART_ARGS_VERSION) return fail(EINVAL, "call cr_initialize_restart_args_t() first");
+  if ((args->cr_flags & kRestartOneOf) == kRestartOneOf) return fail(EINVAL, kOneOf);
   if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
   if (args->cr_relocate != nullptr && args->cr_relocate->count > CR_MAX_RSTRT_RELOC)
     return fail(EINVAL, "more than CR_MAX_RSTRT_RELOC relocations");
@@ -233,6 +238,7 @@ int cr_poll_restart(cr_restart_handle_t* handle, struct timeval* timeout) {
 int cr_request_pause(cr_pause_args_t* args, cr_pause_handle_t* handle) {
   clear_error();
   if (args->cr_version != CR_PAUSE_ARGS_VERSION) return fail(EINVAL, "call cr_initialize_pause_args_t() first");
+  if ((args->cr_flags & kPauseOneOf) == kPauseOneOf) return fail(EINVAL, kOneOf);
   if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
   if (!open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
   Target target;

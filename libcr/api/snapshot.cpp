@@ -14,7 +14,9 @@
 namespace reprise::api {
 namespace {
 
-constexpr unsigned kFlags = CR_SNAPSHOT_CALLBACKS | CR_SNAPSHOT_REWIND_FILES;
+constexpr unsigned kFlags =
+    CR_SNAPSHOT_CALLBACKS | CR_SNAPSHOT_REWIND_FILES | CR_SNAPSHOT_KEEP_SHARED | CR_SNAPSHOT_RESTORE_SHARED;
+constexpr unsigned kOneOf = CR_SNAPSHOT_KEEP_SHARED | CR_SNAPSHOT_RESTORE_SHARED;
 
 /** One snapshot: a number that its helper knows. Freed by drop. */
 struct Snapshot {
@@ -91,7 +93,7 @@ extern "C" {
 
 int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t* handle) {
   clear_error();
-  if (pid < 0 || (flags & ~kFlags) != 0 || handle == nullptr) return fail(EINVAL);
+  if (pid < 0 || (flags & ~kFlags) != 0 || (flags & kOneOf) == kOneOf || handle == nullptr) return fail(EINVAL);
   if (!device::present()) return fail(ENOSYS, "the kernel module cr is not loaded");
   Target target;
   if (const int err = target.find(CR_SCOPE_PROC, pid); err != 0) return fail(err);

@@ -162,6 +162,8 @@ enum {
 #define CR_RSTRT_DEAD_SOCKETS 0x00010000   /**< new: give back sockets that cannot be remade as closed ones */
 #define CR_RSTRT_REWIND_FILES 0x00020000   /**< new: cut files back to the length they had */
 #define CR_RSTRT_TRUST 0x00040000          /**< new: as root, take the image of anybody, and open what it names as root */
+#define CR_RSTRT_KEEP_SHARED 0x00100000    /**< new: leave mapped files that other processes map, too, as they are */
+#define CR_RSTRT_RESTORE_SHARED 0x00200000 /**< new: rewrite them. With neither, a restart that must is refused */
 /** @} */
 
 /** @name Flags of a pause request (new)
@@ -169,6 +171,8 @@ enum {
 #define CR_PAUSE_ASYNC_ERR 0x00000001      /**< report all errors when reaping */
 #define CR_PAUSE_REWIND_FILES 0x00020000   /**< cut files back to the length they had */
 #define CR_PAUSE_NO_TRACKING 0x00040000    /**< compare everything, also where changes were tracked */
+#define CR_PAUSE_KEEP_SHARED 0x00100000    /**< leave memory that other live processes share as it is */
+#define CR_PAUSE_RESTORE_SHARED 0x00200000 /**< rewrite it. With neither, a rollback that must is refused */
 /** @} */
 
 /* ----------------------------------------------------------- one's own thread */
@@ -493,6 +497,8 @@ typedef unsigned long cr_snapshot_t;
 
 #define CR_SNAPSHOT_CALLBACKS 0x1    /**< run the target's callbacks, too */
 #define CR_SNAPSHOT_REWIND_FILES 0x2 /**< a rollback cuts files back to the length they had */
+#define CR_SNAPSHOT_KEEP_SHARED 0x4    /**< a rollback leaves memory that other live processes share as it is */
+#define CR_SNAPSHOT_RESTORE_SHARED 0x8 /**< a rollback rewrites it. With neither, one that must is refused */
 
 /**
  * Take a snapshot of process @p pid, or of the calling process with 0. Copy-on-write:

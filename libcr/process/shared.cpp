@@ -121,7 +121,8 @@ void restore_object(Session& session, const OnBehalf& behalf, const Process& ima
 const char* sealed_why(const SharedObject& object, int fd) {
   struct stat st {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || ::fstat(fd, &st) != 0 || st.st_ino != object.file().ino()) return nullptr;
+  if (seals < 0 || ::fstat(fd, &st) != 0 || st.st_ino != object.file().ino() || st.st_dev != object.file().dev())
+    return nullptr;
   const auto size = static_cast<std::uint64_t>(st.st_size);
   if ((seals & F_SEAL_SHRINK) && size > object.size()) return "has grown since the checkpoint and is sealed against shrinking";
   if ((seals & F_SEAL_GROW) && size < object.size()) return "has shrunk since the checkpoint and is sealed against growing";
@@ -160,14 +161,15 @@ void check_seals(Session& session, std::span<const cr_vma> now, const Process& i
 }
 
 void restore_shared(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
-                    const BlobReader& read, NamelessFiles& nameless) {
+                    const BlobReader& read, NamelessFiles& nameless, const std::set<int>& kept) {
   const OnBehalf behalf = OnBehalf::of(session.pid(), image, options, mode);
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
     const auto number = static_cast<std::uint32_t>(i) + 1;
     if (nameless.made().count(number))
       seal(object, nameless.file(number));
-    else if (mode != RestoreMode::restart || !is_kept(object))  // else something of the caller's has taken its place
+    else if (!kept.contains(i) && (mode != RestoreMode::restart || !is_kept(object)))
+      // Otherwise something of the caller's has taken its place, or it stays as others have it now.
       restore_object(session, behalf, image, options, i, read);
   }
 }

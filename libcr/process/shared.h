@@ -2,6 +2,7 @@
 #pragma once
 /** @file Content of memory that is not the process's alone: shared mappings and memfds. */
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -62,10 +63,12 @@ class SharedRoom {
    * Take it. Target frozen, not committed.
    * @param files     of mappings that are made anew; all others are intact
    * @param nameless  what has made some of the objects, with their content
+   * @param kept      indexes of objects that are left as they are
    * Throws Error (temporary) naming the file for which there is no room.
    */
   static SharedRoom take(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
-                         const BlobReader& read, const MappingFiles& files, NamelessFiles& nameless);
+                         const BlobReader& read, const MappingFiles& files, NamelessFiles& nameless,
+                         const std::set<int>& kept);
   void keep() { taken_.clear(); }
 
  private:
@@ -79,8 +82,9 @@ class SharedRoom {
 /**
  * Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place.
  * @param nameless  what has made some of them, with their content
+ * @param kept      indexes of objects that are left as they are
  */
 void restore_shared(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
-                    const BlobReader& read, NamelessFiles& nameless);
+                    const BlobReader& read, NamelessFiles& nameless, const std::set<int>& kept);
 
 }  // namespace reprise

@@ -72,7 +72,8 @@ SharedRoom::~SharedRoom() {
 }
 
 SharedRoom SharedRoom::take(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
-                            const BlobReader& read, const MappingFiles& files, NamelessFiles& nameless) {
+                            const BlobReader& read, const MappingFiles& files, NamelessFiles& nameless,
+                            const std::set<int>& kept) {
   constexpr std::uint64_t chunk = 1 << 20;
   SharedRoom room;
   const OnBehalf behalf = OnBehalf::of(session.pid(), image, options, mode);
@@ -81,7 +82,7 @@ SharedRoom SharedRoom::take(Session& session, const Process& image, const Restor
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
     const std::vector<FileRange> written = written_ranges(image, i);
-    if (object.extents_size() == 0 || (object.kind() == SharedObject::FILE && written.empty())) continue;
+    if (kept.contains(i) || object.extents_size() == 0 || (object.kind() == SharedObject::FILE && written.empty())) continue;
     UniqueFd fd = open_for_room(session, behalf, image, options, mode, i, files, nameless);
     if (!fd) continue;
     std::vector<FileRange> needed;

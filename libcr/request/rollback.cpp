@@ -15,6 +15,7 @@
 #include "process/new_ids.h"
 #include "process/registers.h"
 #include "process/shared.h"
+#include "process/sharing.h"
 #include "process/signals.h"
 #include "process/stop.h"
 #include "process/threads.h"
@@ -34,6 +35,7 @@ struct Rollback::Plan {
   cr_process now{};
   MappingPlan mappings;
   MappingFiles files;
+  std::set<int> kept;  // shared objects of the image that are left as they are
   ThreadPlan threads;
   PreparedDescriptors descriptors;
   std::optional<NamelessFiles> nameless;
@@ -71,8 +73,9 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.files.add_nameless(image_, *plan.nameless);
   plan.cwd = check_environment_live(session_, image_, options_, mode_, *plan.nameless);
   plan.nameless->finish(report);
-  plan.room = SharedRoom::take(session_, image_, options_, mode_, blob, plan.files, *plan.nameless);
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
+  plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, blob, report);
+  plan.room = SharedRoom::take(session_, image_, options_, mode_, blob, plan.files, *plan.nameless, plan.kept);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
   check_xstate(image_, regs_, plan.threads.missing, mode_, report);
@@ -131,7 +134,7 @@ void Rollback::restore_files(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_shared_memory(Plan& plan, Report& report) {
-  restore_shared(session_, image_, options_, mode_, blob, *plan.nameless);
+  restore_shared(session_, image_, options_, mode_, blob, *plan.nameless, plan.kept);
   plan.files.keep(report);
   plan.room.keep();
 }

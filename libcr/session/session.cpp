@@ -329,6 +329,13 @@ UniqueFd Session::get_exe() {
   return UniqueFd(request.fd);
 }
 
+Sharers Session::sharers(int fd) {
+  cr_sharers request{};
+  request.fd = fd;
+  if (int err = call(CR_IOC_SHARERS, &request)) fail("who shares its memory", err);
+  return {request.mappings, request.pid};
+}
+
 int Session::put_fd(int fd, bool cloexec) {
   cr_put_file request{};
   request.fd = fd;

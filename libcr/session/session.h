@@ -27,6 +27,11 @@ std::string describe(const cr_why& why, int err);
 class Heartbeat;
 
 /** Other processes that map a file as shared memory. */
+struct Sharers {
+  std::uint64_t mappings = 0;  ///< theirs, in number
+  pid_t pid = 0;               ///< one of them; 0: none that the caller may know of
+};
+
 class Session {
  public:
   Session(Session&&) noexcept;
@@ -69,6 +74,8 @@ class Session {
   UniqueFd get_fd(int target_fd);
   UniqueFd get_vma_file(std::uint64_t addr);
   UniqueFd get_exe();
+  /** Who else than the target maps the regular file that is open as @p fd of ours. Target frozen. */
+  Sharers sharers(int fd);
   /** Install in the target. @p fd -1: a fresh /dev/cr. @return the target's number */
   int put_fd(int fd, bool cloexec);
 

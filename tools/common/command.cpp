@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -97,6 +98,12 @@ int signal_number(const std::string& text) {
 void add_restore_options(CLI::App& app, RestoreOptions& restore) {
   app.add_flag("--rewind-files", restore.rewind_files,
                "cut files that the program has grown since the checkpoint back to their old size");
+  static const std::map<std::string, SharedMemory> shared{{"keep", SharedMemory::keep}, {"restore", SharedMemory::restore}};
+  app.add_option("--shared-memory", restore.shared_memory,
+                 "memory and mapped files that other live processes share, and that have changed: keep them as they are, or "
+                 "restore them under those processes, rather than refuse")
+      ->transform(CLI::CheckedTransformer(shared, CLI::ignore_case).description(""))
+      ->type_name("keep|restore");
   app.add_flag("--dead-sockets", restore.dead_sockets,
                "give sockets and pipes that cannot be brought back as dead ones, as if their peers had gone");
 }

@@ -44,7 +44,7 @@ class SignalOptions {
   std::string kill_;
 };
 
-/** --rewind-files, --dead-sockets */
+/** --rewind-files, --shared-memory, --dead-sockets */
 void add_restore_options(CLI::App& app, RestoreOptions& restore);
 
 /** Number of a signal by number or name, with or without SIG. Throws Error (usage). */

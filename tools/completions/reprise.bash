@@ -7,9 +7,9 @@ _reprise_options() { # COMMAND
 	local request="$common --file --quiet --verbose --timeout --stop --term --kill --cont"
 	case $1 in
 	cr_checkpoint) echo "$request --clobber --no-clobber --sync --no-sync --track --no-track --split-huge --deleted-limit" ;;
-	cr_pause) echo "$request --no-tracking --rewind-files --dead-sockets --hold" ;;
+	cr_pause) echo "$request --no-tracking --rewind-files --shared-memory --dead-sockets --hold" ;;
 	cr_restart)
-		echo "$request --restore-pid --no-restore-pid --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --dead-sockets --hold"
+		echo "$request --restore-pid --no-restore-pid --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
 		;;
 	crjob) echo "$common --output" ;;
 	crrun)

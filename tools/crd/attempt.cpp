@@ -70,9 +70,12 @@ void find_images(Node& node, const std::map<std::uint32_t, job::ImagePlace>& pla
   asio::post(node.loop, one_more);
 }
 
+// All ranks go back to the same wave: what they share with each other goes back with them.
+constexpr const char* kShared = "--shared-memory=restore";
+
 Attempt ready_pause(Node& node, const Rank& rank, const FoundImage& image) {
   Attempt attempt{image.path, image.manifest, rank.pid, nullptr, nullptr};
-  attempt.tool = Tool::held(node.loop, {"cr_pause", "--dead-sockets", "--rewind-files", std::to_string(rank.pid), image.path}, {});
+  attempt.tool = Tool::held(node.loop, {"cr_pause", "--dead-sockets", "--rewind-files", kShared, std::to_string(rank.pid), image.path}, {});
   return attempt;
 }
 
@@ -85,7 +88,7 @@ Attempt ready_restart(Node& node, std::uint32_t number, const FoundImage& image)
   for (auto& output : rank.outputs) output->pause();
   // In the tool our ends lie above whatever it opens itself.
   // Made by this job, and checked against what it noted of it; on shared storage it may belong to nobody.
-  std::vector<std::string> argv{"cr_restart", "--dead-sockets", "--rewind-files", "--trust"};
+  std::vector<std::string> argv{"cr_restart", "--dead-sockets", "--rewind-files", kShared, "--trust"};
   std::vector<std::pair<int, int>> fds;
   int next = 100;
   for (const auto& [fd, stream] : image.manifest.pipes) {

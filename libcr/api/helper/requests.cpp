@@ -120,6 +120,7 @@ Outcome carry_out_restart(Service& service, const Order& order) {
   options.restore.restore_pid = (order.flags & CR_RSTRT_RESTORE_PID) != 0;
   options.restore.dead_sockets = (order.flags & CR_RSTRT_DEAD_SOCKETS) != 0;
   options.restore.rewind_files = (order.flags & CR_RSTRT_REWIND_FILES) != 0;
+  options.restore.shared_memory = shared_memory(order.flags, CR_RSTRT_KEEP_SHARED, CR_RSTRT_RESTORE_SHARED);
   for (unsigned i = 0; i < order.relocations; ++i)
     options.restore.relocate.emplace_back(service.text(2 * i), service.text(2 * i + 1));
   const Report report = restart(options);
@@ -136,6 +137,7 @@ Outcome carry_out_pause(Service& service, const Order& order) {
   options.signal = signal_of(order);
   options.timeout_ms = order.timeout_s * 1000;
   options.restore.rewind_files = (order.flags & CR_PAUSE_REWIND_FILES) != 0;
+  options.restore.shared_memory = shared_memory(order.flags, CR_PAUSE_KEEP_SHARED, CR_PAUSE_RESTORE_SHARED);
   options.use_tracking = (order.flags & CR_PAUSE_NO_TRACKING) == 0;
   log_warnings(service, pause(options));
   return {};

@@ -3,8 +3,14 @@
 /** @file Carrying out checkpoint, restart and pause orders. Each throws Error. */
 #include "api/helper/outcome.h"
 #include "api/helper/service.h"
+#include "restore/options.h"
 
 namespace reprise::api {
+
+/** What flags of a request say of memory that other live processes share. */
+inline SharedMemory shared_memory(unsigned flags, unsigned keep, unsigned restore) {
+  return flags & keep ? SharedMemory::keep : flags & restore ? SharedMemory::restore : SharedMemory::refuse;
+}
 
 Outcome carry_out_checkpoint(Service& service, const Order& order);
 Outcome carry_out_restart(Service& service, const Order& order);

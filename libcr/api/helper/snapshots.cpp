@@ -7,8 +7,9 @@
 #include <chrono>
 #include <thread>
 
-#include "base/request_flags.h"
+#include "api/helper/requests.h"
 #include "base/error.h"
+#include "base/request_flags.h"
 #include "libcr.h"
 
 namespace reprise::api {
@@ -71,6 +72,7 @@ void Snapshots::roll_back(const Order& order) {
   Entry& entry = find(order.snapshot);
   RestoreOptions options;
   options.rewind_files = (entry.flags & CR_SNAPSHOT_REWIND_FILES) != 0;
+  options.shared_memory = shared_memory(entry.flags, CR_SNAPSHOT_KEEP_SHARED, CR_SNAPSHOT_RESTORE_SHARED);
   patiently([&] { return entry.snapshot->rollback(options); });
   ++entry.rollbacks;
   // Whoever was rolled back knows nothing of what came later.
