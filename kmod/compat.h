@@ -199,6 +199,18 @@ static inline u32 cr_rseq_sig(struct task_struct *t)
 #endif
 }
 
+/* PR_SET_MEMORY_MERGE: every mapping is for KSM to merge. */
+static inline bool cr_merges_all(struct mm_struct *mm)
+{
+#if !defined(MMF_VM_MERGE_ANY)
+	return false;
+#elif defined(CR_HAVE_MM_FLAGS_TEST)
+	return mm_flags_test(MMF_VM_MERGE_ANY, mm);
+#else
+	return test_bit(MMF_VM_MERGE_ANY, &mm->flags);
+#endif
+}
+
 static inline bool cr_thp_disabled(struct mm_struct *mm)
 {
 #if defined(MMF_DISABLE_THP_COMPLETELY)

@@ -6,9 +6,29 @@
 #include <linux/cred.h>
 #include <linux/hrtimer.h>
 #include <linux/sched/cputime.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <uapi/linux/membarrier.h>
 #include <asm/mmu_context.h>
+
+static u32 cr_membarrier(struct mm_struct *mm)
+{
+	u32 commands = 0;
+#ifdef CONFIG_MEMBARRIER
+	int state = atomic_read(&mm->membarrier_state);
+
+	if (state & MEMBARRIER_STATE_GLOBAL_EXPEDITED_READY)
+		commands |= MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+	if (state & MEMBARRIER_STATE_PRIVATE_EXPEDITED_READY)
+		commands |= MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+	if (state & MEMBARRIER_STATE_PRIVATE_EXPEDITED_SYNC_CORE_READY)
+		commands |= MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE;
+	if (state & MEMBARRIER_STATE_PRIVATE_EXPEDITED_RSEQ_READY)
+		commands |= MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ;
+#endif
+	return commands;
+}
 
 static void cr_fill_mm(struct task_struct *leader, struct mm_struct *mm, struct cr_process *a)
 {
@@ -31,6 +51,13 @@ static void cr_fill_mm(struct task_struct *leader, struct mm_struct *mm, struct 
 	a->vdso = (u64)(unsigned long)mm->context.vdso;
 	a->mm_flags_thp_disabled = cr_thp_disabled(mm);
 	a->dumpable = cr_dumpable(leader, mm);
+	a->membarrier = cr_membarrier(mm);
+	if (mm->def_flags & VM_LOCKED)
+		a->future |= CR_VMA_LOCKED;
+	if (mm->def_flags & VM_LOCKONFAULT)
+		a->future |= CR_VMA_LOCKONFAULT;
+	if (cr_merges_all(mm))
+		a->future |= CR_VMA_MERGEABLE;
 	for (i = 0; i + 1 < AT_VECTOR_SIZE && i + 1 < ARRAY_SIZE(a->auxv); i += 2) {
 		a->auxv[i] = mm->saved_auxv[i];
 		a->auxv[i + 1] = mm->saved_auxv[i + 1];

@@ -122,6 +122,10 @@ static void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c)
 		if (cr_vma_is_arena(vma))
 			c->flags |= CR_VMA_ARENA;
 	}
+#ifdef CONFIG_NUMA
+	if (vma->vm_policy)
+		c->flags |= CR_VMA_POLICY;
+#endif
 	c->pkey = vma_pkey(vma);
 }
 

@@ -265,7 +265,11 @@ struct cr_process {
 	__u32 ldt_entries;	/* of its local descriptor table, 0: it has none */
 	__u32 pkeys;		/* protection keys that are allocated, as bits; 0: no such thing */
 	__u32 mdwe;		/* as PR_GET_MDWE tells */
-	__u64 reserved[5];
+	/* CR_VMA_* that new mappings get: LOCKED, LOCKONFAULT (mlockall), MERGEABLE (prctl) */
+	__u64 future;
+	__u32 membarrier;	/* MEMBARRIER_CMD_REGISTER_* that are in force */
+	__u32 reserved0;
+	__u64 reserved[3];
 };
 
 /* stable names for the kernel's vm_flags */
@@ -297,6 +301,7 @@ struct cr_process {
 #define CR_VMA_PAGES		(1ULL << 25)	/* private and plain: CR_IOC_SNAPSHOT saves its pages */
 #define CR_VMA_ARENA		(1ULL << 26)	/* the session's own arena */
 #define CR_VMA_DROPPABLE	(1ULL << 27)	/* MAP_DROPPABLE: the kernel may drop its pages any time */
+#define CR_VMA_POLICY		(1ULL << 28)	/* has a NUMA policy of its own (mbind) */
 
 struct cr_vma {
 	__u64 start, end;
