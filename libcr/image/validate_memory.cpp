@@ -32,6 +32,9 @@ void validate_layout(const Checker& check, const MemoryLayout& layout) {
   check.address(layout.vdso(), "vdso");
   check.need(layout.auxv_size() <= 64, "its auxiliary vector is too long");
   check.need(layout.dumpable() <= 2, "its dumpable setting is impossible");
+  check.need((layout.future() & ~(CR_VMA_LOCKED | CR_VMA_LOCKONFAULT | CR_VMA_MERGEABLE)) == 0 &&
+                 ((layout.future() & CR_VMA_LOCKED) || !(layout.future() & CR_VMA_LOCKONFAULT)),
+             "what its later mappings get is impossible");
 }
 
 void validate_mapping(const Checker& check, const Process& process, const Mapping& mapping, std::uint64_t after) {

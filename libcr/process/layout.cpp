@@ -66,6 +66,7 @@ void collect_layout(const cr_process& data, Process& process) {
   layout.mutable_auxv()->Add(data.auxv, data.auxv + auxv_words(data));
   layout.set_thp_disabled(data.mm_flags_thp_disabled != 0);
   layout.set_dumpable(data.dumpable);
+  layout.set_future(data.future);
 }
 
 void restore_layout(Session& session, Remote& remote, const cr_process& now, const Process& image,

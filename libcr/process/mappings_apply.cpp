@@ -11,7 +11,6 @@
 namespace reprise {
 namespace {
 
-constexpr int kOnFault = 1;   // MLOCK_ONFAULT
 constexpr int kDroppable = 0x08;  // MAP_DROPPABLE, in place of MAP_PRIVATE; newer than some libraries' headers
 constexpr long kMseal = 462;  // SYS_mseal, newer than some kernels' headers
 
@@ -105,7 +104,8 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
   if (plan.empty()) return;
   Batch batch(remote, report);
   for (const MappingPlan::Range& step : plan.removes)
-    batch.must({SYS_munmap, {step.start, step.end - step.start}}, [start = step.start] { return "unmapping " + hex(start); });
+    batch.must({SYS_munmap, {step.start, step.end - step.start}, step.end - step.start},
+               [start = step.start] { return "unmapping " + hex(start); });
   move_special(batch, plan, gap);
   // Before new parts are mapped beside them: Linux 6.1 joins a mapping that is made with its neighbour, but not
   // one whose protection changes with a neighbour that was never touched.
@@ -115,8 +115,8 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
     const std::uint64_t size = step.end - step.start;
     // A plain mprotect would leave a key that the mapping has got since.
     batch.must(own_pkey(mapping) || step.key
-                   ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}}
-                   : Remote::Call{SYS_mprotect, {step.start, size, prot}},
+                   ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}, size}
+                   : Remote::Call{SYS_mprotect, {step.start, size, prot}, size},
                [&mapping] { return mapping_name(mapping) + ", protection"; });
   }
   batch.run();
@@ -142,17 +142,9 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
   }
   // What follows changes nothing that the program could see in its memory: say so and go on.
   for (const MappingPlan::Advise& step : plan.advices)
-    batch.may({SYS_madvise, {step.start, step.end - step.start, static_cast<std::uint64_t>(step.advice)}},
+    batch.may({SYS_madvise, {step.start, step.end - step.start, static_cast<std::uint64_t>(step.advice)},
+               step.end - step.start},
               [start = step.start] { return "madvise of mapping " + hex(start) + " not repeated"; });
-  for (const MappingPlan::Lock& step : plan.locks) {
-    const std::uint64_t flags = image.mappings(step.mapping).flags(), size = step.end - step.start;
-    Remote::Call call{SYS_munlock, {step.start, size}};
-    if (flags & CR_VMA_LOCKONFAULT)
-      call = {SYS_mlock2, {step.start, size, kOnFault}};
-    else if (flags & CR_VMA_LOCKED)
-      call = {SYS_mlock, {step.start, size}};
-    batch.may(call, [start = step.start] { return "mapping " + hex(start) + " is no longer locked in memory"; });
-  }
   for (const MappingPlan::Map& step : plan.maps)
     if (image.mappings(step.mapping).flags() & CR_VMA_SEALED)
       batch.may({kMseal, {step.start, step.end - step.start, 0}},

@@ -13,6 +13,7 @@
 #include "process/layout.h"
 #include "process/ldt.h"
 #include "process/new_ids.h"
+#include "process/locking.h"
 #include "process/registers.h"
 #include "process/shared.h"
 #include "process/sharing.h"
@@ -33,6 +34,7 @@ struct Rollback::Plan {
   LazyRemote remote;
   std::uint64_t gap = 0;  // unused address space behind the arena
   cr_process now{};
+  FutureFlags future;
   MappingPlan mappings;
   MappingFiles files;
   std::set<int> kept;  // shared objects of the image that are left as they are
@@ -120,6 +122,7 @@ void Rollback::end_surplus(Plan& plan, Report&) {
 }
 
 void Rollback::restore_address_space(Plan& plan, Report& report) {
+  plan.future = end_future_locks(*plan.remote, plan.now.future, plan.mappings, image_);
   plan.files.apply(session_, *plan.remote, plan.mappings, image_, plan.gap, report);
   restore_layout(session_, *plan.remote, plan.now, image_, options_, mode_, report);
 }
@@ -127,6 +130,7 @@ void Rollback::restore_address_space(Plan& plan, Report& report) {
 void Rollback::restore_private_memory(Plan& plan, Report& report) {
   restore_pages(session_, image_, pages, report);
   restore_guards(session_, *plan.remote, image_);
+  restore_locks(session_, *plan.remote, plan.future, plan.mappings, image_, report);
 }
 
 void Rollback::restore_files(Plan& plan, Report& report) {

@@ -215,6 +215,9 @@ std::int64_t FakeKernel::run_prctl(pid_t tid, const cr_call& call) {
       return 0;
     }
     case PR_SET_DUMPABLE: need(value <= 1, "dumpable is what only the kernel may say"); return 0;
+    case 67:  // PR_SET_MEMORY_MERGE
+      need(value <= 1, "a switch is none");
+      return 0;
     case PR_SET_THP_DISABLE: need(value <= 1, "a switch is none"); return 0;
     case PR_SET_CHILD_SUBREAPER: need(value <= 1, "a switch is none"); return 0;
     case PR_CAPBSET_DROP: need(value < 64, "a capability is none"); return 0;
@@ -333,6 +336,8 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
       need(call.arg[2] > 0 || call.arg[4] == 0, "a message goes to somebody");
       if (call.arg[2]) argument(call.arg[1], call.arg[2]);
       return static_cast<std::int64_t>(call.arg[2]);
+    case SYS_munlockall: return 0;
+    case SYS_mlockall: need((call.arg[0] & ~4ULL) == 2, "memory is locked that is there already"); return 0;
     case SYS_prctl: return run_prctl(tid, call);
     case SYS_timer_settime: case SYS_setitimer: return run_timer(call);
     case SYS_capset: {

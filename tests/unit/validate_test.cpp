@@ -162,6 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"guard pages at 10000001 are impossible", [](Process& p) { add_guard(p, 0x10000001, 0x1000); }},
         Case{"guard pages at 10000000 overlap",
              [](Process& p) { add_guard(p, 0x10000000, 0x2000), add_guard(p, 0x10000000, 0x1000); }},
+        Case{"later mappings", [](Process& p) { p.mutable_layout()->set_future(CR_VMA_WRITE); }},
+        Case{"later mappings", [](Process& p) { p.mutable_layout()->set_future(CR_VMA_LOCKONFAULT); }},
         Case{"offset", [](Process& p) { p.mutable_mappings(0)->set_offset(1); }},
         Case{"offset", [](Process& p) { p.mutable_mappings(0)->set_offset(~0ULL << 12); }},
         Case{"path", [](Process& p) { p.mutable_mappings(0)->mutable_file()->set_path(std::string(5000, 'a')); }},
