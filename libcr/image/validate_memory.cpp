@@ -94,6 +94,24 @@ void validate_deleted(const Checker& check, const SharedObject& object, const st
   }
 }
 
+/** It is written to: memory of its own that a fork empties, and nothing else. */
+void validate_generation(const Checker& check, const Process& process) {
+  if (!process.generation_address()) return;
+  constexpr std::uint64_t kIs = CR_VMA_READ | CR_VMA_WRITE | CR_VMA_WIPEONFORK;
+  constexpr std::uint64_t kIsNot = CR_VMA_SHARED | CR_VMA_FILE | CR_VMA_SHMEM | CR_VMA_SPECIAL | CR_VMA_DEVICE |
+                                   CR_VMA_HUGETLB | CR_VMA_UFFD | CR_VMA_SHADOW_STACK | CR_VMA_DROPPABLE | CR_VMA_PAGES |
+                                   CR_VMA_GROWSDOWN | CR_VMA_SEALED;
+  const std::uint64_t at = process.generation_address();
+  const auto mapping = std::find_if(process.mappings().begin(), process.mappings().end(),
+                                    [at](const Mapping& one) { return one.start() == at; });
+  check.need(mapping != process.mappings().end() && mapping->end() - mapping->start() == kPage && !mapping->has_file() &&
+                 (mapping->flags() & (kIs | kIsNot)) == kIs,
+             [at] { return "its generation number is said to lie at " + hex(at) + ", which is no page for it"; });
+  for (const auto& guard : process.guards())
+    check.need(guard.start() != at, [at] { return "its generation number at " + hex(at) + " lies in a guard page"; });
+  check.need(process.generation() <= kMaxFile, "its generation number is impossible");
+}
+
 void validate_shared(const Checker& check, const Process& process, std::uint64_t blob_size) {
   check.need(blob_size <= kMaxBlob, "its shared content is too large");
   for (int i = 0; i < process.shared_objects_size(); ++i) {
@@ -135,6 +153,7 @@ void validate_memory(const Checker& check, const Process& process, std::uint64_t
     after = mapping.end();
   }
   validate_guards(check, process);
+  validate_generation(check, process);
   validate_shared(check, process, blob_size);
 }
 

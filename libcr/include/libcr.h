@@ -522,6 +522,19 @@ extern int cr_snapshot_rollback(cr_snapshot_t handle);
 /** Give the memory back. @return 0, or -1 with errno EINVAL */
 extern int cr_snapshot_drop(cr_snapshot_t handle);
 
+/* ---------------------------------------------------------- generations (new) */
+
+/**
+ * A number to watch: it is higher than before whenever this memory is an earlier one, after a pause, a restart or
+ * a rollback to a snapshot, and in a child after fork(). Whoever keeps what must never come twice (random numbers,
+ * nonces, session keys, identifiers) keeps the number beside it, compares before use, and makes it anew when the
+ * number differs. Reading it takes no call. It is not rolled back itself, and needs neither cr_init() nor the module.
+ *
+ * Children made by clone() without the C library see 0 until they call this.
+ * @return where the number lies, always the same place; NULL with errno ENOMEM
+ */
+extern const volatile uint64_t *cr_generation(void);
+
 /* --------------------------------------------------------------- images (new) */
 
 /** An image that is open for reading. */

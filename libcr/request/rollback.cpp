@@ -9,6 +9,7 @@
 #include "descriptors/descriptors.h"
 #include "process/credentials_of_threads.h"
 #include "process/environment.h"
+#include "process/generation.h"
 #include "process/guards.h"
 #include "process/layout.h"
 #include "process/ldt.h"
@@ -37,6 +38,7 @@ struct Rollback::Plan {
   FutureFlags future;
   MappingPlan mappings;
   MappingFiles files;
+  std::uint64_t generation = 0;  // that the program will see
   std::set<int> kept;  // shared objects of the image that are left as they are
   ThreadPlan threads;
   PreparedDescriptors descriptors;
@@ -78,6 +80,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
   plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, blob, report);
   plan.room = SharedRoom::take(session_, image_, options_, mode_, blob, plan.files, *plan.nameless, plan.kept);
+  plan.generation = next_generation(session_, vmas, image_);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
   check_xstate(image_, regs_, plan.threads.missing, mode_, report);
@@ -130,6 +133,7 @@ void Rollback::restore_address_space(Plan& plan, Report& report) {
 void Rollback::restore_private_memory(Plan& plan, Report& report) {
   restore_pages(session_, image_, pages, report);
   restore_guards(session_, *plan.remote, image_);
+  restore_generation(session_, image_, plan.generation);
   restore_locks(session_, *plan.remote, plan.future, plan.mappings, image_, report);
 }
 

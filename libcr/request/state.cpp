@@ -8,6 +8,7 @@
 #include "descriptors/descriptors.h"
 #include "process/credentials_of_threads.h"
 #include "process/environment.h"
+#include "process/generation.h"
 #include "process/guards.h"
 #include "process/layout.h"
 #include "process/ldt.h"
@@ -49,6 +50,7 @@ void collect_frozen(Session& session, State& state, Report& report, std::uint64_
   collect_layout(data, process);
   collect_mappings(session, vmas, process);
   collect_guards(session, process);
+  collect_generation(session, vmas, process);
   collect_descriptors(session, process, deleted_limit > 0);
   collect_signals(session, data, threads, process);
   LazyRemote remote(session);

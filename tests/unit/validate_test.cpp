@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "image_sample.h"
 
 namespace reprise::test {
@@ -17,6 +19,18 @@ struct Case {
   const char* what;  // in the message
   void (*change)(Process&);
 };
+
+constexpr std::uint64_t kPlace = 0x10100000;  // of a page for a generation number
+void add_generation(Process& p, std::uint64_t flags, std::uint64_t at = kPlace, std::uint64_t pages = 1) {
+  Mapping& mapping = *p.add_mappings();
+  mapping.set_start(kPlace);
+  mapping.set_end(kPlace + pages * 0x1000);
+  mapping.set_flags(flags);
+  p.set_generation_address(at);
+  std::sort(p.mutable_mappings()->begin(), p.mutable_mappings()->end(),
+            [](const Mapping& a, const Mapping& b) { return a.start() < b.start(); });
+}
+constexpr std::uint64_t kForIt = CR_VMA_READ | CR_VMA_WRITE | CR_VMA_MAYWRITE | CR_VMA_WIPEONFORK;
 
 class Validate : public testing::TestWithParam<Case> {};
 
@@ -41,6 +55,13 @@ SharedObject* delete_file(Process& p) {
 TEST(ValidateSample, IsGoodWithADeletedFile) {
   Process process = small_sample().process;
   delete_file(process);
+  EXPECT_EQ(error_of([&] { validate_process("IMAGE", process, 100000); }), "");
+}
+
+TEST(ValidateSample, IsGoodWithAGenerationNumber) {
+  Process process = small_sample().process;
+  add_generation(process, kForIt);
+  process.set_generation(5);
   EXPECT_EQ(error_of([&] { validate_process("IMAGE", process, 100000); }), "");
 }
 
@@ -162,6 +183,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"guard pages at 10000001 are impossible", [](Process& p) { add_guard(p, 0x10000001, 0x1000); }},
         Case{"guard pages at 10000000 overlap",
              [](Process& p) { add_guard(p, 0x10000000, 0x2000), add_guard(p, 0x10000000, 0x1000); }},
+        Case{"generation number", [](Process& p) { p.set_generation_address(p.mappings(0).start()); }},
+        Case{"generation number", [](Process& p) { add_generation(p, kForIt, 0x123000); }},
+        Case{"generation number", [](Process& p) { add_generation(p, kForIt, kPlace + 8); }},
+        Case{"generation number", [](Process& p) { add_generation(p, kForIt, kPlace, 2); }},
+        Case{"generation number", [](Process& p) { add_generation(p, kForIt & ~CR_VMA_WRITE); }},
+        Case{"generation number", [](Process& p) { add_generation(p, kForIt & ~CR_VMA_WIPEONFORK); }},
+        Case{"generation number", [](Process& p) { add_generation(p, kForIt | CR_VMA_SHARED); }},
+        Case{"generation number", [](Process& p) { add_generation(p, kForIt | CR_VMA_PAGES); }},
+        Case{"guard page", [](Process& p) { add_generation(p, kForIt), add_guard(p, kPlace, 0x1000); }},
+        Case{"generation number is impossible", [](Process& p) { add_generation(p, kForIt), p.set_generation(~0ULL); }},
         Case{"later mappings", [](Process& p) { p.mutable_layout()->set_future(CR_VMA_WRITE); }},
         Case{"later mappings", [](Process& p) { p.mutable_layout()->set_future(CR_VMA_LOCKONFAULT); }},
         Case{"offset", [](Process& p) { p.mutable_mappings(0)->set_offset(1); }},
