@@ -13,7 +13,8 @@ namespace reprise {
 namespace image {
 namespace {
 
-constexpr std::uint64_t kKnownFlags = (CR_VMA_DROPPABLE << 1) - 1;
+constexpr std::uint64_t kKnownFlags = (CR_VMA_POLICY << 1) - 1;
+constexpr std::size_t kNodes = 1024;  // of NUMA, at most
 constexpr std::uint64_t kMaxFile = INT64_MAX;
 constexpr int kMaxAttributes = 4096;
 
@@ -60,6 +61,8 @@ void validate_mapping(const Checker& check, const Process& process, const Mappin
   check.need(mapping.name().size() < 4096, [&] { return what + " has an impossible name"; });
   check.need(mapping.shared_object() <= static_cast<std::uint32_t>(process.shared_objects_size()),
              [&] { return what + " refers to a shared object that is not there"; });
+  check.need(mapping.numa_nodes().size() <= kNodes / 8 && mapping.numa_nodes().size() % 8 == 0 && mapping.numa_mode() <= 0xffff,
+             [&] { return what + " has an impossible NUMA policy"; });
   check.need(mapping.pkey() < 16, [&] { return what + " has an impossible protection key"; });
 }
 
@@ -154,6 +157,7 @@ void validate_memory(const Checker& check, const Process& process, std::uint64_t
   }
   validate_guards(check, process);
   validate_generation(check, process);
+  check.need(process.membarrier() < 1 << 16, "its membarrier registrations are impossible");
   validate_shared(check, process, blob_size);
 }
 

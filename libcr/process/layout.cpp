@@ -67,6 +67,7 @@ void collect_layout(const cr_process& data, Process& process) {
   layout.set_thp_disabled(data.mm_flags_thp_disabled != 0);
   layout.set_dumpable(data.dumpable);
   layout.set_future(data.future);
+  process.set_membarrier(data.membarrier);
 }
 
 void restore_layout(Session& session, Remote& remote, const cr_process& now, const Process& image,
@@ -98,6 +99,11 @@ void restore_layout(Session& session, Remote& remote, const cr_process& now, con
       ret = remote.run()[index];
     }
     if (ret < 0) report.warnings.push_back("/proc/" + std::to_string(session.pid()) + "/exe does not show " + path + ": " + error_text(ret));
+  }
+  for (std::uint32_t missing = image.membarrier() & ~now.membarrier; missing; missing &= missing - 1) {
+    // One command each; nothing takes a registration back.
+    const std::int64_t ret = remote.call(0, SYS_membarrier, missing & -missing, 0, 0);
+    if (ret < 0) report.warnings.push_back("a registration for membarrier is not given again: " + error_text(ret));
   }
   if ((now.mm_flags_thp_disabled != 0) != layout.thp_disabled()) {
     const std::int64_t ret = remote.call(0, SYS_prctl, PR_SET_THP_DISABLE, layout.thp_disabled(), 0, 0, 0);

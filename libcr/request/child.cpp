@@ -230,8 +230,8 @@ void BlankChild::prepare(Remote& remote, const Process& image, const RestoreOpti
     throw Error(Failure::refused, EPERM,
                 "process group " + std::to_string(image.pgid()) + " is not one of this session any more: leave "
                 "--restore-pgid out");
-  // Whether the program had registered only newer kernels tell, and one that had must not be refused its barriers.
-  remote.call(0, SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+  // Older images don't tell whether the program had registered, and one that had must not be refused its barriers.
+  if (!image.has_membarrier()) remote.call(0, SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 
 }  // namespace reprise

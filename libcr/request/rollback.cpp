@@ -15,6 +15,7 @@
 #include "process/ldt.h"
 #include "process/new_ids.h"
 #include "process/locking.h"
+#include "process/numa.h"
 #include "process/registers.h"
 #include "process/shared.h"
 #include "process/sharing.h"
@@ -36,6 +37,7 @@ struct Rollback::Plan {
   std::uint64_t gap = 0;  // unused address space behind the arena
   cr_process now{};
   FutureFlags future;
+  std::vector<cr_range> policies;  // mappings that have a NUMA policy of their own
   MappingPlan mappings;
   MappingFiles files;
   std::uint64_t generation = 0;  // that the program will see
@@ -70,6 +72,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
   }
   plan.now = session_.process();
+  plan.policies = with_policy(vmas);
   plan.files = files ? std::move(*files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
   plan.mappings = std::move(mappings);
   plan.nameless.emplace(session_, image_, options_, mode_, blob);
@@ -127,6 +130,7 @@ void Rollback::end_surplus(Plan& plan, Report&) {
 void Rollback::restore_address_space(Plan& plan, Report& report) {
   plan.future = end_future_locks(*plan.remote, plan.now.future, plan.mappings, image_);
   plan.files.apply(session_, *plan.remote, plan.mappings, image_, plan.gap, report);
+  restore_numa(*plan.remote, plan.policies, image_, report);
   restore_layout(session_, *plan.remote, plan.now, image_, options_, mode_, report);
 }
 

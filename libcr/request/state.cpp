@@ -13,6 +13,7 @@
 #include "process/layout.h"
 #include "process/ldt.h"
 #include "process/mappings.h"
+#include "process/numa.h"
 #include "process/pid_namespace.h"
 #include "process/signals.h"
 #include "process/stop.h"
@@ -54,6 +55,7 @@ void collect_frozen(Session& session, State& state, Report& report, std::uint64_
   collect_descriptors(session, process, deleted_limit > 0);
   collect_signals(session, data, threads, process);
   LazyRemote remote(session);
+  collect_numa(remote, process);
   collect_timers(session, data, remote, process);
   collect_environment(session, data, process);
   collect_ldt(data, remote, process);

@@ -305,7 +305,10 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
       need(case_.restart() && !committed_ && call.arg[0] == 3, "descriptors are closed of a process that is not blank");
       std::erase_if(fds_, [](const cr_fd& fd) { return fd.fd >= 3; });
       return 0;
-    case SYS_setsid: case SYS_setpgid: case SYS_membarrier:
+    case SYS_membarrier:
+      if (committed_) break;
+      [[fallthrough]];
+    case SYS_setsid: case SYS_setpgid:
       need(case_.restart() && !committed_, "a process that is not blank gets a session");
       return 0;
     default: break;
@@ -338,6 +341,14 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
       return static_cast<std::int64_t>(call.arg[2]);
     case SYS_munlockall: return 0;
     case SYS_mlockall: need((call.arg[0] & ~4ULL) == 2, "memory is locked that is there already"); return 0;
+    case SYS_mbind:
+      check_range(call.arg[0], call.arg[1]);
+      need(in_image(call.arg[0], call.arg[0] + call.arg[1]), "a policy is given to what the image does not have");
+      if (call.arg[4]) argument(call.arg[3], (call.arg[4] - 1) / 8);
+      return 0;
+    case SYS_membarrier:
+      need(call.arg[0] && !(call.arg[0] & (call.arg[0] - 1)) && (call.arg[0] & state_.membarrier()), "a registration is made up");
+      return 0;
     case SYS_prctl: return run_prctl(tid, call);
     case SYS_timer_settime: case SYS_setitimer: return run_timer(call);
     case SYS_capset: {
