@@ -15,6 +15,7 @@
 #include "process/ldt.h"
 #include "process/new_ids.h"
 #include "process/locking.h"
+#include "process/memory_limits.h"
 #include "process/numa.h"
 #include "process/registers.h"
 #include "process/shared.h"
@@ -40,6 +41,7 @@ struct Rollback::Plan {
   std::vector<cr_range> policies;  // mappings that have a NUMA policy of their own
   MappingPlan mappings;
   MappingFiles files;
+  WiderLimits limits;
   std::uint64_t generation = 0;  // that the program will see
   std::set<int> kept;  // shared objects of the image that are left as they are
   ThreadPlan threads;
@@ -84,6 +86,8 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, blob, report);
   plan.room = SharedRoom::take(session_, image_, options_, mode_, blob, plan.files, *plan.nameless, plan.kept);
   plan.generation = next_generation(session_, vmas, image_);
+  plan.limits = check_memory_limits(session_, vmas, image_, plan.mappings, arena + room,
+                                    pages.file ? pages.file->page_count() * image::kPage : 0);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
   check_xstate(image_, regs_, plan.threads.missing, mode_, report);
@@ -122,6 +126,7 @@ const Rollback::Step Rollback::kSteps[] = {
 };
 
 void Rollback::end_surplus(Plan& plan, Report&) {
+  widen_limits(session_, plan.limits);
   make_room(session_, plan.descriptors);
   end_threads(*plan.remote, plan.threads);
   detach_rseq(session_, *plan.remote, image_, plan.mappings.remade(image_));

@@ -413,7 +413,10 @@ int FakeKernel::kill(pid_t pid, int signal) {
 
 int FakeKernel::prlimit(pid_t pid, int resource, const void* wanted, void* old) {
   need(pid == pid_, "another process's limits are asked for");
-  const struct { std::uint64_t soft, hard; } limit{1024, 4096};
+  struct { std::uint64_t soft, hard; } limit{1024, 4096};
+  // Those of memory, which are widened meanwhile.
+  const bool memory = resource == 2 || resource == 8 || resource == 9;
+  if (memory) limit = {pid_ % 2 ? UINT64_MAX : 1 << 20, UINT64_MAX};
   if (old) std::memcpy(old, &limit, sizeof limit);
   if (!wanted) return 0;
   need(committed_, "a limit is changed before the commit");
@@ -423,8 +426,8 @@ int FakeKernel::prlimit(pid_t pid, int resource, const void* wanted, void* old) 
   const bool named = std::any_of(state_.env().limits().begin(), state_.env().limits().end(), [&](const auto& one) {
     return static_cast<int>(one.resource()) == resource && one.soft() >= numbers[0] && one.hard() >= numbers[1];
   });
-  need(named || resource == 7, "a limit is changed that the image does not name");
-  return numbers[1] > 4096 ? -EPERM : 0;
+  need(named || memory || resource == 7, "a limit is changed that the image does not name");
+  return !memory && numbers[1] > 4096 ? -EPERM : 0;
 }
 
 int FakeKernel::truncate(int fd, std::uint64_t size) {
