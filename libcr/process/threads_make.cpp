@@ -92,7 +92,7 @@ bool set_last_pid(int fd, pid_t last) {
  * When the target itself may not choose ids: have the kernel's counter stand just before
  * the wanted one. Others may fork in between, so look and try again.
  */
-void clone_by_counter(Session& session, Remote& remote, const Thread& thread) {
+void clone_by_counter(Remote& remote, const Thread& thread) {
   const UniqueFd last(::open(kLastPid, O_RDWR | O_CLOEXEC));
   if (!last) refuse_rights(thread);
   for (int i = 0; i < kTries; ++i) {
@@ -135,7 +135,7 @@ void make_threads(Session& session, Remote& remote, const Process& image, const 
       if (error != -EPERM)
         throw Error(Failure::temporary, static_cast<int>(-error),
                     thread_name(thread) + " cannot be made again: " + error_text(error));
-      clone_by_counter(session, remote, thread);
+      clone_by_counter(remote, thread);
     }
   } catch (...) {
     unmake_threads(session, remote);
