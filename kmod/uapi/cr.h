@@ -2,28 +2,28 @@
 /*
  * User interface of the Reprise module, /dev/cr.
  *
- * One open descriptor of /dev/cr is one *session*. A session is bound to one
- * target process by CR_IOC_ATTACH and lives until the descriptor is closed;
- * closing it (or the death of its owner) thaws the target. The module knows
- * nothing of image files: it freezes, tells, takes snapshots of pages, puts
- * pages and registers back, and lets a parked thread make system calls of the
- * session's choosing. What to save and in which order to restore is decided in
- * user space by libcr.
+ * One open descriptor of /dev/cr is one *session*. CR_IOC_ATTACH binds a session
+ * to one target process. The session lives until the descriptor is closed; the
+ * close, or the death of its owner, thaws the target. The module does not know
+ * the format of image files. It freezes a process, reports its state, takes
+ * snapshots of its pages, restores pages and registers, and has a parked thread
+ * make system calls that the session chooses. libcr decides in user space what
+ * to save and in which order to restore it.
  *
  * Conventions
  *  - Every ioctl takes one structure by pointer and returns 0, or -1 with
  *    errno. Where a structure has a member `why`, it is filled in on failure.
- *  - "out" members are written by the module, all others are read by it.
+ *  - The module writes the members marked "out" and reads all others.
  *  - Reserved members and unknown flags must be 0 (EINVAL).
  *  - An array is described by (buf, count): count is its capacity in elements
  *    on entry and the number of elements that exist on return. When the
- *    capacity is too small the call fails with ENOBUFS and count says how many
- *    are needed; buf may be 0 then.
+ *    capacity is too small, the call fails with ENOBUFS and count is the
+ *    capacity that is needed. With a count of 0, buf may be 0.
  *  - Addresses and lengths are in bytes unless a name says pages.
- *  - Every timeout has a ceiling, and what is above is taken as that: an hour, or a
- *    day for thaw_after_ms.
- *  - EDQUOT: the user holds as much as the module's parameters allow (sessions,
- *    threads, snapshot pages).
+ *  - Every timeout has a ceiling: one day for thaw_after_ms, one hour for all
+ *    others. The module reduces a larger value to the ceiling.
+ *  - EDQUOT: the user already holds as many sessions, threads or snapshot pages
+ *    as the module's parameters allow.
  *
  * ioctls marked [frozen] fail with ENOTCONN unless the target is frozen.
  */
@@ -48,7 +48,7 @@
 #define CR_FEAT_THREAD_CREDS	(1ULL << 7)	/* securebits and no_new_privs of every thread */
 #define CR_FEAT_SHARERS		(1ULL << 8)	/* CR_IOC_SHARERS */
 
-/* limits, so that no count from outside is unbounded */
+/* Upper limits of the counts that a caller passes. */
 #define CR_MAX_THREADS		32768
 #define CR_MAX_RUNS		(1U << 26)
 #define CR_MAX_CALLS		1024		/* calls of one CR_IOC_RUN */
@@ -58,7 +58,8 @@
 /**
  * enum cr_reason - why the module refused
  *
- * @arg of struct cr_why is the tid, descriptor, address or pid it is about.
+ * @arg of struct cr_why is the tid, descriptor, address, pid or number that the
+ * comment of each reason names.
  */
 enum cr_reason {
 	CR_WHY_NONE = 0,
@@ -82,8 +83,8 @@ enum cr_reason {
 	CR_WHY_THREAD,		/* no such parked thread; arg: tid */
 	CR_WHY_SHADOW_STACK,	/* user shadow stack in use; arg: tid */
 	CR_WHY_DISPATCH,	/* syscall user dispatch in use; arg: tid */
-	CR_WHY_LEASE,		/* parked because its lease has run out; arg: pid */
-	CR_WHY_SNAPSHOT_LIMIT,	/* the user's snapshots would keep too much; arg: bytes allowed */
+	CR_WHY_LEASE,		/* parked because its lease has expired; arg: pid */
+	CR_WHY_SNAPSHOT_LIMIT,	/* the user's snapshots would keep too much; arg: limit in bytes */
 };
 
 struct cr_why {
@@ -94,7 +95,7 @@ struct cr_why {
 
 /* ------------------------------------------------------------ the session */
 
-/* CR_IOC_INFO: what this module offers. Needs no target. */
+/* CR_IOC_INFO: version and features of this module. Needs no target. */
 struct cr_info {
 	__u32 api_version;	/* out: CR_API_VERSION */
 	__u32 page_size;	/* out */
@@ -104,9 +105,9 @@ struct cr_info {
 };
 
 /*
- * CR_IOC_ATTACH: bind the session to the process whose memory mem_fd is.
- * mem_fd is an O_RDWR descriptor of /proc/PID/mem: the kernel has made its
- * ptrace and LSM checks at that open. An exec of the target voids the session.
+ * CR_IOC_ATTACH: bind the session to the process whose /proc/PID/mem is mem_fd.
+ * mem_fd must be open O_RDWR: the kernel makes its ptrace and LSM checks at that
+ * open. An exec of the target invalidates the session.
  * EPERM (NOT_MEM_FD), EDEADLK (SELF), ESRCH (GONE), EISCONN (already bound),
  * EOPNOTSUPP (KTHREAD, INIT, COMPAT, TRACED …).
  */
@@ -127,20 +128,21 @@ struct cr_attach {
  */
 struct cr_freeze {
 	__u32 timeout_ms;	/* to park all threads; 0: 5000 */
-	__u32 thaw_after_ms;	/* thaw by itself after this; 0: 60000 */
+	__u32 thaw_after_ms;	/* thaw after so long without an ioctl of the session; 0: 60000 */
 	__u32 nthreads;		/* out */
 	__u32 reserved;
-	__u64 ns;		/* out: from the call to the last thread parked */
+	__u64 ns;		/* out: from the call until the last thread is parked */
 	struct cr_why why;	/* out */
 };
 
 /*
- * CR_IOC_THAW: let the threads run. Threads that only made calls by CR_IOC_RUN
- * go on exactly where they were parked; those whose registers were set go on
- * with the new ones. The arena is unmapped. Ends the committed stage. Waits for
- * nobody: a thread that is still in a call of CR_IOC_RUN goes on as it was when
- * that ends; until then the session's next CR_IOC_FREEZE waits, and one by
- * another session fails with EBUSY.
+ * CR_IOC_THAW: let the threads run. A thread that only made calls by CR_IOC_RUN
+ * continues exactly where it was parked; a thread whose registers were set
+ * continues with the new ones. The arena is unmapped. The committed stage ends.
+ * CR_IOC_THAW does not wait: a thread that is still in a call of CR_IOC_RUN
+ * continues in its old state when that call returns. Until then CR_IOC_FREEZE
+ * waits, up to its timeout_ms. It then fails with ETIMEDOUT, or with EBUSY if
+ * another session calls it.
  */
 #define CR_THAW_KILL	1	/* SIGKILL the target instead */
 struct cr_thaw {
@@ -150,14 +152,15 @@ struct cr_thaw {
 };
 
 /*
- * CR_IOC_COMMIT [frozen]: past the point of no return. From here on any thaw
- * but CR_IOC_THAW (owner's death, close, timeout) kills the target rather than
- * let a half-restored process run. The session's snapshot is kept from here on, however
- * short memory becomes. Takes no argument. ENXIO: the snapshot was dropped because memory
- * ran out; nothing has changed, and after CR_IOC_SNAP_DROP it can be done without.
+ * CR_IOC_COMMIT [frozen]: enter the committed stage, the point of no return. From
+ * here on the death of the owner, a close or the thaw_after_ms timeout kills the
+ * target, because a half-restored process must not run. Only CR_IOC_THAW lets it
+ * run. The module keeps the session's snapshot even when memory runs out. Takes no
+ * argument. ENXIO: the module has dropped the snapshot because memory ran out;
+ * nothing has changed. To commit without a snapshot, call CR_IOC_SNAP_DROP first.
  */
 
-/* ------------------------------------------------------------ what it holds */
+/* -------------------------------------------------------- the target's state */
 
 #define CR_THREAD_LEADER	1	/* tid == tgid */
 #define CR_THREAD_BORN		2	/* made by CR_IOC_RUN (clone) in this freeze */
@@ -173,7 +176,7 @@ struct cr_thaw {
 struct cr_thread {
 	__s32 tid;		/* in the caller's pid namespace */
 	__u32 flags;		/* CR_THREAD_* */
-	__u64 sigmask;		/* blocked set the program believes in */
+	__u64 sigmask;		/* blocked set as the program has set it */
 	__u64 pending;		/* private pending set */
 	__u64 altstack_sp;
 	__u64 altstack_size;
@@ -185,7 +188,7 @@ struct cr_thread {
 	__u64 robust_list;
 	__u64 clear_child_tid;
 	__u64 restart_left_ns;	/* time left of a call parked with -ERESTART_RESTARTBLOCK;
-				 * ~0: it had no timeout or none is parked
+				 * ~0: no such call, or it has no timeout
 				 */
 	__u64 timer_slack_ns;
 	__s32 pdeath_signal;
@@ -204,10 +207,10 @@ struct cr_array {
 /*
  * CR_IOC_GET_REGS, CR_IOC_SET_REGS [frozen]: one register set of one thread, in
  * the layout of its ELF core note (NT_PRSTATUS: struct user_regs_struct,
- * NT_PRFPREG, NT_X86_XSTATE). ax and orig_ax are as ptrace would show them: a
- * parked system call has orig_ax >= 0 and ax = -512, -513, -514 or -516.
+ * NT_PRFPREG, NT_X86_XSTATE). ax and orig_ax are as ptrace shows them: a parked
+ * system call has orig_ax >= 0 and ax = -512, -513, -514 or -516.
  * GET: len is the capacity, out: size. ENOBUFS when too small.
- * SET: validated by the kernel's own regset code. Replaces what was saved.
+ * SET: the kernel's regset code validates the set, which replaces the saved one.
  */
 struct cr_regs {
 	__s32 tid;
@@ -217,7 +220,7 @@ struct cr_regs {
 	struct cr_why why;	/* out */
 };
 
-/* CR_IOC_SET_SIGMASK [frozen]: the blocked set with which tid will run on */
+/* CR_IOC_SET_SIGMASK [frozen]: the blocked set of tid after the thaw */
 struct cr_sigmask {
 	__s32 tid;
 	__u32 reserved;
@@ -226,11 +229,11 @@ struct cr_sigmask {
 };
 
 /*
- * CR_IOC_SET_RESTART [frozen]: give tid, whose registers were set to a call
- * parked with -ERESTART_RESTARTBLOCK (-516), its restart block from the
- * session's snapshot, with the time that was left then. ENOENT when the
- * snapshot has none for this very thread: make the call anew by CR_IOC_RUN
- * with CR_RUN_BLOCK instead.
+ * CR_IOC_SET_RESTART [frozen]: restore the restart block of tid from the session's
+ * snapshot, with the time that was left when the snapshot was taken. The registers
+ * of tid must be set to a call parked with -ERESTART_RESTARTBLOCK (-516) before.
+ * ENOENT: the snapshot has no restart block of this thread. Issue the call again
+ * by CR_IOC_RUN with CR_RUN_BLOCK instead.
  */
 struct cr_restart {
 	__s32 tid;
@@ -245,7 +248,7 @@ struct cr_sigaction {		/* struct kernel sigaction of x86-64 */
 	__u64 mask;
 };
 
-/* CR_IOC_PROCESS [frozen]: data of the process that has no other source */
+/* CR_IOC_PROCESS [frozen]: state of the process that user space cannot read elsewhere */
 struct cr_process {
 	__u64 start_code, end_code, start_data, end_data;
 	__u64 start_brk, brk, start_stack;
@@ -289,9 +292,9 @@ struct cr_process {
 #define CR_VMA_DONTDUMP		(1ULL << 13)
 #define CR_VMA_SEQ_READ		(1ULL << 14)
 #define CR_VMA_RAND_READ	(1ULL << 15)
-#define CR_VMA_FILE		(1ULL << 16)	/* has a file (shared anonymous too) */
+#define CR_VMA_FILE		(1ULL << 16)	/* has a file; shared anonymous memory has one, too */
 #define CR_VMA_SHMEM		(1ULL << 17)	/* that file is shmem: anonymous, memfd, tmpfs */
-#define CR_VMA_SPECIAL		(1ULL << 18)	/* vdso, vvar and their like */
+#define CR_VMA_SPECIAL		(1ULL << 18)	/* vdso, vvar, vsyscall and similar */
 #define CR_VMA_DEVICE		(1ULL << 19)	/* VM_IO, VM_PFNMAP or VM_MIXEDMAP: cannot be saved */
 #define CR_VMA_HUGETLB		(1ULL << 20)
 #define CR_VMA_UFFD		(1ULL << 21)	/* userfaultfd registered */
@@ -323,10 +326,10 @@ struct cr_fd {
 	__u32 f_flags;		/* O_* as F_GETFL shows them */
 	__u64 pos;
 	__u64 ino;
-	__u64 refs;		/* references to the description anywhere in the system */
+	__u64 refs;		/* reference count of the description, system-wide */
 	__u32 refs_here;	/* of these: descriptors of this process */
 	__u32 mode;		/* S_IF* and permissions of the inode */
-	__u64 serial;		/* unchanged for as long as the description lives, never 0 */
+	__u64 serial;		/* identifies the description while it exists, never 0 */
 	__s32 owner_pid;	/* F_SETOWN, in the target's pid namespace; < 0: a process group */
 	__u32 owner_signal;	/* F_SETSIG */
 };
@@ -340,10 +343,11 @@ struct cr_sigpending {
 };
 
 /*
- * CR_IOC_GET_FILE [frozen]: a descriptor for an open file of the target. Of a
- * descriptor the same description; of a mapping and the executable a new one, with the
- * mapping's access (O_RDWR where it is shared and may be made writable), and O_PATH
- * when it is no regular file.
+ * CR_IOC_GET_FILE [frozen]: install an open file of the target in the caller. For
+ * CR_FILE_FD the new descriptor refers to the target's description. For a mapping
+ * or the executable it refers to a new description with the access of the mapping:
+ * O_RDWR if the mapping is shared and may become writable, otherwise O_RDONLY.
+ * A mapped file that is not regular is opened with O_PATH.
  */
 enum cr_file_kind {
 	CR_FILE_FD = 0,		/* which: descriptor number */
@@ -357,9 +361,9 @@ struct cr_get_file {
 };
 
 /*
- * CR_IOC_PUT_FILE [frozen]: install the caller's descriptor fd in the target,
- * at a number of the kernel's choosing (move it by dup3 through CR_IOC_RUN).
- * fd -1: a fresh, unbound descriptor of /dev/cr (for a process that uses libcr).
+ * CR_IOC_PUT_FILE [frozen]: install the caller's descriptor fd in the target. The
+ * kernel chooses the number; use dup3 through CR_IOC_RUN to move it.
+ * fd -1: a new, unbound descriptor of /dev/cr, for a process that uses libcr.
  */
 struct cr_put_file {
 	__s32 fd;
@@ -386,20 +390,20 @@ struct cr_sharers {
 /*
  * CR_IOC_ARENA [frozen]: map the arena into the target. The arena is one page of
  * code, one gate page on which a thread parks again, and data pages. The caller
- * maps the data pages itself (mmap of the session, offset 0) and writes what the
- * calls' arguments point to there; the target sees it at data_addr. addr must be
- * page aligned with arena_size bytes unmapped; 0 lets the kernel choose.
- * Moving it is done by calling again. Unmapped by CR_IOC_THAW. The target can neither
- * change its protection nor move or split it.
+ * maps the data pages too (mmap of the session, offset 0) and writes the data
+ * that the arguments of calls point to. The target sees them at data_addr. addr
+ * must be page aligned and arena_size bytes from there must be unmapped; with 0
+ * the kernel chooses the address. A second call moves the arena. CR_IOC_THAW
+ * unmaps it. The target can neither change its protection nor move or split it.
  */
 struct cr_arena {
-	__u64 addr;		/* in: wish or 0, out: where it is */
-	__u64 data_addr;	/* out: first data byte, in the target */
+	__u64 addr;		/* in: requested address or 0; out: address */
+	__u64 data_addr;	/* out: address of the data pages in the target */
 	__u64 data_size;	/* out */
 	struct cr_why why;	/* out: ADDRESS */
 };
 
-#define CR_CALL_STOP	(1U << 0)	/* a result < 0 ends the batch here */
+#define CR_CALL_STOP	(1U << 0)	/* a result < 0 ends the batch after this call */
 struct cr_call {		/* 64 bytes */
 	__u32 nr;
 	__u32 flags;		/* CR_CALL_* */
@@ -408,20 +412,22 @@ struct cr_call {		/* 64 bytes */
 };
 
 /*
- * CR_IOC_RUN [frozen]: tid makes ncalls system calls, one after the other, in
- * user mode, in its own context and with its own rights, with all signals but SIGKILL
- * held back, and is parked again. The module takes each result and loads the next
- * call; results are copied back to calls when the thread is parked. A clone or clone3
- * with CLONE_THREAD makes a thread that is parked from its first instruction on
- * (CR_THREAD_BORN) and ends when it is let go before its registers are set; the
- * arguments of clone3 lie in the arena. A call to exit ends the thread: it is gone on
- * return. execve, execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD or
- * with CLONE_VFORK are not made: EPERM is their result. CR_RUN_BLOCK: the one call is
- * expected to block; as soon as it does, it is interrupted, so that the thread is parked
- * in it (its registers must be set by CR_IOC_SET_REGS afterwards, with ax as `ret` says).
- * EINTR: the target was killed. ETIMEDOUT: a call did not end in time; the thread is
- * called back. EIO: the thread did something else than it was told. EDQUOT: it would make
- * more threads than max_threads allows; no call was made.
+ * CR_IOC_RUN [frozen]: tid makes ncalls system calls, one after the other, and parks
+ * again. It makes them in user mode, in its own context, with its own rights, and with
+ * all signals but SIGKILL blocked. The module stores each result and loads the next
+ * call; it copies the results to calls when the thread has parked.
+ * - clone or clone3 with CLONE_THREAD creates a thread that parks at its first
+ *   instruction (CR_THREAD_BORN). If it is thawed before its registers are set, it exits.
+ *   The arguments of clone3 must lie in the arena.
+ * - exit ends the thread: `gone` is 1 on return.
+ * - execve, execveat, rt_sigreturn, fork, vfork and a clone without CLONE_THREAD or with
+ *   CLONE_VFORK are not made; their result is EPERM.
+ * CR_RUN_BLOCK: the only call of the batch is expected to block. As soon as it sleeps the
+ * module interrupts it, so that the thread parks in this call. Set its registers by
+ * CR_IOC_SET_REGS afterwards, with ax = `ret`.
+ * EINTR: the target was killed. ETIMEDOUT: a call did not return in time; the module has
+ * interrupted the thread. EIO: the thread ran other code than the arena's. EDQUOT: the
+ * batch may create more threads than max_threads allows; no call was made.
  */
 #define CR_RUN_BLOCK	1
 struct cr_run {
@@ -438,51 +444,54 @@ struct cr_run {
 
 /* ------------------------------------------------------------------- pages */
 
-#define CR_SNAP_PAGES	1	/* keep the pages, copy-on-write: read(2), CR_IOC_RESTORE */
-#define CR_SNAP_TRACK	2	/* note from now on what is written, under this id */
-#define CR_SNAP_SPLIT	4	/* with TRACK: map huge pages by single ones first, so that what is
-				 * written is known by the page and not by 2 MB
+#define CR_SNAP_PAGES	1	/* keep the pages, copy-on-write: pread(2), CR_IOC_RESTORE */
+#define CR_SNAP_TRACK	2	/* track written pages from now on, under this id */
+#define CR_SNAP_SPLIT	4	/* with TRACK: map huge pages by small pages first, so that
+				 * writes are tracked in pages and not in units of 2 MB
 				 */
 /*
- * CR_IOC_SNAPSHOT [frozen]: of every mapping with CR_VMA_PAGES. A session has at
- * most one; a new one replaces it. Memory that is dropped or wiped behind a
- * program's back anyhow (CR_VMA_DROPPABLE, CR_VMA_WIPEONFORK) has no CR_VMA_PAGES:
- * what a random number generator keeps there must never come twice.
- * EDQUOT (SNAPSHOT_LIMIT): the caller's snapshots would keep more memory than the
- * module's parameter snapshot_limit allows a user who has no CAP_IPC_LOCK. When
- * memory runs out the kernel has snapshots dropped, those of ended processes first,
- * rather than kill a process: they are ENXIO from then on. Tracking belongs to the
- * process, not to the session: it outlives the descriptor, ends with the process, with
- * another CR_SNAP_TRACK or CR_RESTORE_TRACK, or when anybody else clears soft-dirty bits.
- * After CR_IOC_THAW pread(2) of the session at an address reads snapshot pages
- * (whole pages; ENXIO for a page it does not hold).
+ * CR_IOC_SNAPSHOT [frozen]: take a snapshot of every mapping with CR_VMA_PAGES. A
+ * session has at most one snapshot; a new one replaces it. Memory with
+ * CR_VMA_DROPPABLE or CR_VMA_WIPEONFORK never has CR_VMA_PAGES: random number
+ * generators keep their state there, and the same state must not be used twice.
+ * EDQUOT (SNAPSHOT_LIMIT): the user's snapshots would keep more memory than the
+ * module parameter snapshot_limit allows a user without CAP_IPC_LOCK. When memory
+ * runs out, the module drops snapshots before the kernel kills a process, those of
+ * ended processes first. A dropped snapshot gives ENXIO. Tracking belongs to the
+ * process, not to the session: it outlives the descriptor. It ends with the process,
+ * with another CR_SNAP_TRACK or CR_RESTORE_TRACK, or when another process clears the
+ * soft-dirty bits. pread(2) of the session reads snapshot pages, also after
+ * CR_IOC_THAW; the offset is the address. It reads whole pages, and fails with ENXIO
+ * for a page that the snapshot does not hold.
  */
 struct cr_snapshot {
 	__u32 flags;		/* CR_SNAP_* */
 	__u32 reserved;
 	__u8  id[CR_ID_SIZE];
-	__u64 pages;		/* out: pages held or, without PAGES, present */
-	__u64 copied;		/* out: of these, copied at once (pinned for DMA) */
-	__u64 overhead;		/* out: bytes of kernel memory beside the pages */
+	__u64 pages;		/* out: pages held; without CR_SNAP_PAGES: present */
+	__u64 copied;		/* out: of these, copied at once because pinned for DMA */
+	__u64 overhead;		/* out: bytes of kernel memory, pages not included */
 	__u64 ns;		/* out */
 	struct cr_why why;	/* out */
 };
 
 struct cr_range { __u64 addr, len; };		/* bytes, page aligned */
-/* CR_IOC_SNAP_RUNS: struct cr_array of struct cr_range: what the snapshot holds, by address */
-/* CR_IOC_SNAP_DROP: no argument; tracking goes on */
+/* CR_IOC_SNAP_RUNS: struct cr_array of struct cr_range: the snapshot's pages, by address */
+/* CR_IOC_SNAP_DROP: drop the snapshot. No argument; tracking continues */
 
 /*
  * CR_IOC_GUARDS [frozen]: struct cr_array of struct cr_range: guard pages
- * (MADV_GUARD_INSTALL) in mappings of every kind, by address; a range ends with its
- * mapping. A snapshot does not hold them; putting them in and out is done by madvise.
+ * (MADV_GUARD_INSTALL) in mappings of every kind, by address. A range never crosses
+ * the end of a mapping. A snapshot does not hold guard pages; install and remove
+ * them by madvise.
  */
 
 /*
- * CR_IOC_DIRTY [frozen]: what is not known to be unchanged since tracking under
- * id began, in mappings with CR_VMA_PAGES: pages written, added or dropped since,
- * and what never had pages (one range, however large the hole).
- * ESTALE: not tracked under this id (any more): take everything as changed.
+ * CR_IOC_DIRTY [frozen]: all memory in mappings with CR_VMA_PAGES that may have
+ * changed since tracking under id began: pages written, added or dropped since, and
+ * memory that never had pages (a hole is one range, whatever its size).
+ * ESTALE: the process is not, or no longer, tracked under this id. Treat all memory
+ * as changed.
  */
 struct cr_dirty {
 	__u8  id[CR_ID_SIZE];
@@ -496,20 +505,21 @@ struct cr_page_run {
 };
 
 /*
- * CR_IOC_RESTORE [frozen]: put pages back, by the parked threads in parallel.
- * In every range of scope (private mappings, sorted, not overlapping) the pages
- * of `runs` (sorted, inside the scope) get their content from source_fd, or
- * from the session's snapshot when source_fd is -1 (runs must be empty then),
- * and all other anonymous pages are dropped, so that they read as untouched.
- * source_fd is of a regular file (EINVAL; ENODATA: it is shorter than the runs say).
- * A guard page gives way to content and stays where there is none. Whatever the scope
- * is, memory with CR_VMA_DROPPABLE or CR_VMA_WIPEONFORK loses all its pages, as in a
- * child after fork.
- * CR_RESTORE_DIRTY: leave pages alone that tracking under `id` knows to be
- * unchanged (ESTALE when it does not, nothing has changed then).
- * CR_RESTORE_TRACK: track from here on under `id`. With CR_RESTORE_DIRTY the
- * scope may be what CR_IOC_DIRTY told: what lies outside stays as it is, and what
- * tracking knows of it.
+ * CR_IOC_RESTORE [frozen]: restore pages. The parked threads do it in parallel.
+ * `scope` lists ranges of private mappings, sorted and not overlapping; `runs` lists
+ * pages with content, sorted and inside the scope. The pages of `runs` get their
+ * content from source_fd. With source_fd -1 `runs` must be empty and the content
+ * comes from the session's snapshot. All other anonymous pages in the scope are
+ * dropped, so that they read as never written. source_fd must be of a regular file
+ * (else EINVAL). ENODATA: the file is shorter than the runs need. A guard page is
+ * removed where there is content, and stays where there is none. Memory with
+ * CR_VMA_DROPPABLE or CR_VMA_WIPEONFORK loses all its pages, inside and outside of
+ * the scope, as in a child after fork.
+ * CR_RESTORE_DIRTY: skip pages that are unchanged according to tracking under `id`.
+ * ESTALE: the process is not tracked under `id`; nothing has changed.
+ * CR_RESTORE_TRACK: track from now on under `id`. With CR_RESTORE_DIRTY the scope may
+ * be the result of CR_IOC_DIRTY. Memory outside the scope then keeps its content and
+ * its tracking state.
  */
 #define CR_RESTORE_DIRTY	1
 #define CR_RESTORE_TRACK	2
@@ -519,8 +529,8 @@ struct cr_restore {
 	__u8  id[CR_ID_SIZE];
 	__u64 runs, nruns;	/* struct cr_page_run[] */
 	__u64 scope, nscope;	/* struct cr_range[] */
-	__u32 max_workers;	/* threads to use; 0: as many as CPUs */
-	__u32 workers;		/* out */
+	__u32 max_workers;	/* threads to use; 0: as many as there are online CPUs */
+	__u32 workers;		/* out: threads used */
 	__u64 restored, dropped, unchanged;	/* out: pages */
 	__u64 ns;		/* out */
 	struct cr_why why;	/* out */
@@ -528,18 +538,18 @@ struct cr_restore {
 
 /* ------------------------------------------------------------------ agents */
 /*
- * An agent is a thread of a process that uses libcr: it waits in the module for
- * requests to its process and runs the registered callbacks around them.
+ * An agent is a thread of a process that uses libcr. It waits in the module for
+ * requests to its process and runs the registered callbacks before and after them.
  *
  *   agent: AGENT_WAIT -> CHECKPOINT, runs callbacks, AGENT_READY -> (parked here,
- *   part of the image) -> CONTINUE | PAUSED | RESTARTED, runs the rest, AGENT_WAIT
+ *   part of the image) -> CONTINUE | PAUSED | RESTARTED, runs callbacks, AGENT_WAIT
  *   session: NOTIFY(CHECKPOINT), waits for READY, FREEZE … OUTCOME, THAW
  */
 enum cr_phase {
 	CR_PHASE_NONE = 0,
 	CR_PHASE_CHECKPOINT = 1,	/* prepare: a checkpoint will be taken */
-	CR_PHASE_CONTINUE = 2,		/* it was taken, go on */
-	CR_PHASE_RESTARTED = 3,		/* this is a new process, made from the image */
+	CR_PHASE_CONTINUE = 2,		/* the checkpoint was taken: continue */
+	CR_PHASE_RESTARTED = 3,		/* this is a new process, restarted from the image */
 	CR_PHASE_PAUSED = 4,		/* this process was rolled back in place */
 	CR_PHASE_ABORTED = 5,		/* no checkpoint was taken, go on */
 	CR_PHASE_PAUSE = 6,		/* prepare: a rollback will follow; state is about to be lost */
@@ -587,7 +597,7 @@ struct cr_notify {
 	__u32 phase;		/* CHECKPOINT, PAUSE (and CR_NOTIFY_TELL), NONE, DONE; outcome: CONTINUE, PAUSED, … */
 	__u32 flags;		/* passed on */
 	__u32 timeout_ms;	/* 0: 60000 */
-	__s32 status;		/* out */
+	__s32 status;		/* out: as passed to CR_IOC_AGENT_READY */
 };
 
 /*
@@ -605,19 +615,20 @@ struct cr_origin {
 
 /* ------------------------------------------------------------------- leases */
 /*
- * CR_IOC_LEASE: the target may run until until_ns (CLOCK_BOOTTIME, at most a day from
- * now). When that passes and the lease was not renewed, the module parks every thread,
- * whatever it is: no daemon that hangs, is stopped or starves leaves its processes
- * running. They stand still until the lease is renewed (a later until_ns) or ended
- * (until_ns 0), or the session is closed. A session that had frozen its target itself
- * goes on holding it, and is not thawed for being silent. A CR_IOC_THAW ends its hold, not
- * the lease's: the target stands still until one of the three above.
+ * CR_IOC_LEASE: the target may run until until_ns (CLOCK_BOOTTIME, at most one day from
+ * now). If the session does not renew the lease before, the module parks every thread,
+ * also threads that CR_IOC_FREEZE refuses. So the processes of a daemon that hangs, is
+ * stopped or gets no CPU time do not run on. They stay parked until the session renews
+ * the lease (a later until_ns), ends it (until_ns 0) or is closed. If the session has
+ * frozen the target itself, the target stays frozen, and the thaw_after_ms timeout does
+ * not thaw it. After a CR_IOC_THAW the expired lease still holds the target, until one
+ * of the three events above.
  */
 #define CR_LEASE_KILL	1	/* a close kills the target, unless the lease was ended */
 struct cr_lease {
 	__u64 until_ns;
 	__u32 flags;		/* CR_LEASE_* */
-	__u32 expired;		/* out: 1 when the lease before had run out */
+	__u32 expired;		/* out: 1 if the previous lease had expired */
 };
 
 #define CR_IOC_MAGIC		0xC7
