@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Every difference between the kernels we build on, and nothing else. What a
- * kernel has is found by the probes in kmod/probe/.
+ * All differences between the supported kernels, and nothing else. The probes in
+ * kmod/probe/ find out what a kernel offers.
  */
 #ifndef CR_COMPAT_H
 #define CR_COMPAT_H
@@ -46,9 +46,9 @@ static inline pud_t pudp_get(pud_t *pudp)
 }
 #endif
 
-/* What an entry is that is neither none nor present. */
+/* Kinds of page table entries that are neither none nor present. */
 enum cr_absent {
-	CR_ABSENT_NONE,		/* a marker that means nothing to us */
+	CR_ABSENT_NONE,		/* a marker that does not matter here */
 	CR_ABSENT_SWAP,
 	CR_ABSENT_GUARD,
 	CR_ABSENT_LOST,
@@ -92,7 +92,7 @@ static inline enum cr_absent cr_absent_pte(pte_t pte)
 	return CR_ABSENT_MOVING;
 }
 
-/* Has KSM been asked to look at any of its memory? */
+/* May KSM merge any of its memory? */
 static inline bool cr_mm_is_mergeable(struct mm_struct *mm)
 {
 #ifdef CR_HAVE_MM_FLAGS_TEST
@@ -278,10 +278,10 @@ static inline int cr_receive_fd(struct file *file, unsigned int flags)
 #endif
 }
 
-/* Has the task gone to sleep for good, not only been preempted? With what it left behind. */
+/* Is the task off its CPU and dequeued, not only preempted? Its writes are visible then. */
 static inline bool cr_is_asleep(struct task_struct *t)
 {
-	/* acquire: with what it left behind, see the kernel's finish_task() */
+	/* acquire: the task's writes are visible, pairs with the kernel's finish_task() */
 	if (smp_load_acquire(&t->on_cpu))
 		return false;
 #ifdef CR_HAVE_SCHED_DELAYED
@@ -320,7 +320,7 @@ static inline void cr_hrtimer_setup(struct hrtimer *timer,
 #endif
 }
 
-/* Who gets SIGIO for a file; NULL: nobody was ever named. */
+/* The owner that gets SIGIO for a file; NULL: F_SETOWN was never used. */
 static inline struct fown_struct *cr_file_owner(struct file *file)
 {
 #ifdef CR_HAVE_FILE_F_OWNER_PTR
@@ -330,7 +330,7 @@ static inline struct fown_struct *cr_file_owner(struct file *file)
 #endif
 }
 
-/* absolute end of a poll that was parked in its restart block */
+/* Absolute end of a poll() that was parked, from its restart block. */
 static inline ktime_t cr_poll_end(struct restart_block *rb)
 {
 #ifdef CR_HAVE_RESTART_POLL_END_TIME

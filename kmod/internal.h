@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the files of the module share. See kmod/uapi/cr.h for what it does and
- * docs/architecture.md for how the parts play together.
+ * Declarations that the files of the module share. See kmod/uapi/cr.h for the
+ * interface and docs/architecture.md for the design.
  *
- * The files form layers; none calls upward:
+ * The files form layers; a file calls only files of its own layer or below:
  *
  *   main.c                                     /dev/cr, the table of ioctls
- *   attach.c agent.c threads.c process.c       what a session may ask for
+ *   attach.c agent.c threads.c process.c       the ioctls of a session
  *   files.c vmas.c restore.c dirty.c
- *   sort.c                                     pages: what to do with which
- *   snapshot.c                                 taking snapshots, beginning to track
- *   snapstore.c track.c                        keeping what was taken
+ *   sort.c                                     which pages to write, drop or keep
+ *   snapshot.c                                 take snapshots, start tracking
+ *   snapstore.c track.c                        store snapshots and tracking state
  *   pages.c flush.c stream.c                   page tables, TLBs, arrays for user space
  *   run.c  arena.c                             system calls by parked threads
- *   lease.c                                    parking when a daemon is silent
+ *   lease.c                                    park the target of a silent daemon
  *   freeze.c                                   all threads of the target: freeze, thaw
  *   park.c                                     one thread: parking, requests
- *   session.c                                  lives of sessions and members, ceilings
- *   borrow.c                                   what borrowing a thread changes, put back
+ *   session.c                                  lifetimes of sessions and members
+ *   borrow.c                                   save and restore a borrowed thread's state
  *   batch.c  account.c                         a batch of calls; what one user holds
  *
  * Locks, outermost first:
  *
  *   session->ioctl_lock   mutex. One ioctl of a session at a time. Only ioctls of the
  *                         same session wait for it, killably.
- *   mmap lock, and all that the kernel takes below it
- *   session->lock         spinlock. The stage, the members and their states. Nothing
- *                         sleeps, copies or allocates under it.
+ *   mmap lock, and all locks that the kernel takes below it
+ *   session->lock         spinlock. Protects the stage, the members and their states.
+ *                         No code sleeps, copies or allocates under it.
  *   cr_claims_lock        spinlock in session.c. Which session holds which process.
  *
- * Timers, closing, SIGKILL and unloading take no lock but the spinlocks.
+ * Timers, close, SIGKILL and module unload take only the spinlocks.
  */
 #ifndef CR_INTERNAL_H
 #define CR_INTERNAL_H
@@ -65,15 +65,15 @@ struct cr_origin_state;
 
 /**
  * struct cr_request - work for a parked thread, in the thread's own context
- * @ref:       the requester's reference and one of each thread that works on it
+ * @ref:       one reference of the requester and one of each thread that works on it
  * @op:        the work; returns 0 or -errno. The session is member->session.
  * @release:   frees the object that embeds the request, and all that it owns
- * @pending:   threads that have not finished
+ * @pending:   number of threads that have not finished
  * @error:     the first error of any of them
- * @abandoned: nobody waits for the result any more, or the target is thawed
+ * @abandoned: no requester waits for the result any more, or the target is thawed
  *
- * A requester that is killed goes at once. The thread ends or gives up on data that
- * belongs to the request, so everything that @op reads or writes must lie there.
+ * A requester that is killed returns at once, while the thread may still run @op. So
+ * everything that @op reads or writes must belong to the object that embeds the request.
  */
 struct cr_request {
 	struct kref ref;
@@ -86,7 +86,7 @@ struct cr_request {
 
 /* ------------------------------------------------------------------- members */
 
-/* What is put back when a thread that a session has borrowed runs on. */
+/* State of a borrowed thread that cr_give_back() restores. */
 struct cr_raw {
 	struct pt_regs regs;
 	struct restart_block restart;
@@ -97,14 +97,14 @@ struct cr_raw {
 };
 
 /*
- * One thread's way, changed under session->lock:
+ * States of one thread, changed under session->lock:
  *
- *   state        until                                          then
+ *   state        until                                          next state
  *   CR_QUEUED    it returns to user mode and runs the work      PARKED, GONE
- *   CR_PARKED    a request comes, it may leave, it is killed    SERVING, GONE
+ *   CR_PARKED    a request comes, a thaw, or it is killed       SERVING, GONE
  *   CR_SERVING   the request's work is done                     PARKED, RUNNING
- *   CR_RUNNING   it comes to the gate or is called back         QUEUED, GONE
- *   CR_GONE      for good: it left, exited, or has other memory
+ *   CR_RUNNING   it faults at the gate or is interrupted        QUEUED, GONE
+ *   CR_GONE      final: it left, exited, or has another mm
  */
 enum cr_state {
 	CR_QUEUED,
@@ -116,49 +116,49 @@ enum cr_state {
 
 /**
  * struct cr_member - one thread of a target
- * @ref:      the session's index (until CR_GONE), the thread itself from being queued
- *            to running on, and whoever uses it just now
- * @session:  counted: no member outlives its session
- * @task:     counted
+ * @ref:      one reference of the session's index (until CR_GONE), one of the thread
+ *            from cr_queue() until it leaves, and one of each current user
+ * @session:  a counted reference: no member outlives its session
+ * @task:     a counted reference
  *
- * The members of the first block are guarded by session->lock. Those of the second
- * belong to the thread while it is SERVING, RUNNING or QUEUED, and to the session's
- * ioctl while it is PARKED.
+ * session->lock protects the first block of fields, from @state on. The second block,
+ * from @borrowed on, belongs to the thread while it is SERVING, RUNNING or QUEUED, and
+ * to the session's ioctl while it is PARKED.
  */
 struct cr_member {
 	struct kref ref;
 	struct cr_session *session;
 	struct task_struct *task;
-	pid_t tid;		/* its place in the index: an exec may give it another */
+	pid_t tid;		/* key in the index; task->pid may change by exec */
 	struct callback_head work;
 	wait_queue_head_t wake;
 
 	enum cr_state state;
-	bool leave;		/* thawed: run on as soon as may be */
+	bool leave;		/* thawed: the thread leaves as soon as it can */
 	bool awaited;		/* counted in session->nawaited */
 	bool leaving;		/* counted in session->nleaving */
-	bool born;		/* made by CR_IOC_RUN and has no registers of its own yet */
-	unsigned int users;	/* ioctls that look at its registers, see cr_pin() */
-	struct cr_request *req;	/* handed over, not taken up */
-	struct cr_request *serving;	/* taken up, not done */
+	bool born;		/* created by CR_IOC_RUN, registers not set yet */
+	unsigned int users;	/* ioctls that access its registers, see cr_pin() */
+	struct cr_request *req;	/* handed over, not started */
+	struct cr_request *serving;	/* started, not done */
 
 	bool borrowed;		/* raw is to be put back */
 	bool roused;		/* raw was kept by the session, see stop.c; not all of it */
 	bool to_user;		/* the work asks to leave for the stub */
 	struct cr_raw raw;
 	struct cr_batch *batch;	/* the calls that it is making; a reference */
-	struct cr_member *spares;	/* for threads that it makes; of a spare: the next */
+	struct cr_member *spares;	/* for threads that it creates; in a spare: the next */
 };
 
 /* ------------------------------------------------------------------ sessions */
 
 /*
- * stage          threads                      a close or silence   left by
- * CR_THAWED      run                          nothing to do        FREEZE, an expired lease
+ * stage          threads                      close or silence     ends by
+ * CR_THAWED      run                          no effect            FREEZE, an expired lease
  * CR_FREEZING    are being parked             thaws                all parked: FROZEN
- * CR_FROZEN      stand still                  thaws                THAW, COMMIT
- * CR_COMMITTED   stand still, half restored   kills                THAW
- * CR_THAWING     run on; some are still in    nothing to do        the last one gone: THAWED
+ * CR_FROZEN      are parked                   thaws                THAW, COMMIT
+ * CR_COMMITTED   are parked, half restored    kills                THAW
+ * CR_THAWING     run on; some are still in    no effect            the last one gone: THAWED
  *                a call made for the session
  */
 enum cr_stage {
@@ -173,21 +173,22 @@ enum cr_stage {
 #define CR_ARENA_PAGES	(2 + CR_ARENA_DATA)	/* code, gate, data */
 #define CR_ARENA_SIZE	((unsigned long)CR_ARENA_PAGES << PAGE_SHIFT)
 
-/* Complete before it is published; lives as long as the session. */
+/* All pages are allocated before session->pages is set; freed with the session. */
 struct cr_arena_pages {
 	struct page *code;
 	struct page *data[CR_ARENA_DATA];
 };
 
 /**
- * struct cr_session - what one open description of /dev/cr stands for
- * @ref: the file's, each member's, each armed timer's, the arena file's
+ * struct cr_session - state of one open description of /dev/cr
+ * @ref: one reference of the file, of each member, of each armed timer and of the
+ *       arena's file
  */
 struct cr_session {
 	struct kref ref;
-	struct file *file;	/* no reference: for ioctls, which hold the file */
+	struct file *file;	/* no reference: only ioctls use it, and they hold the file */
 	struct cr_account *account;
-	struct pid *owner;	/* whose close means that the owner is gone */
+	struct pid *owner;	/* process that opened the session; its close thaws */
 	struct mutex ioctl_lock;
 
 	/* set once by CR_IOC_ATTACH; leader is published last */
@@ -196,34 +197,34 @@ struct cr_session {
 
 	spinlock_t lock;	/* guards the following */
 	enum cr_stage stage;
-	bool kill;		/* who leaves is killed */
-	bool closed;		/* the file is released: nothing begins any more */
+	bool kill;		/* a member that leaves is killed */
+	bool closed;		/* the file is released: no freeze, timer or lease starts */
 	struct xarray members;	/* by tid in the initial namespace */
 	unsigned int nawaited;	/* members that a freeze waits for */
-	unsigned int nleaving;	/* members that a thaw has in hand */
+	unsigned int nleaving;	/* members that have not left yet after a thaw */
 	struct list_head claim;	/* session.c */
 	unsigned long arena;	/* its address in the target, 0: not mapped */
 	struct file *arena_file;	/* a reference while it is mapped */
-	bool keep_arena;	/* a thread ends in there: leave it mapped */
+	bool keep_arena;	/* a thread exits from the stub: leave the arena mapped */
 	struct cr_snap *snap;	/* a reference */
 
 	wait_queue_head_t coord;	/* the ioctl waits here for members */
 
 	ktime_t frozen_at;
-	unsigned long thaw_after;	/* jiffies of silence */
-	unsigned long alive;		/* jiffies of the last sign of life, WRITE_ONCE */
+	unsigned long thaw_after;	/* thaw after so many jiffies without an ioctl */
+	unsigned long alive;		/* jiffies at the latest cr_session_alive(), WRITE_ONCE */
 	struct delayed_work timeout;
 
-	/* lease.c; until and flags by lock */
+	/* lease.c; lock protects lease_until and lease_flags */
 	u64 lease_until;	/* CLOCK_BOOTTIME, ns; 0: no lease */
 	u32 lease_flags;
-	bool lease_over;	/* it has run out: no thaw by silence */
-	bool lease_parked;	/* and it was the lease that parked the target */
+	bool lease_over;	/* the lease has expired: silence does not thaw */
+	bool lease_parked;	/* the expired lease keeps the target parked */
 	struct hrtimer lease_timer;
 	struct delayed_work lease_work;
 
-	struct cr_arena_pages *pages;	/* smp_store_release: complete */
-	struct task_struct *mapper;	/* the thread that maps the arena just now */
+	struct cr_arena_pages *pages;	/* smp_store_release() when complete */
+	struct task_struct *mapper;	/* the thread that is mapping the arena */
 
 	struct cr_agent_state *agent;
 
@@ -239,19 +240,19 @@ static inline void cr_why(struct cr_why *why, u32 reason, u64 arg)
 	why->arg = arg;
 }
 
-/* In a thread's own context its signal handling cannot go away. */
+/* current->sighand needs no RCU: only the thread itself replaces or drops it. */
 static inline struct sighand_struct *cr_own_sighand(void)
 {
 	return rcu_dereference_protected(current->sighand, true);
 }
 
-/* A timeout of the interface in jiffies: 0 is @standard, none is above @most. */
+/* Convert a timeout of the interface to jiffies: 0 means @standard, @most is the ceiling. */
 static inline unsigned long cr_timeout_jiffies(u32 ms, u32 standard, u32 most)
 {
 	return msecs_to_jiffies(min(ms ? ms : standard, most));
 }
 
-/* account.c: what a user holds in all sessions */
+/* account.c: resources that a user holds in all sessions */
 enum cr_account_kind {
 	CR_ACCOUNT_SESSIONS,
 	CR_ACCOUNT_THREADS,
@@ -288,8 +289,8 @@ void cr_unclaim(struct cr_session *s);
 void cr_thaw_end(struct cr_session *s);
 
 /*
- * All members by tid, each with a reference for the body: who leaves the loop early puts
- * it or keeps it.
+ * Iterate over all members by tid. The body holds a reference to each. A body that leaves
+ * the loop early must put this reference or keep it.
  */
 #define cr_for_each_member(s, i, m)					\
 	for ((i) = 0, (m) = cr_member_next(s, NULL, &(i)); (m);		\
@@ -318,28 +319,28 @@ void cr_stop_again(struct cr_member *m);
 
 /**
  * struct cr_batch - system calls that a borrowed thread makes, one after the other
- * @ref:    the ioctl's and the thread's
- * @calls:  copied from the caller; results are kept here until they are copied back
+ * @ref:    one reference of the ioctl and one of the thread
+ * @calls:  copy of the caller's table; holds the results until they are copied back
  * @stub:   address of the code page in the target
- * @pages:  of the session, which outlives its threads' batches
+ * @pages:  the session's; the session outlives the batches of its threads
  *
- * Only the thread changes it, until the ioctl has seen the thread parked.
+ * Only the thread writes to the batch until the ioctl has seen the thread parked.
  */
 struct cr_batch {
 	struct kref ref;
 	struct cr_call *calls;
 	unsigned long stub;
 	struct cr_arena_pages *pages;
-	bool block;		/* the one call shall be interrupted: CR_RUN_BLOCK */
+	bool block;		/* CR_RUN_BLOCK: interrupt the only call when it sleeps */
 	u32 n;
-	u32 done;		/* calls with a result; the next one is calls[done] */
-	bool in_call;		/* the next one was begun */
-	bool stopped;		/* CR_CALL_STOP: the rest is not made */
-	bool interrupted;	/* parked in the next one: code says how */
-	bool cloned;		/* a thread was made */
-	pid_t born;		/* the latest, until it is a member */
-	s64 code;		/* -ERESTART… as the kernel left it */
-	int error;		/* the thread was led astray */
+	u32 done;		/* calls with a result; calls[done] is the next one */
+	bool in_call;		/* registers of calls[done] are loaded */
+	bool stopped;		/* CR_CALL_STOP: the remaining calls are not made */
+	bool interrupted;	/* parked in calls[done]; see code */
+	bool cloned;		/* a call has created a thread */
+	pid_t born;		/* tid of the latest created thread until it is a member */
+	s64 code;		/* -ERESTART… in ax of the interrupted call */
+	int error;		/* -EIO: the thread was not at the stub */
 };
 
 /* batch.c */
@@ -393,7 +394,7 @@ void cr_owner_gone(struct cr_session *s);
 void cr_freeze_close(struct cr_session *s);
 bool cr_stands_still(struct cr_session *s);
 
-/* A sign of life: silence is counted from here. */
+/* Restart the thaw_after_ms timeout. */
 static inline void cr_session_alive(struct cr_session *s)
 {
 	WRITE_ONCE(s->alive, jiffies);
@@ -443,15 +444,15 @@ bool cr_vma_is_volatile(struct vm_area_struct *vma);
 
 /* pages.c: walking page tables */
 
-/* What an entry says of the program's own page at that place. */
+/* State of the page that a page table entry maps. */
 enum cr_pte_kind {
-	CR_PTE_NONE,	/* never touched, or dropped */
-	CR_PTE_ANON,	/* in memory */
-	CR_PTE_FILE,	/* in memory, but that of a file or the kernel: not the program's */
+	CR_PTE_NONE,	/* never accessed, or dropped */
+	CR_PTE_ANON,	/* anonymous, present */
+	CR_PTE_FILE,	/* present, but a page of a file or of the kernel */
 	CR_PTE_SWAP,	/* swapped out */
-	CR_PTE_GUARD,	/* MADV_GUARD_INSTALL: whoever touches it gets SIGSEGV */
-	CR_PTE_LOST,	/* its content was lost: whoever touches it gets SIGBUS */
-	CR_PTE_MOVING,	/* under migration, or in a device's memory */
+	CR_PTE_GUARD,	/* MADV_GUARD_INSTALL: an access raises SIGSEGV */
+	CR_PTE_LOST,	/* content lost (hwpoison): an access raises SIGBUS */
+	CR_PTE_MOVING,	/* under migration, or in device memory */
 };
 
 static inline enum cr_pte_kind cr_pte_kind(pte_t pte)
@@ -474,7 +475,7 @@ static inline enum cr_pte_kind cr_pte_kind(pte_t pte)
 	}
 }
 
-/* Is an anonymous page this mapping's alone? What KSM has merged never is. */
+/* Is an anonymous page exclusive to this mapping? A page merged by KSM never is. */
 static inline bool cr_page_is_exclusive(struct page *page)
 {
 	return !folio_test_ksm(page_folio(page)) && PageAnonExclusive(page);
@@ -484,12 +485,12 @@ struct cr_walk {
 	struct mm_struct *mm;
 	struct vm_area_struct *vma;
 	void *arg;
-	struct cr_request *req;	/* asked whether it is abandoned, may be NULL */
+	struct cr_request *req;	/* the walk ends when it is abandoned; may be NULL */
 	/* ptl held, [addr, end) under one table of ptes */
 	int (*ptes)(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end);
-	/* ptl held, a huge page; only [addr, end) of it concerns us */
+	/* ptl held, a huge page; only [addr, end) of it is in the range */
 	int (*huge)(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, unsigned long end);
-	/* called before a table's lock is taken, may sleep; may be NULL */
+	/* called before ptl is taken, may sleep; may be NULL */
 	int (*prepare)(struct cr_walk *walk, unsigned long addr, unsigned long end);
 	unsigned long stopped;	/* where a callback ended the walk, see cr_walk_range() */
 };
@@ -502,11 +503,11 @@ bool cr_pmd_is_clean(pmd_t pmd);
 void cr_flush_mm(struct mm_struct *mm);
 int cr_flush_init(void);
 
-/* stream.c: arrays for user space, piece by piece */
+/* stream.c: write arrays to user space in pieces */
 struct cr_stream {
-	u64 to, room, count;	/* where the next ones go; how many may; how many there are */
-	size_t size;		/* of one */
-	unsigned int most, held;	/* how many the page holds at most, and just now */
+	u64 to, room, count;	/* user address of the next element; capacity; elements so far */
+	size_t size;		/* bytes of one element */
+	unsigned int most, held;	/* capacity of page, and elements in it, not yet copied */
 	void *page;
 };
 
@@ -515,16 +516,16 @@ void cr_stream_add(struct cr_stream *stream, const void *element);
 int cr_stream_flush(struct cr_stream *stream);
 long cr_stream_end(struct cr_stream *stream, struct cr_array *array, int error);
 
-/* Is it time for cr_stream_flush()? Otherwise there is room for two more. */
+/* Must the caller call cr_stream_flush()? If not, the page has room for two elements. */
 static inline bool cr_stream_full(const struct cr_stream *stream)
 {
 	return stream->held + 2 > stream->most;
 }
 
-/* Ranges of addresses that become one where they touch. */
+/* A stream of address ranges; adjacent ranges are merged. */
 struct cr_spans {
 	struct cr_stream stream;
-	unsigned long start, end;	/* the one that may still grow */
+	unsigned long start, end;	/* the latest range, which may still grow */
 };
 
 void cr_spans_add(struct cr_spans *spans, unsigned long addr, unsigned long end);
@@ -582,7 +583,7 @@ int cr_agent_register(struct cr_session *s);
 void cr_agent_release(struct cr_session *s);
 void cr_agent_forget(struct cr_session *s);
 
-/* session.c: copy an array to the caller as struct cr_array says; see cr.h */
+/* session.c: copy an array to the caller; cr.h describes struct cr_array */
 long cr_put_array(struct cr_array *a, const void *elems, u64 count, size_t size);
 
 #endif /* CR_INTERNAL_H */

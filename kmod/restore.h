@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Restoring: what sort.c, which decides, and restore.c, which does it, share. */
+/* Restoring pages: declarations that sort.c (decides) and restore.c (writes) share. */
 #ifndef CR_RESTORE_H
 #define CR_RESTORE_H
 
@@ -9,20 +9,20 @@
 
 /**
  * struct cr_job - one CR_IOC_RESTORE
- * @req: the request; owns all the rest
- * @source: a file, NULL: the snapshot
- * @snap: in use, NULL: a file
- * @runs: what of @source goes where, by address
+ * @req: the request; its release frees all other fields
+ * @source: the file with the content; NULL: the content is in @snap
+ * @snap: the snapshot, held by cr_snap_use(); NULL: the content is in @source
+ * @runs: pages with content and their offsets in @source, sorted by address
  * @nruns: number of @runs
- * @scope: what is restored, by address
+ * @scope: ranges to restore, sorted by address
  * @nscope: number of @scope
- * @dirty_only: soft-dirty bits are to be believed
- * @wiped: somebody has taken on the volatile mappings
- * @next: chunk to take next
- * @restored: pages put
+ * @dirty_only: soft-dirty bits are valid: skip clean pages
+ * @wiped: a worker has started to wipe the volatile mappings
+ * @next: number of the next chunk to restore
+ * @restored: pages written
  * @dropped: pages dropped
  * @unchanged: pages left as they were
- * @error: the first one, WRITE_ONCE
+ * @error: the first error, WRITE_ONCE
  */
 struct cr_job {
 	struct cr_request req;
@@ -39,15 +39,15 @@ struct cr_job {
 	int error;
 };
 
-/* One pmd's worth of pages being sorted: what to restore, what to drop. */
+/* The pages of one pmd: which to restore, which to drop. */
 struct cr_sort {
 	struct cr_job *job;
 	unsigned long base;
 	struct page **chunk;		/* of the snapshot, may be NULL */
 	DECLARE_BITMAP(want, PTRS_PER_PTE);	/* has content in the source */
-	DECLARE_BITMAP(put, PTRS_PER_PTE);	/* must get it */
-	DECLARE_BITMAP(drop, PTRS_PER_PTE);	/* must go */
-	u64 done;			/* restored on the spot */
+	DECLARE_BITMAP(put, PTRS_PER_PTE);	/* content must be written */
+	DECLARE_BITMAP(drop, PTRS_PER_PTE);	/* page must be dropped */
+	u64 done;			/* pages already restored in place */
 };
 
 u64 cr_run_at(const struct cr_job *job, unsigned long addr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A snapshot's inside: for snapstore.c, which keeps it, and snapshot.c, which fills it. */
+/* Internals of a snapshot, for snapstore.c (storage) and snapshot.c (taking it). */
 #ifndef CR_SNAP_H
 #define CR_SNAP_H
 
@@ -17,22 +17,22 @@ struct cr_snap_thread {
 
 /**
  * struct cr_snap - pages by address
- * @ref: of the session that has it, of requests and of readers
- * @node: in the list of those that sessions have
- * @session: that has it, for as long as it is in the list; guarded by the list's lock
- * @lock: guards @evicted and @users; who holds it, having seen that it is not evicted, or
- *	has made himself a user, may look at @chunks
- * @evicted: the pages were given up
- * @users: of the pages, who cannot do without
+ * @ref: references of its session, of requests and of readers
+ * @node: in the list of the snapshots that belong to sessions
+ * @session: the session it belongs to while in the list; protected by the list's lock
+ * @lock: protects @evicted and @users. @chunks may be read under the lock if @evicted is
+ *	not set, or between cr_snap_use() and cr_snap_unuse()
+ * @evicted: the pages were released because memory ran out
+ * @users: number of cr_snap_use() without cr_snap_unuse(); prevents eviction
  * @chunks: one array of PTRS_PER_PTE pages for each populated 2 MB
- * @account: who pays
- * @unlimited: he is not bound by the ceiling
- * @charged: pages on it
- * @pages: how many were there
- * @copied: of these, copied at once
+ * @account: the account that @charged pages are charged to
+ * @unlimited: the ceiling of the account does not apply
+ * @charged: pages charged to @account
+ * @pages: pages in the snapshot when it was taken
+ * @copied: of these, copied at once because pinned for DMA
  * @nchunks: number of @chunks
- * @taken: when
- * @threads: those parked with a restart block
+ * @taken: time of the snapshot
+ * @threads: restart blocks of threads parked in a call that has one
  */
 struct cr_snap {
 	struct kref ref;
@@ -50,7 +50,7 @@ struct cr_snap {
 	struct list_head threads;
 };
 
-/* Marks a page that could not be shared; not there any more once the snapshot is taken. */
+/* Marks a pinned page that cannot be shared, until cr_snap_copy_pinned() has copied it. */
 #define CR_PINNED ((struct page *)1UL)
 
 static inline unsigned int cr_snap_slot(unsigned long addr)

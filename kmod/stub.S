@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a borrowed thread executes in user mode, copied to the arena's code page: one
- * system call, whose registers the module has loaded, then a look at the gate, the page
- * behind. That faults, and the fault handler takes the result, loads the next call or has
- * the thread park (see arena.c). Nothing depends on what the call leaves in registers.
+ * The code that a borrowed thread executes in user mode, copied to the arena's code page:
+ * one system call, whose registers the module has loaded, then a read of the gate page
+ * behind. The read faults. The fault handler takes the result, then loads the next call or
+ * parks the thread (see arena.c). The code does not depend on registers that the call sets.
  */
 #include <linux/linkage.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* gone in 7.x */
+/* up to 6.x: pud_devmap(); removed in 7.x */
 #include <linux/mm.h>
 int probe(pud_t pud);
 int probe(pud_t pud) { return pud_devmap(pud); }

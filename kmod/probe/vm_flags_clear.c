@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.3 on: vm_flags are changed by helpers */
+/* 6.3 on: helpers change vm_flags */
 #include <linux/mm.h>
 void probe(struct vm_area_struct *vma);
 void probe(struct vm_area_struct *vma) { vm_flags_clear(vma, VM_SOFTDIRTY); }
