@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What one user holds in all sessions, and how much that may be. Sessions and threads cost
- * kernel memory. Snapshots keep pages that belong to no process any more once the program
- * has written to them or has ended: reclaim cannot swap them out and the OOM killer cannot
- * see whose they are.
+ * Resources that one user holds in all sessions, and their ceilings. Sessions and threads
+ * cost kernel memory. Snapshots keep pages that belong to no process any more after the
+ * program has written to them or has ended: reclaim cannot swap them out, and the OOM
+ * killer cannot attribute them to a process.
  */
 #include "internal.h"
 #include <linux/cred.h>
@@ -25,16 +25,16 @@ module_param(snapshot_limit, ulong, 0644);
 MODULE_PARM_DESC(snapshot_limit, "bytes that the snapshots of one user may keep, 0: half of the memory");
 
 struct cr_account {
-	struct list_head node;		/* cr_accounts_lock */
+	struct list_head node;		/* protected by cr_accounts_lock */
 	struct user_struct *user;
-	unsigned int refs;		/* cr_accounts_lock */
+	unsigned int refs;		/* protected by cr_accounts_lock */
 	atomic64_t held[CR_ACCOUNTS];
 };
 
 static DEFINE_SPINLOCK(cr_accounts_lock);
 static LIST_HEAD(cr_accounts);
 
-/* Most bytes that the snapshots of one user may keep. */
+/* Maximum number of bytes that the snapshots of one user may keep. */
 u64 cr_snapshot_limit(void)
 {
 	unsigned long bytes = READ_ONCE(snapshot_limit);
@@ -69,9 +69,9 @@ static struct cr_account *cr_account_find(struct user_struct *user)
 }
 
 /**
- * cr_account_mine() - the caller's account, made at its first use
+ * cr_account_mine() - the account of the calling user, created at the first use
  *
- * Return: a reference, or NULL when there is no memory for it.
+ * Return: a reference, or NULL when out of memory.
  */
 struct cr_account *cr_account_mine(void)
 {
@@ -94,8 +94,10 @@ struct cr_account *cr_account_mine(void)
 }
 
 /**
- * cr_account_get() - another reference
- * @account: of which the caller has one
+ * cr_account_get() - take another reference
+ * @account: the account; the caller holds a reference
+ *
+ * Return: @account.
  */
 struct cr_account *cr_account_get(struct cr_account *account)
 {
@@ -106,8 +108,8 @@ struct cr_account *cr_account_get(struct cr_account *account)
 }
 
 /**
- * cr_account_put() - give a reference back
- * @account: nothing is charged to it any more when it is the last
+ * cr_account_put() - drop a reference
+ * @account: the account; all charges must be returned before the last reference is dropped
  */
 void cr_account_put(struct cr_account *account)
 {
@@ -127,13 +129,13 @@ void cr_account_put(struct cr_account *account)
 }
 
 /**
- * cr_account_charge() - take so many on account
- * @account: whose
- * @kind: of what
- * @n: how many
- * @unlimited: he is not bound by the ceiling
+ * cr_account_charge() - charge a number of sessions, threads or pages
+ * @account: the account
+ * @kind: the resource
+ * @n: number of them
+ * @unlimited: ignore the ceiling
  *
- * Does not sleep. Return: false when that would go over the ceiling.
+ * Does not sleep. Return: false if the charge would exceed the ceiling.
  */
 bool cr_account_charge(struct cr_account *account, enum cr_account_kind kind, u64 n,
 		       bool unlimited)
@@ -147,10 +149,10 @@ bool cr_account_charge(struct cr_account *account, enum cr_account_kind kind, u6
 }
 
 /**
- * cr_account_uncharge() - give so many back
- * @account: whose
- * @kind: of what
- * @n: how many
+ * cr_account_uncharge() - return a charge
+ * @account: the account
+ * @kind: the resource
+ * @n: number of them
  */
 void cr_account_uncharge(struct cr_account *account, enum cr_account_kind kind, u64 n)
 {

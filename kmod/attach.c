@@ -11,9 +11,10 @@
 
 /*
  * The kernel made its ptrace and LSM checks when it opened /proc/PID/mem, and
- * left the mm there. We never follow this pointer: we only look for a task whose
- * mm it is, which also fails when the target has exited or exec'd since.
- * environ and auxv have an mm there, too, but with weaker checks at their open.
+ * stored the mm in private_data. The module never dereferences this pointer. It
+ * only searches a task with this mm, which fails when the target has exited or
+ * exec'd since. /proc/PID/environ and auxv also store an mm in private_data, but
+ * their open makes weaker checks, so the name of the file is checked, too.
  */
 static bool cr_is_mem_file(struct file *file)
 {
@@ -41,7 +42,7 @@ static struct task_struct *cr_find_leader(struct mm_struct *mm)
 		for_each_thread(p, t) {
 			if (READ_ONCE(t->mm) != mm)
 				continue;
-			/* the one that is no vfork child or foreign sharer */
+			/* prefer the oldest process: a vfork child or other sharer is younger */
 			if (!found || p->start_time < found->start_time)
 				found = p;
 			break;
@@ -53,7 +54,7 @@ static struct task_struct *cr_find_leader(struct mm_struct *mm)
 	return found;
 }
 
-/* pid 1 of its pid namespace? A task that is exiting may have lost its pid. */
+/* Is it pid 1 of its pid namespace? The pid of an exiting task may be NULL. */
 static bool cr_is_init(struct task_struct *leader)
 {
 	struct pid *pid;
@@ -67,7 +68,7 @@ static bool cr_is_init(struct task_struct *leader)
 }
 
 /**
- * cr_ioc_attach - bind the session to the process whose memory a descriptor is
+ * cr_ioc_attach - bind the session to the process of a /proc/PID/mem descriptor
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
@@ -95,7 +96,7 @@ long cr_ioc_attach(struct cr_session *s, struct cr_attach *a)
 	    (FMODE_CAN_READ | FMODE_CAN_WRITE))
 		goto out;
 
-	/* none: it had exited already when it was opened */
+	/* NULL: the process had exited already when the file was opened */
 	r = -ESRCH;
 	cr_why(&a->why, CR_WHY_GONE, 0);
 	mm = file->private_data;
@@ -125,7 +126,7 @@ long cr_ioc_attach(struct cr_session *s, struct cr_attach *a)
 
 	mmgrab(mm);
 	s->mm = mm;
-	/* release: whoever sees the leader sees its memory, too */
+	/* release: a reader that sees s->leader sees s->mm, too */
 	smp_store_release(&s->leader, leader);
 	cr_why(&a->why, CR_WHY_NONE, 0);
 	fput(file);

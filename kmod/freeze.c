@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All threads of a target: parking them, and letting them run on.
+ * All threads of a target: freeze and thaw.
  *
- * Thawing never waits: it tells the members and returns, from whatever context, and each
- * thread puts itself back as it leaves (park.c). So a timer, a close or a killed requester
- * ends a freeze without a lock that somebody else might hold.
+ * A thaw never waits: it sets a flag in each member and returns, in any context. Each
+ * thread restores its own state when it leaves (park.c). So a timer, a close or a killed
+ * requester ends a freeze without waiting for a lock.
  */
 #include "internal.h"
 #include <linux/pid.h>
@@ -18,12 +18,12 @@
 #define CR_THAW_MS		60000
 #define CR_THAW_MOST_MS		86400000
 
-/* ---------------------------------------------------------- what is refused */
+/* --------------------------------------------------------- refused processes */
 
 /**
- * cr_check_task - refuse a thread that cannot be brought back, or would not survive us
+ * cr_check_task - refuse a thread that cannot be restored, or that a freeze would kill
  * @t: the thread
- * @why: out: which, and why
+ * @why: out: reason and tid
  *
  * Return: 0 or -EOPNOTSUPP.
  */
@@ -43,7 +43,7 @@ int cr_check_task(struct task_struct *t, struct cr_why *why)
 		cr_why(why, CR_WHY_SECCOMP, tid);
 	else if (READ_ONCE(t->ptrace))
 		cr_why(why, CR_WHY_TRACED, tid);
-	/* the stub's calls would raise SIGSYS, which is blocked: it kills */
+	/* the stub's calls would raise SIGSYS, and a blocked SIGSYS kills the process */
 	else if (test_task_syscall_work(t, SYSCALL_USER_DISPATCH))
 		cr_why(why, CR_WHY_DISPATCH, tid);
 #ifdef CONFIG_X86_USER_SHADOW_STACK
@@ -55,7 +55,7 @@ int cr_check_task(struct task_struct *t, struct cr_why *why)
 	return -EOPNOTSUPP;
 }
 
-/* Somebody outside the thread group runs on this memory: he would not stand still. */
+/* Refuse an mm that tasks outside the thread group use: a freeze would not stop them. */
 static int cr_check_shared_mm(struct cr_session *s, struct cr_why *why)
 {
 	struct task_struct *p, *t;
@@ -89,7 +89,7 @@ static int cr_check_shared_mm(struct cr_session *s, struct cr_why *why)
 
 #define CR_BATCH_TASKS 256
 
-/* A thread that is a member of ours from before: may it stay one? */
+/* The thread is a member already. Can this freeze use that member? */
 static bool cr_take_again(struct cr_member *m)
 {
 	struct cr_session *s = m->session;
@@ -97,12 +97,12 @@ static bool cr_take_again(struct cr_member *m)
 
 	spin_lock(&s->lock);
 	if (m->leave && m->state == CR_QUEUED && !m->borrowed) {
-		/* its work is still queued, from a freeze that came to nothing */
+		/* its task work is still queued, by an earlier freeze that failed */
 		m->leave = false;
 		m->awaited = true;
 		s->nawaited++;
 	} else if (m->leave) {
-		again = false;	/* on its way out: it comes as a new one */
+		again = false;	/* it is leaving: it gets a new member afterwards */
 	}
 	spin_unlock(&s->lock);
 	return again;
@@ -139,12 +139,13 @@ static int cr_add(struct cr_session *s, struct task_struct *t, struct cr_why *wh
 }
 
 /**
- * cr_freeze_more - have threads park that are no members yet
+ * cr_freeze_more - park threads that are not members yet
  * @s: the session
- * @why:     out: what is refused; NULL: refuse nothing, they shall only stand still
- * @leaving: out: threads that still leave an earlier freeze
+ * @why:     out: reason of a refusal; NULL: refuse no thread, only park all
+ * @leaving: out: number of threads that are still leaving an earlier freeze
  *
- * Return: how many there were, so that 0 says that none is left; -errno.
+ * Return: number of threads found, at most CR_BATCH_TASKS; 0: all threads are members.
+ * -errno.
  */
 int cr_freeze_more(struct cr_session *s, struct cr_why *why, int *leaving)
 {
@@ -180,13 +181,13 @@ int cr_freeze_more(struct cr_session *s, struct cr_why *why, int *leaving)
 	return r ? r : n;
 }
 
-/* The stage is FREEZING: has everybody come? */
+/* Have all awaited members parked, or has the stage FREEZING ended? */
 static bool cr_all_came(struct cr_session *s)
 {
 	return !READ_ONCE(s->nawaited) || READ_ONCE(s->stage) != CR_FREEZING;
 }
 
-/* Name the thread that does not come, and the reason as far as one can see it. */
+/* Fill in @why with the first thread that is not parked, and the reason if it is visible. */
 void cr_blame(struct cr_session *s, struct cr_why *why)
 {
 	struct cr_member *m;
@@ -236,7 +237,7 @@ static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *w
 			return n;
 		left = cr_wait_all(s, end);
 		if (left > 0 && leaving)
-			schedule_timeout_killable(1);	/* they are on their way out */
+			schedule_timeout_killable(1);	/* they leave an earlier freeze */
 		if (left < 0 || fatal_signal_pending(current))
 			return -EINTR;
 		if (READ_ONCE(s->stage) != CR_FREEZING)
@@ -256,15 +257,15 @@ static bool cr_is_frozen(struct cr_session *s)
 	return stage == CR_FROZEN || stage == CR_COMMITTED;
 }
 
-/* Is the target frozen by an ioctl? What its lease has parked was not checked. */
+/* Is the target frozen by an ioctl? A lease parks threads without cr_check_task(). */
 bool cr_stands_still(struct cr_session *s)
 {
 	return cr_is_frozen(s) && !READ_ONCE(s->lease_parked);
 }
 
 /**
- * cr_freeze_begin - THAWED to FREEZING, the process is claimed
- * @s: the session
+ * cr_freeze_begin - change the stage from THAWED to FREEZING
+ * @s: the session; the caller has claimed the process
  *
  * Return: 0, or -ENOTCONN when the session is closed or in another stage.
  */
@@ -282,7 +283,7 @@ int cr_freeze_begin(struct cr_session *s)
 	return r;
 }
 
-/* FREEZING to FROZEN. */
+/* Change the stage from FREEZING to FROZEN. 0 or -ENOTCONN. */
 int cr_freeze_end(struct cr_session *s)
 {
 	int r = -ENOTCONN;
@@ -316,9 +317,9 @@ static int cr_freeze_all(struct cr_session *s, unsigned long end, struct cr_why 
 }
 
 /**
- * cr_watch_silence - thaw by itself when the owner gives no sign of life
+ * cr_watch_silence - start the timeout that thaws the target of a silent session
  * @s: the session
- * @thaw_after: for so many jiffies
+ * @thaw_after: jiffies without an ioctl
  */
 void cr_watch_silence(struct cr_session *s, unsigned long thaw_after)
 {
@@ -328,7 +329,7 @@ void cr_watch_silence(struct cr_session *s, unsigned long thaw_after)
 	cr_session_get(s);
 	spin_lock(&s->lock);
 	s->thaw_after = thaw_after;
-	/* a timer that was pending has a reference already */
+	/* a timer that was pending already holds a reference */
 	if (!s->closed)
 		armed = !mod_delayed_work(cr_workqueue, &s->timeout, thaw_after);
 	spin_unlock(&s->lock);
@@ -343,7 +344,7 @@ static int cr_freeze(struct cr_session *s, struct cr_freeze *a)
 	long left = max_t(long, end - jiffies, 1);
 	int r;
 
-	/* threads of an earlier freeze may still be in a call that was made for us */
+	/* threads of an earlier freeze may still be in a call made for this session */
 	left = wait_event_killable_timeout(s->coord, READ_ONCE(s->stage) != CR_THAWING, left);
 	if (left < 0)
 		return -EINTR;
@@ -420,13 +421,13 @@ static bool cr_all_parked(struct cr_session *s)
 	return all;
 }
 
-/* Threads were made: wait until they have come, too. */
+/* Wait until the threads that a batch has created have parked. */
 int cr_wait_born(struct cr_session *s, unsigned long timeout)
 {
 	unsigned long end = jiffies + timeout;
 	long r;
 
-	/* in slices: a thread that is killed on its way wakes nobody */
+	/* poll: a thread that is killed before it parks does not wake the waiter */
 	do {
 		r = wait_event_killable_timeout(s->coord, cr_all_parked(s), 1);
 		if (r < 0 || cr_is_dying(s))
@@ -440,13 +441,14 @@ int cr_wait_born(struct cr_session *s, unsigned long timeout)
 /* --------------------------------------------------------------------- thawing */
 
 /**
- * cr_thaw_begin - let everybody run on, or kill; waits for nobody
+ * cr_thaw_begin - let all threads run on, or kill them; does not wait
  * @s: the session
- * @kill: the program is half restored: who leaves is killed
+ * @kill: the process is half restored: kill each thread that leaves
  *
- * A thread that is in a call made for the session leaves when it comes back from it, as
- * it was before. The stage is THAWING until then. Also undoes a half-made freeze. Where
- * the target's lease has run out, nobody runs on before it is renewed or ended.
+ * A thread that is in a call made for the session leaves when the call returns, in its
+ * old state. The stage is THAWING until then. Also undoes an unfinished freeze. If the
+ * target's lease has expired and @kill is not set, all threads stay parked until the
+ * lease is renewed or ended.
  */
 void cr_thaw_begin(struct cr_session *s, bool kill)
 {
@@ -459,7 +461,7 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 		return;
 	}
 	if (s->lease_over && !kill) {
-		/* the session lets go, but the lease has run out: from here on it holds */
+		/* the session ends its freeze; from now on the expired lease holds the target */
 		s->lease_parked = true;
 		if (s->stage == CR_COMMITTED)
 			s->stage = CR_FROZEN;
@@ -476,7 +478,7 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 			m->awaited = false;
 			s->nawaited--;
 		}
-		/* who has not come yet and was not borrowed has nothing to put back */
+		/* a queued thread that was not borrowed has no state to restore */
 		if (m->state == CR_PARKED || m->state == CR_SERVING || m->borrowed || m->born) {
 			m->leaving = true;
 			s->nleaving++;
@@ -487,13 +489,13 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 		cr_thaw_end(s);
 	spin_unlock(&s->lock);
 	wake_up_all(&s->coord);
-	/* call those back who are on the stub */
+	/* interrupt the threads that run in the stub */
 	cr_for_each_member(s, i, m)
 		cr_queue(m);
 }
 
 /**
- * cr_commit - from here on who lets the target go by anything but CR_IOC_THAW kills it
+ * cr_commit - from now on only CR_IOC_THAW thaws the target, all else kills it
  * @s: the session
  *
  * Return: 0, -ENOTCONN.
@@ -524,7 +526,7 @@ long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a)
 	return 0;
 }
 
-/* The owner has been silent: see whether for too long. */
+/* The silence timer has expired: thaw, or wait on if an ioctl came since it was armed. */
 static void cr_silence(struct work_struct *work)
 {
 	struct cr_session *s = container_of(to_delayed_work(work), struct cr_session, timeout);
@@ -536,7 +538,7 @@ static void cr_silence(struct work_struct *work)
 	committed = s->stage == CR_COMMITTED;
 	due = READ_ONCE(s->alive) + s->thaw_after;
 	if (frozen && !s->closed && time_before(jiffies, due))
-		/* under the lock, so that a close sees it; our reference goes along */
+		/* under the lock, so that a close sees it; the work keeps the reference */
 		again = queue_delayed_work(cr_workqueue, &s->timeout, due - jiffies);
 	spin_unlock(&s->lock);
 	if (again)
@@ -556,7 +558,7 @@ void cr_freeze_init(struct cr_session *s)
 	INIT_DELAYED_WORK(&s->timeout, cr_silence);
 }
 
-/* The owner closed its descriptor or died: nothing stays frozen or half restored. */
+/* The owner has closed its descriptor or died: thaw the target, or kill it if committed. */
 void cr_owner_gone(struct cr_session *s)
 {
 	bool committed = READ_ONCE(s->stage) == CR_COMMITTED;
@@ -568,10 +570,10 @@ void cr_owner_gone(struct cr_session *s)
 }
 
 /**
- * cr_freeze_close - the session is closed for good: nothing begins any more
+ * cr_freeze_close - the session is closed: thaw, and prevent further freezes
  * @s: the session
  *
- * No timer is left when it returns, and who is parked leaves by himself.
+ * No timer is pending on return. Parked threads leave without further help.
  */
 void cr_freeze_close(struct cr_session *s)
 {

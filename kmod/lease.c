@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A lease: the target may run until a moment, which its daemon moves on again and again.
- * A daemon that hangs, is stopped or starves does not, and the module parks the target.
- * It stands still until the daemon renews the lease or closes the session.
+ * A lease: the target may run until a point in time, which its daemon moves forward again
+ * and again. If the daemon hangs, is stopped or gets no CPU time, the lease expires and the
+ * module parks the target. The target stays parked until the daemon renews or ends the
+ * lease, or closes the session.
  *
- * The clock goes on while the machine is suspended. Nothing here waits: what does not park
- * at once is looked at again.
+ * CLOCK_BOOTTIME also advances while the machine is suspended. The work never waits for
+ * threads to park: it runs again after CR_LEASE_AGAIN.
  */
 #include "internal.h"
 #include <linux/sched/task.h>
@@ -18,19 +19,19 @@ static enum hrtimer_restart cr_lease_due(struct hrtimer *timer)
 {
 	struct cr_session *s = container_of(timer, struct cr_session, lease_timer);
 
-	/* the timer's reference goes along; the work is not pending, see cr_lease_stop() */
+	/* the work takes over the timer's reference; it is not pending, see cr_lease_stop() */
 	queue_delayed_work(cr_workqueue, &s->lease_work, 0);
 	return HRTIMER_NORESTART;
 }
 
-/* Under the lock: has the lease run out, and is it still ours to enforce? */
+/* Has the lease expired, and is the session still open? Caller holds session->lock. */
 static bool cr_lease_has_ended(struct cr_session *s)
 {
 	lockdep_assert_held(&s->lock);
 	return !s->closed && s->lease_until && ktime_get_boottime_ns() >= s->lease_until;
 }
 
-/* Park who is not parked. False: not all are. */
+/* Park the threads that are not parked. False: some are not parked yet, try again. */
 static bool cr_lease_park(struct cr_session *s)
 {
 	struct cr_why why;
@@ -44,7 +45,7 @@ static bool cr_lease_park(struct cr_session *s)
 		return false;
 	case CR_THAWED:
 		if (READ_ONCE(s->leader->mm) != s->mm)
-			return true;	/* exited, or another program: nothing to hold */
+			return true;	/* exited or exec'd: no threads to park */
 		if (cr_claim(s, jiffies, &why))
 			return false;
 		if (cr_freeze_begin(s)) {
@@ -54,12 +55,12 @@ static bool cr_lease_park(struct cr_session *s)
 		WRITE_ONCE(s->lease_parked, true);
 		break;
 	case CR_FREEZING:
-		/* by an ioctl, which ends in one of the other stages */
+		/* an ioctl is freezing the target: wait for the stage that it ends in */
 		if (!READ_ONCE(s->lease_parked))
 			return false;
 		break;
 	}
-	/* what cannot be saved can still be held */
+	/* NULL: park threads that cannot be checkpointed, too */
 	if (cr_freeze_more(s, NULL, &leaving) || leaving || READ_ONCE(s->nawaited))
 		return false;
 	return !cr_freeze_end(s);
@@ -90,7 +91,7 @@ static void cr_lease_enforce(struct work_struct *work)
 
 static void cr_lease_stop(struct cr_session *s)
 {
-	/* neither waits for anybody but the kernel */
+	/* neither call waits for user space */
 	if (hrtimer_cancel(&s->lease_timer))
 		cr_session_put(s);
 	if (cancel_delayed_work_sync(&s->lease_work))
@@ -102,7 +103,7 @@ static void cr_lease_stop(struct cr_session *s)
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * Return: 0. -EINVAL: unknown flags, or a moment more than a day away. -ENOTCONN: the
+ * Return: 0. -EINVAL: unknown flags, or until_ns is more than a day ahead. -ENOTCONN: the
  * session has no target.
  */
 long cr_ioc_lease(struct cr_session *s, struct cr_lease *a)
@@ -126,7 +127,7 @@ long cr_ioc_lease(struct cr_session *s, struct cr_lease *a)
 	if (parked)
 		cr_thaw_begin(s, false);
 	else if (over)
-		cr_watch_silence(s, s->thaw_after);	/* it was frozen by its session */
+		cr_watch_silence(s, s->thaw_after);	/* the session itself had frozen it */
 	if (a->until_ns) {
 		cr_session_get(s);
 		hrtimer_start(&s->lease_timer, ns_to_ktime(a->until_ns), HRTIMER_MODE_ABS);
@@ -141,8 +142,8 @@ void cr_lease_init(struct cr_session *s)
 }
 
 /*
- * Kill a target that runs. Its memory is looked at under the lock under which an exec
- * changes it: the signal never reaches another program.
+ * Kill a running target. exec changes task->mm under task_lock(), so the check under this
+ * lock ensures that the signal never reaches a program that the target has exec'd.
  */
 static void cr_lease_kill(struct cr_session *s)
 {
@@ -153,10 +154,10 @@ static void cr_lease_kill(struct cr_session *s)
 }
 
 /**
- * cr_lease_close - the session is closed: nobody could renew the lease any more
+ * cr_lease_close - end the lease because the session is closed
  * @s: the session
  *
- * A target that its lease has parked runs on, or is killed if that was asked for.
+ * A target that the lease has parked runs on, or is killed with CR_LEASE_KILL.
  */
 void cr_lease_close(struct cr_session *s)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/cr: opening, closing and the table of ioctls. One open description is one session.
+ * /dev/cr: open, close and the table of ioctls. One open description is one session.
  */
 #include "internal.h"
 #include <linux/fdtable.h>
@@ -12,7 +12,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-/* Largest ioctl argument that lies on the stack; struct cr_process does not. */
+/* Largest ioctl argument on the stack; struct cr_process is larger and is allocated. */
 #define CR_STACK_ARG 160
 
 static int cr_open(struct inode *inode, struct file *file)
@@ -29,8 +29,8 @@ static int cr_open(struct inode *inode, struct file *file)
 }
 
 /*
- * The owner closed its descriptor or died: never leave the target frozen. Copies
- * of the descriptor in other processes don't count.
+ * The owner has closed its descriptor or died: thaw the target even when other
+ * processes still hold copies of the descriptor.
  */
 static int cr_flush(struct file *file, fl_owner_t id)
 {
@@ -75,7 +75,7 @@ static long cr_ioc_snap_drop(struct cr_session *s, void *unused)
 
 /* ----------------------------------------------------------- the table of ioctls */
 
-/* Each handler takes its own structure; this is where void * ends. */
+/* Convert void * to the structure of each handler. */
 #define CR_TYPED(handler, type)							\
 	static long handler##_arg(struct cr_session *s, void *arg)		\
 	{									\
@@ -115,11 +115,11 @@ CR_TYPED(cr_ioc_origin, struct cr_origin)
 CR_TYPED(cr_ioc_agent_origin, struct cr_origin)
 CR_TYPED(cr_ioc_lease, struct cr_lease)
 
-/* what must be so for a handler to be called */
-#define CR_ALONE	1	/* one at a time: with ioctl_lock */
-#define CR_TARGET	2	/* attached */
-#define CR_STILL	4	/* frozen by this session, not by its lease */
-#define CR_MEMORY	8	/* the target's memory is there: it was not killed meanwhile */
+/* Conditions under which a handler is called. */
+#define CR_ALONE	1	/* one at a time, under ioctl_lock */
+#define CR_TARGET	2	/* the session is attached */
+#define CR_STILL	4	/* the target is frozen by this session, not by its lease */
+#define CR_MEMORY	8	/* the target's mm has users; the handler holds a reference */
 
 #define CR_FROZEN_ONES	(CR_ALONE | CR_TARGET | CR_STILL | CR_MEMORY)
 
@@ -128,7 +128,7 @@ CR_TYPED(cr_ioc_lease, struct cr_lease)
 #define CR_ENTRY_UNDO(name, handler, flags, undo) \
 	[_IOC_NR(CR_IOC_##name)] = { CR_IOC_##name, handler##_arg, flags, undo##_arg }
 
-/* The result could not be told: what must not be lost or left behind then. */
+/* Undo the effects of a handler whose result could not be copied to the caller. */
 #define CR_UNDO(undo, type)							\
 	static void undo##_arg(struct cr_session *s, void *arg)			\
 	{									\
@@ -171,7 +171,7 @@ static const struct cr_entry {
 	CR_ENTRY(DIRTY,		cr_ioc_dirty,		CR_FROZEN_ONES),
 	CR_ENTRY(GUARDS,	cr_ioc_guards,		CR_FROZEN_ONES),
 	CR_ENTRY(RESTORE,	cr_ioc_restore,		CR_FROZEN_ONES),
-	/* these block for long and take no part in freezing */
+	/* these may block for long and do not need ioctl_lock: they do not use the members */
 	CR_ENTRY_UNDO(AGENT_WAIT,	cr_ioc_agent_wait,	0, cr_undo_agent_wait),
 	CR_ENTRY_UNDO(AGENT_READY,	cr_ioc_agent_ready,	0, cr_undo_agent_ready),
 	CR_ENTRY(NOTIFY,	cr_ioc_notify,		CR_TARGET),
@@ -188,14 +188,14 @@ static const struct cr_entry *cr_entry_of(unsigned int cmd)
 	return _IOC_NR(cmd) == nr && cr_table[nr].cmd == cmd ? &cr_table[nr] : NULL;
 }
 
-/* One ioctl's argument on its way. */
+/* The argument of an ioctl in progress. */
 struct cr_request_arg {
 	const struct cr_entry *entry;
 	void __user *user;
 	void *arg;
 };
 
-/* The target's memory is kept for as long as the handler needs it, and no longer. */
+/* Hold mm_users of the target only while the handler runs. */
 static long cr_handle_memory(struct cr_session *s, const struct cr_request_arg *ra)
 {
 	long r;
@@ -214,7 +214,7 @@ static long cr_handle(struct cr_session *s, const struct cr_request_arg *ra)
 	const struct cr_entry *entry = ra->entry;
 	long r = cr_handle_memory(s, ra);
 
-	/* out members say why, so they are copied on failure, too */
+	/* copy on failure, too: the member `why` names the reason */
 	if (!(_IOC_DIR(entry->cmd) & _IOC_READ) ||
 	    !copy_to_user(ra->user, ra->arg, _IOC_SIZE(entry->cmd)))
 		return r;
@@ -243,7 +243,7 @@ static long cr_dispatch(struct cr_session *s, const struct cr_request_arg *ra)
 {
 	unsigned int flags = ra->entry->flags;
 
-	/* acquire: with the target's memory, see cr_ioc_attach() */
+	/* acquire: s->mm is visible, too, see cr_ioc_attach() */
 	if (flags & CR_TARGET && !smp_load_acquire(&s->leader))
 		return -ENOTCONN;
 	return flags & CR_ALONE ? cr_handle_alone(s, ra) : cr_handle(s, ra);
@@ -286,7 +286,7 @@ static const struct file_operations cr_fops = {
 	.llseek = noop_llseek,
 };
 
-/* Who may use it is the administrator's to say: a udev rule gives it to a group. */
+/* Root only by default; the administrator gives the device to a group by a udev rule. */
 static struct miscdevice cr_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "cr",
@@ -320,10 +320,11 @@ no_snapstore:
 }
 
 /*
- * Nobody has a session open, and no thread is parked: each of those keeps the module in
- * use. What may still run is the end of cr_park() behind its module_put(), where no thread
- * sleeps, and the end of a timer's function. Both are over when every task has been
- * through the scheduler, and every interrupt handler has returned.
+ * No session is open and no thread is parked: each of them holds a module reference. Only
+ * two pieces of module code may still run: the end of cr_park() behind its module_put(),
+ * where no thread sleeps, and the end of a timer function. synchronize_rcu_tasks() waits
+ * until every task has passed the scheduler, synchronize_rcu() until every interrupt
+ * handler has returned.
  */
 static void __exit cr_exit(void)
 {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One thread's stay with a session: it parks in a task work, on its way out to user mode,
- * before the kernel has decided whether to restart an interrupted system call. No signal
- * is delivered and no ptrace is involved. Parked, it does what requests ask for, in its own
- * context, until it may run on.
+ * Parking of one thread: it parks in a task work, on its way to user mode, before the
+ * kernel decides whether to restart an interrupted system call. No signal is delivered and
+ * ptrace is not used. While parked, the thread executes requests in its own context, until
+ * a thaw.
  *
  *   cr_queue() ──> cr_park(): cr_arrive() ──> cr_wait_turn() <──> cr_serve()
  *                                 │                │                  │
  *                                 │            cr_depart()        to the stub, and back by
  *                                 └──────────> cr_depart()        the gate or cr_queue()
  *
- * What runs in the target is hostile: a thread may come with other memory (an exec), from
- * anywhere, or never. Who comes with other memory is let go as he is.
+ * The code in the target is hostile: a thread may arrive with another mm (after an exec),
+ * from any system call, or never. A thread with another mm leaves unchanged.
  */
 #include "internal.h"
 #include <linux/file.h>
@@ -23,18 +23,18 @@
 #include <linux/slab.h>
 
 enum cr_way {
-	CR_STAY,	/* parked */
-	CR_STUB,	/* to user mode, still a member */
-	CR_LEAVE,	/* runs on as it was */
-	CR_AWAY,	/* killed, exiting, or another program's by now: touch nothing */
+	CR_STAY,	/* stay parked */
+	CR_STUB,	/* run the stub in user mode, still a member */
+	CR_LEAVE,	/* restore the thread's state and leave */
+	CR_AWAY,	/* killed, exiting, or exec'd: leave without changing the thread */
 };
 
 /* ------------------------------------------------------------------ requests */
 
 /**
- * cr_request_init - a request with the caller's reference
- * @req:     embedded in an object that holds everything @op needs
- * @op:      what a parked thread shall do
+ * cr_request_init - initialise a request with one reference, the caller's
+ * @req:     embedded in an object that holds all data of @op
+ * @op:      the work of the parked thread
  * @release: frees the object
  */
 void cr_request_init(struct cr_request *req,
@@ -61,7 +61,7 @@ void cr_request_put(struct cr_request *req)
 	kref_put(&req->ref, cr_request_free);
 }
 
-/* For long work, now and then: nobody wants the result any more. */
+/* Long work polls this: true if it may stop, because the result is not needed any more. */
 bool cr_request_abandoned(struct cr_request *req)
 {
 	return READ_ONCE(req->abandoned) || READ_ONCE(req->error);
@@ -89,7 +89,7 @@ static void cr_request_done(struct cr_session *s, struct cr_request *req, int r)
 {
 	if (r)
 		cmpxchg(&req->error, 0, r);
-	/* fully ordered: the waiter sees what the work has done */
+	/* fully ordered: the waiter sees all writes of the work */
 	if (atomic_dec_and_test(&req->pending))
 		wake_up_all(&s->coord);
 	cr_request_put(req);
@@ -105,20 +105,21 @@ static int cr_request_wait(struct cr_session *s, struct cr_request *req)
 }
 
 /**
- * cr_call - have one parked thread do the work of a request
+ * cr_call - have one parked thread execute a request
  * @s: the session
  * @m: the member
  * @req: the request
  *
- * Return: what the work returned. -ESRCH: the thread is not parked, or died. -EINTR: the
- * caller was killed; the thread may still be at work, so only put the request then.
+ * Return: the result of req->op. -ESRCH: the thread is not parked, or died. -EINTR: the
+ * caller was killed. The thread may still execute the request, so the caller must not
+ * access it, but only put it.
  */
 int cr_call(struct cr_session *s, struct cr_member *m, struct cr_request *req)
 {
 	return cr_hand_over(m, req) ?: cr_request_wait(s, req);
 }
 
-/* The same by whichever thread is parked. */
+/* cr_call() for any parked thread, the leader if possible. */
 int cr_call_any(struct cr_session *s, struct cr_request *req)
 {
 	struct cr_member *m = cr_any(s);
@@ -132,11 +133,11 @@ int cr_call_any(struct cr_session *s, struct cr_request *req)
 }
 
 /**
- * cr_call_many - have several parked threads do the work at once
+ * cr_call_many - have several parked threads execute a request in parallel
  * @s: the session
- * @max:     how many; 0: as many as there are processors
+ * @max:     number of threads at most; 0: the number of online CPUs
  * @req: the request
- * @workers: out: how many it were; may be NULL
+ * @workers: out: number of threads; may be NULL
  *
  * Return: the first error, otherwise as cr_call().
  */
@@ -164,7 +165,7 @@ int cr_call_many(struct cr_session *s, unsigned int max, struct cr_request *req,
 
 /* --------------------------------------------------- in the target's context */
 
-/* Unmap the session's arena from current, if it is still what is mapped there. */
+/* Unmap the session's arena from current, unless the target has mapped something else there. */
 void cr_unmap_arena_here(struct cr_session *s)
 {
 	struct vm_area_struct *vma;
@@ -195,11 +196,11 @@ static bool cr_is_ours(struct cr_member *m)
 }
 
 /**
- * cr_adopt - current's calls may have made a thread: it is a member from here on
+ * cr_adopt - make the thread that the latest call has created, if any, a member
  * @m: current, with a batch
  *
- * Before its maker does anything else. So no thread that was made is left alone on the
- * stub when the session thaws meanwhile.
+ * The creator calls this before it does anything else. So the session knows every thread
+ * on the stub, also when it thaws meanwhile.
  */
 void cr_adopt(struct cr_member *m)
 {
@@ -233,7 +234,7 @@ static void cr_look_at_call(struct cr_member *m)
 	if (m->batch) {
 		cr_batch_parked(m->batch, regs);
 		cr_adopt(m);
-		/* it shall go on in this call, not in the one that it came from */
+		/* CR_RUN_BLOCK: the thread resumes this call, so keep its restart block */
 		if (m->batch->interrupted && m->batch->block)
 			m->raw.restart = current->restart_block;
 	} else if (!m->borrowed && !m->born) {
@@ -319,8 +320,8 @@ static enum cr_way cr_wait_turn(struct cr_member *m)
 }
 
 /*
- * Leave the session: as it was, to its end, or untouched. The last to leave takes the
- * arena with it, but not while a thread that has nowhere to go back to ends in there.
+ * Leave the session: with the old state, to exit from the stub (@m is born), or unchanged.
+ * The last thread unmaps the arena, unless a born thread still has to exit from the stub.
  */
 static void cr_depart(struct cr_member *m, enum cr_way way)
 {
@@ -331,7 +332,7 @@ static void cr_depart(struct cr_member *m, enum cr_way way)
 	unsigned long stub;
 
 	spin_lock(&s->lock);
-	m->state = CR_SERVING;	/* nobody begins to look at it from here on */
+	m->state = CR_SERVING;	/* cr_pin() and cr_hand_over() fail from here on */
 	req = m->req;
 	m->req = NULL;
 	kill = s->kill;
@@ -348,7 +349,7 @@ static void cr_depart(struct cr_member *m, enum cr_way way)
 	cr_batch_put(batch);
 	if (req)
 		cr_request_done(s, req, -ESRCH);
-	/* who looks at our registers does not sleep: they lie on our stack */
+	/* our registers are on our stack: wait for cr_unpin(). Users of cr_pin() do not sleep. */
 	wait_event(m->wake, !READ_ONCE(m->users));
 
 	if (way == CR_LEAVE) {
@@ -379,7 +380,7 @@ void cr_park(struct callback_head *work)
 	else
 		cr_depart(m, way);
 	cr_member_put(m);
-	/* unloading waits for the few instructions that follow, see cr_exit() */
+	/* cr_exit() waits for the few instructions that follow */
 	module_put(THIS_MODULE);
 }
 
@@ -399,7 +400,8 @@ static void cr_plain_release(struct cr_request *req)
 /**
  * cr_arena_needed - does a thread need the arena?
  * @s: the session
- * @to_end: as the place to end in, too; otherwise only to come back from a call
+ * @to_end: also count born threads, which exit from the stub; otherwise only threads that
+ *	are in a call
  */
 bool cr_arena_needed(struct cr_session *s, bool to_end)
 {
@@ -415,8 +417,8 @@ bool cr_arena_needed(struct cr_session *s, bool to_end)
 }
 
 /*
- * Have some parked thread unmap the arena, unless one needs it: then the last to leave
- * sees to it. 0 or -errno, as of cr_call().
+ * Have a parked thread unmap the arena. If a thread still needs the arena, the last thread
+ * that leaves unmaps it. 0 or -errno, as of cr_call().
  */
 int cr_unmap_arena(struct cr_session *s)
 {
@@ -436,11 +438,11 @@ int cr_unmap_arena(struct cr_session *s)
 
 /**
  * cr_queue - have a running thread park
- * @m: a member in state CR_RUNNING, of which the caller has a reference
+ * @m: a member; nothing happens unless its state is CR_RUNNING. The caller holds a reference
  *
- * By the thread itself at the gate, or by the session; both at once do no harm.
+ * The thread itself calls this at the gate, or the session does. Concurrent calls are safe.
  *
- * Return: 0: it comes, or is on its way. -ESRCH: it is exiting.
+ * Return: 0: the thread will park, or is queued or parked already. -ESRCH: it is exiting.
  */
 int cr_queue(struct cr_member *m)
 {
@@ -468,7 +470,7 @@ int cr_queue(struct cr_member *m)
 	return -ESRCH;
 }
 
-/* Is the thread beyond coming by itself, or no longer ours? */
+/* Will the thread never park, because it is exiting, gone or has another mm? */
 bool cr_lost(struct cr_member *m)
 {
 	struct task_struct *t = m->task;
@@ -477,7 +479,7 @@ bool cr_lost(struct cr_member *m)
 	       READ_ONCE(t->exit_state) || READ_ONCE(t->mm) != m->session->mm;
 }
 
-/* Is the whole process on its way out? */
+/* Is the whole process exiting? */
 bool cr_is_dying(struct cr_session *s)
 {
 	return READ_ONCE(s->leader->signal->flags) & SIGNAL_GROUP_EXIT ||
@@ -489,9 +491,9 @@ bool cr_is_dying(struct cr_session *s)
  * @m: the member
  * @timeout: in jiffies
  *
- * A thread that exits in there tells nobody, so look now and then, ever less often.
+ * A thread that exits in a call wakes no waiter, so poll with growing intervals.
  *
- * Return: 0, -ETIMEDOUT, -EINTR (the caller was killed), -ESRCH (the thread is lost) or
+ * Return: 0, -ETIMEDOUT, -EINTR (the caller was killed), -ESRCH (see cr_lost()) or
  * -ENOTCONN (the target was thawed meanwhile).
  */
 int cr_wait_parked(struct cr_member *m, unsigned long timeout)
@@ -516,7 +518,7 @@ int cr_wait_parked(struct cr_member *m, unsigned long timeout)
 			return -ESRCH;
 		}
 		if (READ_ONCE(m->state) == CR_PARKED) {
-			/* with all that it has written before it parked */
+			/* taking the lock makes all writes before the park visible */
 			spin_lock(&s->lock);
 			spin_unlock(&s->lock);
 			return 0;
@@ -531,9 +533,9 @@ int cr_wait_parked(struct cr_member *m, unsigned long timeout)
  * cr_find - a parked thread by its tid in the caller's pid namespace
  * @s: the session
  * @vtid: its tid
- * @why: out: whom or what it is about
+ * @why: out: CR_WHY_THREAD and @vtid on failure; may be NULL
  *
- * Return: the member with a reference for the caller, or NULL and @why is filled in.
+ * Return: the member with a reference for the caller, or NULL.
  */
 struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why)
 {
@@ -554,7 +556,7 @@ struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why)
 	return NULL;
 }
 
-/* Some parked thread, the leader if it is there, with a reference; or NULL. */
+/* A parked thread, the leader if it is parked, with a reference; or NULL. */
 struct cr_member *cr_any(struct cr_session *s)
 {
 	struct cr_member *m = cr_member_of(s, s->leader);
@@ -571,11 +573,12 @@ struct cr_member *cr_any(struct cr_session *s)
 }
 
 /**
- * cr_pin - a parked thread's registers stay until cr_unpin()
+ * cr_pin - keep a parked thread's registers valid until cr_unpin()
  * @m: the member
  *
- * They lie on its stack and in its task: it may not leave, nor die, meanwhile. So nothing
- * between the two sleeps for anybody but the processor; no copy to user memory above all.
+ * The registers are on the thread's stack and in its task_struct, so the thread can neither
+ * leave nor exit until cr_unpin(). The caller must not block between the two calls. Above
+ * all it must not copy to or from user memory.
  *
  * Return: 0, -ESRCH when it is not parked, -EINTR when the caller was killed.
  */
@@ -591,7 +594,7 @@ int cr_pin(struct cr_member *m)
 		r = 0;
 	}
 	spin_unlock(&s->lock);
-	/* while it can run, a switch may save over what is written to its state */
+	/* a task that can still run saves its FPU state at the switch, over what we write */
 	while (!r && !cr_is_asleep(m->task)) {
 		if (fatal_signal_pending(current)) {
 			cr_unpin(m);
@@ -613,7 +616,7 @@ void cr_unpin(struct cr_member *m)
 	spin_lock(&m->session->lock);
 	awaited = !--m->users && m->state != CR_PARKED;
 	spin_unlock(&m->session->lock);
-	/* one that is still parked must go on sleeping: see cr_pin() */
+	/* do not wake a thread that is still parked: another user may have pinned it asleep */
 	if (awaited)
 		wake_up(&m->wake);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The lives of sessions and members, and what one user may hold of them.
+ * Lifetimes of sessions and members, and their number per user.
  *
  *   file ──> session <── member <── thread (while it is queued, parked or borrowed)
  *               ^
  *               ├── armed timers
  *               └── the arena's file, which the target has mapped
  *
- * Every arrow is a counted reference. Nothing is used by somebody who has none, and no
- * reference is taken from a count of nought: a closed file stays closed.
+ * Every arrow is a counted reference. Code uses an object only while it holds a reference,
+ * and never takes a reference when the count is 0: a closed file stays closed.
  */
 #include "internal.h"
 #include <linux/capability.h>
@@ -18,7 +18,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-/* Of our own: the kernel's general queues have changed their names over time. */
+/* A private queue: the names of the kernel's system workqueues differ between versions. */
 struct workqueue_struct *cr_workqueue;
 
 static struct kmem_cache *cr_member_cache, *cr_session_cache;
@@ -105,7 +105,7 @@ static void cr_member_free(struct kref *ref)
 	struct cr_session *s = m->session;
 
 	WARN_ON_ONCE(m->req || m->users);
-	cr_batch_put(m->batch);		/* it exited in a call */
+	cr_batch_put(m->batch);		/* the thread exited in a call */
 	cr_member_unreserve(m);
 	if (m->task)
 		put_task_struct(m->task);
@@ -124,7 +124,7 @@ void cr_member_put(struct cr_member *m)
 	kref_put(&m->ref, cr_member_free);
 }
 
-/* Of no thread yet. */
+/* Allocate a member that does not belong to a thread yet. */
 static struct cr_member *cr_member_alloc(struct cr_session *s)
 {
 	struct cr_member *m;
@@ -145,11 +145,12 @@ static struct cr_member *cr_member_alloc(struct cr_session *s)
 }
 
 /**
- * cr_member_reserve - have members ready for the threads that one is about to make
- * @m: parked; the caller holds the ioctl_lock
- * @n: how many
+ * cr_member_reserve - allocate members for the threads that a thread is about to create
+ * @m: the parked thread; the caller holds the ioctl_lock
+ * @n: number of threads
  *
- * A thread that is made is a member at once, whatever the session may hold by then.
+ * The allocation and the ceiling are checked here, because a thread that exists already
+ * must become a member without failing.
  *
  * Return: 0, -ENOMEM, -EDQUOT.
  */
@@ -182,7 +183,7 @@ static struct cr_member *cr_member_take_spare(struct cr_member *m)
 	return spare;
 }
 
-/* By whom the member belongs to just now, see struct cr_member. */
+/* The caller owns the second block of fields, see struct cr_member. */
 void cr_member_unreserve(struct cr_member *m)
 {
 	struct cr_member *spare;
@@ -192,7 +193,7 @@ void cr_member_unreserve(struct cr_member *m)
 }
 
 /**
- * cr_member_of - the member that a thread is
+ * cr_member_of - find the member of a thread
  * @s: the session
  * @t: the thread
  *
@@ -212,7 +213,7 @@ struct cr_member *cr_member_of(struct cr_session *s, struct task_struct *t)
 	return m;
 }
 
-/* Put @m, which is new, into the index as @t. 0: with one more reference, for the caller. */
+/* Add the new member @m of thread @t to the index. 0: the caller has one more reference. */
 static int cr_member_enter(struct cr_member *m, struct task_struct *t, bool born, gfp_t gfp)
 {
 	struct cr_session *s = m->session;
@@ -230,12 +231,12 @@ static int cr_member_enter(struct cr_member *m, struct task_struct *t, bool born
 	else if (s->stage == CR_THAWED || (s->stage == CR_THAWING && !born))
 		r = -ENOTCONN;
 	else
-		/* the place is reserved: no allocation; a thread that was faster used it up */
+		/* the slot is reserved: no allocation, unless another store has used it up */
 		r = xa_err(xa_store(&s->members, t->pid, m, GFP_NOWAIT | __GFP_NOWARN));
 	if (!r)
 		cr_member_get(m);
 	if (!r && s->stage == CR_THAWING) {
-		/* the thaw is not over: the thread that has made it has not left yet */
+		/* the thaw is still in progress: the creator of this thread has not left yet */
 		m->leave = true;
 		m->leaving = true;
 		s->nleaving++;
@@ -250,10 +251,10 @@ static int cr_member_enter(struct cr_member *m, struct task_struct *t, bool born
  * cr_member_add - make a thread a member, in state CR_RUNNING
  * @s:    a session that is freezing or frozen
  * @t:    the thread
- * @born: it was made by a call of the session, which may be thawing by now
+ * @born: a call of the session created it; the session may be thawing already
  *
- * Return: the member with a reference for the caller. -EEXIST: it is one. -ENOMEM,
- * -EDQUOT; -ENOTCONN: the session thaws.
+ * Return: the member with a reference for the caller. -EEXIST: the thread is a member
+ * already. -ENOMEM, -EDQUOT; -ENOTCONN: the session thaws.
  */
 struct cr_member *cr_member_add(struct cr_session *s, struct task_struct *t, bool born)
 {
@@ -270,18 +271,18 @@ struct cr_member *cr_member_add(struct cr_session *s, struct task_struct *t, boo
 }
 
 /**
- * cr_member_adopt - make a thread a member that another one has made
- * @m: the other one, current, with members ready
- * @t: the thread
+ * cr_member_adopt - make a thread that a member has created a member
+ * @m: the creator, current, with reserved members
+ * @t: the new thread
  *
- * Return: the new member with a reference for the caller. NULL: it is one already, or
- * @m had none ready, as when it is another's doing.
+ * Return: the new member with a reference for the caller. NULL: @t is a member already, or
+ * @m has no reserved member, as when the session's batch did not create the thread.
  */
 struct cr_member *cr_member_adopt(struct cr_member *m, struct task_struct *t)
 {
 	struct cr_member *spare = cr_member_take_spare(m);
 
-	/* the thread is there already: too late for an error */
+	/* the thread exists already, so the allocation must not fail */
 	if (spare && cr_member_enter(spare, t, true, GFP_KERNEL_ACCOUNT | __GFP_NOFAIL)) {
 		cr_member_put(spare);
 		spare = NULL;
@@ -308,12 +309,12 @@ struct cr_member *cr_member_next(struct cr_session *s, struct cr_member *last,
 
 /* ------------------------------------------------------- who holds which process */
 
-/* Guards the list of sessions that hold a process: each is held by one at a time. */
+/* Protects the list of sessions that hold a process. One session at a time holds a process. */
 static DEFINE_SPINLOCK(cr_claims_lock);
 static LIST_HEAD(cr_claims);
 static DECLARE_WAIT_QUEUE_HEAD(cr_claims_wait);
 
-/* 1: claimed. 0: its holder is about to let it go. -EBUSY. */
+/* 1: claimed. 0: the current holder is thawing, try again. -EBUSY: it is not. */
 static int cr_try_claim(struct cr_session *s, struct cr_why *why)
 {
 	struct cr_session *other;
@@ -323,7 +324,7 @@ static int cr_try_claim(struct cr_session *s, struct cr_why *why)
 	list_for_each_entry(other, &cr_claims, claim) {
 		if (other->mm != s->mm)
 			continue;
-		/* in the list it is alive: who leaves it does so under the lock */
+		/* a session in the list exists: it leaves the list under the lock */
 		cr_why(why, CR_WHY_BUSY, pid_vnr(other->owner));
 		r = READ_ONCE(other->stage) == CR_THAWING ? 0 : -EBUSY;
 		break;
@@ -335,10 +336,10 @@ static int cr_try_claim(struct cr_session *s, struct cr_why *why)
 }
 
 /**
- * cr_claim - take the target for this session
+ * cr_claim - claim the target for this session
  * @s: the session
- * @end: until when to wait for a holder that is thawing, in jiffies
- * @why: out: whom or what it is about
+ * @end: jiffies until which to wait for a holder that is thawing
+ * @why: out: CR_WHY_BUSY and the owner of the session that holds the target
  *
  * Return: 0, -EBUSY, -EINTR.
  */
@@ -347,7 +348,7 @@ int cr_claim(struct cr_session *s, unsigned long end, struct cr_why *why)
 	long left = max_t(long, end - jiffies, 1);
 	int r = 0;
 
-	/* a claim ends the wait whatever else there is: an error means that there is none */
+	/* a successful claim always ends the wait with left > 0: an error means no claim */
 	left = wait_event_killable_timeout(cr_claims_wait, (r = cr_try_claim(s, why)), left);
 	if (left < 0)
 		return -EINTR;
@@ -362,7 +363,7 @@ void cr_unclaim(struct cr_session *s)
 	wake_up_all(&cr_claims_wait);
 }
 
-/* The last of those who thaw has left. Caller holds session->lock. */
+/* The last member has left after a thaw. Caller holds session->lock. */
 void cr_thaw_end(struct cr_session *s)
 {
 	lockdep_assert_held(&s->lock);
@@ -373,15 +374,15 @@ void cr_thaw_end(struct cr_session *s)
 		fput(s->arena_file);
 	s->arena_file = NULL;
 	cr_unclaim(s);
-	/* last: whoever sees it may claim the process again, for this session, too */
+	/* last: after this store any session, also this one, may claim the process again */
 	WRITE_ONCE(s->stage, CR_THAWED);
 }
 
 /**
- * cr_member_gone - the thread is no member any more
+ * cr_member_gone - set the state CR_GONE and remove the member from the index
  * @m: the member
  *
- * The index forgets it. Caller holds session->lock and a reference of his own.
+ * Caller holds session->lock and its own reference.
  */
 void cr_member_gone(struct cr_member *m)
 {
@@ -402,7 +403,7 @@ void cr_member_gone(struct cr_member *m)
 	}
 	if (xa_load(&s->members, m->tid) == m) {
 		xa_erase(&s->members, m->tid);
-		cr_member_put(m);	/* the index's; the caller has another */
+		cr_member_put(m);	/* the reference of the index; the caller has another */
 	}
 }
 
