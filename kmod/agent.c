@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Agents: threads of a process that uses libcr, blocking here until a request
- * comes, so that the registered callbacks run around it. What an agent is told
- * lies here, outside the memory that is rolled back.
+ * Agents: threads of a process that uses libcr. An agent blocks here until a request
+ * comes, and runs the registered callbacks before and after it. The module stores the
+ * phase and outcome of a request, so that a rollback of the process's memory does not
+ * change them.
  */
 #include "internal.h"
 #include <linux/list.h>
@@ -23,15 +24,15 @@ struct cr_origin_state {
 };
 
 struct cr_agent_state {
-	struct kref ref;	/* its session's, and one of each requester that waits */
+	struct kref ref;	/* one of its session and one of each requester that waits */
 	struct list_head node;	/* empty: its session is closed */
-	struct mm_struct *mm;	/* of the process it serves; mmgrab: the address stays its own */
-	struct cr_session *by;	/* whose NOTIFY this is until its outcome; compared only */
-	u32 phase;		/* told by NOTIFY, not yet taken by WAIT */
+	struct mm_struct *mm;	/* of its process; mmgrab: the address is not reused */
+	struct cr_session *by;	/* session whose request has no outcome yet; compared only */
+	u32 phase;		/* set by NOTIFY, not yet taken by AGENT_WAIT */
 	u32 flags;
-	struct pid *requester;	/* of the last NOTIFY or OUTCOME; a reference */
+	struct pid *requester;	/* of the latest NOTIFY or OUTCOME; a reference */
 	bool told;		/* callbacks are running, or the outcome was not taken yet */
-	bool ready;		/* READY was called with: */
+	bool ready;		/* AGENT_READY was called, with status */
 	int status;
 	u32 outcome;		/* for READY to return */
 	struct cr_origin_state *origin;	/* of the last NOTIFY or OUTCOME, may be NULL */
@@ -40,7 +41,7 @@ struct cr_agent_state {
 	wait_queue_head_t wait;	/* agent and requester both wait here */
 };
 
-/* Guards the list and every field of its elements. */
+/* Protects the list and every field of its elements. */
 static DEFINE_SPINLOCK(cr_agent_lock);
 static LIST_HEAD(cr_agents);
 
@@ -80,8 +81,8 @@ static void cr_agent_free(struct kref *ref)
 }
 
 /*
- * The agent of this descriptor; made at its first use, or by CR_IOC_PUT_FILE for
- * a restarted process. One per process; the caller runs in that process.
+ * The agent of this descriptor, created at the first use, or by CR_IOC_PUT_FILE for a
+ * restarted process. A process has at most one; the caller runs in that process.
  */
 static struct cr_agent_state *cr_agent_get(struct cr_session *s)
 {
@@ -90,7 +91,7 @@ static struct cr_agent_state *cr_agent_get(struct cr_session *s)
 	if (ag)
 		return ag->mm == current->mm ? ag : ERR_PTR(-EPERM);
 	if (READ_ONCE(s->leader))
-		return ERR_PTR(-EISCONN);	/* a session that has a target is no agent */
+		return ERR_PTR(-EISCONN);	/* a session with a target cannot be an agent */
 	ag = kzalloc(sizeof(*ag), GFP_KERNEL_ACCOUNT);
 	if (!ag)
 		return ERR_PTR(-ENOMEM);
@@ -111,7 +112,7 @@ static struct cr_agent_state *cr_agent_get(struct cr_session *s)
 	return ag;
 }
 
-/* For files.c: current's process gets its agent back with a new descriptor. */
+/* For files.c: register the agent of current's process, for its new descriptor. */
 int cr_agent_register(struct cr_session *s)
 {
 	struct cr_agent_state *ag = cr_agent_get(s);
@@ -150,7 +151,7 @@ static struct pid *cr_agent_requester(struct cr_agent_state *ag, struct cr_sessi
 	return old;
 }
 
-/* The request by @s has come to nothing: tell the agent, if it has heard of it. */
+/* The request of @s has failed: withdraw it, or report ABORTED if the agent has taken it. */
 static void cr_agent_abort(struct cr_agent_state *ag, struct cr_session *s)
 {
 	lockdep_assert_held(&cr_agent_lock);
@@ -158,16 +159,16 @@ static void cr_agent_abort(struct cr_agent_state *ag, struct cr_session *s)
 		return;
 	ag->by = NULL;
 	if (ag->phase != CR_PHASE_NONE)
-		ag->phase = CR_PHASE_NONE;	/* it has not */
+		ag->phase = CR_PHASE_NONE;	/* not taken yet: withdraw it */
 	else
 		ag->outcome = CR_PHASE_ABORTED;
 	wake_up_all(&ag->wait);
 }
 
-/* The session ends, or its owner is gone. */
+/* The session ends, or its owner is gone: abort its open request. */
 void cr_agent_forget(struct cr_session *s)
 {
-	/* acquire: with the target's memory, see cr_ioc_attach() */
+	/* acquire: s->mm is visible, too, see cr_ioc_attach() */
 	if (!smp_load_acquire(&s->leader))
 		return;
 	spin_lock(&cr_agent_lock);
@@ -214,17 +215,17 @@ long cr_ioc_agent_wait(struct cr_session *s, struct cr_agent *a)
 		return cr_agent_failed(ag, a->status);
 	if (a->flags)
 		return -EINVAL;
-	/* whoever waits here runs no callbacks: a rollback may have taken it out of them */
+	/* an agent that waits runs no callbacks: a rollback may have ended them */
 	spin_lock(&cr_agent_lock);
 	ag->told = false;
 	ag->ready = false;
 	ag->turn++;
 	spin_unlock(&cr_agent_lock);
-	wake_up_all(&ag->wait);		/* a requester may wait for this */
+	wake_up_all(&ag->wait);		/* a requester may wait for the end of the callbacks */
 	return wait_event_interruptible(ag->wait, cr_agent_told(ag, a));
 }
 
-/* The agent could not be told of the request: it hears of it when it waits again. */
+/* The request could not be copied to the agent: make the next AGENT_WAIT return it. */
 void cr_undo_agent_wait(struct cr_session *s, struct cr_agent *a)
 {
 	struct cr_agent_state *ag = s->agent;
@@ -237,7 +238,7 @@ void cr_undo_agent_wait(struct cr_session *s, struct cr_agent *a)
 	spin_unlock(&cr_agent_lock);
 }
 
-/* Nor of the outcome. */
+/* The outcome could not be copied to the agent: make the next AGENT_READY return it. */
 void cr_undo_agent_ready(struct cr_session *s, struct cr_agent *a)
 {
 	struct cr_agent_state *ag = s->agent;
@@ -299,7 +300,10 @@ static struct cr_agent_state *cr_agent_of(struct cr_session *s)
 	return ag;
 }
 
-/* Tell the agent when it may be told; 0 when it is ready, -EAGAIN while it is not. */
+/*
+ * Notify the agent once an earlier request is over. 0: the agent is ready. -EAGAIN: it is
+ * not ready yet. -ENOENT: its session is closed. -ECANCELED: its callbacks refused.
+ */
 static int cr_notify_step(struct cr_session *s, struct cr_agent_state *ag, struct cr_notify *a)
 {
 	bool tell = a->phase & CR_NOTIFY_TELL;
@@ -454,12 +458,12 @@ long cr_ioc_outcome(struct cr_session *s, struct cr_notify *a)
 	} else if (a->phase == CR_PHASE_ABORTED) {
 		cr_agent_abort(ag, s);
 	} else if (ag->by && ag->by != s) {
-		r = -EBUSY;	/* another session's request is under way */
+		r = -EBUSY;	/* a request of another session is open */
 	} else {
 		ag->by = NULL;
 		ag->flags = a->flags;
 		ag->outcome = a->phase;
-		ag->phase = CR_PHASE_NONE;	/* not taken, and no longer wanted */
+		ag->phase = CR_PHASE_NONE;	/* withdraw a phase that was not taken */
 		ag->told = true;
 		pid = cr_agent_requester(ag, s);
 		old = s->heard;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The arena: what is mapped into the target for calls by its own threads.
+ * The arena: pages mapped into the target, for system calls that its own threads make.
  *
  *   page 0      code    the stub (stub.S), readable and executable, never writable
- *   page 1      gate    never present: whoever touches it comes to the module
+ *   page 1      gate    never present: an access faults into the module
  *   page 2 …    data    arguments; the session's owner maps them, too
  *
- * The pages are the session's own. The target can neither change the mapping's rights nor
- * move or split it; when it unmaps or replaces it as a whole, the session knows.
+ * Each session has its own pages. The target can neither change the protection of the
+ * mapping nor move or split it. When the target unmaps or replaces the whole mapping,
+ * cr_arena_close() notes it.
  */
 #include "internal.h"
 #include <linux/file.h>
@@ -55,7 +56,7 @@ static int cr_arena_alloc(struct cr_session *s)
 	pages = cr_pages_new();
 	if (!pages)
 		return -ENOMEM;
-	/* release: complete before a fault may see it */
+	/* release: a fault handler that sees s->pages sees all pages */
 	smp_store_release(&s->pages, pages);
 	return 0;
 }
@@ -63,8 +64,8 @@ static int cr_arena_alloc(struct cr_session *s)
 /* --------------------------------------------------------------------- faults */
 
 /*
- * A thread of the target is at the gate: take its result and give it the next call, or
- * have it park. One that we do not know was made by a call of the session just now.
+ * A thread of the target has faulted at the gate: store its result and load the next call,
+ * or park it. A thread that is no member was created by a call of the session just now.
  */
 static vm_fault_t cr_gate(struct cr_session *s, struct vm_fault *vmf)
 {
@@ -77,7 +78,7 @@ static vm_fault_t cr_gate(struct cr_session *s, struct vm_fault *vmf)
 	m = cr_member_of(s, current);
 	if (!m) {
 		m = cr_member_add(s, current, true);
-		/* it comes here again until the thread that has made it has adopted it */
+		/* on an error retry the fault, until the creator has adopted this thread */
 		if (IS_ERR(m))
 			return PTR_ERR(m) == -ENOTCONN ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
 		cr_queue(m);
@@ -100,13 +101,13 @@ static vm_fault_t cr_give_page(struct vm_fault *vmf, struct page *page)
 	return 0;
 }
 
-/* In the target. */
+/* Fault handler of the target's mapping. */
 static vm_fault_t cr_arena_fault(struct vm_fault *vmf)
 {
 	struct cr_session *s = vmf->vma->vm_file->private_data;
 	unsigned long pgoff = vmf->pgoff;
 
-	/* a child of fork has no business here: MADV_DOFORK gave it the mapping */
+	/* a child that has inherited the mapping by fork, after MADV_DOFORK */
 	if (vmf->vma->vm_mm != s->mm)
 		return VM_FAULT_SIGBUS;
 	if (pgoff == 0)
@@ -134,7 +135,7 @@ static int cr_arena_mprotect(struct vm_area_struct *vma, unsigned long start,
 	return -EACCES;
 }
 
-/* Unmapped or replaced by the target: there is no code to run any more. */
+/* The target has unmapped or replaced the arena: the stub is not available any more. */
 static void cr_arena_close(struct vm_area_struct *vma)
 {
 	struct cr_session *s = vma->vm_file->private_data;
@@ -163,7 +164,10 @@ bool cr_vma_is_arena(struct vm_area_struct *vma)
 #define CR_ARENA_MAGIC 0x63726172	/* "crar" */
 #define CR_ARENA_FLAGS (VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP)
 
-/* The target's part, by cr_op_map() alone. Rights that are not given now never come. */
+/*
+ * Map the target's part; only cr_op_map() may do so. Clear VM_MAYWRITE or VM_MAYEXEC, so
+ * that the target cannot add these rights later.
+ */
 static int cr_arena_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct cr_session *s = file->private_data;
@@ -177,9 +181,9 @@ static int cr_arena_mmap(struct file *file, struct vm_area_struct *vma)
 }
 
 /*
- * The mapping's file is of a small file system of our own: one of /dev/cr would keep the
- * session open, and files of the kernel's anon_inode may not be mapped executable. It is
- * mounted, and the module in use, while there are such files.
+ * The file of the mapping belongs to a private pseudo file system. A file of /dev/cr would
+ * keep the session open, and files of the kernel's anon_inode may not be mapped executable.
+ * The file system is mounted, and the module in use, while such a file exists.
  */
 static struct vfsmount *cr_arena_mnt;
 static int cr_arena_mnt_count;
@@ -224,7 +228,7 @@ static struct file *cr_arena_file(struct cr_session *s)
 		file = ERR_CAST(inode);
 		goto fail;
 	}
-	__module_get(THIS_MODULE);	/* the file's, for its operations */
+	__module_get(THIS_MODULE);	/* reference of the file, for its operations */
 	file = alloc_file_pseudo(inode, cr_arena_mnt, "cr-arena", O_RDWR, &cr_arena_fops);
 	if (IS_ERR(file)) {
 		module_put(THIS_MODULE);
@@ -243,7 +247,7 @@ fail:
 struct cr_map_request {
 	struct cr_request req;
 	struct file *file;
-	unsigned long addr;	/* wish, then where it is */
+	unsigned long addr;	/* in: requested address or 0; out: address */
 };
 
 static void cr_map_release(struct cr_request *req)
@@ -254,7 +258,7 @@ static void cr_map_release(struct cr_request *req)
 	kfree(map);
 }
 
-/* Reserve the whole first, so that the two parts lie side by side. */
+/* Reserve the whole range first, so that the two mappings are adjacent. */
 static int cr_map_here(struct cr_session *s, struct cr_map_request *map)
 {
 	unsigned long addr = map->addr, at;
@@ -317,8 +321,8 @@ static struct cr_map_request *cr_map_new(struct cr_session *s, unsigned long add
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * Return: 0, -EINVAL, -ENOMEM, -EEXIST (something is mapped at the address), -ESRCH, -EBUSY
- * (a thread is still in a call that it was sent to).
+ * Return: 0, -EINVAL, -ENOMEM, -EEXIST (the address is mapped already), -ESRCH, -EBUSY (a
+ * thread is still in a call of the session).
  */
 long cr_ioc_arena(struct cr_session *s, struct cr_arena *a)
 {
@@ -354,7 +358,7 @@ long cr_ioc_arena(struct cr_session *s, struct cr_arena *a)
 static vm_fault_t cr_data_fault(struct vm_fault *vmf)
 {
 	struct cr_session *s = vmf->vma->vm_file->private_data;
-	/* acquire: with its pages, see cr_arena_alloc() */
+	/* acquire: all pages are visible, see cr_arena_alloc() */
 	struct cr_arena_pages *pages = smp_load_acquire(&s->pages);
 
 	if (!pages || vmf->pgoff >= CR_ARENA_DATA)
@@ -373,7 +377,7 @@ int cr_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
-	/* the target would keep its own session alive */
+	/* not in the target: its mapping would keep the session's file open */
 	if (vma->vm_pgoff + vma_pages(vma) > CR_ARENA_DATA || current->mm == s->mm ||
 	    vma->vm_flags & VM_EXEC)
 		return -EPERM;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A batch of system calls, made by a borrowed thread one at a time. The module loads the
- * registers of each call and takes its result, so what a batch has done is known here and
- * never read from the target.
+ * A batch of system calls, which a borrowed thread makes one at a time. The module loads
+ * the registers of each call and stores its result. So the progress of a batch is kept in
+ * the kernel and never read from the target's memory.
  *
  *   cr_batch_load()      registers := call, in_call
  *     the thread: syscall, gate
- *   cr_batch_at_gate()   result := ax, done++, and the next one is loaded, or it parks
- *   cr_batch_parked()    it parks: at the gate, before the call, or in the call
+ *   cr_batch_at_gate()   result := ax, done++; load the next call, or park
+ *   cr_batch_parked()    the thread parks: at the gate, before the call, or in the call
  */
 #include "internal.h"
 #include <linux/kref.h>
@@ -18,7 +18,7 @@
 #include <asm/unistd.h>
 #include <uapi/linux/sched.h>
 
-#define CR_STUB_GATE	2	/* where in the stub it is after the syscall instruction */
+#define CR_STUB_GATE	2	/* offset in the stub of the instruction after syscall */
 
 struct cr_batch *cr_batch_new(struct cr_call *calls, u32 n, unsigned long stub,
 			      struct cr_arena_pages *pages)
@@ -49,15 +49,16 @@ void cr_batch_put(struct cr_batch *b)
 		kref_put(&b->ref, cr_batch_free);
 }
 
-/* A thread, and one that its maker does not wait for: the maker has to take it over. */
+/* Does it create a thread? Not CLONE_VFORK: the creator must not block, it adopts the thread. */
 static bool cr_flags_make_thread(u64 flags)
 {
 	return flags & CLONE_THREAD && !(flags & CLONE_VFORK);
 }
 
 /*
- * The flags of a clone3, which lie in memory: in the arena's, or they are not looked for.
- * Whoever changes them meanwhile makes a process that ends at the gate.
+ * clone3 reads its flags from memory. Accept only arguments in the arena's data pages. If
+ * the flags change after this check and clone3 creates a process, that process gets SIGBUS
+ * at the gate.
  */
 static bool cr_makes_thread(const struct cr_batch *b, const struct cr_call *c)
 {
@@ -71,9 +72,10 @@ static bool cr_makes_thread(const struct cr_batch *b, const struct cr_call *c)
 }
 
 /*
- * Calls that would take the thread out of our hands while it is borrowed: another program,
- * other registers, a process that shares its memory. Whoever holds the session can do the
- * like in other ways, at the expense of the target alone.
+ * Calls that would take a borrowed thread out of the session's control: they execute another
+ * program, replace the registers, or create a process that shares its memory. This check is
+ * no security boundary: the session's owner can do similar things in other ways, and they
+ * affect only the target.
  */
 static bool cr_call_forbidden(const struct cr_batch *b, const struct cr_call *c)
 {
@@ -99,7 +101,7 @@ static bool cr_call_clones(const struct cr_call *c)
 	return c->nr == __NR_clone || c->nr == __NR_clone3;
 }
 
-/* How many threads it may make. */
+/* Maximum number of threads that the batch creates. */
 u32 cr_batch_clones(const struct cr_batch *b)
 {
 	u32 i, n = 0;
@@ -134,10 +136,10 @@ static void cr_result(struct cr_batch *b, s64 result)
 }
 
 /**
- * cr_batch_load - give current the registers of its batch's next call
+ * cr_batch_load - load the registers of the batch's next call into current
  * @b: the batch
  *
- * Return: false when there is none.
+ * Return: false when no call is left.
  */
 bool cr_batch_load(struct cr_batch *b)
 {
@@ -164,7 +166,7 @@ bool cr_batch_load(struct cr_batch *b)
 	return false;
 }
 
-/* A thread that was made for the session and has nothing to go back to ends by itself. */
+/* Make a thread that the session has created, and that has no registers of its own, exit. */
 void cr_load_exit(unsigned long stub)
 {
 	struct pt_regs *regs = task_pt_regs(current);
@@ -175,16 +177,16 @@ void cr_load_exit(unsigned long stub)
 }
 
 /**
- * cr_batch_at_gate - current has faulted at the gate: take the result
+ * cr_batch_at_gate - current has faulted at the gate: store the result
  * @b: the batch
- * @regs: its registers
+ * @regs: current's registers
  *
- * Return: true when the next call is loaded, false when the thread shall park.
+ * Return: true when the next call is loaded, false when the thread must park.
  */
 bool cr_batch_at_gate(struct cr_batch *b, struct pt_regs *regs)
 {
 	if (!b->in_call)
-		return false;	/* here once more: the work that parks it is just being queued */
+		return false;	/* faulted again while the task work is being queued */
 	if (regs->ip != b->stub + CR_STUB_GATE) {
 		b->error = -EIO;
 		return false;
@@ -200,20 +202,20 @@ static bool cr_is_restart_code(long ax)
 }
 
 /**
- * cr_batch_parked - current parks: see how far its batch has come
+ * cr_batch_parked - current parks: update the progress of its batch
  * @b: the batch
- * @regs: its registers
+ * @regs: current's registers
  *
- * It is called back by a task work, so it may be before, in or behind a call.
+ * The task work may interrupt the thread before, in or after a call.
  */
 void cr_batch_parked(struct cr_batch *b, struct pt_regs *regs)
 {
 	if (!b->in_call)
 		return;
 	if (regs->ip == b->stub && (long)regs->orig_ax < 0)
-		return;		/* has not begun it */
+		return;		/* the call has not begun */
 	if (regs->ip == b->stub) {
-		/* interrupted, and the kernel has prepared to make it again already */
+		/* interrupted, and the kernel has set up the registers for the restart already */
 		b->interrupted = true;
 		b->code = regs->ax == __NR_restart_syscall ? -ERESTART_RESTARTBLOCK : -ERESTARTNOINTR;
 	} else if (regs->ip != b->stub + CR_STUB_GATE) {

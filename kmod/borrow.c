@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What changes in a thread by being parked and by being borrowed for calls of a session,
- * and how it is put back. All of this runs in the thread's own context.
+ * The state that changes in a thread while it is parked and while it makes calls for a
+ * session, and how it is restored. All functions run in the thread's own context, but for
+ * cr_member_regs() and cr_member_restart().
  */
 #include "internal.h"
 #include <linux/rseq.h>
@@ -9,7 +10,7 @@
 #include <linux/uaccess.h>
 #include <asm/unistd.h>
 
-/* The registers with which the thread will run on; see cr_pin() for whoever is not it. */
+/* The registers of the thread after the thaw. Other threads must hold cr_pin(). */
 struct pt_regs *cr_member_regs(struct cr_member *m)
 {
 	return m->borrowed ? &m->raw.regs : task_pt_regs(m->task);
@@ -21,10 +22,11 @@ struct restart_block *cr_member_restart(struct cr_member *m)
 }
 
 /*
- * Calls that turn our notification into a hard -EINTR although no signal came: the kernel
- * restarts them, or freezing would leak EINTR into the program. Of all calls, for which
- * ones do this depends on files and file systems; none has done anything when it says so.
- * But for close: the descriptor is gone by then.
+ * Some calls return a hard -EINTR for the task work's notification although no signal is
+ * pending. Have the kernel restart them: a freeze must not show the program an EINTR. This
+ * applies to all calls, because it depends on files and file systems which ones do this. A
+ * call that returns -EINTR has had no effect. The exceptions are the calls that close a
+ * descriptor: it is closed already.
  */
 void cr_hide_eintr(struct pt_regs *regs)
 {
@@ -42,9 +44,9 @@ void cr_hide_eintr(struct pt_regs *regs)
 
 /*
  * Newer kernels write a thread's CPU numbers to its rseq area only when they have changed,
- * and end a program that has tampered with them. After a rollback of the memory they are
- * those of the checkpoint: write what the kernel believes to be there, before it goes to
- * user mode.
+ * and kill a program that has modified them. After a rollback the area holds the numbers
+ * of the checkpoint. So write the numbers that the kernel has cached before the thread
+ * returns to user mode.
  */
 void cr_sync_rseq(void)
 {
@@ -67,7 +69,10 @@ static u64 __user *cr_rseq_cs(void)
 	return rseq ? (u64 __user *)(rseq + offsetof(struct rseq, rseq_cs)) : NULL;
 }
 
-/* Back from the stub: the kernel has seen the thread outside its critical section. */
+/*
+ * Restore rseq_cs after the thread has run in the stub: the kernel clears it when a thread
+ * runs outside its critical section.
+ */
 void cr_put_rseq_cs(struct cr_member *m)
 {
 	u64 __user *rseq_cs = cr_rseq_cs();
@@ -87,10 +92,10 @@ void cr_note_rseq_cs(struct cr_member *m)
 
 /**
  * cr_hold_signals - block every signal but SIGKILL
- * @saved: out: what was blocked
+ * @saved: out: the old blocked set
  *
- * SIGSTOP is held back, too: it takes effect when the thread runs on, not in the middle
- * of the session's calls.
+ * This blocks SIGSTOP, too: it takes effect after the thaw, not in the middle of the
+ * session's calls.
  */
 void cr_hold_signals(sigset_t *saved)
 {
@@ -111,10 +116,11 @@ void cr_release_signals(const sigset_t *saved)
 }
 
 /**
- * cr_borrow - keep what calls in user mode change, and hold signals back
+ * cr_borrow - save the state that calls in user mode change, and block signals
  * @m: the member
  *
- * Once until cr_give_back(), however many batches are made meanwhile.
+ * Only the first call before a cr_give_back() has an effect; later batches of the same
+ * freeze keep the saved state.
  */
 void cr_borrow(struct cr_member *m)
 {
@@ -139,12 +145,12 @@ void cr_borrow(struct cr_member *m)
 }
 
 /**
- * cr_give_back - the thread runs on: undo what borrowing it has changed
+ * cr_give_back - restore the saved state before the thread leaves
  * @m: the member
  *
- * Masks may have been changed while it was parked, by the session, too, and signals of
- * the process that were meant for it may have to be seen by another: every thread that
- * leaves looks for itself.
+ * Signal masks may have changed while the threads were parked, also by the session. A
+ * signal of the process may now belong to another thread, so every thread that leaves
+ * calls recalc_sigpending().
  */
 void cr_give_back(struct cr_member *m)
 {

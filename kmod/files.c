@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The target's descriptors: telling them, lending one out, putting one in.
+ * The target's descriptors: report them, pass one to the caller, install one.
  */
 #include "internal.h"
 #include <linux/fdtable.h>
@@ -11,16 +11,17 @@
 #include <linux/random.h>
 #include <linux/uaccess.h>
 
-/* Descriptions are told apart by a keyed hash: no kernel address leaves. */
+/* A keyed hash identifies a description, so that user space sees no kernel address. */
 static siphash_key_t cr_serial_key __read_mostly;
 
 static u64 cr_serial(struct file *file)
 {
 	struct inode *inode = file_inode(file);
 	/*
-	 * The memory of a closed file is used again: what else is hashed keeps
-	 * another description from passing for the old one. One that is alike in
-	 * all of it may: what differs then (offset, flags, state) is put back.
+	 * The kernel reuses the memory of a closed struct file. The other hashed
+	 * values distinguish a new description at the old address. A new one with
+	 * all values equal gets the old serial. That is harmless: libcr restores
+	 * what can still differ (offset, flags, state).
 	 */
 	u64 id[6] = {
 		(unsigned long)file, (unsigned long)inode, inode->i_ino,
@@ -85,7 +86,7 @@ static void cr_fill_fd(struct cr_fds_request *l, struct fdtable *fdt, unsigned i
 	cr_fill_owner(f, c);
 }
 
-#define CR_FDS_AT_ONCE 1024	/* numbers looked at without letting go of the lock */
+#define CR_FDS_AT_ONCE 1024	/* descriptor numbers checked before the lock is dropped */
 
 static int cr_op_fds(struct cr_member *m, struct cr_request *req)
 {
@@ -113,7 +114,7 @@ static int cr_op_fds(struct cr_member *m, struct cr_request *req)
 	return 0;
 }
 
-/* Which descriptors share a description. */
+/* Find the descriptors that share a description: set same_as and refs_here. */
 static int cr_group(struct cr_fds_request *l)
 {
 	struct xarray seen;
@@ -141,7 +142,7 @@ static int cr_group(struct cr_fds_request *l)
 	return r;
 }
 
-/* How many descriptors the target can have open at most, as its table is now. */
+/* Size of the target's descriptor table, an upper limit of its open descriptors. */
 static u64 cr_most_fds(struct cr_session *s)
 {
 	u64 n = 0;
@@ -157,7 +158,7 @@ static u64 cr_most_fds(struct cr_session *s)
 }
 
 /**
- * cr_ioc_fds - tell the target's descriptors
+ * cr_ioc_fds - report the target's descriptors
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
@@ -184,7 +185,7 @@ long cr_ioc_fds(struct cr_session *s, struct cr_array *a)
 		r = cr_group(l);
 	if (!r) {
 		if (l->n > l->room)
-			a->count = l->room;	/* more than fit, or than there were */
+			a->count = l->room;	/* the buffer or the table was too small: ENOBUFS */
 		r = cr_put_array(a, l->fds, l->n, sizeof(*l->fds));
 	}
 out:
@@ -192,14 +193,14 @@ out:
 	return r;
 }
 
-/* --------------------------------------------------------------- lending one out */
+/* ------------------------------------------------------- passing one to the caller */
 
 struct cr_file_request {
 	struct cr_request req;
 	u32 kind;
 	u64 which;
 	struct file *file;
-	bool reopen;		/* not this description, but one with these flags */
+	bool reopen;		/* open a new description with flags */
 	unsigned int flags;
 };
 
@@ -213,8 +214,9 @@ static void cr_file_release(struct cr_request *req)
 }
 
 /*
- * A mapping may be of a description that the target itself can no longer reach, with more
- * rights than the mapping: what is lent has the mapping's.
+ * The description of a mapping may have more access rights than the mapping, and the target
+ * may have no descriptor of it any more. So the caller gets a new description with the
+ * mapping's rights.
  */
 static void cr_take_mapped(struct cr_file_request *g, struct vm_area_struct *vma)
 {
@@ -223,7 +225,7 @@ static void cr_take_mapped(struct cr_file_request *g, struct vm_area_struct *vma
 	g->file = get_file(vma->vm_file);
 	g->reopen = true;
 	g->flags = (writable ? O_RDWR : O_RDONLY) | O_LARGEFILE;
-	/* a device's open may have effects: only a name for it */
+	/* opening a device may have side effects, so open it as O_PATH only */
 	if (!S_ISREG(file_inode(g->file)->i_mode))
 		g->flags = O_PATH;
 }
@@ -276,8 +278,8 @@ static int cr_lend(struct cr_file_request *g)
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * Return: 0, -EBADF, -ENOENT, -EINVAL, -ESRCH, -EMFILE, -ENOMEM, -EINTR, and what opening
- * a mapped file anew may say.
+ * Return: 0, -EBADF, -ENOENT, -EINVAL, -ESRCH, -EMFILE, -ENOMEM, -EINTR, or an error of
+ * dentry_open() for a mapped file.
  */
 long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a)
 {
@@ -300,18 +302,18 @@ long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a)
 	return r;
 }
 
-/* The caller was not told of his new descriptor. */
+/* The number of the new descriptor could not be copied to the caller: close it. */
 void cr_undo_get_file(struct cr_session *s, struct cr_get_file *a)
 {
 	close_fd(a->fd);
 }
 
-/* ---------------------------------------------------------------- putting one in */
+/* ---------------------------------------------------------------- installing one */
 
 struct cr_put_request {
 	struct cr_request req;
 	struct file *file;
-	struct path path;	/* of /dev/cr, for a fresh descriptor */
+	struct path path;	/* of /dev/cr, for a new descriptor */
 	unsigned int flags;
 	int fd;
 };
@@ -334,7 +336,7 @@ static int cr_op_put_file(struct cr_member *m, struct cr_request *req)
 	return p->fd < 0 ? p->fd : 0;
 }
 
-/* A descriptor of /dev/cr that belongs to the target. */
+/* Open a new session of /dev/cr that belongs to the target. */
 static int cr_op_put_fresh(struct cr_member *m, struct cr_request *req)
 {
 	struct cr_put_request *p = container_of(req, struct cr_put_request, req);
@@ -346,7 +348,7 @@ static int cr_op_put_fresh(struct cr_member *m, struct cr_request *req)
 		p->file = NULL;
 		return r;
 	}
-	/* its agent comes back in AGENT_READY; a second one of a process is none */
+	/* the agent will call AGENT_READY; fails harmlessly if the process has one already */
 	cr_agent_register(p->file->private_data);
 	return cr_op_put_file(m, req);
 }
@@ -387,7 +389,7 @@ long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a)
 		p->file = fget_raw(a->fd);
 		if (!p->file)
 			goto out;
-		/* a session in its own target would keep itself alive */
+		/* a session whose descriptor its own target holds would never be closed */
 		r = -EINVAL;
 		if (p->file->f_op == s->file->f_op && p->file->private_data == s)
 			goto out;
@@ -405,7 +407,7 @@ static int cr_op_close(struct cr_member *m, struct cr_request *req)
 	return close_fd(container_of(req, struct cr_put_request, req)->fd);
 }
 
-/* The caller was not told of the target's new descriptor. */
+/* The number of the target's new descriptor could not be copied to the caller: close it. */
 void cr_undo_put_file(struct cr_session *s, struct cr_put_file *a)
 {
 	struct cr_put_request *p = cr_put_new(s, cr_op_close);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the process as a whole holds and no file of procfs tells.
+ * State of the process as a whole that procfs does not report.
  */
 #include "internal.h"
 #include <linux/cred.h>
@@ -167,7 +167,7 @@ static int cr_op_process(struct cr_member *m, struct cr_request *req)
 }
 
 /**
- * cr_ioc_process - tell what the process as a whole holds
+ * cr_ioc_process - report the state of the process as a whole
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
@@ -203,7 +203,7 @@ static void cr_pending_release(struct cr_request *req)
 	kvfree(container_of(req, struct cr_pending_request, req));
 }
 
-/* kernel_siginfo is the beginning of siginfo_t; the rest of that is 0 */
+/* kernel_siginfo is the beginning of siginfo_t; the remaining bytes are 0. */
 static int cr_op_sigpending(struct cr_member *m, struct cr_request *req)
 {
 	struct cr_pending_request *p = container_of(req, struct cr_pending_request, req);
@@ -222,7 +222,7 @@ static int cr_op_sigpending(struct cr_member *m, struct cr_request *req)
 }
 
 /**
- * cr_ioc_sigpending - tell the siginfo of pending signals
+ * cr_ioc_sigpending - report the siginfo of pending signals
  * @s: the session
  * @a: argument of the ioctl, in and out
  *

@@ -30,7 +30,7 @@ static int cr_op_enter(struct cr_member *m, struct cr_request *req)
 
 	cr_borrow(m);
 	if (!cr_batch_load(run->batch))
-		return 0;	/* there is nothing that may be called */
+		return 0;	/* all calls of the batch are forbidden */
 	kref_get(&run->batch->ref);
 	m->batch = run->batch;
 	m->to_user = true;
@@ -43,7 +43,7 @@ static bool cr_is_blocked(struct cr_member *m)
 	return READ_ONCE(m->task->__state) & TASK_INTERRUPTIBLE && cr_is_asleep(m->task);
 }
 
-/* CR_RUN_BLOCK: wait until it sleeps in the call (or has come back), interrupt it. */
+/* CR_RUN_BLOCK: wait until the thread sleeps in the call or has returned; interrupt it. */
 static int cr_block(struct cr_member *m, unsigned long end)
 {
 	while (READ_ONCE(m->state) == CR_RUNNING && !cr_is_blocked(m)) {
@@ -57,7 +57,7 @@ static int cr_block(struct cr_member *m, unsigned long end)
 	return 0;
 }
 
-/* Have the thread make the calls, and wait until it is back. */
+/* Have the thread make the calls, and wait until it has parked again. */
 static int cr_run_batch(struct cr_session *s, struct cr_member *m, struct cr_batch *batch,
 			struct cr_run *a)
 {
@@ -78,18 +78,18 @@ static int cr_run_batch(struct cr_session *s, struct cr_member *m, struct cr_bat
 		r = cr_block(m, jiffies + timeout);
 	if (!r)
 		r = cr_wait_parked(m, timeout);
-	if (r == -ETIMEDOUT) {	/* have it back before we say so, if it comes */
+	if (r == -ETIMEDOUT) {	/* interrupt it, and wait another second for it to park */
 		cr_blame(s, &a->why);
 		cr_queue(m);
 		if (!cr_wait_parked(m, HZ) && batch->done == batch->n)
-			r = 0;	/* it was through */
+			r = 0;	/* all calls were done */
 	}
 	if (!r && batch->cloned)
 		r = cr_wait_born(s, timeout);
 	return r;
 }
 
-/* The results, for what the batch has come to. */
+/* Copy the results of the batch to the caller. */
 static long cr_tell_results(struct cr_run *a, struct cr_batch *batch)
 {
 	if (copy_to_user(u64_to_user_ptr(a->calls), batch->calls, batch->n * sizeof(struct cr_call)))
@@ -107,11 +107,11 @@ static long cr_tell_results(struct cr_run *a, struct cr_batch *batch)
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * Return: 0. -EINVAL, -EFAULT, -ENOMEM; -EDQUOT: more threads would be made than the
- * user may hold, and no call was made; -ESRCH: no such parked thread; -ENOTCONN: no
- * arena, or thawed meanwhile; -ETIMEDOUT: a call did not end in time, and the thread comes
- * back when it does; -EINTR: the target or the caller was killed; -EIO: the thread did
- * something else than it was told.
+ * Return: 0. -EINVAL, -EFAULT, -ENOMEM; -EDQUOT: the batch may create more threads than the
+ * user may hold, and no call was made; -ESRCH: no such parked thread; -ENOTCONN: no arena,
+ * or thawed meanwhile; -ETIMEDOUT: a call did not return in time, and the thread parks when
+ * it does; -EINTR: the target or the caller was killed; -EIO: the thread ran other code
+ * than the stub.
  */
 long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 {
@@ -143,7 +143,7 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 	if (r)
 		goto put;
 	r = cr_run_batch(s, m, batch, a);
-	if (r == -ESRCH) {	/* it made the call exit, or was killed */
+	if (r == -ESRCH) {	/* the thread has called exit, or was killed */
 		struct cr_member *other = cr_any(s);
 
 		a->gone = 1;
@@ -151,7 +151,7 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a)
 		if (other)
 			cr_member_put(other);
 	}
-	/* a thread that is still out there goes on writing results: they are not told */
+	/* after an error the thread may still be in a call and write results: do not copy */
 	if (!r) {
 		cr_member_unreserve(m);
 		r = cr_tell_results(a, batch);

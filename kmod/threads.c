@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a thread holds: registers through regsets, so that the kernel's own code
- * validates them; the rest from the task.
+ * The state of a thread: registers through regsets, so that the kernel's own code
+ * validates them; the rest from the task_struct.
  */
 #include "internal.h"
 #include <linux/elf.h>
@@ -14,8 +14,8 @@
 #include <asm/syscall.h>
 
 /*
- * Which call a restart block is of. A call that was interrupted before runs as
- * restart_syscall, but its arguments are still in the registers.
+ * The number of the call that a restart block belongs to. A call that was interrupted
+ * before continues as restart_syscall, but its arguments are still in the registers.
  */
 static int cr_restart_nr(struct pt_regs *regs, struct restart_block *rb)
 {
@@ -40,7 +40,7 @@ static int cr_restart_nr(struct pt_regs *regs, struct restart_block *rb)
 	return __NR_nanosleep;
 }
 
-/* Absolute end of the parked call on which clock; false: it has no timeout. */
+/* Absolute end of the parked call, and its clock; false: it has no timeout. */
 static bool cr_restart_end(struct pt_regs *regs, struct restart_block *rb, ktime_t *end,
 			   bool *realtime)
 {
@@ -139,7 +139,7 @@ static void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_
 	get_task_comm(c->comm, t);
 }
 
-/* Up to @room parked threads, leader first. How many there are, or -errno. */
+/* Fill in up to @room parked threads, leader first. Number of parked threads, or -errno. */
 static s64 cr_fill_threads(struct cr_session *s, struct cr_thread *list, u64 room)
 {
 	struct cr_member *m;
@@ -180,7 +180,7 @@ static u64 cr_count_parked(struct cr_session *s)
 }
 
 /**
- * cr_ioc_threads - tell the parked threads
+ * cr_ioc_threads - report the parked threads
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
@@ -196,7 +196,7 @@ long cr_ioc_threads(struct cr_session *s, struct cr_array *a)
 	if (!list)
 		return -ENOMEM;
 	n = cr_fill_threads(s, list, room);
-	/* one that came meanwhile: let the caller ask again */
+	/* a thread has parked meanwhile: report ENOBUFS, so that the caller tries again */
 	if (n > (s64)room)
 		a->count = min(a->count, room);
 	if (n >= 0)
@@ -216,7 +216,7 @@ static const struct user_regset *cr_regset(struct task_struct *t, u32 type)
 	return NULL;
 }
 
-/* A borrowed thread's general registers are those of the stub: show the saved ones. */
+/* A borrowed thread's general registers are the stub's: report the saved ones instead. */
 static void cr_patch_gregs(struct cr_member *m, struct user_regs_struct *u)
 {
 	struct pt_regs *r = &m->raw.regs;
@@ -242,7 +242,7 @@ static void cr_patch_gregs(struct cr_member *m, struct user_regs_struct *u)
 	u->sp = r->sp;
 }
 
-/* One register set in a buffer of our own; its size, or -errno. */
+/* Read one register set into a new kernel buffer. Its size, or -errno. */
 static int cr_read_regs(struct cr_member *m, u32 type, void **data)
 {
 	const struct user_regset *rs = cr_regset(m->task, type);
@@ -265,7 +265,7 @@ static int cr_read_regs(struct cr_member *m, u32 type, void **data)
 }
 
 /**
- * cr_ioc_get_regs - tell a register set of a parked thread
+ * cr_ioc_get_regs - report a register set of a parked thread
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
@@ -293,7 +293,7 @@ long cr_ioc_get_regs(struct cr_session *s, struct cr_regs *a)
 	return n;
 }
 
-/* The thread is pinned. What is written in part leaves the rest as the program has it. */
+/* The thread is pinned. A set shorter than the regset leaves the other registers unchanged. */
 static int cr_write_regs(struct cr_member *m, const struct user_regset *rs, size_t len,
 			 const void *data)
 {
@@ -315,11 +315,11 @@ static int cr_write_regs(struct cr_member *m, const struct user_regset *rs, size
 }
 
 /**
- * cr_ioc_set_regs - set a register set with which a parked thread will run on
+ * cr_ioc_set_regs - set a register set of a parked thread
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * The kernel's own code validates it.
+ * The kernel's regset code validates the set.
  *
  * Return: 0, -ESRCH, -EINVAL, -EFAULT, -ENOMEM, -EINTR.
  */
@@ -353,7 +353,7 @@ out:
 	return r;
 }
 
-/* A word or a block that a thread's own state is set to. */
+/* New signal mask or restart block of a thread, which the thread sets itself. */
 struct cr_set_request {
 	struct cr_request req;
 	sigset_t mask;
@@ -397,7 +397,7 @@ static int cr_set_sigmask(struct cr_session *s, struct cr_member *m, sigset_t ma
 		m->raw.blocked = mask;
 		m->raw.restore_sigmask = false;
 	} else {
-		/* it is parked, so its mask stands still: do not wake it for nothing */
+		/* the mask of a parked thread does not change: skip the request if it is right */
 		same = m->task->blocked.sig[0] == mask.sig[0] && !test_tsk_restore_sigmask(m->task);
 	}
 	cr_unpin(m);
@@ -413,7 +413,7 @@ static int cr_set_sigmask(struct cr_session *s, struct cr_member *m, sigset_t ma
 }
 
 /**
- * cr_ioc_set_sigmask - set the blocked signals with which a parked thread will run on
+ * cr_ioc_set_sigmask - set the signals that a parked thread blocks after the thaw
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
@@ -442,8 +442,8 @@ static int cr_op_restart(struct cr_member *m, struct cr_request *req)
 }
 
 /*
- * Relative waits go on for what was left of them when the snapshot was taken, absolute ones
- * end when they end. The thread is pinned.
+ * A relative timeout continues with the time that was left when the snapshot was taken; an
+ * absolute timeout stays as it is. The thread is pinned.
  */
 static void cr_shift_restart(struct cr_member *m, struct restart_block *rb, ktime_t taken)
 {
@@ -492,7 +492,7 @@ static int cr_set_restart(struct cr_session *s, struct cr_member *m)
 }
 
 /**
- * cr_ioc_set_restart - give a parked thread the restart block that the snapshot has of it
+ * cr_ioc_set_restart - set a parked thread's restart block to the one in the snapshot
  * @s: the session
  * @a: argument of the ioctl, in and out
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The target's mappings, with flags that mean the same on every kernel.
+ * The target's mappings, with flags that have the same values on every kernel.
  */
 #include "internal.h"
 #include <linux/fs.h>
@@ -42,19 +42,19 @@ static const struct {
 #endif
 };
 
-/* vdso, vvar, vsyscall: no file, but somebody's operations */
+/* vdso, vvar, vsyscall: mappings without a file but with vm_ops */
 static bool cr_vma_is_special(struct vm_area_struct *vma)
 {
 	return !vma->vm_file && vma->vm_ops;
 }
 
 /**
- * cr_vma_is_volatile() - may the kernel drop its pages behind the program's back?
+ * cr_vma_is_volatile() - may the kernel drop pages of this mapping on its own?
  * @vma: the mapping
  *
- * Such memory holds what must not come twice, as the state of random number generators
- * does: it is never saved, and what goes back to an earlier state finds it empty, as a
- * child does after fork().
+ * Such memory holds data that must not be used twice, such as the state of random number
+ * generators. It is never saved. After a rollback or a restart it is empty, as in a child
+ * after fork().
  */
 bool cr_vma_is_volatile(struct vm_area_struct *vma)
 {
@@ -66,10 +66,10 @@ bool cr_vma_is_volatile(struct vm_area_struct *vma)
 }
 
 /**
- * cr_vma_has_pages() - is it private memory whose pages we save?
+ * cr_vma_has_pages() - is it private memory whose pages a snapshot saves?
  * @vma: the mapping
  *
- * The others have a store of their own, or must not be saved.
+ * Other mappings have a backing store of their own, or must not be saved.
  */
 bool cr_vma_has_pages(struct vm_area_struct *vma)
 {
@@ -129,7 +129,7 @@ static void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c)
 	c->pkey = vma_pkey(vma);
 }
 
-/* What fits, from *next on. Return: whether there is more. */
+/* Add mappings from *next on until the stream is full. Return: 1: more exist, 0, -errno. */
 static int cr_some_vmas(struct mm_struct *mm, struct cr_stream *stream, unsigned long *next)
 {
 	struct vm_area_struct *vma;
