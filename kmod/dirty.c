@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Telling what has changed since tracking began, and where guard pages are. The mmap
- * lock is not held while user memory is written: the walk goes on where it was.
+ * Report the ranges that may have changed since tracking began, and the guard pages. The
+ * mmap lock is dropped before user memory is written; the walk then continues where it was.
  */
 #include "internal.h"
 #include <linux/mmu_notifier.h>
 
-/* A walk over all mappings that tells ranges; everything that may sleep is outside. */
+/* A walk over all mappings that reports ranges. Copying to user space is done outside it. */
 struct cr_scan {
 	struct cr_spans spans;
 	struct mm_struct *mm;
 	bool (*wants)(struct vm_area_struct *vma);
 	int (*vma)(struct cr_scan *scan, struct vm_area_struct *vma, unsigned long from);
-	unsigned long upto;	/* looked at so far */
+	unsigned long upto;	/* end of the scanned addresses */
 };
 
-/* A callback of the walk has no room for what it may find. */
+/* Result of a callback: the stream has no room for further ranges. */
 #define CR_SCAN_FULL 1
 
 static bool cr_scan_full(struct cr_walk *walk, struct cr_scan *scan, unsigned long addr)
@@ -26,7 +26,7 @@ static bool cr_scan_full(struct cr_walk *walk, struct cr_scan *scan, unsigned lo
 	return true;
 }
 
-/* What fits. Return: 0 at the end, CR_SCAN_FULL, or -errno. */
+/* Scan until the stream is full. Return: 0 at the end, CR_SCAN_FULL, or -errno. */
 static int cr_scan_some(struct cr_scan *scan)
 {
 	struct vm_area_struct *vma;
@@ -65,9 +65,9 @@ static long cr_scan_run(struct cr_scan *scan, struct cr_array *array)
 	return cr_stream_end(&scan->spans.stream, array, r);
 }
 
-/* ------------------------------------------------------------ what has changed */
+/* -------------------------------------------------------------- changed memory */
 
-/* Everything between pages that are known to be clean is not known to be unchanged. */
+/* [addr, end) is clean: report everything since the previous clean page as changed. */
 static void cr_dirty_clean(struct cr_scan *scan, unsigned long addr, unsigned long end)
 {
 	cr_spans_add(&scan->spans, scan->upto, addr);
@@ -126,7 +126,7 @@ long cr_ioc_dirty(struct cr_session *s, struct cr_dirty *a)
 	if (!cr_track_is(s->mm, a->id))
 		return -ESTALE;
 	r = cr_scan_run(&scan, &a->ranges);
-	/* somebody may have broken it while we looked */
+	/* tracking may have ended during the scan: the result would be wrong */
 	if ((!r || r == -ENOBUFS) && !cr_track_is(s->mm, a->id))
 		r = -ESTALE;
 	return r;
@@ -166,7 +166,7 @@ static int cr_guard_vma(struct cr_scan *scan, struct vm_area_struct *vma, unsign
 	return r;
 }
 
-/* Where the kernel allows them: private and shared, of files and not. */
+/* Mappings in which the kernel allows guard pages: private and shared, with or without file. */
 static bool cr_vma_may_guard(struct vm_area_struct *vma)
 {
 	return !(vma->vm_flags & (VM_IO | VM_PFNMAP | VM_HUGETLB | VM_MIXEDMAP));

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flushing the TLBs of every CPU that runs a process, without
- * flush_tlb_mm_range(), which is not exported.
+ * Flush the TLBs of every CPU that runs a process, without flush_tlb_mm_range(), which is
+ * not exported.
  *
- * Every change of page tables in the kernel ends in tlb_finish_mmu(). When others
- * have announced changes of their own that are not flushed yet, by
- * inc_tlb_flush_pending(), it flushes everything, and the secondary TLBs of
- * devices with it. That is just what is wanted: our changes are announced, and
- * then a page is zapped of which nobody will miss anything. This needs no mapping
- * of our own, so no limit of the process can be in its way, and does not depend on
- * how many pages a CPU flushes one by one.
+ * Every change of page tables in the kernel ends in tlb_finish_mmu(). If other code has
+ * announced changes by inc_tlb_flush_pending() and not flushed them yet, tlb_finish_mmu()
+ * flushes the whole mm, and the secondary TLBs of devices. So the module announces its
+ * changes and then zaps a page whose loss has no effect. This needs no extra mapping, which
+ * a limit of the process could prevent. It does not depend on the number of pages up to
+ * which a CPU flushes single pages either.
  */
 #include "internal.h"
 #include <linux/mm_inline.h>
@@ -18,8 +17,8 @@
 #include <linux/userfaultfd_k.h>
 
 struct cr_blank {
-	bool refaults;		/* pages of the mapping's file come back as they were */
-	unsigned long upto;	/* looked at so far */
+	bool refaults;		/* a zapped file page is faulted in again unchanged */
+	unsigned long upto;	/* end of the searched addresses */
 	unsigned long found;
 };
 
@@ -55,7 +54,7 @@ static int cr_blank_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, u
 	return 0;
 }
 
-/* A page of the mapping that can be zapped without anybody's noticing; false: none. */
+/* Find a page of the mapping that can be zapped without a visible effect; false: none. */
 static bool cr_find_blank(struct vm_area_struct *vma, unsigned long *addr)
 {
 	struct cr_blank blank = {
@@ -79,9 +78,9 @@ static bool cr_find_blank(struct vm_area_struct *vma, unsigned long *addr)
 }
 
 /**
- * cr_flush_mm() - make every CPU and device look at the page tables anew
- * @mm: whose; its mmap lock is held for writing, so that nothing is faulted in
- *	between the look for a page and its zap
+ * cr_flush_mm() - flush the TLBs of all CPUs and devices for an mm
+ * @mm: the mm; its mmap lock is held for writing, so that no page is faulted in
+ *	between the search for a page and its zap
  */
 void cr_flush_mm(struct mm_struct *mm)
 {
@@ -101,9 +100,9 @@ void cr_flush_mm(struct mm_struct *mm)
 		break;
 	}
 	if (!any)
-		return;		/* nothing is mapped that could be cached */
+		return;		/* no mapping, so no TLB entries */
 	if (!len)
-		addr = any->vm_end - PAGE_SIZE;	/* nothing at all is zapped there */
+		addr = any->vm_end - PAGE_SIZE;	/* zap an empty range */
 	inc_tlb_flush_pending(mm);
 	cr_zap(any, addr, len);
 	dec_tlb_flush_pending(mm);
@@ -124,7 +123,7 @@ static int cr_protect_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr,
 	return 0;
 }
 
-/* Write-protect a page of our own. Return: 1 when it was writable, 0 or -errno. */
+/* Write-protect a page of current. Return: 1 if it was writable, 0 if not, or -errno. */
 static int cr_protect_own(unsigned long addr)
 {
 	struct mm_struct *mm = current->mm;
@@ -145,9 +144,9 @@ static int cr_protect_own(unsigned long addr)
 }
 
 /**
- * cr_flush_init() - see that the flush works on this kernel, in the loader's memory
+ * cr_flush_init() - test the flush on this kernel, in the memory of the loading process
  *
- * Return: 0, -EOPNOTSUPP when a CPU wrote to a page by an entry that should have been
+ * Return: 0, -EOPNOTSUPP if a CPU wrote to a page through a TLB entry that should have been
  * flushed, or -errno.
  */
 int cr_flush_init(void)
@@ -162,14 +161,14 @@ int cr_flush_init(void)
 		return (int)addr;
 	r = put_user(1L, (long __user *)addr) ? -EFAULT : cr_protect_own(addr);
 	if (r == 1) {
-		/* must fault, and so become writable again */
+		/* after a working flush the write faults and makes the page writable again */
 		r = put_user(2L, (long __user *)addr) ? -EFAULT : cr_protect_own(addr);
 		if (!r) {
 			pr_err("a page that was write-protected could still be written: flushing does not work on this kernel\n");
 			r = -EOPNOTSUPP;
 		}
 	} else if (!r) {
-		r = -EAGAIN;	/* taken away by reclaim at once: load it again */
+		r = -EAGAIN;	/* reclaim took the page: load the module again */
 	}
 	vm_munmap(addr, PAGE_SIZE);
 	return min(r, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Walking page tables without walk_page_range(), which is not exported, and
- * telling the states that an entry can be in.
+ * Page table walks without walk_page_range(), which is not exported, and the states of
+ * entries.
  */
 #include "internal.h"
 #include <linux/hugetlb.h>
@@ -9,10 +9,10 @@
 #include <linux/rmap.h>
 #include <linux/swap.h>
 
-/* How often a page is brought in that is gone again when we look: reclaim may be fast. */
+/* How often to fault in a page that reclaim swaps out again before the walk sees it. */
 #define CR_SETTLE_TRIES 100
 
-/* The pmd that maps addr, or NULL; *next is where the next one begins. */
+/* The pmd that maps addr, or NULL; *next is the start of the next one. */
 static pmd_t *cr_pmd(struct mm_struct *mm, unsigned long addr, unsigned long *next)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
@@ -37,7 +37,7 @@ static pmd_t *cr_pmd(struct mm_struct *mm, unsigned long addr, unsigned long *ne
 	return pmd_none(pmdp_get(pmd)) ? NULL : pmd;
 }
 
-/* The table's lock is the pmd's own on kernels without split locks. */
+/* @held is the pmd's lock. On kernels without split locks it is the table's lock, too. */
 static int cr_walk_table(struct cr_walk *walk, pmd_t *pmd, spinlock_t *held, unsigned long addr,
 			 unsigned long end)
 {
@@ -59,7 +59,7 @@ static int cr_walk_pmd(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, uns
 	pmd_t value;
 	int r;
 
-	/* a table may be retracted under us: look again under its lock */
+	/* a page table may be retracted meanwhile: read the pmd again under its lock */
 	rcu_read_lock();
 	ptl = pmd_lockptr(walk->mm, pmd);
 	spin_lock(ptl);
@@ -69,17 +69,17 @@ static int cr_walk_pmd(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, uns
 	else if (pmd_trans_huge(value))
 		r = walk->huge(walk, pmd, addr, end);
 	else if (pmd_present(value) && pmd_leaf(value))
-		r = 0;		/* a file's memory, mapped directly: nobody's private pages */
+		r = 0;		/* a leaf of a file mapping (DAX): no private pages */
 	else if (pmd_present(value) && !pmd_bad(value))
 		r = cr_walk_table(walk, pmd, ptl, addr, end);
 	else
-		r = -EAGAIN;	/* a huge page on its way to somewhere else */
+		r = -EAGAIN;	/* a huge page under migration */
 	spin_unlock(ptl);
 	rcu_read_unlock();
 	return r;
 }
 
-/* Bring in what a walk has stopped at, or wait until it has arrived where it moves to. */
+/* Fault in the page at which a walk has stopped, or wait for the end of its migration. */
 static int cr_settle(struct cr_walk *walk)
 {
 	struct page *page;
@@ -93,15 +93,16 @@ static int cr_settle(struct cr_walk *walk)
 }
 
 /**
- * cr_walk_range() - visit what is mapped in a range of one mapping
- * @walk: what to call, and for what. A callback that answers -EAGAIN, after it has
- *	set walk->stopped, has the page there brought in and goes on from there.
+ * cr_walk_range() - visit the page table entries in a range of one mapping
+ * @walk: the callbacks and their argument. When a callback sets walk->stopped and returns
+ *	-EAGAIN, the page there is faulted in and the walk continues from there.
  * @start: page aligned, in walk->vma
  * @end: page aligned, in walk->vma
  *
- * The mmap lock is held. Return: the first result of a callback that is not 0, with
- * walk->stopped as the callback has set it, or -errno with the address that could not
- * be brought in.
+ * The mmap lock is held.
+ *
+ * Return: 0, or the first result of a callback that is not 0, with walk->stopped as the
+ * callback has set it. -errno: walk->stopped is the address that could not be faulted in.
  */
 int cr_walk_range(struct cr_walk *walk, unsigned long start, unsigned long end)
 {
@@ -139,28 +140,28 @@ int cr_walk_range(struct cr_walk *walk, unsigned long start, unsigned long end)
 	return 0;
 }
 
-/* Is it sure that the content of an anonymous page changes by write faults alone? */
+/* Is it certain that the content of a page changes only by write faults? */
 static bool cr_folio_is_tracked(struct folio *folio)
 {
 	/*
-	 * KSM maps a merged page without the bit that the old one had. Lazily freed
-	 * pages may vanish any time. DMA writes are seen by nobody.
+	 * KSM maps a merged page without the soft-dirty bit of the old one. Reclaim
+	 * may drop lazily freed pages (MADV_FREE). DMA sets no soft-dirty bit.
 	 */
 	return folio_test_anon(folio) && !folio_test_ksm(folio) &&
 	       folio_test_swapbacked(folio) && !folio_maybe_dma_pinned(folio);
 }
 
 /**
- * cr_pte_is_clean() - is a page surely unchanged since tracking began?
+ * cr_pte_is_clean() - is it certain that a page is unchanged since tracking began?
  * @pte: its entry
  *
- * The caller knows that tracking is on, and the mapping older than it.
+ * The caller has checked that tracking is valid and that the mapping is older than it.
  */
 bool cr_pte_is_clean(pte_t pte)
 {
 	if (!pte_present(pte))
 		return cr_pte_kind(pte) == CR_PTE_SWAP && !pte_swp_soft_dirty(pte);
-	/* writable: a write would not be noticed */
+	/* a write to a writable page does not fault, so it may have changed */
 	if (pte_soft_dirty(pte) || pte_write(pte) || pte_special(pte))
 		return false;
 	return cr_folio_is_tracked(page_folio(pte_page(pte)));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Putting pages back, by the parked threads themselves and in parallel: from a
- * file (an image) or from the session's snapshot. The mappings are right already.
+ * Restoring pages from a file (an image) or from the session's snapshot. The parked
+ * threads do it themselves, in parallel. The mappings have been restored before.
  *
- * Files are read without the mmap lock, which nests inside of those of file systems
- * and which everybody waits for who looks at the process: pages are faulted in under
- * it, held by references, and filled after it was dropped.
+ * Files are read without the mmap lock: it nests inside the locks of file systems, and
+ * readers of /proc/PID wait for it. So the worker faults pages in under the mmap lock,
+ * takes references, drops the lock and then fills the pages.
  */
 #include "restore.h"
 #include <linux/bvec.h>
@@ -18,7 +18,7 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
-#define CR_CHUNK_SIZE	(8UL << 20)	/* what a worker takes at a time */
+#define CR_CHUNK_SIZE	(8UL << 20)	/* bytes that a worker takes at a time */
 #define CR_IO_PAGES	128		/* pages of one read */
 
 struct cr_worker {
@@ -26,7 +26,7 @@ struct cr_worker {
 	struct cr_session *session;
 	struct mm_struct *mm;
 	bool locked;		/* the mmap lock is held for reading */
-	bool moved;		/* it was dropped meanwhile: mappings must be looked up anew */
+	bool moved;		/* the mmap lock was dropped: look up mappings again */
 	struct page *pages[CR_IO_PAGES];
 	struct bio_vec bv[CR_IO_PAGES];
 	struct cr_sort sort;
@@ -57,12 +57,12 @@ static int cr_read_once(struct cr_worker *worker, struct iov_iter *it, loff_t *p
 	if (r > 0)
 		return 0;
 	if (!r)
-		return -ENODATA;	/* shorter than it was when checked */
+		return -ENODATA;	/* the file has become shorter, or was too short */
 	if (r != -EINTR && r != -ERESTARTSYS)
 		return (int)r;
 	if (fatal_signal_pending(current) || cr_request_abandoned(&worker->job->req))
 		return -EINTR;
-	/* signals are blocked: this was a notification, and work that waits is done anyhow */
+	/* signals are blocked, so a task work's notification interrupted the read: retry */
 	clear_notify_signal();
 	return 0;
 }
@@ -81,9 +81,9 @@ static int cr_read_pages(struct cr_worker *worker, long n, loff_t pos)
 	return r;
 }
 
-/* ------------------------------------------------------------- putting pages */
+/* ------------------------------------------------------------- writing pages */
 
-/* Have n pages at addr present and private. Up to n. */
+/* Fault in up to n private pages at addr and take references. Their number, or -errno. */
 static long cr_fault_in(struct cr_worker *worker, unsigned long addr, unsigned int n)
 {
 	struct vm_area_struct *vma;
@@ -108,7 +108,7 @@ static void cr_put_dirty(struct page **pages, long n)
 	}
 }
 
-/* n pages at addr are held: fill them from the file. The mmap lock is taken anew. */
+/* Fill n pages at addr, to which we hold references, from the file. Retakes the mmap lock. */
 static int cr_fill_from_file(struct cr_worker *worker, unsigned long addr, long n,
 			     const struct cr_page_run *run)
 {
@@ -131,7 +131,7 @@ static void cr_fill_from_snap(struct cr_worker *worker, unsigned int from, long 
 	cr_put_dirty(worker->pages, n);
 }
 
-/* Pages [from, upto) of the sorted pmd, all to be put. */
+/* Write pages [from, upto) of the sorted pmd. */
 static int cr_put_pages(struct cr_worker *worker, unsigned int from, unsigned int upto)
 {
 	struct cr_job *job = worker->job;
@@ -144,7 +144,7 @@ static int cr_put_pages(struct cr_worker *worker, unsigned int from, unsigned in
 	while (from < upto && !r) {
 		addr = worker->sort.base + ((unsigned long)from << PAGE_SHIFT);
 		n = min_t(unsigned int, upto - from, CR_IO_PAGES);
-		if (job->source) {	/* contiguous in the file, too */
+		if (job->source) {	/* one read must be contiguous in the file, too */
 			run = &job->runs[cr_run_at(job, addr)];
 			n = min_t(u64, n, (run->addr + run->len - addr) >> PAGE_SHIFT);
 		}
@@ -192,7 +192,7 @@ static int cr_restore_pmd(struct cr_worker *worker, struct vm_area_struct *vma,
 
 /* ------------------------------------------------------------ sharing the work */
 
-/* Where in [addr, end) the source has content first. */
+/* The first address in [addr, end) with content in the source, or end. */
 static unsigned long cr_source_next(struct cr_job *job, unsigned long addr, unsigned long end)
 {
 	u64 run;
@@ -205,7 +205,7 @@ static unsigned long cr_source_next(struct cr_job *job, unsigned long addr, unsi
 	return max_t(u64, job->runs[run].addr, addr);
 }
 
-/* Where the target has page tables first: a walk that stops at once. */
+/* Find the first address with a page table in the target: stop the walk at once. */
 static int cr_probe_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
 {
 	*(unsigned long *)walk->arg = addr;
@@ -218,7 +218,7 @@ static int cr_probe_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, u
 	return 1;
 }
 
-/* The first address in [addr, end) at which either side has something: skips holes. */
+/* Advance *addr over holes, to the first address that the source or the target populates. */
 static int cr_skip_hole(struct cr_job *job, struct vm_area_struct *vma, unsigned long *addr,
 			unsigned long end)
 {
@@ -233,7 +233,7 @@ static int cr_skip_hole(struct cr_job *job, struct vm_area_struct *vma, unsigned
 	return min(r, 0);
 }
 
-/* Up to end, or to where the mapping must be looked up anew. */
+/* Restore up to end, or until the mapping must be looked up again. */
 static int cr_restore_range(struct cr_worker *worker, struct vm_area_struct *vma,
 			    unsigned long *addr, unsigned long end)
 {
@@ -267,7 +267,7 @@ static int cr_restore_chunk(struct cr_worker *worker, unsigned long addr, unsign
 		if (!vma || vma->vm_start > addr)
 			break;
 		upto = min(end, vma->vm_end);
-		if (cr_vma_is_volatile(vma)) {	/* is wiped as a whole */
+		if (cr_vma_is_volatile(vma)) {	/* cr_wipe_volatile() drops all its pages */
 			addr = upto;
 			r = 0;
 		} else if (cr_vma_has_pages(vma)) {
@@ -278,7 +278,7 @@ static int cr_restore_chunk(struct cr_worker *worker, unsigned long addr, unsign
 	return r;
 }
 
-/* What must not come twice goes, whatever the scope is. */
+/* Drop all pages of volatile mappings, inside and outside of the scope. */
 static int cr_wipe_volatile(struct mm_struct *mm)
 {
 	struct vm_area_struct *vma;
@@ -294,7 +294,7 @@ static int cr_wipe_volatile(struct mm_struct *mm)
 	return 0;
 }
 
-/* Chunks of the scope are numbered; each worker takes the next one. */
+/* The chunks of the scope are numbered. Each worker takes the next number. */
 static int cr_restore_chunks(struct cr_worker *worker)
 {
 	struct cr_job *job = worker->job;
@@ -311,7 +311,7 @@ static int cr_restore_chunks(struct cr_worker *worker)
 			if (mine > number)
 				addr = (addr / CR_CHUNK_SIZE + (mine - number)) * CR_CHUNK_SIZE;
 			upto = min(end, (addr / CR_CHUNK_SIZE + 1) * CR_CHUNK_SIZE);
-			/* who has met the error tells: -EINTR would be taken for a kill */
+			/* return 0: another worker reports its error, -EINTR would mean a kill */
 			if (READ_ONCE(job->error))
 				return 0;
 			if (cr_request_abandoned(&job->req))
@@ -329,7 +329,7 @@ static int cr_restore_chunks(struct cr_worker *worker)
 static int cr_op_restore(struct cr_member *m, struct cr_request *req)
 {
 	struct cr_job *job = container_of(req, struct cr_job, req);
-	/* not on account: past the commit a target at its own limit would not survive a failure */
+	/* not accounted: after the commit a target at its memcg limit must not fail here */
 	struct cr_worker *worker = kvzalloc(sizeof(*worker), GFP_KERNEL);
 	sigset_t before;
 	int r = 0;
@@ -342,7 +342,7 @@ static int cr_op_restore(struct cr_member *m, struct cr_request *req)
 	if (!atomic_xchg(&job->wiped, 1))
 		r = cr_wipe_volatile(worker->mm);
 	if (job->source)
-		/* one that is pending must not end a read past the commit */
+		/* after the commit a pending signal must not interrupt a read */
 		cr_hold_signals(&before);
 	if (!r)
 		r = cr_restore_chunks(worker);
@@ -354,9 +354,9 @@ static int cr_op_restore(struct cr_member *m, struct cr_request *req)
 	return r;
 }
 
-/* ------------------------------------------------------------ what was asked */
+/* --------------------------------------------------------- the ioctl's argument */
 
-/* Sorted, aligned, not overlapping, in user memory's range. */
+/* Check one range: aligned, not empty, in user address space, behind the previous range. */
 static bool cr_range_ok(u64 addr, u64 len, u64 after)
 {
 	return len && !((addr | len) & ~PAGE_MASK) && addr >= after &&
@@ -384,7 +384,7 @@ static bool cr_job_ok(struct cr_job *job)
 			k++;
 		if (k == job->nscope || addr < job->scope[k].addr)
 			return false;
-		/* it may reach over mappings that lie side by side */
+		/* a run may span several adjacent ranges of the scope */
 		while (after > job->scope[k].addr + job->scope[k].len) {
 			if (k + 1 == job->nscope ||
 			    job->scope[k + 1].addr != job->scope[k].addr + job->scope[k].len)
@@ -395,7 +395,7 @@ static bool cr_job_ok(struct cr_job *job)
 	return true;
 }
 
-/* A copy of what the caller has: only to name a size takes no memory. */
+/* Copy a table. Probe it first, so that a large n without such a table allocates nothing. */
 static void *cr_get_table(u64 user, u64 n, size_t size)
 {
 	void *table;
@@ -429,7 +429,7 @@ static void cr_job_release(struct cr_request *req)
 	kfree(job);
 }
 
-/* A file whose content can be read wherever it lies, without waiting for anybody. */
+/* Accept regular files only: they can be read at any offset, and do not block like pipes. */
 static int cr_job_file(struct cr_job *job, int fd)
 {
 	job->source = fget(fd);
@@ -478,12 +478,12 @@ static int cr_job_run(struct cr_job *job, struct cr_session *s, struct cr_restor
 	int r = cr_call_many(s, a->max_workers, &job->req, &a->workers);
 
 	if (r == -EINTR && fatal_signal_pending(current))
-		return r;	/* it may still be going on */
+		return r;	/* workers may still be running */
 	a->restored = atomic64_read(&job->restored);
 	a->dropped = atomic64_read(&job->dropped);
 	a->unchanged = atomic64_read(&job->unchanged);
 	r = job->error ? job->error : r;
-	/* what the bits say of pages out of the scope goes on being true */
+	/* the soft-dirty bits of pages outside the scope stay valid */
 	if (!r && a->flags & CR_RESTORE_TRACK)
 		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? job->scope : NULL,
 				   job->nscope);
@@ -510,7 +510,7 @@ long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 	if (!job)
 		return -ENOMEM;
 	cr_request_init(&job->req, cr_op_restore, cr_job_release);
-	/* a snapshot can do without: it compares pages */
+	/* a snapshot does not need valid bits: cr_sort_wanted() compares page frames, too */
 	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
 	r = cr_job_fill(job, s, a);
 	if (!r)
@@ -525,7 +525,7 @@ long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
  * @s: the session
  * @unused: it has no argument
  *
- * Return: 0. -ENOTCONN; -ENXIO: the snapshot that there would be to go back to is gone.
+ * Return: 0. -ENOTCONN; -ENXIO: the session's snapshot was dropped when memory ran out.
  */
 long cr_ioc_commit(struct cr_session *s, void *unused)
 {
@@ -534,7 +534,7 @@ long cr_ioc_commit(struct cr_session *s, void *unused)
 
 	if (!snap)
 		return cr_commit(s);
-	/* in use until the stage is what keeps it, so that it cannot go in between */
+	/* hold the pages until the stage COMMITTED prevents their eviction */
 	if (cr_snap_use(snap)) {
 		r = cr_commit(s);
 		cr_snap_unuse(snap);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Taking copy-on-write snapshots: a reference to every anonymous page, and write
- * protection, so that the program's next write makes a copy of its own. Nothing
- * is copied while the threads stand still but pages pinned for DMA. Beginning to
- * track is the same walk.
+ * Taking copy-on-write snapshots: the walk takes a reference to every anonymous page and
+ * write-protects it, so that the program's next write copies the page. While the threads
+ * are parked, only pages pinned for DMA are copied. The same walk starts tracking.
  */
 #include "internal.h"
 #include "snap.h"
@@ -20,18 +19,19 @@
 /**
  * struct cr_snap_request - a walk over all pages, by a thread of the target
  * @req: the request
- * @snap: to be filled, a reference; NULL: track only
- * @memcg: of who keeps the snapshot; the target may be at its own limit. A reference
- * @track: clear what says that pages were written
- * @split: map huge pages by single ones first
+ * @snap: the snapshot to fill, a reference; NULL: track only
+ * @memcg: memory cgroup of the caller, which pays for the snapshot because the target may
+ *	be at its own limit; a reference
+ * @track: clear the soft-dirty bits
+ * @split: map huge pages by small pages first
  * @pages: out: pages seen
- * @pinned: of these, not copied yet
+ * @pinned: of these, pages marked CR_PINNED
  * @bad: out: address that could not be read
- * @full: out: the user may not keep as much
- * @keeper: owns @only; a reference, or NULL
- * @only: what was changed since the bits were cleared, sorted; NULL: unknown
+ * @full: out: the snapshot would exceed the user's ceiling
+ * @keeper: owner of @only; a reference, or NULL
+ * @only: ranges changed since the bits were cleared, sorted; NULL: unknown
  * @nonly: number of @only
- * @next: all before it end below the mapping that is being walked
+ * @next: index in @only; all ranges before it end below the current mapping
  */
 struct cr_snap_request {
 	struct cr_request req;
@@ -79,7 +79,7 @@ static void cr_snap_add(struct cr_snap_request *sr, unsigned long addr, struct p
 	chunk[cr_snap_slot(addr)] = page;
 }
 
-/* They are held already; what is too much goes with the snapshot. */
+/* Charge pages that the snapshot holds already; freeing the snapshot releases them. */
 static int cr_snap_charge(struct cr_snap_request *sr, u64 pages)
 {
 	if (!cr_account_charge(sr->snap->account, CR_ACCOUNT_PAGES, pages, sr->snap->unlimited)) {
@@ -90,7 +90,7 @@ static int cr_snap_charge(struct cr_snap_request *sr, u64 pages)
 	return 0;
 }
 
-/* A reference to the page, which is shared from now on; CR_PINNED if that cannot be. */
+/* Share the page and take a reference to it. Return: the page; CR_PINNED: it is pinned. */
 static struct page *cr_snap_share(struct cr_walk *walk, unsigned long addr, pte_t *pte)
 {
 	struct page *page = pte_page(ptep_get(pte));
@@ -122,7 +122,7 @@ static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, un
 		case CR_PTE_LOST:
 			if (!sr->snap)
 				break;
-			/* one that is lost says so when it is brought in */
+			/* bring the page in; for a lost page this fails with an error */
 			walk->stopped = addr;
 			return cr_snap_charge(sr, sr->pages - before) ?: -EAGAIN;
 		default:
@@ -177,7 +177,7 @@ static int cr_snap_new_chunk(struct cr_snap_request *sr, unsigned long addr)
 	return 0;
 }
 
-/* Have the chunk ready: under a page table's lock it cannot be allocated. */
+/* Allocate the chunk before ptl is taken: under the lock it cannot be allocated. */
 static int cr_snap_prepare(struct cr_walk *walk, unsigned long addr, unsigned long end)
 {
 	struct cr_snap_request *sr = walk->arg;
@@ -215,7 +215,7 @@ static int cr_snap_copy(struct cr_snap_request *sr, struct mm_struct *mm, struct
 	return 0;
 }
 
-/* Pages that DMA may write any time: our copy is made now. */
+/* Copy the pinned pages now: DMA may write to them at any time. */
 static int cr_snap_copy_pinned(struct cr_snap_request *sr, struct mm_struct *mm)
 {
 	struct page **chunk;
@@ -236,7 +236,7 @@ static int cr_snap_copy_pinned(struct cr_snap_request *sr, struct mm_struct *mm)
 	return 0;
 }
 
-/* What of a mapping was changed since the bits were cleared: all else is as it was. */
+/* Walk only the ranges of a mapping that have changed since the bits were cleared. */
 static int cr_snap_changed(struct cr_walk *walk)
 {
 	struct vm_area_struct *vma = walk->vma;
@@ -298,7 +298,7 @@ static int cr_snap_mm(struct cr_snap_request *sr, struct mm_struct *mm)
 	int r = 0;
 
 	mmap_assert_write_locked(mm);
-	/* as fork does: fast GUP must not slip in between */
+	/* as in fork(): makes fast GUP fall back to the slow path during the walk */
 	raw_write_seqcount_begin(&mm->write_protect_seq);
 	for_each_vma(vmi, vma) {
 		if (!cr_vma_has_pages(vma))
@@ -333,16 +333,18 @@ static int cr_op_snap(struct cr_member *m, struct cr_request *req)
 	return r;
 }
 
-/* ------------------------------------------------------------ what was asked */
+/* ------------------------------------------------------------------ the ioctl */
 
 /**
- * cr_track_again() - track from here on
+ * cr_track_again() - track from now on
  * @s: the session
- * @id: what for
- * @keeper: owns @only
- * @only: a mapping that is not new has changed in these ranges at most, since the bits
- *	were cleared last; NULL: anywhere
- * @nonly: number of them
+ * @id: identity of the checkpoint
+ * @keeper: owner of @only
+ * @only: the only ranges of old mappings that can have changed since the bits were cleared
+ *	last; NULL: all memory can have changed
+ * @nonly: number of @only
+ *
+ * Return: 0 or -errno.
  */
 int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper,
 		   const struct cr_range *only, u64 nonly)
@@ -444,7 +446,7 @@ long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 		cr_snap_drop(s);
 		r = cr_snap_begin(s, sr);
 	}
-	/* here and not in cr_op_snap(): a pending signal of the target would stop it */
+	/* not in cr_op_snap(): a pending signal of the target would make it fail */
 	if (!r && sr->track)
 		r = cr_track_begin(s->mm, a->id);
 	if (!r)

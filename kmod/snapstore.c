@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a snapshot holds: its pages by address, who uses them, reading them, and
- * giving them up when memory runs out.
+ * Storage of snapshots: pages by address, their users, reading them, and releasing them
+ * when memory runs out.
  *
- * A snapshot is counted. A session points to the one it has; requests that are
- * under way and readers hold references of their own, so dropping it waits for
- * nobody. Its pages are ordinary movable ones to which references are held for as
- * long as the session likes: they cannot be migrated meanwhile, so they keep
- * memory from being unplugged and CMA areas from being allocated.
+ * A snapshot is reference counted. The session, requests in progress and readers hold
+ * references, so dropping a snapshot never waits. Its pages are ordinary movable pages. The
+ * snapshot holds references to them for as long as the session keeps it. The kernel cannot
+ * migrate such pages, so they can prevent memory unplug and CMA allocations.
  *
- * Locks: the list's, then a session's lock or a snapshot's lock. None is held while
- * memory is allocated, so that the notifier may take them wherever memory runs out.
+ * Locks: cr_snaps_lock, then a session's lock or a snapshot's lock. No code allocates
+ * memory under them, because the OOM notifier takes them in any allocation.
  */
 #include "internal.h"
 #include "snap.h"
@@ -21,12 +20,12 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-/* Guards the list of snapshots that sessions have, and their ->session. */
+/* Protects the list of the snapshots that belong to sessions, and their ->session. */
 static DEFINE_SPINLOCK(cr_snaps_lock);
 static LIST_HEAD(cr_snaps);
 
 /**
- * cr_snap_new() - an empty snapshot, on the account of the session's user
+ * cr_snap_new() - allocate an empty snapshot, on the account of the session's user
  * @s: the session; a caller with CAP_IPC_LOCK is not bound by the ceiling, as with mlock(2)
  *
  * Return: the caller's reference, or NULL.
@@ -49,9 +48,9 @@ struct cr_snap *cr_snap_new(struct cr_session *s)
 }
 
 /*
- * Give all pages back. Return: how many the system has again. Nobody else looks at them.
- * Those that reclaim has tried to swap out meanwhile lie in the swap cache, too, and are
- * freed by reclaim, later.
+ * Release all pages. Return: number of pages freed. No other code may access the chunks.
+ * A page that reclaim has tried to swap out is in the swap cache, too; reclaim frees it
+ * later, so it is not counted.
  */
 static unsigned long cr_snap_release_pages(struct cr_snap *snap)
 {
@@ -91,8 +90,8 @@ static void cr_snap_free(struct kref *ref)
 }
 
 /**
- * cr_snap_put() - give a reference back
- * @snap: may be NULL
+ * cr_snap_put() - drop a reference
+ * @snap: the snapshot, may be NULL
  */
 void cr_snap_put(struct cr_snap *snap)
 {
@@ -101,7 +100,7 @@ void cr_snap_put(struct cr_snap *snap)
 }
 
 /**
- * cr_snap_get() - the session's snapshot
+ * cr_snap_get() - get the session's snapshot
  * @s: the session
  *
  * Return: a reference, or NULL.
@@ -119,9 +118,9 @@ struct cr_snap *cr_snap_get(struct cr_session *s)
 }
 
 /**
- * cr_snap_install() - give the session another snapshot
+ * cr_snap_install() - replace the session's snapshot
  * @s: the session
- * @snap: the caller's reference, which becomes the session's, or NULL
+ * @snap: the new snapshot or NULL; the session takes over the caller's reference
  */
 void cr_snap_install(struct cr_session *s, struct cr_snap *snap)
 {
@@ -143,7 +142,7 @@ void cr_snap_install(struct cr_session *s, struct cr_snap *snap)
 }
 
 /**
- * cr_snap_drop() - the session has no snapshot any more
+ * cr_snap_drop() - drop the session's snapshot, if any
  * @s: the session
  */
 void cr_snap_drop(struct cr_session *s)
@@ -152,10 +151,10 @@ void cr_snap_drop(struct cr_session *s)
 }
 
 /**
- * cr_snap_use() - keep the pages, too, until cr_snap_unuse()
- * @snap: a snapshot
+ * cr_snap_use() - prevent eviction of the pages until cr_snap_unuse()
+ * @snap: the snapshot; the caller holds a reference
  *
- * Return: false when they were given up.
+ * Return: false if the pages have been released already.
  */
 bool cr_snap_use(struct cr_snap *snap)
 {
@@ -169,8 +168,8 @@ bool cr_snap_use(struct cr_snap *snap)
 }
 
 /**
- * cr_snap_unuse() - ends a cr_snap_use() that has succeeded
- * @snap: a snapshot
+ * cr_snap_unuse() - end a successful cr_snap_use()
+ * @snap: the snapshot
  */
 void cr_snap_unuse(struct cr_snap *snap)
 {
@@ -182,9 +181,9 @@ void cr_snap_unuse(struct cr_snap *snap)
 /**
  * cr_snap_chunk() - the pages of the 2 MB around an address
  * @snap: a snapshot that is in use or whose lock is held
- * @addr: any
+ * @addr: any address
  *
- * Return: PTRS_PER_PTE of them, some NULL; or NULL.
+ * Return: array of PTRS_PER_PTE pages, some of them NULL; or NULL.
  */
 struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr)
 {
@@ -192,10 +191,10 @@ struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr)
 }
 
 /**
- * cr_snap_next() - where pages begin
+ * cr_snap_next() - find the next populated 2 MB
  * @snap: a snapshot that is in use or whose lock is held
- * @addr: from here on
- * @end: up to here
+ * @addr: start of the search
+ * @end: end of the search
  *
  * Return: start of the first populated 2 MB in [@addr, @end), not before @addr; or @end.
  */
@@ -209,13 +208,13 @@ unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned lo
 }
 
 /**
- * cr_snap_restart() - the restart block of a thread as it was
+ * cr_snap_restart() - get a thread's restart block from the session's snapshot
  * @s: the session
  * @task: the thread
- * @rb: out
- * @taken: out: when the snapshot was taken
+ * @rb: out: the restart block
+ * @taken: out: time of the snapshot
  *
- * Return: false when the session's snapshot has none for this very thread.
+ * Return: false if there is no snapshot, or none of this thread in it.
  */
 bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct restart_block *rb,
 		     ktime_t *taken)
@@ -240,7 +239,7 @@ bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct rest
 
 /* ------------------------------------------------------------------ reading */
 
-/* Add runs to the stream until it is full. Return: where to go on; 0: at the end. */
+/* Add runs to the stream until it is full. Return: address to continue at; 0: at the end. */
 static unsigned long cr_snap_some_runs(struct cr_snap *snap, struct cr_spans *spans,
 				       unsigned long from)
 {
@@ -305,7 +304,7 @@ out:
 	return r;
 }
 
-/* A reference to the page at addr, NULL: the snapshot has none. */
+/* The page at addr with a reference, or NULL if the snapshot does not hold it. */
 static struct page *cr_snap_page(struct cr_snap *snap, unsigned long addr)
 {
 	struct page **chunk, *page = NULL;
@@ -322,10 +321,12 @@ static struct page *cr_snap_page(struct cr_snap *snap, unsigned long addr)
 
 /**
  * cr_read() - pread(session, buf, len, address): whole pages of the snapshot
- * @file: of the session
- * @buf: of user space, which may take as long as it likes
- * @len: bytes
- * @pos: the address
+ * @file: the session's file
+ * @buf: buffer in user space; the copy may block for any time, so no lock is held
+ * @len: bytes, a multiple of the page size
+ * @pos: the address, page aligned
+ *
+ * Return: bytes read, or -EINVAL, -ENXIO, -EFAULT, -EINTR.
  */
 ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
 {
@@ -365,14 +366,14 @@ ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos)
 
 /* --------------------------------------------------------- memory runs out */
 
-/* Marked as given up, if it may be: those who come from here on see that. */
+/* Mark a snapshot as evicted if its pages may be released. cr_snap_use() fails then. */
 static bool cr_snap_try_evict(struct cr_snap *snap, bool dead)
 {
 	bool may;
 
 	lockdep_assert_held(&cr_snaps_lock);
 	spin_lock(&snap->lock);
-	/* past the commit the target would not survive the loss, see cr_ioc_commit() */
+	/* after the commit a lost snapshot would kill the target, see cr_ioc_commit() */
 	may = !snap->evicted && !snap->users &&
 	      READ_ONCE(snap->session->stage) != CR_COMMITTED &&
 	      (!dead || !atomic_read(&snap->session->mm->mm_users));
@@ -381,7 +382,7 @@ static bool cr_snap_try_evict(struct cr_snap *snap, bool dead)
 	return may;
 }
 
-/* A reference to one that was marked, of a process that has ended if so asked. */
+/* Mark a snapshot as evicted and take a reference; @dead: only one of an ended process. */
 static struct cr_snap *cr_snap_victim(bool dead)
 {
 	struct cr_snap *snap, *found = NULL;
@@ -398,7 +399,7 @@ static struct cr_snap *cr_snap_victim(bool dead)
 	return found;
 }
 
-/* The kernel is about to kill a process: give it pages that only snapshots keep instead. */
+/* Called before the OOM killer kills a process: release pages that only snapshots keep. */
 static int cr_snap_oom(struct notifier_block *nb, unsigned long unused, void *parm)
 {
 	unsigned long *freed = parm, got = 0;
@@ -423,7 +424,9 @@ static int cr_snap_oom(struct notifier_block *nb, unsigned long unused, void *pa
 static struct notifier_block cr_snap_oom_block = { .notifier_call = cr_snap_oom };
 
 /**
- * cr_snapstore_init() - be asked before a process is killed for memory
+ * cr_snapstore_init() - register the OOM notifier
+ *
+ * Return: 0 or -errno.
  */
 int cr_snapstore_init(void)
 {

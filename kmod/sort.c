@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Deciding what a restore does to each page of 2 MB: put content there, drop it, or
- * leave it alone. What comes from a snapshot and can be put on the spot is.
+ * Decide for each page of 2 MB whether a restore writes content, drops the page or leaves
+ * it unchanged. Content of a snapshot is copied here already if it can be done in place.
  */
 #include "restore.h"
 #include <linux/highmem.h>
@@ -9,11 +9,11 @@
 #include <linux/swap.h>
 
 /**
- * cr_run_at() - where in the source an address is
- * @job: of a file
+ * cr_run_at() - find the run of an address
+ * @job: a job whose source is a file
  * @addr: the address
  *
- * Return: index of the first run that ends after it.
+ * Return: index of the first run that ends after @addr.
  */
 u64 cr_run_at(const struct cr_job *job, unsigned long addr)
 {
@@ -56,13 +56,13 @@ static void cr_sort_begin(struct cr_sort *sort, struct cr_job *job, unsigned lon
 			bitmap_set(sort->want, from, upto - from);
 		}
 	}
-	/* what is not even mapped must be put; the walk strikes out what may stay */
+	/* write all wanted pages, also unmapped ones; the walk clears those that may stay */
 	bitmap_copy(sort->put, sort->want, PTRS_PER_PTE);
 }
 
 /*
- * Content straight into a page that is the program's alone. The page lock is not
- * needed: nobody runs, and marking it dirty keeps reclaim from losing it.
+ * Copy content into a page that is exclusive to the program. The page lock is not needed:
+ * all threads are parked, and the dirty mark keeps reclaim from dropping the content.
  */
 static void cr_copy_in_place(struct cr_sort *sort, unsigned int k, struct page *to)
 {
@@ -110,7 +110,7 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 				__clear_bit(k, sort->put);
 			break;
 		case CR_PTE_GUARD:
-			/* zapping leaves them; it is no page, so nothing else keeps count of it */
+			/* zapping leaves guard markers; a marker has no page and no counters */
 			if (wanted)
 				pte_clear(walk->mm, addr, ptep);
 			break;
@@ -122,7 +122,7 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 				__set_bit(k, sort->drop);
 			break;
 		case CR_PTE_NONE:
-		case CR_PTE_FILE:	/* below a private mapping: it is not the program's */
+		case CR_PTE_FILE:	/* page cache below a private mapping */
 			break;
 		}
 	}
@@ -139,7 +139,7 @@ static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, u
 	unsigned int upto = k + ((end - addr) >> PAGE_SHIFT);
 	bool clean;
 
-	if (!PageAnon(head))	/* the huge zero page reads as untouched */
+	if (!PageAnon(head))	/* the huge zero page reads as never written */
 		return 0;
 	clean = believe && cr_pmd_is_clean(pmd);
 	for (; k < upto; k++) {
@@ -155,11 +155,13 @@ static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, u
 
 /**
  * cr_sort_pmd() - sort the pages of one pmd
- * @sort: out
- * @job: for what
+ * @sort: out: the result
+ * @job: the restore
  * @vma: their mapping, mmap lock held
- * @addr: the first
- * @end: after the last, under the same pmd
+ * @addr: start of the first page
+ * @end: end of the last page, under the same pmd
+ *
+ * Return: 0 or -errno, see cr_walk_range().
  */
 int cr_sort_pmd(struct cr_sort *sort, struct cr_job *job, struct vm_area_struct *vma,
 		unsigned long addr, unsigned long end)

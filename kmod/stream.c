@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Arrays for user space that are told piece by piece: one page of kernel memory,
- * however long they get, and no lock held while user memory is written.
+ * Write arrays of any length to user space in pieces: they need one page of kernel memory,
+ * and the caller can drop its locks before user memory is written.
  */
 #include "internal.h"
 #include <linux/slab.h>
@@ -9,9 +9,11 @@
 
 /**
  * cr_stream_begin() - begin to fill an array
- * @stream: to be ended by cr_stream_end()
- * @array: of user space
+ * @stream: the stream; if successful, end it by cr_stream_end()
+ * @array: address and capacity of the array in user space
  * @size: bytes of one element
+ *
+ * Return: 0 or -ENOMEM.
  */
 int cr_stream_begin(struct cr_stream *stream, const struct cr_array *array, size_t size)
 {
@@ -26,8 +28,8 @@ int cr_stream_begin(struct cr_stream *stream, const struct cr_array *array, size
 }
 
 /**
- * cr_stream_add() - one more element
- * @stream: not full, see cr_stream_full()
+ * cr_stream_add() - add one element
+ * @stream: the stream, not full, see cr_stream_full()
  * @element: stream->size bytes
  *
  * Does not sleep.
@@ -39,10 +41,12 @@ void cr_stream_add(struct cr_stream *stream, const void *element)
 }
 
 /**
- * cr_stream_flush() - hand over what was added
- * @stream: has room again then
+ * cr_stream_flush() - copy the added elements to user space
+ * @stream: the stream, empty afterwards
  *
- * May sleep for as long as user space likes: the caller holds no lock.
+ * A page fault in user memory may block for any time, so the caller must not hold locks.
+ *
+ * Return: 0 or -EFAULT.
  */
 int cr_stream_flush(struct cr_stream *stream)
 {
@@ -56,12 +60,12 @@ int cr_stream_flush(struct cr_stream *stream)
 }
 
 /**
- * cr_stream_end() - hand the rest over and say how many elements there are
- * @stream: ends
- * @array: gets their number
- * @error: of the caller, 0: none
+ * cr_stream_end() - copy the remaining elements and report their total number
+ * @stream: the stream, freed
+ * @array: out: count
+ * @error: an error of the caller; 0: none
  *
- * Return: @error, or what the ioctl shall return: 0, -ENOBUFS or -EFAULT.
+ * Return: the result for the ioctl: @error, 0, -ENOBUFS or -EFAULT.
  */
 long cr_stream_end(struct cr_stream *stream, struct cr_array *array, int error)
 {
@@ -75,10 +79,10 @@ long cr_stream_end(struct cr_stream *stream, struct cr_array *array, int error)
 }
 
 /**
- * cr_spans_add() - one more piece of ranges that are told as long as they can be
- * @spans: whose stream is not full
- * @addr: not before what was added last
- * @end: @addr: nothing
+ * cr_spans_add() - add [@addr, @end), merged with the previous range if adjacent
+ * @spans: the ranges; their stream is not full
+ * @addr: start, not below the end of the previous range
+ * @end: end; if equal to @addr, nothing is added
  */
 void cr_spans_add(struct cr_spans *spans, unsigned long addr, unsigned long end)
 {
@@ -92,8 +96,8 @@ void cr_spans_add(struct cr_spans *spans, unsigned long addr, unsigned long end)
 }
 
 /**
- * cr_spans_close() - what comes next is a range of its own
- * @spans: whose stream is not full
+ * cr_spans_close() - end the current range: the next one is not merged with it
+ * @spans: the ranges; their stream is not full
  */
 void cr_spans_close(struct cr_spans *spans)
 {

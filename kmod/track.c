@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Noting what changes since a checkpoint: soft-dirty bits, which we clear ourselves,
- * and an MMU notifier that tells us when the bits get lost, so that tracking is never
- * believed when it is broken: when somebody else clears them (a write to
- * /proc/PID/clear_refs), and when KSM may have merged pages, which drops the bits of
- * those that were written, for good: also a page that it takes apart again has none.
+ * Tracking of the pages that change after a checkpoint. The module clears the soft-dirty
+ * bits. An MMU notifier invalidates tracking when the bits are lost. There are two cases:
+ * - another process clears them (a write to /proc/PID/clear_refs);
+ * - KSM may have merged pages. A merge drops the soft-dirty bit of a written page, and the
+ *   bit stays lost when KSM breaks the page up again.
  *
- * Tracking belongs to the mm and outlives the session. The notifier keeps the
- * structure of the mm, not its memory.
+ * Tracking belongs to the mm and outlives the session. The notifier holds mm_count, which
+ * keeps the mm_struct but not the memory.
  *
- * Others who follow the page tables by notifiers of their own, with a copy of them
- * (KVM, RDMA on demand), cannot be told of our write protection, since nothing that
- * does so is exported, and go on writing to pages as they did. The flush reaches
- * devices that use the CPU's own tables, no others. Whoever uses one has a device's
- * descriptor, by which the library refuses it; a caller who does not look at
- * descriptors must not take snapshots of such processes.
+ * Other users of MMU notifiers (KVM, RDMA with on-demand paging) keep a copy of the page
+ * tables. The module cannot make them write-protect their copy, because no function that
+ * does this is exported. So they continue to write to pages, unseen. The TLB flush reaches
+ * only devices that use the CPU's page tables. A process that uses such a device has a
+ * descriptor of it, and libcr refuses the process for this descriptor. A caller that does
+ * not check descriptors must not take snapshots of such processes.
  */
 #include "internal.h"
 #include <linux/mmu_notifier.h>
@@ -24,16 +24,16 @@
 
 struct cr_track {
 	struct mmu_notifier mn;
-	struct list_head node;	/* cr_track_lock */
+	struct list_head node;	/* protected by cr_track_lock */
 	u8 id[CR_ID_SIZE];
-	bool valid;		/* READ_ONCE/WRITE_ONCE: cleared by the notifier */
+	bool valid;		/* READ_ONCE/WRITE_ONCE: the notifier clears it */
 };
 
-/* Guards the list and the ids. May sleep. Never held while calling into mm. */
+/* Protects the list and the ids. Never held during a call of a memory management function. */
 static DEFINE_MUTEX(cr_track_lock);
 static LIST_HEAD(cr_tracks);
 
-/* Notifiers that are not freed yet: their end comes by a callback, in code of ours. */
+/* Notifiers that are not freed yet. They are freed by a callback in this module's code. */
 static atomic_t cr_tracks_alive = ATOMIC_INIT(0);
 
 static int cr_mn_start(struct mmu_notifier *mn, const struct mmu_notifier_range *range)
@@ -47,7 +47,7 @@ static int cr_mn_start(struct mmu_notifier *mn, const struct mmu_notifier_range 
 	return 0;
 }
 
-/* The process ends: so does tracking. */
+/* The process ends, and tracking with it. */
 static void cr_mn_release(struct mmu_notifier *mn, struct mm_struct *mm)
 {
 	struct cr_track *t = container_of(mn, struct cr_track, mn);
@@ -98,9 +98,11 @@ static struct cr_track *cr_track_find(struct mm_struct *mm)
 }
 
 /**
- * cr_track_is() - are the bits to be believed?
- * @mm: whose
- * @id: for what they were cleared
+ * cr_track_is() - are the soft-dirty bits valid?
+ * @mm: the mm
+ * @id: identity of the checkpoint for which they were cleared
+ *
+ * Return: true if tracking under @id has been valid until now.
  */
 bool cr_track_is(struct mm_struct *mm, const u8 *id)
 {
@@ -115,8 +117,8 @@ bool cr_track_is(struct mm_struct *mm, const u8 *id)
 }
 
 /**
- * cr_track_stop() - do not believe the bits any more
- * @mm: whose
+ * cr_track_stop() - invalidate tracking
+ * @mm: the mm
  */
 void cr_track_stop(struct mm_struct *mm)
 {
@@ -131,10 +133,12 @@ void cr_track_stop(struct mm_struct *mm)
 
 /**
  * cr_track_begin() - begin tracking
- * @mm: whose; the caller has its memory in use
- * @id: what for
+ * @mm: the mm; the caller holds mm_users
+ * @id: identity of the checkpoint
  *
- * The caller clears the bits, or stops it again. Everybody is parked, so nobody writes.
+ * The caller must then clear the bits, or call cr_track_stop() if that fails. All threads
+ * are parked, so no thread writes meanwhile.
+ *
  * Return: 0, -EINTR when a signal is pending for the caller, or -errno.
  */
 int cr_track_begin(struct mm_struct *mm, const u8 *id)
@@ -161,13 +165,13 @@ int cr_track_begin(struct mm_struct *mm, const u8 *id)
 }
 
 /**
- * cr_track_clear_pte() - take a page as unchanged from here on
- * @mm: whose
- * @addr: its address
- * @ptep: its entry; the table's lock is held, nobody runs, and the TLB is flushed later
+ * cr_track_clear_pte() - mark a page as unchanged: clear its soft-dirty bit
+ * @mm: the mm
+ * @addr: address of the page
+ * @ptep: its entry; ptl is held, all threads are parked, the caller flushes the TLB later
  *
- * A page that is pinned stays changed: a device may write to it, now and until it is
- * unpinned, without anybody's noticing.
+ * A pinned page stays marked as changed: until it is unpinned, a device may write to it
+ * without setting the soft-dirty bit.
  */
 void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 {
@@ -182,7 +186,7 @@ void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 		return;
 	}
 	pinned = folio_maybe_dma_pinned(page_folio(pte_page(pte)));
-	/* mprotect() makes clean pages writable while VM_SOFTDIRTY is set */
+	/* a clean page can be writable: mprotect() does that while VM_SOFTDIRTY is set */
 	if (pte_soft_dirty(pte) == pinned && !pte_write(pte))
 		return;
 	pte = pte_wrprotect(ptep_get_and_clear(mm, addr, ptep));
@@ -192,8 +196,8 @@ void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep)
 
 /**
  * cr_track_clear_pmd() - cr_track_clear_pte() of a huge page
- * @mm: whose
- * @addr: any address in it
+ * @mm: the mm
+ * @addr: any address in the huge page
  * @pmdp: its entry
  */
 void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp)
@@ -222,10 +226,12 @@ static int cr_split_found(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, 
 }
 
 /**
- * cr_split_huge() - map the huge pages of a mapping by single ones
+ * cr_split_huge() - map the huge pages of a mapping by small pages
  * @vma: the mapping; mmap lock held
  *
- * One that cannot be split stays, and what is told of it is as coarse as before.
+ * A huge page that cannot be split stays mapped as one and is tracked as one page.
+ *
+ * Return: 0 or -errno.
  */
 int cr_split_huge(struct vm_area_struct *vma)
 {
@@ -264,6 +270,6 @@ void cr_track_exit(void)
 		mmu_notifier_put(&t->mn);
 	}
 	mmu_notifier_synchronize();
-	/* that waits for a grace period, not for the callbacks that come at its end */
+	/* mmu_notifier_synchronize() waits for a grace period, not for the callbacks after it */
 	wait_var_event(&cr_tracks_alive, !atomic_read(&cr_tracks_alive));
 }
