@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /**
  * @file
- * @brief What a rank (its transport, crtcp) and the daemon of its node (crd) say to each other.
+ * @brief The messages between a rank (its transport, crtcp) and the daemon of its node (crd).
  *
- * A Unix socket of type SOCK_SEQPACKET: a message is one packet, begins with struct cr_rank_message and
- * has at most CR_RANK_MAX bytes. Fields are of the machine's own byte order: it never leaves the node. The daemon
- * listens at the path in the variable CR_RANK_SOCKET, which is the same on every node of a job, so that
- * a rank that has moved finds its new daemon by it. Every connection begins with CR_RANK_HELLO, or, after a
- * rollback, with CR_RANK_RESTORED; the newest connection of a rank counts, the older ones are
- * closed by the daemon without further notice. Peers check each other's uid by SO_PEERCRED.
+ * The channel is a Unix socket of type SOCK_SEQPACKET. A message is one packet of at most CR_RANK_MAX bytes and begins
+ * with struct cr_rank_message. Fields have the machine's byte order, because messages never leave the node. The daemon
+ * listens at the path in the variable CR_RANK_SOCKET. The path is the same on every node of a job, so that a rank that
+ * has moved finds its new daemon. The first message on a connection is CR_RANK_HELLO, or CR_RANK_RESTORED after a
+ * rollback. The daemon uses the newest connection of a rank and closes older ones without a message. Both sides check
+ * each other's uid by SO_PEERCRED.
  *
- * Who reads when: a rank reads in its initialisation, in its libcr callback, after a rollback, and, for ABORT and CALM,
- * whenever it makes progress in MPI. Everything from the daemon has the number of the recovery it is of; a rank drops
- * what is of an older one than it knows.
+ * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT and CALM whenever
+ * it makes progress in MPI. Every message of the daemon has the number of its recovery. A rank drops messages of an
+ * older recovery than its own.
  *
- * A wave that is given up: the daemon says CR_RANK_ABORT to every rank of its node, also to those that it never said
- * CR_RANK_PREPARE to, because a peer's mark keeps their connection shut until they hear how the wave ended. Numbers
- * of waves only grow, over recoveries too.
+ * When a wave is given up, the daemon sends CR_RANK_ABORT to every rank of its node. This includes ranks that got no
+ * CR_RANK_PREPARE: a peer's mark keeps their connection shut until they learn how the wave ended. Wave numbers only
+ * increase, also over recoveries.
  */
 #ifndef REPRISE_RANK_CHANNEL_H
 #define REPRISE_RANK_CHANNEL_H 1
@@ -24,59 +24,60 @@
 #include <stdint.h>
 
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
-/** Bytes of a message at most; longer tables are cut into several messages. */
+/** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
 #define CR_RANK_PROTOCOL 1
 
 enum cr_rank_type {
-	/** rank: who I am, where I listen. struct cr_rank_hello, then its address strings */
+	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */
 	CR_RANK_HELLO = 1,
 	/** daemon: answer to HELLO. struct cr_rank_welcome */
 	CR_RANK_WELCOME,
-	/** daemon: a checkpoint of wave N is about to be asked of you. struct cr_rank_wave */
+	/** daemon: it will request a checkpoint of the rank for wave N. struct cr_rank_wave */
 	CR_RANK_PREPARE,
-	/** daemon: wave N is given up: let go. struct cr_rank_wave */
+	/** daemon: wave N is given up: continue. struct cr_rank_wave */
 	CR_RANK_ABORT,
-	/** rank: after its checkpoint, or after it refused. struct cr_rank_prepared, then a text when it refused */
+	/** rank: the checkpoint was taken or refused. struct cr_rank_prepared, then a text if refused */
 	CR_RANK_PREPARED,
-	/** rank: first words after a pause or restart; stands still now. struct cr_rank_restored, then addresses */
+	/** rank: first message after a pause or restart; the rank waits now. struct cr_rank_restored, then addresses */
 	CR_RANK_RESTORED,
-	/** daemon: with a descriptor (SCM_RIGHTS), a new connection to the PMIx server; put it in the place of the old */
+	/** daemon: with a descriptor (SCM_RIGHTS), a new connection to the PMIx server, which replaces the old one */
 	CR_RANK_PMIX,
-	/** rank: that is done. No further fields */
+	/** rank: the connection to the PMIx server is replaced. No further fields */
 	CR_RANK_PMIX_DONE,
-	/** daemon: addresses of ranks. struct cr_rank_peers, then entries; before RESUME, as many as it takes */
+	/** daemon: addresses of ranks. struct cr_rank_peers, then entries. Any number of messages before RESUME */
 	CR_RANK_PEERS,
-	/** daemon: all ranks are restored: go on. struct cr_rank_resume, then `moved` ranks as uint32_t */
+	/** daemon: all ranks are restored: continue. struct cr_rank_resume, then `moved` ranks as uint32_t */
 	CR_RANK_RESUME,
-	/** rank: going on. struct cr_rank_resumed */
+	/** rank: it has continued. struct cr_rank_resumed */
 	CR_RANK_RESUMED,
 	/** rank, any time: the connection to a peer was lost. struct cr_rank_lost, then a text */
 	CR_RANK_LOST,
-	/** rank, any time: something that people should read. The text follows the header */
+	/** rank, any time: a message for the log. The text follows the header */
 	CR_RANK_LOG,
-	/** daemon, between waves: a node is silent, leave the processors to what is made ready. struct cr_rank_calm */
+	/** daemon, between waves: a node is silent; leave the processors to the preparation of a recovery. struct
+	 * cr_rank_calm */
 	CR_RANK_CALM,
 };
 
 struct cr_rank_message {
 	uint32_t type; /**< enum cr_rank_type */
-	uint32_t length; /**< of the whole message */
-	uint32_t rank; /**< of the sender, or the receiver when the daemon sends */
-	uint32_t recovery; /**< that the sender is in */
+	uint32_t length; /**< bytes of the whole message */
+	uint32_t rank; /**< the sender, or the receiver if the daemon sends */
+	uint32_t recovery; /**< number of the sender's recovery */
 };
 
 struct cr_rank_hello {
 	struct cr_rank_message head;
 	uint32_t protocol; /**< CR_RANK_PROTOCOL */
 	int32_t pid;
-	uint32_t can_checkpoint; /**< libcr is ready; else a reason stands in a LOG */
-	uint32_t addresses; /**< how many strings "1.2.3.4:5" follow, each ended by 0 */
+	uint32_t can_checkpoint; /**< 1: libcr is ready; 0: a LOG message has the reason */
+	uint32_t addresses; /**< number of strings "1.2.3.4:5" that follow, each ended by 0 */
 };
 
 struct cr_rank_welcome {
 	struct cr_rank_message head;
-	uint8_t cookie[32]; /**< of the job: shown at every connection between ranks */
+	uint8_t cookie[32]; /**< of the job: sent at every connection between ranks */
 };
 
 struct cr_rank_wave {
@@ -86,37 +87,37 @@ struct cr_rank_wave {
 };
 
 enum cr_rank_prepared_state {
-	CR_RANK_TAKEN, /**< the checkpoint was taken and is sound */
-	CR_RANK_AGAIN, /**< not now: within MPI_Init, MPI_Finalize or a PMIx call; a text follows */
-	CR_RANK_UNABLE, /**< a text follows */
+	CR_RANK_TAKEN, /**< the checkpoint was taken and is valid */
+	CR_RANK_AGAIN, /**< not possible now, as within MPI_Init, MPI_Finalize or a PMIx call; a text follows */
+	CR_RANK_UNABLE, /**< not possible at all; a text follows */
 };
 
 struct cr_rank_prepared {
 	struct cr_rank_message head;
 	uint32_t wave;
 	uint32_t state; /**< enum cr_rank_prepared_state */
-	uint64_t quiesce_ns; /**< until all connections were empty */
+	uint64_t quiesce_ns; /**< time until all connections were empty */
 	uint32_t connections;
 	uint32_t reserved;
 };
 
 struct cr_rank_restored {
 	struct cr_rank_message head;
-	uint32_t wave; /**< of the image that it was brought back to */
+	uint32_t wave; /**< wave of the image that was restored */
 	int32_t pid;
-	uint32_t restarted; /**< 0: paused in place */
-	uint32_t pmix_stale; /**< its PMIx connection has carried something since the image, or, of a restarted one, none was
-	                        put in its place: CR_RANK_PMIX is needed */
-	uint32_t addresses; /**< as in cr_rank_hello; a restarted rank listens anew */
+	uint32_t restarted; /**< 1: restarted; 0: paused in place */
+	uint32_t pmix_stale; /**< 1: CR_RANK_PMIX is needed, because the PMIx connection has carried data since the image, or
+	                        because a restarted rank has no working one */
+	uint32_t addresses; /**< as in cr_rank_hello; a restarted rank has new listening sockets */
 	uint32_t reserved;
 };
 
-/** One entry: this, then `addresses` strings each ended by 0; entries begin at multiples of 4 bytes. */
+/** An entry of CR_RANK_PEERS, followed by `addresses` strings each ended by 0; entries are aligned to 4 bytes. */
 struct cr_rank_peer {
 	uint32_t rank;
 	uint32_t incarnation;
 	uint16_t addresses;
-	uint16_t length; /**< of the entry, padding included */
+	uint16_t length; /**< bytes of the entry, padding included */
 };
 
 struct cr_rank_peers {
@@ -128,8 +129,8 @@ struct cr_rank_peers {
 struct cr_rank_resume {
 	struct cr_rank_message head;
 	uint8_t nonce[32];
-	uint32_t moved; /**< how many ranks follow */
-	uint32_t spin; /**< on a node with more ranks than processors: polls before one waits; 0: as it was started */
+	uint32_t moved; /**< number of ranks that follow */
+	uint32_t spin; /**< on a node with more ranks than processors: polls before a rank waits; 0: as it was started */
 };
 
 struct cr_rank_resumed {
@@ -141,14 +142,14 @@ struct cr_rank_resumed {
 
 struct cr_rank_calm {
 	struct cr_rank_message head;
-	uint32_t on; /**< 1: wait for messages without using a processor; 0: as before. A rollback ends it, too */
+	uint32_t on; /**< 1: block while waiting for messages; 0: poll as before. A rollback resets it to 0 */
 	uint32_t reserved;
 };
 
 struct cr_rank_lost {
 	struct cr_rank_message head;
 	uint32_t peer;
-	int32_t error; /**< errno, 0: end of file, ENODATA: messages between the two are lost, only a recovery helps */
+	int32_t error; /**< errno; 0: end of file; ENODATA: messages between the two are lost, which needs a recovery */
 };
 
 #endif
