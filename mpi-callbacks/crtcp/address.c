@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Which addresses this node offers, and in which order those of a peer are tried. */
+/* The addresses that this node publishes, and the order in which a peer's addresses are tried. */
 #include "crtcp.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ static bool same_prefix(const uint8_t *a, const uint8_t *b, int bits)
   return bits % 8 == 0 || (a[bits / 8] ^ b[bits / 8]) >> (8 - bits % 8) == 0;
 }
 
-/** Does a list of interface names and CIDR networks name this interface address? */
+/** Does a list of interface names and CIDR networks contain this interface or address? */
 static bool listed(const char *list, const char *interface, const struct sockaddr *name)
 {
   char *copy = strdup(list ? list : ""), *save = NULL;
@@ -103,7 +103,7 @@ int crtcp_local_addresses(uint16_t port4, uint16_t port6, char **text, size_t *b
   *text = NULL;
   *bytes = 0;
   if (getifaddrs(&all)) return -1;
-  /* Without any other the loopback has to do: a machine without a network. */
+  /* If there is no other address (a machine without a network), the second pass uses the loopback interface. */
   for (int pass = 0; pass < 2 && count == 0; pass++) {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
       int added;
@@ -141,7 +141,8 @@ static int prefix_of(const struct sockaddr *mask)
   return n;
 }
 
-/** 4: on a network of ours; 2: of the same kind as an address of ours; 1: at least of a family that we have. */
+/** 4: in a network of this node; 2: as private or public as an address of this node; 1: of the same family as one;
+ * 0: not reachable. */
 static int score(const struct sockaddr *name, const struct ifaddrs *all)
 {
   int best = 0, bits;
@@ -213,7 +214,7 @@ int crtcp_parse_addresses(const char *text, size_t bytes, unsigned count, struct
   for (unsigned i = 0; i < count && bytes; i++) {
     size_t length = strnlen(text, bytes);
 
-    if (length == bytes) break; /* not ended: cut off */
+    if (length == bytes) break; /* no 0 at the end: truncated */
     if (parse(text, &list[n])) {
       list[n].score = score((struct sockaddr *) &list[n].name, all);
       n++;
@@ -222,7 +223,7 @@ int crtcp_parse_addresses(const char *text, size_t bytes, unsigned count, struct
     bytes -= length + 1;
   }
   if (all) freeifaddrs(all);
-  /* Stable, the best first: the lists are short. */
+  /* Insertion sort, which is stable, by descending score: the lists are short. */
   for (int i = 1; i < n; i++)
     for (int k = i; k > 0 && list[k].score > list[k - 1].score; k--) {
       struct crtcp_address swap = list[k];

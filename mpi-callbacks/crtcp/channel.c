@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What this rank and the daemon of its node say to each other: see rank_channel.h. */
+/* Messages between this rank and the daemon of its node: see rank_channel.h. */
 #include "channel.h"
 
 #include <errno.h>
@@ -114,10 +114,10 @@ void crtcp_channel_note(const struct cr_rank_message *message)
   }
 }
 
-/* Between waves: an ABORT of a wave that never came here lets go what its marks hold. */
+/* An ABORT may be of a wave that this rank never took part in: it opens the connections that peers' marks have shut. */
 void crtcp_channel_event(void)
 {
-  static _Alignas(8) char buffer[CR_RANK_MAX]; /* under the lock */
+  static _Alignas(8) char buffer[CR_RANK_MAX]; /* protected by the lock */
   int fd;
 
   while (crtcp_channel_receive(buffer, &fd) > 0) {
@@ -131,7 +131,7 @@ void crtcp_channel_lost(const crtcp_endpoint_t *peer, int error, const char *why
 {
   struct cr_rank_lost lost = {.peer = peer->name.vpid, .error = error};
 
-  if (crtcp_foreign(peer->name.jobid)) return; /* the daemon would take it for the rank of that number */
+  if (crtcp_foreign(peer->name.jobid)) return; /* the daemon would mistake it for the job's rank of this number */
   crtcp_channel_send(CR_RANK_LOST, &lost, sizeof lost, why, strlen(why));
 }
 
@@ -183,7 +183,7 @@ int crtcp_channel_open(const char **why)
   bool sent;
 
   if (!path || !*path) {
-    *why = "this job was not started by crrun, so nobody could take them";
+    *why = "this job was not started by crrun, so no daemon takes them; start it with crrun";
     return 0;
   }
   channel = calloc(1, sizeof *channel);
@@ -212,7 +212,7 @@ int crtcp_channel_open(const char **why)
   if (off) crtcp_channel_log(off);
   *why = off;
   pthread_mutex_lock(&crtcp.lock);
-  crtcp_epoll_make(); /* with the channel */
+  crtcp_epoll_make(); /* adds the channel */
   pthread_mutex_unlock(&crtcp.lock);
   return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/** @file @brief The channel to crd, for the parts of the transport that speak with it. Guarded by crtcp.lock. */
+/** @file @brief The channel to crd, for the other parts of the transport. Protected by crtcp.lock. */
 #ifndef CRTCP_CHANNEL_H
 #define CRTCP_CHANNEL_H 1
 
@@ -7,22 +7,22 @@
 #include "rank_channel.h"
 
 struct crtcp_channel {
-  int fd; /**< -1: the daemon has gone */
+  int fd; /**< -1: the daemon has closed the connection */
   char path[108];
   uint32_t prepared; /**< wave that was announced and not begun; 0: none */
-  uint32_t timeout_ms; /**< of it */
+  uint32_t timeout_ms; /**< of the wave `prepared` */
   uint32_t aborted; /**< the newest wave that was given up */
 };
 
-/** A message with its head filled in. @return false when the daemon has gone */
+/** Fill in the head of a message and send it. @return false if the daemon has closed the connection */
 bool crtcp_channel_send(uint32_t type, void *message, size_t bytes, const void *more, size_t more_bytes);
-/** The next message, into `buffer` of CR_RANK_MAX bytes, without waiting; what is of an older recovery is dropped.
- * @param fd receives a descriptor that came along, or -1
- * @return its bytes, 0 when there is none, -1 when the daemon has gone */
+/** Receive the next message into `buffer` of CR_RANK_MAX bytes, without waiting. Drops messages of an older recovery.
+ * @param fd receives the descriptor that came with the message, or -1
+ * @return bytes of the message; 0: there is none; -1: the daemon has closed the connection */
 ssize_t crtcp_channel_receive(void *buffer, int *fd);
-/** Connect anew. @return 0, or -1 with errno */
+/** Close the connection and connect again. @return 0, or -1 with errno */
 int crtcp_channel_connect(void);
-/** PREPARE and ABORT; other messages are not for now. */
+/** Handle PREPARE, ABORT and CALM; ignore all other messages. */
 void crtcp_channel_note(const struct cr_rank_message *message);
 
 #endif

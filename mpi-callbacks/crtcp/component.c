@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The component as Open MPI's framework sees it: parameters, start and end. */
+/* The component's interface to Open MPI's framework: parameters, start and end. */
 #include "crtcp.h"
 
 #include <errno.h>
@@ -95,23 +95,25 @@ static int component_register(void)
             MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_1, &crtcp.if_include);
   parameter("if_exclude", "Use all but these: as if_include, which takes precedence", MCA_BASE_VAR_TYPE_STRING,
             OPAL_INFO_LVL_1, &crtcp.if_exclude);
-  parameter("free_list_num", "Fragments to begin with", MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, &crtcp.free_list_num);
-  parameter("free_list_max", "Fragments at most; -1: no limit", MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5,
+  parameter("free_list_num", "Initial number of fragments", MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5,
+            &crtcp.free_list_num);
+  parameter("free_list_max", "Maximum number of fragments; -1: no limit", MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5,
             &crtcp.free_list_max);
-  parameter("free_list_inc", "Fragments to add at a time", MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5,
+  parameter("free_list_inc", "Fragments to allocate at a time", MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5,
             &crtcp.free_list_inc);
-  parameter("sndbuf", "Size of the sockets' send buffers; 0: what the kernel thinks best", MCA_BASE_VAR_TYPE_INT,
+  parameter("sndbuf", "Size of the sockets' send buffers in bytes; 0: the kernel's default", MCA_BASE_VAR_TYPE_INT,
             OPAL_INFO_LVL_4, &crtcp.sndbuf);
-  parameter("rcvbuf", "Size of the sockets' receive buffers; 0: what the kernel thinks best", MCA_BASE_VAR_TYPE_INT,
+  parameter("rcvbuf", "Size of the sockets' receive buffers in bytes; 0: the kernel's default", MCA_BASE_VAR_TYPE_INT,
             OPAL_INFO_LVL_4, &crtcp.rcvbuf);
-  parameter("keepalive", "Seconds of silence after which a peer is probed (TCP keepalive); 0: never",
+  parameter("keepalive", "Seconds of silence after which TCP keepalive probes a peer; 0: never",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.keepalive_s);
-  parameter("user_timeout", "Milliseconds that sent data may stay unacknowledged (TCP_USER_TIMEOUT); 0: the kernel's",
+  parameter("user_timeout",
+            "Milliseconds that sent data may stay unacknowledged (TCP_USER_TIMEOUT); 0: the kernel's default",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.user_timeout_ms);
   parameter("handshake_timeout", "Milliseconds for connecting to an address and for each step of the handshake",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, &crtcp.handshake_ms);
-  parameter("spin", "Polls without any event after which a rank waits for the network, up to a millisecond at a time, "
-            "and leaves its processor to others; 0: it polls on. For nodes with more ranks than processors",
+  parameter("spin", "Polls without an event after which a rank blocks until a network event, up to a millisecond at a "
+            "time, so that others can use its processor; 0: it polls on. For nodes with more ranks than processors",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.spin);
 
   crtcp_module.btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW + 200;
@@ -183,7 +185,7 @@ static int publish(void)
   return rc;
 }
 
-/* Once for a node: the lowest local rank. */
+/* Print the reason once for a job: only rank 0 does. */
 static void tell_why_not(const char *why)
 {
   if (opal_process_info.my_local_rank == 0 && OPAL_PROC_MY_NAME.vpid == 0)

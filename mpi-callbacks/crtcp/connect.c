@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Connections: listening, connecting, and what becomes of those that break. */
+/* Connections: listening, connecting, and handling of broken ones. */
 #include "connect.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static int listen_on(int family, uint16_t *port)
 
   *port = 0;
   if (fd < 0) return -1;
-  /* A restart on the same node binds it again while old connections of that port are dying away. */
+  /* A restart on the same node binds the port again while old connections of it may be in TIME_WAIT. */
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   if (bind(fd, (struct sockaddr *) &name, length) || listen(fd, SOMAXCONN) ||
@@ -70,7 +70,7 @@ void crtcp_tune(int fd)
 
 void crtcp_close_endpoint(crtcp_endpoint_t *ep)
 {
-  if (ep->fd >= 0) close(ep->fd); /* that takes it out of the epoll set, too */
+  if (ep->fd >= 0) close(ep->fd); /* also removes it from the epoll set */
   ep->fd = -1;
   ep->events = 0;
   ep->state = CRTCP_IDLE;
@@ -86,7 +86,7 @@ void crtcp_fin(crtcp_endpoint_t *ep)
 {
   const struct crtcp_header fin = {.kind = CRTCP_FIN};
 
-  /* Behind half a message it would not be understood; then the peer sees the end of file. */
+  /* After a partly written message FIN would be read as data; the peer sees the end of file instead. */
   if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue))
     (void) !send(ep->fd, &fin, sizeof fin, MSG_NOSIGNAL | MSG_DONTWAIT);
   crtcp_close_endpoint(ep);
@@ -128,7 +128,7 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
   crtcp_later(ep);
 }
 
-/* An attempt that came to nothing. Another address, another time, or never. */
+/* An attempt has failed: try the next address later, or give up after three rounds without crd. */
 static void attempt_failed(crtcp_endpoint_t *ep, int error)
 {
   const bool lost = crtcp_with_daemon() && ep->attempts > 0;
@@ -166,7 +166,7 @@ bool crtcp_say_word(int fd, const crtcp_endpoint_t *to, const uint8_t *cookie, u
 
   memcpy(hello.magic, CRTCP_MAGIC, sizeof hello.magic);
   if (cookie) memcpy(hello.cookie, cookie, CRTCP_COOKIE);
-  /* The first words on a connection: there is room for them. */
+  /* These are the first bytes on a connection, so they fit into the send buffer. */
   return send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
 }
 
@@ -227,11 +227,10 @@ static void connected(crtcp_endpoint_t *ep)
   if (!crtcp.hold) crtcp_write_queue(ep);
 }
 
-/* Messages between the two are missing: nothing can be sent before a recovery has put both back. */
 void crtcp_gap(crtcp_endpoint_t *ep)
 {
   if (!ep->gap) {
-    crtcp_say("messages between rank %u and this one were lost with their connection; only going back to a wave helps",
+    crtcp_say("messages between rank %u and this one were lost with their connection; only a recovery to a wave helps",
               (unsigned) ep->name.vpid);
     if (crtcp_with_daemon()) crtcp_channel_lost(ep, ENODATA, "messages were lost with the connection");
   }
@@ -247,7 +246,7 @@ static void answered(crtcp_endpoint_t *ep)
     return;
   }
   if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_CROSSED) {
-    /* Its own attempt is on the way; should that fail, ours is made again. */
+    /* The peer is connecting to this rank. If that fails, try again. */
     crtcp_close_endpoint(ep);
     crtcp_later(ep);
     return;
@@ -261,7 +260,7 @@ static void answered(crtcp_endpoint_t *ep)
   attempt_failed(ep, EPROTO);
 }
 
-/* @return 1 a whole word was read, 0 not yet, -1 with errno */
+/* @return 1: a complete word was read; 0: not yet; -1 with errno */
 int crtcp_read_word(int fd, struct crtcp_hello *word, size_t *got)
 {
   while (*got < sizeof *word) {
@@ -299,7 +298,7 @@ void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
     return answered(ep);
   }
   if (r > 0 && ep->word.word == CRTCP_READY) return connected(ep);
-  /* The other side has thought better of it. */
+  /* The peer has closed the connection, or sent another word than READY. */
   crtcp_close_endpoint(ep);
   if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Those who connect to us: who they are, and whether they are let in. */
+/* Guests: accepted connections until their handshake is accepted or refused. */
 #include "connect.h"
 
 #include <errno.h>
@@ -75,31 +75,31 @@ static void stranger(crtcp_guest_t *guest, const char *why)
   refuse(guest, NULL, CRTCP_STRANGER);
 }
 
-/* We and they connect at once: the attempt of the lower one holds. */
+/* Both sides connect at once: the attempt of the lower rank is used. */
 static bool ours_holds(const crtcp_endpoint_t *ep)
 {
   if (ep->state != CRTCP_CONNECTING && ep->state != CRTCP_ASKED) return false;
   return opal_compare_proc(OPAL_PROC_MY_NAME, ep->name) < 0;
 }
 
-/* A whole HELLO is there. Answered, refused, or left until something has changed. */
+/* Handle a complete HELLO: accept it, refuse it, or leave the guest waiting until reconsider(). */
 static void hello(crtcp_guest_t *guest)
 {
   const struct crtcp_hello *word = &guest->word;
-  const bool foreign = crtcp_foreign(word->jobid); /* it knows of no waves, or has not seen the past ones */
+  const bool foreign = crtcp_foreign(word->jobid); /* it takes no part in waves, or has not seen the past ones */
   crtcp_endpoint_t *ep;
 
   if (word->word != CRTCP_HELLO || !crtcp_same_cookie(word->cookie, crtcp.cookie))
     return stranger(guest, "it does not show the cookie of this rank");
   if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
   if (word->recovery > crtcp.recovery) return;
-  if (word->wave > crtcp.wave && !foreign) return; /* it has seen the end of a wave that is still to come here */
+  if (word->wave > crtcp.wave && !foreign) return; /* a wave has ended for the peer but not here yet: wait */
   ep = crtcp_find_or_make(word->jobid, word->vpid);
-  if (!ep) return stranger(guest, "nobody knows such a rank");
+  if (!ep) return stranger(guest, "its rank is unknown to PMIx");
   if (guest->gone) return;
   if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
   if (word->wave < crtcp.wave && !foreign) return refuse(guest, ep, CRTCP_BEHIND);
-  if (ep->state == CRTCP_CONNECTED) return; /* its end of the old connection is closed: we shall see that, too */
+  if (ep->state == CRTCP_CONNECTED) return; /* the peer has closed the old connection: wait until this is seen here */
   if (ep->state == CRTCP_FAILED) return refuse(guest, ep, CRTCP_GAP);
   if (ours_holds(ep)) return refuse(guest, ep, CRTCP_CROSSED);
   if (word->sent != ep->received || word->received != ep->sent) {
@@ -131,13 +131,13 @@ void crtcp_guest_event(crtcp_guest_t *guest)
 
     if (r < 0) {
       if (errno == EPROTO)
-        stranger(guest, "it speaks another language");
+        stranger(guest, "it does not speak the protocol of crtcp");
       else
         crtcp_dismiss(guest);
     }
     if (r <= 0) return;
   } else if (recv(guest->fd, &more, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-    return crtcp_dismiss(guest); /* it did not want to wait */
+    return crtcp_dismiss(guest); /* the peer has closed the connection */
   }
   hello(guest);
 }

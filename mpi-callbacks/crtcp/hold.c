@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A wave: libcr's callback thread empties all connections, and lets them go on when the process has been saved. */
+/* A wave: libcr's callback thread drains all connections, and lets them continue after the process was saved. */
 #include "hold.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 #include "libcr.h"
 #include "pmix_state.h"
 
-/* How it ended; the text lives as long as the callback. */
+/* Result of a wave. */
 struct outcome {
   enum cr_rank_prepared_state state;
   char why[200];
@@ -60,7 +60,8 @@ void crtcp_poll_free(struct crtcp_poll *set)
   free(set->who);
 }
 
-/* Threads of the application that wait for messages. They look again now and then, for what is not ours. */
+/* Called by threads of the application that wait for messages. The timeout lets them see events that crtcp does not
+ * report. */
 void crtcp_hold_wait(void)
 {
   const struct timespec look_again = {.tv_nsec = 10000000};
@@ -95,7 +96,7 @@ void crtcp_release(void)
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     if (ep->state == CRTCP_CONNECTED) crtcp_watch_endpoint(ep);
     if (ep->state == CRTCP_IDLE && !opal_list_is_empty(&ep->queue)) {
-      /* begun by a thread that progresses */
+      /* a thread that progresses will connect */
       ep->retry_ns = 1;
       crtcp_alarm(1);
     }
@@ -111,13 +112,13 @@ static bool refuse(struct outcome *out, enum cr_rank_prepared_state state, const
   return false;
 }
 
-/* All endpoints at the beginning: none is left half connected by us. */
+/* Prepare all endpoints: send marks on connected ones, and close connections that this rank has only begun. */
 static bool settle(struct outcome *out, uint32_t wave)
 {
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     ep->done = false;
     if (crtcp_foreign(ep->name.jobid)) {
-      /* Its process has ended, or there would be no wave: it sends no mark, and will not be connected to again. */
+      /* Its process has ended: while it runs no wave is taken. So it sends no mark, and is not connected again. */
       crtcp_close_endpoint(ep);
       ep->retry_ns = 0;
       ep->broken = false;
@@ -158,7 +159,7 @@ static bool collect(struct crtcp_poll *set, bool *open)
   return true;
 }
 
-/* The message on the wire, then the mark. @return false when the connection broke */
+/* Write the rest of the current message, then the mark. @return false if the connection broke */
 static bool write_mark(crtcp_endpoint_t *ep)
 {
   const int r = crtcp_write_current(ep);
@@ -195,7 +196,7 @@ static bool serve(crtcp_endpoint_t *ep, short events, uint8_t *scratch, uint32_t
   return true;
 }
 
-/* Until every connection is empty. */
+/* Read and write until every connection is empty. */
 static bool drain(struct outcome *out, uint32_t wave, uint64_t deadline, uint8_t *scratch, struct crtcp_poll *set)
 {
   bool open;
@@ -206,11 +207,11 @@ static bool drain(struct outcome *out, uint32_t wave, uint64_t deadline, uint8_t
     if (!collect(set, &open)) return refuse(out, CR_RANK_UNABLE, "no memory", 0);
     if (crtcp.channel->aborted >= wave) return refuse(out, CR_RANK_AGAIN, "the wave was given up", 0);
     if (!open) return true;
-    if (crtcp_channel_fd() < 0) return refuse(out, CR_RANK_UNABLE, "the daemon has gone", 0);
+    if (crtcp_channel_fd() < 0) return refuse(out, CR_RANK_UNABLE, "the daemon has closed the connection", 0);
     if (now >= deadline) {
       for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
         if (ep->state == CRTCP_ANSWERED || (ep->state == CRTCP_CONNECTED && (!ep->shut || ep->mark_left)))
-          return refuse(out, CR_RANK_AGAIN, "rank %u has not said in time that it stands still", ep->name.vpid);
+          return refuse(out, CR_RANK_AGAIN, "rank %u has not sent its mark in time", ep->name.vpid);
     }
     crtcp_poll_wait(set, now < deadline ? (deadline - now) / 1000000 + 1 : 0);
     if (set->fds[0].revents) crtcp_channel_event();
@@ -221,8 +222,7 @@ static bool drain(struct outcome *out, uint32_t wave, uint64_t deadline, uint8_t
   }
 }
 
-/* Where the application is: within MPI_Init and MPI_Finalize things are told to the PMIx server that it would have to
- * take back. */
+/* Within MPI_Init and MPI_Finalize the rank changes state of the PMIx server, which a rollback cannot undo. */
 static bool between_init_and_finalize(struct outcome *out)
 {
   const int32_t *state = dlsym(RTLD_DEFAULT, "ompi_mpi_state");
@@ -230,7 +230,7 @@ static bool between_init_and_finalize(struct outcome *out)
 
   if (state && *state < INIT_COMPLETED) return refuse(out, CR_RANK_AGAIN, "within MPI_Init", 0);
   if (!crtcp.open || (state && *state > INIT_COMPLETED))
-    return refuse(out, CR_RANK_AGAIN, "within MPI_Finalize, or behind it", 0);
+    return refuse(out, CR_RANK_AGAIN, "within MPI_Finalize, or after it", 0);
   return true;
 }
 
@@ -273,8 +273,8 @@ static void prepared(const struct outcome *out, uint32_t wave)
 static void not_asked_for(void)
 {
   let_go();
-  crtcp_channel_log("a checkpoint of this rank alone was asked for, and refused: it would not fit to the other ranks; "
-                    "use crjob checkpoint");
+  crtcp_channel_log("a checkpoint of this rank alone was requested and refused: it would not be consistent with the "
+                    "other ranks; use crjob checkpoint");
   pthread_mutex_unlock(&crtcp.lock);
   cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
 }
@@ -286,7 +286,7 @@ static int callback(void *unused)
   int rc;
 
   (void) unused;
-  crtcp.hold = 1; /* before the lock is had, so that threads that progress leave it to us */
+  crtcp.hold = 1; /* before the lock is taken, so that threads that progress release it */
   pthread_mutex_lock(&crtcp.lock);
   crtcp_channel_event();
   wave = crtcp.channel->prepared;

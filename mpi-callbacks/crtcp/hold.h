@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/** @file @brief Standing still for a checkpoint, and coming back from one. All under crtcp.lock. */
+/** @file @brief Quiescing for a checkpoint, and continuing after it. The caller holds crtcp.lock. */
 #ifndef CRTCP_HOLD_H
 #define CRTCP_HOLD_H 1
 
 #include "crtcp.h"
 
-/** Let sends and reads go on, and begin what has waited. */
+/** Allow sends and reads again, and schedule the connections that waited. */
 void crtcp_release(void);
-/** A thread of its own that brings the transport back after a pause or restart: libcr's callback thread must be free
- * for the next pause, should this recovery fail. @return 0 or an error number */
+/** Start a thread that brings the transport back after a pause or restart. It is a separate thread because libcr's
+ * callback thread must be free for the next pause if this recovery fails. @return 0 or an error number */
 int crtcp_rollback_start(bool restarted);
 
 /** Descriptors to wait for, with the endpoint that each belongs to (NULL: the channel). */
@@ -18,11 +18,11 @@ struct crtcp_poll {
   int count, room;
 };
 bool crtcp_poll_add(struct crtcp_poll *set, int fd, short events, crtcp_endpoint_t *ep);
-/** Wait without the lock. */
+/** poll() without holding the lock. */
 void crtcp_poll_wait(struct crtcp_poll *set, int timeout_ms);
 void crtcp_poll_free(struct crtcp_poll *set);
 
-/** All endpoints, one after the other. */
+/** Iterate over all endpoints. @param ep NULL: begin. @return the next endpoint, or NULL at the end */
 static inline crtcp_endpoint_t *crtcp_next(crtcp_endpoint_t *ep)
 {
   opal_list_item_t *item = ep ? opal_list_get_next(&ep->super) : opal_list_get_first(&crtcp.endpoints);

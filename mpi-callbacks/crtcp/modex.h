@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/** @file @brief What a rank tells all others through PMIx. */
+/** @file @brief The data that a rank publishes to all others through PMIx. */
 #ifndef CRTCP_MODEX_H
 #define CRTCP_MODEX_H 1
 
@@ -7,11 +7,11 @@
 
 #define CRTCP_MODEX 1
 
-/** Address strings, each ended by 0, follow. */
+/** Followed by address strings, each ended by 0. */
 struct crtcp_modex {
   uint32_t version; /**< CRTCP_MODEX */
-  uint32_t count; /**< of addresses */
-  uint8_t cookie[CRTCP_COOKIE]; /**< to be shown to this rank */
+  uint32_t count; /**< number of addresses */
+  uint8_t cookie[CRTCP_COOKIE]; /**< peers must send it in the handshake with this rank */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What Open MPI calls beside sending: peers, and memory for messages. */
+/* The BTL functions of Open MPI that do not send: peers, and memory for messages. */
 #include "crtcp.h"
 
 #include <stdlib.h>
@@ -75,7 +75,7 @@ void crtcp_fragment_finish(crtcp_fragment_t *fragment)
   if (ours) release(&crtcp_module, &fragment->base);
 }
 
-/* `reserve` bytes for the caller's header, then as much of the data as fits; data in one piece is not copied. */
+/* A fragment with `reserve` bytes for the caller's header and as much data as fits. Contiguous data is not copied. */
 static mca_btl_base_descriptor_t *prepare_src(mca_btl_base_module_t *btl, crtcp_endpoint_t *endpoint,
                                               struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
                                               size_t *size, uint32_t flags)
@@ -95,7 +95,7 @@ static mca_btl_base_descriptor_t *prepare_src(mca_btl_base_module_t *btl, crtcp_
     if (room + reserve > fragment->size) room = fragment->size - reserve;
     vec.iov_base = (char *) (fragment + 1) + reserve;
   } else if (room > UINT32_MAX - 65536) {
-    room = UINT32_MAX - 65536; /* the header's field */
+    room = UINT32_MAX - 65536; /* the length field of the header has 32 bits */
   }
   vec.iov_len = room;
   if (opal_convertor_pack(convertor, &vec, &count, &room) < 0) {
@@ -197,7 +197,7 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
       }
       pthread_mutex_unlock(&crtcp.lock);
     }
-    /* Ranks may come to lie on other nodes: nothing may use memory that they share. */
+    /* A rank may move to another node, so Open MPI must not use memory that two ranks share. */
     if (crtcp_with_daemon()) procs[i]->proc_flags = OPAL_PROC_NON_LOCAL;
     endpoints[i] = endpoint;
     if (reachable) opal_bitmap_set_bit(reachable, i);
@@ -219,7 +219,7 @@ crtcp_endpoint_t *crtcp_find_or_make(uint32_t jobid, uint32_t vpid)
   return crtcp_find(jobid, vpid);
 }
 
-/* Under the lock: with this the peer is gone for us. What it had not sent is dropped. */
+/* Remove a peer, under the lock. Messages that are still queued for it fail with OPAL_ERR_UNREACH. */
 static void endpoint_remove(crtcp_endpoint_t *endpoint)
 {
   opal_list_item_t *item;
@@ -260,7 +260,7 @@ static int finalize(mca_btl_base_module_t *btl)
   if (!crtcp.open) return OPAL_SUCCESS;
   opal_progress_unregister(crtcp_progress);
   pthread_mutex_lock(&crtcp.lock);
-  /* A wave is let end first; later ones are refused by the callback, which stays, as the channel does. */
+  /* Wait for the end of a wave. The callback and the channel stay; the callback refuses later waves. */
   while (crtcp.hold) {
     pthread_mutex_unlock(&crtcp.lock);
     crtcp_hold_wait();

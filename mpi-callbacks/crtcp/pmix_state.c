@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* libpmix has no call for any of this: its own structures are looked at, whose headers are installed with it. They
- * are of one version, so that a library of another one is left alone. */
+/* libpmix has no function for any of this, so this file reads libpmix's internal structures, whose headers are
+ * installed with it. The headers fit one version only: with a library of another version nothing is accessed. */
 #include "src/include/pmix_config.h"
 
 #include "src/client/pmix_client_ops.h"
@@ -26,7 +26,8 @@
 
 enum { WATCHES = 8, HOLD_MS = 2000 };
 
-/* Of the last look; in the image after a checkpoint. Used by one thread at a time: callback or rollback. */
+/* State recorded by the latest crtcp_pmix_look(), which is part of the image. Used by one thread at a time: the
+ * callback thread or the rollback thread. */
 static struct {
   bool has_server;
   uint64_t acked, received;
@@ -62,7 +63,7 @@ static bool counts(int fd, uint64_t *acked, uint64_t *received)
   return true;
 }
 
-/* Does a request wait for its answer? While libpmix's thread stands still. */
+/* Does a request wait for its answer? libpmix's thread must be stopped. */
 static bool requests_pending(void)
 {
   const pmix_ptl_posted_recv_t *posted;
@@ -72,7 +73,7 @@ static bool requests_pending(void)
   return false;
 }
 
-/* Every epoll set that watches the descriptor, as the kernel tells of them. */
+/* Find every epoll set that watches the descriptor, from /proc/self/fdinfo. */
 static void find_watches(int fd)
 {
   DIR *folder = opendir("/proc/self/fdinfo");
@@ -115,8 +116,8 @@ static void watch(void)
   }
 }
 
-/* The connection that a rollback finds may be a dead one, and a client that sees its server's end ends its process. So
- * in the image nobody watches it. */
+/* After a rollback the connection may be dead, and libpmix ends the process when it sees the end of its server. So no
+ * epoll set in the image watches the connection. */
 static void unwatch(int fd)
 {
   find_watches(fd);
@@ -131,23 +132,23 @@ enum crtcp_pmix_state crtcp_pmix_look(const char **why)
   seen.has_server = false;
   seen.watches = 0;
   if (!right_version()) {
-    *why = "libpmix is not of the version that crtcp was built for, so its state cannot be told";
+    *why = "libpmix is not of the version that crtcp was built for, so its state is unknown; build crtcp for it";
     return CRTCP_PMIX_UNKNOWN;
   }
   if (!server || pmix_client_globals.singleton || server->sd < 0) return CRTCP_PMIX_IDLE;
   if (!crtcp_pmix_hold(HOLD_MS)) {
-    *why = "libpmix is in a handler of the program's";
+    *why = "libpmix runs a handler of the program";
     return CRTCP_PMIX_BUSY;
   }
   if (!counts(server->sd, &seen.acked, &seen.received)) {
     crtcp_pmix_release();
-    *why = "the connection to the PMIx server is not one of TCP, or is broken";
+    *why = "the connection to the PMIx server does not use TCP, or is broken";
     return CRTCP_PMIX_UNKNOWN;
   }
   if (requests_pending() || server->send_msg || server->recv_msg || ioctl(server->sd, SIOCOUTQ, &queued) || queued ||
       ioctl(server->sd, SIOCINQ, &unread) || unread) {
     crtcp_pmix_release();
-    *why = "a PMIx call is under way";
+    *why = "a PMIx call is in progress";
     return CRTCP_PMIX_BUSY;
   }
   unwatch(server->sd);
@@ -178,9 +179,9 @@ void crtcp_pmix_commit(void)
   const bool yes = true;
   pmix_value_t value;
 
-  /* What is not committed yet will be, by those who have put it. */
+  /* If a commit is pending, the program will make it. */
   if (!seen.has_server || pmix_globals.commits_pending) return;
-  /* A commit says all that was ever put, when there is something new. */
+  /* A commit sends all values that were ever put, but only if there is a new one. So put one. */
   PMIx_Value_load(&value, &yes, PMIX_BOOL);
   if (PMIx_Put(PMIX_GLOBAL, "reprise.back", &value) == PMIX_SUCCESS) PMIx_Commit();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/** @file @brief The PMIx client of this process: whether it is idle, and giving it another connection. */
+/** @file @brief The PMIx client of this process: find out whether it is idle, and replace its connection. */
 #ifndef CRTCP_PMIX_STATE_H
 #define CRTCP_PMIX_STATE_H 1
 
@@ -7,21 +7,20 @@
 
 enum crtcp_pmix_state { CRTCP_PMIX_IDLE, CRTCP_PMIX_BUSY, CRTCP_PMIX_UNKNOWN };
 
-/** Have libpmix stand still and look at the client: the counts of its connection, where it is watched. When it is idle it
- * stays so, and nobody watches the connection, so that nobody in an image does: crtcp_pmix_go_on() has to follow.
+/** Stop libpmix's thread and record the state of the client: the byte counts of its connection, and the epoll sets that
+ * watch it. If the client is idle, libpmix stays stopped and the connection is removed from the epoll sets, so that no
+ * epoll set in an image watches it. The caller must then call crtcp_pmix_go_on().
  * @param why a text unless idle */
 enum crtcp_pmix_state crtcp_pmix_look(const char **why);
-/** Have the connection watched again, and let libpmix go on. */
+/** Add the connection to the epoll sets again, and resume libpmix's thread. */
 void crtcp_pmix_go_on(void);
-/** Has its connection carried nothing since crtcp_pmix_look()? After a rollback: since the image. */
+/** Has the connection carried no data since crtcp_pmix_look()? After a rollback: since the image. */
 bool crtcp_pmix_same(void);
-/** Is the connection one that can be used? After a restart: was another put in its place? */
+/** Is the connection established? After a restart: was it replaced? */
 bool crtcp_pmix_alive(void);
-/** The server is one that knows nothing of this rank: tell it what the rank has put, for processes that ask later. Waits
- * for the server. */
+/** Commit all values of this rank again, for a server that does not know them. Waits for the server. */
 void crtcp_pmix_commit(void);
-/** Put `fd`, a connection that is set up for this rank, in the place of the old one, before
- * libpmix goes on. Takes `fd`.
+/** Replace the connection by `fd`, which is set up for this rank, before libpmix's thread resumes. Takes `fd`.
  * @return 0 or -1 */
 int crtcp_pmix_install(int fd);
 

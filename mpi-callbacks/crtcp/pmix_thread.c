@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Has libpmix's thread stand still: by an event of our own on its event base, whose handler waits. What the program asks
- * of PMIx meanwhile lines up behind it. */
+/* Stop libpmix's thread by an event on its event base whose handler blocks. PMIx requests of the program queue up behind
+ * the event. */
 #include "src/include/pmix_config.h"
 
 #include "src/include/pmix_globals.h"
@@ -10,9 +10,9 @@
 #include <pthread.h>
 #include <time.h>
 
-/* In an image the thread stands still; whoever rolled back lets it go. */
+/* In an image the thread is stopped; the rollback thread resumes it. */
 static struct {
-  pthread_mutex_t lock; /* guards the rest */
+  pthread_mutex_t lock; /* protects the other fields */
   pthread_cond_t changed;
   pmix_event_t event;
   bool wanted, posted, stands;
@@ -45,7 +45,7 @@ bool crtcp_pmix_hold(unsigned timeout_ms)
   }
   pthread_mutex_lock(&hold.lock);
   hold.wanted = true;
-  /* One that came too late for an earlier wave may still be under way: it serves this one. */
+  /* An event of an earlier wave that timed out may still be queued: use it for this one. */
   if (!hold.posted) {
     hold.posted = true;
     pmix_event_assign(&hold.event, pmix_globals.evbase, -1, EV_WRITE, stand, NULL);

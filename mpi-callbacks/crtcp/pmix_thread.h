@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/** @file @brief The thread in which libpmix talks to its server: it can be made to stand still. */
+/** @file @brief Stop and resume the thread in which libpmix communicates with its server. */
 #ifndef CRTCP_PMIX_THREAD_H
 #define CRTCP_PMIX_THREAD_H 1
 
 #include <stdbool.h>
 
-/** From now on until crtcp_pmix_release() libpmix sends, receives and changes nothing.
- * @return false when its thread was not there in time, being in a handler of the program's; then it is not held */
+/** Stop the thread: until crtcp_pmix_release() libpmix sends, receives and changes nothing.
+ * @return false if the thread did not stop in time because it runs a handler of the program; it is not held then */
 bool crtcp_pmix_hold(unsigned timeout_ms);
-/** Let it go on; without effect on one that is not held. */
+/** Resume the thread; without effect if it is not held. */
 void crtcp_pmix_release(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What Open MPI calls again and again: events of all descriptors, and what had to wait for a thread of its own. */
+/* The progress function of Open MPI: events of all descriptors, and upcalls that the callback thread has left over. */
 #include "crtcp.h"
 
 #include <errno.h>
@@ -134,7 +134,7 @@ static int read_inbox(void)
   return count;
 }
 
-/* Without crd: a peer is lost for good. Its messages fail, and Open MPI decides what comes of the job. */
+/* Without crd a lost peer is final: fail its messages and report it to Open MPI, which decides what to do. */
 static void tell_failures(void)
 {
   opal_list_item_t *item = opal_list_get_first(&crtcp.endpoints);
@@ -157,11 +157,11 @@ static void tell_failures(void)
       crtcp.error_callback(&crtcp_module, 0, ep->proc, "the connection was lost");
       pthread_mutex_lock(&crtcp.lock);
     }
-    item = opal_list_get_first(&crtcp.endpoints); /* the list may have changed */
+    item = opal_list_get_first(&crtcp.endpoints); /* the list may have changed without the lock */
   }
 }
 
-/* After a wave: what was read behind a mark, and guests that had to wait. */
+/* After a wave: parse bytes that were read after a mark, and answer guests that had to wait. */
 static int reconsider(void)
 {
   opal_list_item_t *item;
@@ -190,13 +190,13 @@ static int reconsider(void)
   return count;
 }
 
-/* How long a thread that has found nothing for so many polls waits for the network. In ms; 0: not at all */
+/* Milliseconds that a thread blocks for a network event after `quiet` polls without one; 0: it does not block */
 static int patience(unsigned quiet)
 {
   const bool crowded = crtcp.spin > 0 && quiet > (unsigned) crtcp.spin;
 
   if (crtcp.hold) return 0;
-  /* Longer and longer: what is not of the network, such as another thread's doing, is seen only in between. */
+  /* Increase the time slowly: events that are not of the network, as of other threads, are seen only in between. */
   if (crtcp.calm && quiet > CALM_POLLS) return quiet - CALM_POLLS < CALM_MS ? (int) (quiet - CALM_POLLS) : CALM_MS;
   return crowded ? 1 : 0;
 }
@@ -204,12 +204,12 @@ static int patience(unsigned quiet)
 int crtcp_progress(void)
 {
   struct epoll_event events[EVENTS];
-  static unsigned idle, quiet; /* guarded by the lock */
+  static unsigned idle, quiet; /* protected by the lock */
   uint32_t turn;
   int count = 0, n, wait;
 
   if (atomic_load_explicit(&crtcp.hold, memory_order_relaxed)) {
-    crtcp_hold_wait(); /* nothing can be done, and others may want this processor */
+    crtcp_hold_wait(); /* no work is possible, so leave the processor to others */
     return 0;
   }
   if (pthread_mutex_trylock(&crtcp.lock)) return 0;
@@ -222,7 +222,7 @@ int crtcp_progress(void)
   if (crtcp.reconsider && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) count += reconsider();
   turn = crtcp.turn;
   n = crtcp.hold || !opal_list_is_empty(&crtcp.inbox) ? 0 : epoll_wait(crtcp.epoll, events, EVENTS, 0);
-  /* What a wave left in the inbox comes before what is still in the sockets. */
+  /* Messages that a wave left in the inbox are older than those in the sockets. */
   for (int i = 0; i < n && !crtcp.hold && crtcp.turn == turn && opal_list_is_empty(&crtcp.inbox); i++)
     count += event(&events[i]);
   if (!opal_list_is_empty(&crtcp.finished)) count += call_back();

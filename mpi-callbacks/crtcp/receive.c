@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Receiving: what a read brings is looked at where it lies; only what is not complete is copied. */
+/* Receiving: messages are parsed in the read buffer, and only incomplete ones are copied. */
 #include "crtcp.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static bool keep_letter(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes,
   return true;
 }
 
-/* To Open MPI, without the lock. @return false when somebody else has taken over the endpoint meanwhile */
+/* Give a message to Open MPI, without the lock. @return false if another thread has become the reader meanwhile */
 static bool upcall(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint32_t length)
 {
   const mca_btl_active_message_callback_t *who = mca_btl_base_active_message_trigger + tag;
@@ -49,7 +49,7 @@ static bool upcall(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint
   return ep->reader == reader;
 }
 
-/* A whole message. @return 1 delivered, 0 nothing for Open MPI, STOP, BROKEN */
+/* Handle a complete message. @return 1: delivered; 0: not for Open MPI; STOP: do not parse on; BROKEN */
 static int deliver(crtcp_endpoint_t *ep, const struct crtcp_header *header, const uint8_t *bytes)
 {
   switch (header->kind) {
@@ -59,7 +59,7 @@ static int deliver(crtcp_endpoint_t *ep, const struct crtcp_header *header, cons
     return upcall(ep, header->tag, bytes, header->length) ? 1 : STOP;
   case CRTCP_MARK:
     ep->mark_wave = header->value;
-    if (ep->mark_wave <= crtcp.wave) return 0; /* of a wave that is over */
+    if (ep->mark_wave <= crtcp.wave) return 0; /* of a wave that has ended */
     ep->shut = true;
     return STOP;
   case CRTCP_FIN:
@@ -98,7 +98,7 @@ static size_t smaller(size_t a, size_t b)
   return a < b ? a : b;
 }
 
-/* The message whose beginning is in `part`. @return as deliver(), or 0 when more is needed and `rest` is used up */
+/* Complete the message in `part` with bytes of `rest`. @return as deliver(); 0 also if `rest` has too few bytes */
 static int complete_part(crtcp_endpoint_t *ep)
 {
   struct crtcp_header header;
@@ -120,7 +120,7 @@ static int complete_part(crtcp_endpoint_t *ep)
                 smaller(sizeof header + header.length - ep->part_length, ep->rest_length)))
     return BROKEN;
   if (ep->part_length < sizeof header + header.length) return 0;
-  /* Taken off, since during the upcall another thread may read on. */
+  /* Detach the buffer: during the upcall another thread may use ep->part. */
   part = ep->part;
   ep->part = NULL;
   ep->part_length = ep->part_room = 0;
@@ -129,7 +129,7 @@ static int complete_part(crtcp_endpoint_t *ep)
   return r;
 }
 
-/* The next message in `rest`. @return as deliver() */
+/* Handle the next message in `rest`. @return as deliver() */
 static int next_message(crtcp_endpoint_t *ep)
 {
   struct crtcp_header header;
@@ -159,7 +159,8 @@ static void put_progress(crtcp_endpoint_t *ep, size_t n)
   if (!ep->put_left) ep->received++;
 }
 
-/* All that `rest` has. @return messages for Open MPI, STOP when the rest is not ours any more, BROKEN */
+/* Parse all of `rest`. @return number of messages for Open MPI; STOP: the remaining bytes must wait, or another thread
+ * is the reader; BROKEN */
 static int parse(crtcp_endpoint_t *ep)
 {
   int count = 0;
@@ -184,7 +185,7 @@ static int parse(crtcp_endpoint_t *ep)
   return count;
 }
 
-/* What is left in a buffer that will be used again has to be kept. */
+/* Copy the remaining bytes out of the scratch buffer, which will be reused. */
 static bool keep_rest(crtcp_endpoint_t *ep)
 {
   uint8_t *copy;
@@ -199,7 +200,7 @@ static bool keep_rest(crtcp_endpoint_t *ep)
   return true;
 }
 
-/* After parse(): the scratch buffer is free again. */
+/* Finish a parse(): handle errors and keep remaining bytes, so that the scratch buffer can be reused. */
 static int settle(crtcp_endpoint_t *ep, int r, uint32_t reader)
 {
   if (ep->reader != reader) return 1; /* taken over, or closed */
@@ -222,7 +223,7 @@ int crtcp_parse(crtcp_endpoint_t *ep)
   uint8_t *old = ep->owned;
   int r;
 
-  /* While `owned` is being parsed nobody may free it under an upcall's feet. */
+  /* Detach `owned`: another thread must not free it during an upcall. */
   ep->owned = NULL;
   r = settle(ep, parse(ep), reader);
   free(old);
@@ -249,10 +250,10 @@ int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
   vec[1] = (struct iovec) {scratch, CRTCP_SCRATCH};
   if (ep->put_left) {
     vec[0] = (struct iovec) {ep->put_to, ep->put_left};
-    vec[1].iov_len = sizeof(struct crtcp_header); /* likely of the next chunk, whose data need not be copied */
+    vec[1].iov_len = sizeof(struct crtcp_header); /* probably the next chunk's; its data is then read in place */
     first = 0;
   } else if (ep->part_length >= sizeof(struct crtcp_header)) {
-    /* part_add() has made room for all of it */
+    /* part_add() has allocated room for the whole message */
     wanted = sizeof(struct crtcp_header) + ((struct crtcp_header *) ep->part)->length - ep->part_length;
     vec[0] = (struct iovec) {ep->part + ep->part_length, wanted};
     first = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* After a pause or a restart: the memory is that of the image, the connections are not. Nothing is assumed of any
- * descriptor. */
+/* After a pause or a restart the memory is that of the image, but the connections are not. This code assumes nothing
+ * about the state of descriptors. */
 #include "hold.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@ enum { CHUNK = 65536, LOST_STEP_MS = 100 };
 
 struct rollback {
   bool restarted;
-  bool pmix_stale; /**< its connection is not the one of the image */
-  bool pmix_fresh; /**< it leads to a server that knows nothing of this rank */
+  bool pmix_stale; /**< the PMIx connection has carried data since the image, or is not established */
+  bool pmix_fresh; /**< the PMIx connection was replaced: its server does not know this rank's values */
   uint8_t nonce[CRTCP_NONCE];
   struct cr_rank_resumed resumed;
 };
 
-/* What was read after the mark was sent after the wave: its sender does not know of it any more. */
+/* Stop all traffic. Drop bytes that were read after a mark: their sender was rolled back to before it sent them. */
 static void make_still(const struct rollback *back)
 {
   crtcp_close_guests();
@@ -58,7 +58,7 @@ static bool report(const struct rollback *back)
   return sent;
 }
 
-/* ---------------------------------------------------------------------------------- before the others */
+/* ---------------------------------------------------------------------------- messages from the daemon */
 
 static void new_addresses(const struct cr_rank_peer *entry)
 {
@@ -107,7 +107,7 @@ static void pmix(struct rollback *back, int fd)
   crtcp_channel_send(CR_RANK_PMIX_DONE, &done, sizeof done, NULL, 0);
 }
 
-/* Ranks share processors, or do so no longer. Of its image a process knows how it was then. */
+/* Set whether ranks share processors now. The memory of the image has the setting of the time of the checkpoint. */
 static void crowd(uint32_t spin)
 {
   const bool crowded = spin > 0;
@@ -144,7 +144,8 @@ static bool resume(struct rollback *back, const char *buffer, size_t bytes)
   return true;
 }
 
-/* Until the daemon says that all ranks stand where they should. However long: it, or its end, decides. */
+/* Wait until the daemon says that all ranks are restored. There is no timeout: the daemon decides. If it ends, the loop
+ * connects to its successor. */
 static void await_resume(struct rollback *back)
 {
   static _Alignas(8) char buffer[CR_RANK_MAX];
@@ -179,9 +180,9 @@ static void await_resume(struct rollback *back)
   }
 }
 
-/* ------------------------------------------------------------------------------------ with the others */
+/* --------------------------------------------------------------------------------- nonces to the peers */
 
-/* What is kept between two reads: the last bytes, in which a nonce may have begun. */
+/* The last bytes of a read, in which the nonce may have begun; kept for the next read. */
 struct tail {
   crtcp_endpoint_t *ep;
   size_t length;
@@ -200,7 +201,7 @@ static bool write_nonce(crtcp_endpoint_t *ep, const uint8_t *nonce)
   return true;
 }
 
-/* Read and drop up to and with the nonce; what follows it counts. */
+/* Read and drop all bytes up to the end of the nonce. The bytes behind it are valid messages. */
 static bool discard(struct rollback *back, struct tail *tail)
 {
   uint8_t buffer[CRTCP_NONCE + CHUNK], *found;
@@ -294,7 +295,8 @@ static void *rollback(void *argument)
   back->pmix_stale = back->restarted ? !crtcp_pmix_alive() : !crtcp_pmix_same();
   await_resume(back);
   exchange_nonces(back);
-  /* A stale one that was not replaced is good enough while it lives. A dead one would end this process. */
+  /* A stale connection that was not replaced is usable while it is established. With a dead one, which libpmix would
+   * see closed, libpmix would end this process: do not watch it. */
   if (!back->pmix_stale || crtcp_pmix_alive()) crtcp_pmix_go_on();
   if (back->pmix_fresh) crtcp_pmix_commit();
   if (crtcp_epoll_make()) crtcp_say("no new epoll set: %s", strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sending: at once when nothing is in the way, else by the queue. */
+/* Sending: at once if the connection is idle, otherwise through the queue. */
 #include "crtcp.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "opal/datatype/opal_convertor.h"
 
-/* The first byte of a message is the next to be written: of a put, of its present chunk. */
+/* Set up the fragment's vectors for a message that starts from its first byte; for a put, for its current chunk. */
 static void arm(crtcp_fragment_t *f)
 {
   f->at = f->vec;
@@ -58,7 +58,7 @@ static ssize_t write_vecs(int fd, struct iovec *at, int vecs)
   return n;
 }
 
-/* Write on to the end of the message. @return 1 there, 0 the socket is full, -1 broken */
+/* Write the rest of the message. @return 1: complete; 0: the socket is full; -1: the connection broke */
 static int write_message(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
 {
   while (f->vecs) {
@@ -130,7 +130,7 @@ bool crtcp_write_queue(crtcp_endpoint_t *ep)
   return true;
 }
 
-/* Under the lock, which is let go. @return what btl_send returns */
+/* The caller holds the lock, which this function drops. @return as btl_send */
 static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
 {
   int r = 0, error = 0;
@@ -177,7 +177,7 @@ int crtcp_send(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, mca_btl_base_de
   return submit(ep, f);
 }
 
-/* The rest of a short message that the socket did not take: a copy of it all, so that it could begin anew. */
+/* Queue a short message of which the socket took only a part. Copies the whole message, so that crtcp_rewind() works. */
 static bool keep_rest(crtcp_endpoint_t *ep, const struct crtcp_header *header, void *first, size_t first_length,
                       const void *second, size_t second_length, uint32_t flags, size_t written)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* In place of a header that Open MPI's installed opal/mca/threads/mutex.h includes, but that is not installed. The
- * types must have the layout that libopen-pal was built with: POSIX threads. */
+/* Replaces a header that Open MPI's installed opal/mca/threads/mutex.h includes but that is not installed. The types
+ * must have the layout that libopen-pal was built with: POSIX threads. */
 #ifndef CRTCP_COMPAT_MUTEX_H
 #define CRTCP_COMPAT_MUTEX_H
 
@@ -32,7 +32,7 @@ static inline void opal_thread_internal_mutex_lock(opal_thread_internal_mutex_t 
   pthread_mutex_lock(mutex);
 }
 
-/* 0 when it was taken */
+/* @return 0 if the mutex was taken */
 static inline int opal_thread_internal_mutex_trylock(opal_thread_internal_mutex_t *mutex)
 {
   return pthread_mutex_trylock(mutex) ? 1 : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* In place of a header that Open MPI's installed opal/mca/threads/tsd.h includes, but that is not installed. */
+/* Replaces a header that Open MPI's installed opal/mca/threads/tsd.h includes but that is not installed. */
 #ifndef CRTCP_COMPAT_TSD_H
 #define CRTCP_COMPAT_TSD_H
 
