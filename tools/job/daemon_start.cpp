@@ -45,12 +45,12 @@ DaemonStart parse_daemon_start(const std::string& line) {
     start.interfaces = json.value("interfaces", start.interfaces);
     start.parent_addresses = json.value("parent_addresses", start.parent_addresses);
     start.parent_public_key = json.value("parent_public_key", "");
-    if (!valid_job_id(start.job)) throw std::runtime_error("\"" + start.job + "\" is no name of a job");
-    if (start.addresses.empty()) throw std::runtime_error("there is no address to connect to");
+    if (!valid_job_id(start.job)) throw std::runtime_error("\"" + start.job + "\" is not a valid job id");
+    if (start.addresses.empty()) throw std::runtime_error("the list of crrun's addresses is empty");
     for (const std::string* key : {&start.server_public_key, &start.client.public_key, &start.client.secret_key})
-      if (key->size() != 40) throw std::runtime_error("a key does not have 40 characters");
+      if (key->size() != 40) throw std::runtime_error("a CURVE key does not have 40 characters");
     if (!start.parent_addresses.empty() && start.parent_public_key.size() != 40)
-      throw std::runtime_error("the parent's key does not have 40 characters");
+      throw std::runtime_error("the parent's CURVE key does not have 40 characters");
     return start;
   } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(std::string("what came on standard input is not what crrun sends: ") + error.what());

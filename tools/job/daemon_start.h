@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file What crrun tells a daemon when it starts it: one line of JSON on its standard input. */
+/** @file The parameters that crrun passes to a daemon at its start: one line of JSON on the daemon's standard input. */
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,24 +9,24 @@
 
 namespace reprise::job {
 
-/** Comes by standard input rather than by arguments, which everybody on the node could read. */
+/** Passed on standard input: every user of the node could read command-line arguments. */
 struct DaemonStart {
   std::string job;                     ///< id
   std::uint32_t node = 0;              ///< index of the node in the job
-  std::vector<std::string> addresses;  ///< of crrun, in the order to try them: "tcp://10.0.0.1:5555", "tcp://[fe80::1%eth0]:5555"
+  std::vector<std::string> addresses;  ///< of crrun, in the order to try: "tcp://10.0.0.1:5555", "tcp://[fe80::1%eth0]:5555"
   std::string server_public_key;       ///< of crrun
-  KeyPair client;                      ///< of the job's daemons
+  KeyPair client;                      ///< shared by all daemons of the job
   std::string log_level = "warning";
-  std::string run_directory;           ///< "": the usual one; for several daemons on one host
-  bool relays = false;                 ///< it listens for daemons below it
-  std::vector<std::string> interfaces; ///< and tells only its addresses in these; none: all
-  std::vector<std::string> parent_addresses;  ///< to be tried before crrun; none: it has no parent
+  std::string run_directory;           ///< "": the default; differs for several daemons on one host
+  bool relays = false;                 ///< the daemon listens for daemons below it in the tree
+  std::vector<std::string> interfaces; ///< the daemon announces its addresses on these interfaces only; empty: on all
+  std::vector<std::string> parent_addresses;  ///< tried before crrun's; empty: the daemon has no parent
   std::string parent_public_key;
 };
 
-/** One line, without its end. */
+/** @return one line, without the newline */
 std::string daemon_start_line(const DaemonStart& start);
-/** Throws std::runtime_error naming what is missing or wrong. */
+/** Throws std::runtime_error, which names the missing or wrong part. */
 DaemonStart parse_daemon_start(const std::string& line);
 
 }  // namespace reprise::job

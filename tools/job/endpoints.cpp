@@ -63,12 +63,13 @@ std::vector<std::string> own_endpoints(std::uint16_t port, const std::vector<std
       return;
     } else if (family == AF_INET) {
       four.push_back("tcp://" + text + end);
-    } else if (!(raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80)) {  // link-local ones mean nothing elsewhere
+    } else if (!(raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80)) {  // link-local addresses are not valid on other nodes
       six.push_back("tcp://[" + text + "]" + end);
     }
   });
   four.insert(four.end(), six.begin(), six.end());
-  // First where all nodes are this host; never where another node would find itself by it.
+  // Loopback addresses come first when all nodes are this host. Otherwise they are left out: another node would reach
+  // itself.
   if (loopback) four.insert(four.begin(), local.begin(), local.end());
   return four;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Where others reach this machine. */
+/** @file The addresses under which other nodes reach this machine. */
 #include <cstdint>
 #include <set>
 #include <string>
@@ -10,7 +10,7 @@ namespace reprise::job {
 
 /** All addresses of this machine's interfaces, as text. */
 std::set<std::string> own_addresses();
-/** Endpoints "tcp://ADDRESS:PORT" at which others reach this machine; @p interfaces: names or CIDR, none: all. */
+/** Endpoints "tcp://ADDRESS:PORT" under which other nodes reach this machine. @p interfaces: names or CIDR; empty: all. */
 std::vector<std::string> own_endpoints(std::uint16_t port, const std::vector<std::string>& interfaces, bool loopback);
 
 }  // namespace reprise::job

@@ -57,7 +57,7 @@ std::string read_file(const std::string& path) {
 void sync_directory(const std::string& directory) {
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) fail("cannot open " + directory);
-  // Some network file systems cannot sync directories, and have no need to.
+  // Some network file systems cannot sync directories and do not need it: they return EINVAL.
   if (::fsync(fd.get()) != 0 && errno != EINVAL) fail("cannot sync " + directory);
 }
 
@@ -70,7 +70,7 @@ void make_private_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make the directory " + path);
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0) fail("cannot look at " + path);
-  if (!S_ISDIR(st.st_mode)) throw std::runtime_error(path + " is in the way: a directory is needed there; remove it");
+  if (!S_ISDIR(st.st_mode)) throw std::runtime_error(path + " exists and is not a directory; remove it");
   if (st.st_uid != ::geteuid())
     throw std::runtime_error(path + " belongs to user " + std::to_string(st.st_uid) + ": remove it, or have it removed");
   if (st.st_mode & 022)

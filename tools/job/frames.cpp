@@ -40,7 +40,7 @@ bool receive_frames(zmq::socket_t& socket, bool router, Received& received) {
   }
   const std::size_t skip = router ? 1 : 0;
   if (frames.size() != skip + 2 || frames[skip].size() != 1) {
-    spdlog::warn("a message of {} frames is dropped: it is not of the job's", frames.size());
+    spdlog::warn("a message of {} frames is dropped: messages of the job have two", frames.size());
     return false;
   }
   if (router) received.peer = frames[0].to_string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The two frames of a message: its kind, and itself. */
+/** @file The two frames of a message: its kind (one byte) and the protobuf message. */
 #include <string>
 
 #include <google/protobuf/message_lite.h>
@@ -10,20 +10,20 @@ namespace reprise::job {
 
 enum class Kind : char { up = 'U', down = 'D', ask = 'Q', answer = 'A' };
 
-/** Send without waiting. @return false when it cannot be sent: no such peer, no connection */
+/** Send without waiting. @return false when the message cannot be sent: no such peer, no connection */
 bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, const google::protobuf::MessageLite& message);
 
 struct Received {
-  std::string peer;  ///< of a ROUTER only
+  std::string peer;  ///< set for a ROUTER only
   char kind = 0;
   zmq::message_t body;
-  int fd = -1;       ///< of the connection it came over; for matching with events only
+  int fd = -1;       ///< of the connection that delivered the message; only to match it with events
 };
 
-/** Receive one message; @return false when there is none, or what came does not have the right frames (logged). */
+/** Receive one message. @return false when there is none, or when its frames are malformed (logged) */
 bool receive_frames(zmq::socket_t& socket, bool router, Received& received);
 
-/** @return false when the bytes are no such message (logged) */
+/** @return false when the bytes cannot be parsed as this type of message (logged) */
 bool parse(const Received& received, google::protobuf::MessageLite& message);
 
 }  // namespace reprise::job

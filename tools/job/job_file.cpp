@@ -39,10 +39,10 @@ T message_from(const nlohmann::json& json) {
   return out;
 }
 
-/** Directories are made and removed by the id, and tables by ranks and nodes. */
+/** The id becomes part of paths that are created and removed; ranks and nodes index tables. */
 void check(const JobFile& file) {
-  if (!valid_job_id(file.spec.id())) throw std::runtime_error("its job has an impossible id");
-  if (file.spec.ranks() == 0 || file.spec.ranks() > kMostRanks) throw std::runtime_error("its job has an impossible number of ranks");
+  if (!valid_job_id(file.spec.id())) throw std::runtime_error("its job id is not valid");
+  if (file.spec.ranks() == 0 || file.spec.ranks() > kMostRanks) throw std::runtime_error("its rank count is out of range");
   if (file.spec.argv().empty()) throw std::runtime_error("its job has no program");
   for (std::size_t i = 0; i < file.nodes.size(); ++i)
     if (file.nodes[i].index() != i) throw std::runtime_error("its nodes are out of order");
@@ -71,7 +71,7 @@ JobFile JobFile::read(const std::string& directory) {
   const std::string path = fs::absolute(directory).lexically_normal().string() + "/job.json";
   try {
     const nlohmann::json json = nlohmann::json::parse(read_file(path));
-    if (json.at("version") != kVersion) throw std::runtime_error("it is of another version of reprise");
+    if (json.at("version") != kVersion) throw std::runtime_error("it was written by another version of reprise");
     out.spec = message_from<JobSpec>(json.at("spec"));
     for (const auto& node : json.at("nodes")) out.nodes.push_back(message_from<Node>(node));
     check(out);
@@ -127,7 +127,7 @@ std::vector<RegisteredJob> registered_jobs() {
 
 std::string find_job(const std::string& name) {
   if (name.find('/') != std::string::npos || fs::exists(fs::path(name) / "job.json")) {
-    if (!fs::exists(fs::path(name) / "job.json")) throw std::runtime_error(name + " is no directory of a job");
+    if (!fs::exists(fs::path(name) / "job.json")) throw std::runtime_error(name + " is not a job directory: no job.json");
     return fs::absolute(name).lexically_normal().string();
   }
   std::vector<RegisteredJob> found;
@@ -141,7 +141,7 @@ std::string find_job(const std::string& name) {
   if (found.empty()) throw std::runtime_error("there is no job " + name + "; `crjob list` shows those there are");
   std::string names;
   for (const RegisteredJob& job : found) names += " " + job.id;
-  throw std::runtime_error(name + " may be any of" + names);
+  throw std::runtime_error(name + " is ambiguous: it matches" + names);
 }
 
 }  // namespace reprise::job

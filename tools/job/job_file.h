@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file job.json, and where crjob finds the jobs of this user. */
+/** @file job.json, and the registry in which crjob finds this user's jobs. */
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace reprise::job {
 
-/** All of a job that does not change while it runs. */
+/** The part of a job that does not change while it runs. */
 struct JobFile {
   JobSpec spec;
   std::vector<Node> nodes;
@@ -22,15 +22,15 @@ struct JobFile {
   std::uint16_t port = 0;
   std::vector<std::string> addresses;
   KeyPair server, client;
-  nlohmann::json settings;  ///< crrun's own
+  nlohmann::json settings;  ///< of crrun itself
 
-  /** Write JOBDIR/job.json (mode 0600) and the entry for crjob. Throws std::system_error. */
+  /** Write JOBDIR/job.json (mode 0600) and the registry entry for crjob. Throws std::system_error. */
   void write() const;
-  /** Throws std::runtime_error naming the file. */
+  /** Throws std::runtime_error, which names the file. */
   static JobFile read(const std::string& directory);
 };
 
-/** ~/.local/state/reprise/jobs, or below XDG_STATE_HOME: a file for each job of this user. */
+/** ~/.local/state/reprise/jobs, or the same below XDG_STATE_HOME; it has one file for each job of this user. */
 std::string registry_directory();
 
 struct RegisteredJob {
@@ -41,9 +41,9 @@ struct RegisteredJob {
   int exit_code = 0;
 };
 void write_registry(const RegisteredJob& job);
-/** Newest first; what cannot be read is left out. */
+/** Newest first; unreadable entries are left out. */
 std::vector<RegisteredJob> registered_jobs();
-/** By id, unique prefix of one, or JOBDIR. Throws std::runtime_error with what there is. */
+/** Find a job by its id, a unique prefix of it, or JOBDIR. Throws std::runtime_error, which lists the candidates. */
 std::string find_job(const std::string& name);
 
 }  // namespace reprise::job

@@ -13,7 +13,7 @@ namespace reprise::job {
 KeyPair make_key_pair() {
   char public_key[41], secret_key[41];
   if (::zmq_curve_keypair(public_key, secret_key) != 0)
-    throw std::runtime_error("this libzmq knows no encryption: install one that was built with libsodium");
+    throw std::runtime_error("this libzmq was built without CURVE encryption: install one that was built with libsodium");
   return {public_key, secret_key};
 }
 
@@ -21,7 +21,7 @@ std::string random_bytes(std::size_t count) {
   std::string bytes(count, '\0');
   for (std::size_t at = 0; at < count;) {
     const ssize_t got = ::getrandom(bytes.data() + at, count - at, 0);
-    if (got < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "no random numbers");
+    if (got < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "getrandom()");
     if (got > 0) at += static_cast<std::size_t>(got);
   }
   return bytes;

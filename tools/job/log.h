@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file How the programs of the job level log: to standard error, and to a file once there is a place for it. */
+/** @file Logging of the job-level programs: to standard error, and also to a file once its directory exists. */
 #include <string>
 
 #include <spdlog/spdlog.h>
@@ -13,7 +13,7 @@ namespace reprise::job {
  */
 void set_up_log(const std::string& name, const std::string& level);
 
-/** Also log to @p path, with times, from `debug` on. Throws std::runtime_error. */
+/** Log to @p path as well: with timestamps, levels `debug` and above. Throws std::runtime_error. */
 void log_to_file(const std::string& path);
 
 }  // namespace reprise::job

@@ -13,7 +13,7 @@ namespace {
 
 using Done = std::function<void(Reach, const std::string&, std::shared_ptr<void>)>;
 
-/** All attempts together; lives until the last handler has run. */
+/** State shared by all attempts; lives until the last handler has run. */
 struct Attempt : std::enable_shared_from_this<Attempt> {
   Attempt(asio::io_context& io, Done call) : timer(io), done(std::move(call)) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Whether somebody listens at an address: tells a program that has died from a network that is silent. */
+/** @file Find out if a program listens at an address: distinguishes a dead program from a silent network. */
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -12,16 +12,16 @@
 namespace reprise::job {
 
 enum class Reach {
-  open,     ///< somebody listens
-  refused,  ///< the host answers, and nobody listens
+  open,     ///< a program listens
+  refused,  ///< the host answers, but no program listens
   silent,   ///< no answer
 };
 
 /**
- * Try TCP connections to all of @p endpoints ("tcp://ADDRESS:PORT") at once. @p done is called once, from the loop: as
- * soon as one is open, with it; else, when all have answered or @p limit has passed, `refused` if any
- * was refused, else `silent`, with "". `held` keeps the connections that were tried open: one that is gone before
- * the server could look at it would be taken for a stranger's.
+ * Try TCP connections to all of @p endpoints ("tcp://ADDRESS:PORT") at once. The loop calls @p done once. As soon as one
+ * connection is open, the result is `open` with its endpoint. Otherwise, when all have answered or @p limit has passed,
+ * the result is `refused` if any was refused, else `silent`; the endpoint is then "". `held` keeps the probe connections
+ * open: if one ended before the server could look at it, the server would report it as a stranger's.
  */
 void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoints, std::chrono::milliseconds limit,
                 std::function<void(Reach, const std::string& endpoint, std::shared_ptr<void> held)> done);

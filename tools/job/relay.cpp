@@ -70,7 +70,7 @@ std::optional<Up> Relay::join(Key key, const Up& message, Field field, std::uint
   return finish(key, std::move(open_.extract(at).mapped()));
 }
 
-/** In the name of this daemon, which speaks of its own state only where it says what it itself has done. */
+/** Sends the joined answer in this daemon's name. Its `recovery` is the one in the last message of the daemon itself. */
 Up Relay::finish(Key key, Joined joined) {
   sent_[key].insert(joined.ranks.begin(), joined.ranks.end());
   joined.message.set_from(self_);
@@ -91,7 +91,8 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
                  now_ms);
       break;
     case Up::kRestored:
-      // Without ranks it is the word of a node that its ranks which moved have ended: that is the node's own.
+      // A Restored without ranks says that the ranks which moved away from a node have ended: pass it on as that node's
+      // own.
       if (message.restored().ranks().empty()) {
         out = message;
         break;
@@ -105,7 +106,7 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
       break;
     case Up::kHeartbeat: {
       const Heartbeat& beat = message.heartbeat();
-      // A daemon's own takes those of the others along.
+      // Hold back the heartbeats of other daemons: the daemon's own heartbeat carries them.
       if (message.from() != self_) {
         RelayedBeat& mine = beats_[message.from()];
         mine.set_node(message.from());
@@ -156,7 +157,7 @@ std::vector<std::uint32_t> Relay::down(const Down& message) {
     std::vector<std::uint32_t> node_of_rank(placements.size());
     for (const Placement& one : placements)
       if (one.rank() < node_of_rank.size()) node_of_rank[one.rank()] = one.node();
-    // Answers to what was before are void, and nobody waits for them.
+    // Answers to the previous wave or recovery are void: crrun does not wait for them.
     open_.clear();
     sent_.clear();
     placement(node_of_rank);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file What a daemon does that stands between crrun and others: it passes messages on downward, and joins upward
- * what says the same of many ranks. It does no I/O and reads no clock.
+ * @file The part of a daemon that stands between crrun and other daemons: it passes messages down, and joins the answers
+ * of many ranks on the way up. It does no I/O and reads no clock.
  */
 #include <cstdint>
 #include <map>
@@ -15,14 +15,14 @@
 
 namespace reprise::job {
 
-/** The tree by node index: crrun has the first @p fan_out nodes, each node the next fan_out that have no parent yet. */
+/** The tree by node index: crrun has the first @p fan_out nodes as children, each node the next fan_out without a parent. */
 class Tree {
  public:
   explicit Tree(std::uint32_t nodes, std::uint32_t fan_out = 64) : nodes_(nodes), fan_out_(fan_out) {}
-  /** None: crrun itself. */
+  /** @return nothing: crrun itself is the parent */
   std::optional<std::uint32_t> parent(std::uint32_t node) const;
   std::vector<std::uint32_t> children(std::uint32_t node) const;
-  /** The node itself and all below. */
+  /** @return the node itself and all nodes below it */
   std::vector<std::uint32_t> below(std::uint32_t node) const;
 
  private:
@@ -32,45 +32,45 @@ class Tree {
 class Relay {
  public:
   /**
-   * @p self index and @p instance of the daemon; @p children those directly below, with all that are below each of
-   * them, as far as they are known: heard() adds others. What comes late is sent without waiting longer than
-   * @p patience_ms for the rest.
+   * @param self, instance index and instance of this daemon
+   * @param children the daemons directly below, each with all known nodes below it; heard() adds others
+   * @param patience_ms longest time that an answer waits for others to be joined with
    */
   Relay(std::uint32_t self, std::string instance, std::map<std::uint32_t, std::set<std::uint32_t>> children,
         std::uint64_t patience_ms);
 
-  /** Ranks by node: whose answers a wave or a recovery waits for. */
+  /** Node of each rank: a wave or a recovery waits for the answers of the ranks at or below this node. */
   void placement(const std::vector<std::uint32_t>& node_of_rank);
   /**
-   * A message of @p node has come from @p child: it is below it, or the child itself.
-   * @return false when it cannot be: nobody below speaks for this daemon
+   * Note that a message of @p node has come from @p child, which is @p node itself or above it.
+   * @return false when that is impossible: no daemon below sends in this daemon's name
    */
   bool heard(std::uint32_t child, std::uint32_t node);
   /**
-   * A message of a child's, or of the daemon itself. @return what to send up now, in this order. The daemon's own heartbeat
-   * comes after all that was said below before the heartbeats that it takes along.
+   * Handle a message of a daemon below, or of this daemon itself. @return what to send up now, in this order. All that
+   * was received from below before a heartbeat is sent before the daemon's own heartbeat that carries it.
    */
   std::vector<Up> up(const Up& message, std::uint64_t now_ms);
-  /** @return what has waited long enough */
+  /** @return the joined answers that have waited for the patience time */
   std::vector<Up> tick(std::uint64_t now_ms);
-  /** @return what waits for more of its kind */
+  /** @return all answers that wait to be joined with others */
   std::vector<Up> flush();
-  /** Since when the heartbeat of another waits for the daemon's own. */
+  /** Since when a heartbeat from below has been waiting for the daemon's own; nothing: none waits. */
   std::optional<std::uint64_t> beats_since() const { return beats_since_; }
-  /** Children to pass a message on to. A Launch or Recover in it brings the placement up to date. */
+  /** @return the children to pass a message on to. A Launch or Recover in it updates the placement. */
   std::vector<std::uint32_t> down(const Down& message);
-  /** Of an answer to heartbeats, what concerns @p child and those below it. */
+  /** @return the part of an answer to heartbeats that concerns @p child and the nodes below it */
   Down answer_for(std::uint32_t child, const Down& heartbeat) const;
-  /** A child is gone; its own children go elsewhere. */
+  /** The connection of a child has ended; the daemons below it connect elsewhere. */
   void child_lost(std::uint32_t child);
 
  private:
-  /** Answers to one wave or one step of a recovery. */
+  /** The joined answers to one wave or one step of a recovery. */
   struct Joined {
     Up message;
     std::set<std::uint32_t> ranks;
     std::uint64_t since_ms = 0;
-    bool urgent = false;  ///< an error is in it
+    bool urgent = false;  ///< it contains an error
   };
   using Key = std::pair<int, std::uint64_t>;
 
@@ -80,14 +80,14 @@ class Relay {
 
   std::uint32_t self_;
   std::string instance_;
-  std::uint32_t recovery_ = 0;  ///< what the daemon itself has said: those below may be ahead of it
+  std::uint32_t recovery_ = 0;  ///< of the daemon's own last message: those below may have newer ones
   std::map<std::uint32_t, std::set<std::uint32_t>> children_;
   std::uint64_t patience_ms_;
   std::vector<std::uint32_t> node_of_rank_;
   std::size_t ranks_below_ = 0;
   std::map<Key, Joined> open_;
-  std::map<Key, std::set<std::uint32_t>> sent_;  ///< ranks that crrun has been told of
-  std::map<std::uint32_t, RelayedBeat> beats_;   ///< of nodes heard of since the last own heartbeat
+  std::map<Key, std::set<std::uint32_t>> sent_;  ///< ranks whose answers have been sent to crrun
+  std::map<std::uint32_t, RelayedBeat> beats_;   ///< by node, the newest heartbeat since the daemon's last own one
   std::optional<std::uint64_t> beats_since_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file What happens to the connections of a ZeroMQ socket, told by the event loop. */
+/** @file Events of the connections of a ZeroMQ socket, reported by the event loop. */
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -14,7 +14,7 @@ namespace reprise::job {
 
 class SocketMonitor {
  public:
-  /** @param event ZMQ_EVENT_…, its value (an fd, errno or code), and the endpoint on our side */
+  /** @param event ZMQ_EVENT_…; @param value an fd, errno or code; @param endpoint on our side */
   using Handler = std::function<void(int event, std::uint32_t value, const std::string& endpoint)>;
   SocketMonitor(asio::io_context& loop, zmq::context_t& context, zmq::socket_t& socket, Handler handler);
   ~SocketMonitor();

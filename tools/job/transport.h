@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file How crrun, its daemons and crjob reach one another: ZeroMQ over TCP, encrypted and authenticated by CURVE with
- * keys made for the job. crrun has a ROUTER, the others have DEALERs. A message is two frames: one byte that
- * tells its kind, and a protobuf message. Nothing here blocks; all callbacks come from the event loop.
+ * @file The transport between crrun, its daemons and crjob: ZeroMQ over TCP, encrypted and authenticated by CURVE with
+ * keys made for the job. crrun has a ROUTER socket, the others have DEALERs. A message has two frames: one byte for its
+ * kind, and a protobuf message. No function blocks; all callbacks come from the event loop.
  */
 #include <cstddef>
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace reprise::job {
 
-/** A connection, as crrun names it: the name that the other side chose. Not for printing. */
+/** Routing id of a connection at crrun: the name that the other side chose. It may contain unprintable bytes. */
 using Peer = std::string;
 
-/** A longer frame ends the connection that brings it. */
+/** A longer frame ends the connection that it arrives on. */
 inline constexpr std::size_t kMaxMessageBytes = 256 << 20;
 
 struct ServerEvents {
   std::function<void(const Peer&, Up)> up;    ///< from a daemon
   std::function<void(const Peer&, Ask)> ask;  ///< from crjob
-  /** A connection over which something had come has ended; the peer may be back already with another one. */
+  /** A connection that had delivered a message has ended. The peer may already have a new one. */
   std::function<void(const Peer&)> disconnected;
-  /** Somebody without the job's key, or who speaks something else. */
+  /** The peer did not show the job's key, or did not speak the protocol. */
   std::function<void(const std::string& address, const std::string& why)> refused;
 };
 
@@ -37,14 +37,14 @@ struct ServerEvents {
 class Server {
  public:
   /**
-   * Listen, on IPv4 and IPv6. @param port 0: any that is free. Throws std::runtime_error when it is taken.
-   * Callbacks may be left empty.
+   * Listen on IPv4 and IPv6. @param port 0: any free port. Throws std::runtime_error when the port is taken. Callbacks
+   * may be empty.
    */
   Server(asio::io_context& loop, const KeyPair& own, const std::string& client_public_key, std::uint16_t port,
          ServerEvents events);
   ~Server();
   std::uint16_t port() const;
-  /** @return false when there is no such connection (any more) */
+  /** @return false when the connection does not exist (any more) */
   bool send(const Peer& peer, const Down& message);
   bool answer(const Peer& peer, const Answer& message);
 
@@ -56,10 +56,10 @@ class Server {
 struct ClientEvents {
   std::function<void(Down)> down;
   std::function<void(Answer)> answer;
-  std::function<void()> connected;  ///< and authenticated: what is sent from now on arrives
+  std::function<void()> connected;  ///< and authenticated: messages sent from now on arrive
   /**
-   * The connection ended, or could not be made. It is not made again unless connect() is called; what was
-   * not sent yet is gone.
+   * The connection ended or could not be made. It is made again only by connect(). Messages that were not sent yet are
+   * lost.
    */
   std::function<void(const std::string& why)> lost;
 };
@@ -67,14 +67,14 @@ struct ClientEvents {
 /** A daemon's or crjob's side. */
 class Client {
  public:
-  /** @param name of this end, unlike that of all others: 1 to 255 bytes, the first not 0 */
+  /** @param name routing id of this end, unique: 1 to 255 bytes, the first not 0 */
   Client(asio::io_context& loop, std::string name, const std::string& server_public_key, const KeyPair& own,
          ClientEvents events);
   ~Client();
-  /** Begin to connect, and give up the connection that was there. @param endpoint "tcp://ADDRESS:PORT" */
+  /** Begin to connect; drops the previous connection. @param endpoint "tcp://ADDRESS:PORT" */
   void connect(const std::string& endpoint);
   void disconnect();
-  /** Messages queue until the connection is there. */
+  /** Messages are queued until the connection is made. */
   void send(const Up& message);
   void ask(const Ask& message);
 

@@ -23,7 +23,7 @@ class Client::Impl {
   }
 
   void disconnect() {
-    // It may be one of its own callbacks that asks for it.
+    // Destroy the connection from the loop: the caller may be one of its own callbacks.
     if (connection_) asio::post(loop_, [old = std::shared_ptr<Connection>(std::move(connection_))] {});
   }
 
@@ -34,7 +34,7 @@ class Client::Impl {
   }
 
  private:
-  /** One attempt to connect, and what becomes of it. */
+  /** One attempt to connect, and the connection that it makes. */
   struct Connection {
     Connection(Impl& impl, const std::string& endpoint)
         : owner(impl), socket(impl.context_, zmq::socket_type::dealer),
@@ -50,7 +50,7 @@ class Client::Impl {
       socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxMessageBytes));
       socket.set(zmq::sockopt::sndhwm, 0);
       socket.set(zmq::sockopt::rcvhwm, 0);
-      // Whoever uses it decides when and where to connect again.
+      // No automatic reconnection: the user of this class decides when and where to connect again.
       socket.set(zmq::sockopt::reconnect_ivl, -1);
       socket.set(zmq::sockopt::connect_timeout, 3000);
       socket.set(zmq::sockopt::handshake_ivl, 5000);
@@ -80,11 +80,11 @@ class Client::Impl {
       } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
         lost(event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ? "our key was refused" : "the other side is not the job's crrun");
       } else if (event == ZMQ_EVENT_DISCONNECTED) {
-        // What came before the end is still to be read.
+        // Messages that arrived before the end must still be read.
         while (current() && (socket.get(zmq::sockopt::events) & ZMQ_POLLIN)) receive();
         lost("the connection was closed");
       } else if (event == ZMQ_EVENT_CLOSED) {
-        lost(value ? std::string("it could not be made: ") + std::strerror(static_cast<int>(value)) : "it could not be made");
+        lost(value ? std::string("cannot connect: ") + std::strerror(static_cast<int>(value)) : "cannot connect");
       }
     }
 

@@ -22,11 +22,11 @@ namespace {
 
 struct Address {
   std::string host, port;
-  std::shared_ptr<UniqueFd> socket;  ///< until its peer has shown the key: tells whether it has said anything
-  std::string text() const { return host.empty() ? "an address that has gone" : host + " port " + port; }
+  std::shared_ptr<UniqueFd> socket;  ///< kept until the peer shows the key: tells if it has sent anything
+  std::string text() const { return host.empty() ? "an unknown address (connection ended)" : host + " port " + port; }
 };
 
-/** Who is at the other end of @p fd, as long as it is open. */
+/** Address of the peer of @p fd; @p fd must be open. */
 Address address_of(int fd) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
@@ -46,10 +46,10 @@ zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
   socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
   socket.set(zmq::sockopt::zap_domain, "reprise");
   socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxMessageBytes));
-  // What waits for a peer is bounded by what the protocol lets be without an answer.
+  // No limit needed: the protocol bounds the number of messages without an answer.
   socket.set(zmq::sockopt::sndhwm, 0);
   socket.set(zmq::sockopt::rcvhwm, 0);
-  // A daemon that connects again takes its name with it, even before its old connection is known to be dead.
+  // A daemon that connects again uses the same routing id, possibly before its old connection is known to be dead.
   socket.set(zmq::sockopt::router_handover, true);
   socket.set(zmq::sockopt::router_mandatory, true);
   socket.set(zmq::sockopt::backlog, 1024);
@@ -111,7 +111,7 @@ class Server::Impl {
         addresses_[fd] = address_of(fd);
         break;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-        // The event with the descriptor follows at once, from the same thread.
+        // The event with the descriptor follows immediately, from the same thread.
         failed_ = true;
         break;
       case ZMQ_EVENT_DISCONNECTED: {
@@ -119,15 +119,15 @@ class Server::Impl {
         addresses_.erase(fd);
         const bool failed = std::exchange(failed_, false);
         const auto found = peers_.find(fd);
-        if (failed) refused(address.text(), "it does not speak as the job's programs do");
+        if (failed) refused(address.text(), "it does not use the job's protocol");
         if (found == peers_.end()) {
-          // What is not ZeroMQ at all fails no handshake: it never comes to one. Who says nothing was only looking
-          // whether we are there, as the job's own programs do.
+          // A peer that does not speak ZeroMQ never gets to the handshake, so no handshake fails. A peer that sends
+          // nothing only probed whether crrun listens; the job's own programs do that.
           if (failed) break;
           if (address.socket && !has_received(address.socket->get()))
-            spdlog::debug("a connection from {} ended without a word", address.text());
+            spdlog::debug("a connection from {} ended before any data came", address.text());
           else
-            refused(address.text(), "it ended before it had shown the job's key");
+            refused(address.text(), "it ended before it showed the job's key");
           break;
         }
         const Peer peer = found->second;
@@ -148,7 +148,7 @@ class Server::Impl {
   }
 
   ServerEvents events_;
-  std::map<int, Peer> peers_;             ///< by descriptor, who has said something over it
+  std::map<int, Peer> peers_;             ///< by descriptor, the peer that has sent a message on it
   std::map<int, Address> addresses_;      ///< by descriptor
   bool failed_ = false;
   std::uint16_t port_ = 0;

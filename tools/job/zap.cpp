@@ -17,7 +17,7 @@ zmq::socket_t bound(zmq::context_t& context) {
 std::string decoded(const std::string& key) {
   std::string bytes(32, '\0');
   if (key.size() != 40 || !::zmq_z85_decode(reinterpret_cast<std::uint8_t*>(bytes.data()), key.c_str()))
-    throw std::runtime_error("the key of the job's daemons cannot be read");
+    throw std::runtime_error("the public key of the job's daemons is not valid Z85");
   return bytes;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The doorkeeper of a ZeroMQ context (ZAP, ZeroMQ RFC 27): lets in who has the job's key. */
+/** @file The ZAP handler (ZeroMQ RFC 27) of a ZeroMQ context: admits peers that have the job's key. */
 #include <functional>
 #include <string>
 
@@ -14,7 +14,7 @@ namespace reprise::job {
 class Doorkeeper {
  public:
   using Refused = std::function<void(const std::string& address, const std::string& why)>;
-  /** Must be there before the first socket of the context listens. @param client_public_key Z85 */
+  /** Create it before the first socket of the context listens. @param client_public_key in Z85 */
   Doorkeeper(asio::io_context& loop, zmq::context_t& context, const std::string& client_public_key, Refused refused);
 
  private:

@@ -26,7 +26,7 @@ ZmqWatch::ZmqWatch(asio::io_context& loop, zmq::socket_t& socket, std::function<
 ZmqWatch::~ZmqWatch() {
   state_->gone = true;
   state_->descriptor.cancel();
-  // The descriptor is the socket's.
+  // The descriptor belongs to the ZeroMQ socket.
   state_->descriptor.release();
 }
 
@@ -47,7 +47,7 @@ void ZmqWatch::wait(const std::shared_ptr<State>& state) {
 }
 
 void ZmqWatch::drain(const std::shared_ptr<State>& state) {
-  // Asking for the events takes in what the descriptor told of.
+  // Reading ZMQ_EVENTS clears the state that ZMQ_FD signals.
   while (!state->gone && (state->socket.get(zmq::sockopt::events) & ZMQ_POLLIN)) state->readable();
 }
 

@@ -11,26 +11,26 @@
 namespace reprise::job {
 
 /**
- * Calls back whenever the socket has something to receive. ZMQ_FD tells of changes only once, and any send or
- * receive may swallow one: so kick() must be called after every send, and the callback receives
- * until nothing is left. Destroy it before the socket.
+ * Calls back whenever the socket has something to receive. ZMQ_FD is edge-triggered, and any send or receive may consume
+ * an edge. So call kick() after every send, and let the callback receive until nothing is left. Destroy the watch before
+ * the socket.
  */
 class ZmqWatch {
  public:
-  /** @param readable must receive everything that is there (dontwait) */
+  /** @param readable must receive all messages that are there (dontwait) */
   ZmqWatch(asio::io_context& loop, zmq::socket_t& socket, std::function<void()> readable);
   ~ZmqWatch();
   ZmqWatch(const ZmqWatch&) = delete;
   ZmqWatch& operator=(const ZmqWatch&) = delete;
 
-  /** Look again from the loop: something was sent. */
+  /** Check for messages again from the loop: call it after a send. */
   void kick();
 
  private:
   struct State;
   static void wait(const std::shared_ptr<State>& state);
   static void drain(const std::shared_ptr<State>& state);
-  std::shared_ptr<State> state_;  ///< handlers on their way may outlive the watch
+  std::shared_ptr<State> state_;  ///< pending handlers may outlive the watch
 };
 
 }  // namespace reprise::job
