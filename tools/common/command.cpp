@@ -23,7 +23,7 @@ int fail(const Common& common, Failure kind, int code, const std::string& messag
   return static_cast<int>(kind);
 }
 
-/** CLI11's own, but for what it tells of flags: the value that each stands for, as in `--no-sync{false}`. */
+/** CLI11's formatter, except that it does not print the value that a flag stands for, as in `--no-sync{false}`. */
 class Help : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
@@ -34,7 +34,7 @@ class Help : public CLI::Formatter {
     for (const std::string& name : option->get_lnames()) add("--" + name);
     const std::string value = option->get_type_name();
     if (value.empty()) return names;
-    // What may be given to a flag must follow it at once.
+    // An optional value of a flag must follow it directly: --kill=SIG.
     return names + (option->get_items_expected_max() == 0 ? "[=" + value + "]" : " " + value);
   }
   std::string make_option_opts(const CLI::Option*) const override { return ""; }
@@ -50,7 +50,7 @@ void set_up(CLI::App& app) {
 
 void Common::add(CLI::App& app, const std::string& timeout_text) {
   set_up(app);
-  app.add_flag("--json", json, "tell what happened, or what failed, as one line of JSON on standard output");
+  app.add_flag("--json", json, "print the result, or the error, as one line of JSON on standard output");
   app.add_flag("-q,--quiet", quiet, "print nothing but warnings and errors");
   app.add_flag("-v,--verbose", verbose, "print how long each step took");
   app.add_option("--timeout", timeout_s, timeout_text)
@@ -61,11 +61,11 @@ void Common::add(CLI::App& app, const std::string& timeout_text) {
 
 void SignalOptions::add(CLI::App& app, const std::string& when) {
   const std::vector<CLI::Option*> options = {
-      app.add_flag("--stop", stop_, "stop it (SIGSTOP) " + when),
-      app.add_flag("--term", term_, "ask it to end (SIGTERM) " + when),
-      app.add_flag("--kill{KILL}", kill_, "end it (SIGKILL) " + when + ", or send it SIG, a name or a number")
+      app.add_flag("--stop", stop_, "stop the program (SIGSTOP) " + when),
+      app.add_flag("--term", term_, "ask the program to end (SIGTERM) " + when),
+      app.add_flag("--kill{KILL}", kill_, "end the program (SIGKILL) " + when + "; --kill=SIG: send SIG, a name or a number")
           ->type_name("SIG"),
-      app.add_flag("--cont", cont_, "let it go on if it was stopped (SIGCONT) " + when),
+      app.add_flag("--cont", cont_, "continue the program if it was stopped (SIGCONT) " + when),
   };
   for (std::size_t i = 0; i < options.size(); ++i) {
     options[i]->group("Afterwards, before the program runs on (at most one)");
@@ -86,7 +86,7 @@ int signal_number(const std::string& text) {
     if (text.size() < 4 && number > 0 && number <= SIGRTMAX) return number;
   } else {
     std::string name = text.rfind("SIG", 0) == 0 ? text.substr(3) : text;
-    // The C library tells one name of each; shells and kill -l also use these.
+    // sigabbrev_np() knows one name for each signal; shells and kill -l also accept these.
     for (const auto& [other, known] : {std::pair{"IOT", "ABRT"}, {"IO", "POLL"}, {"CLD", "CHLD"}})
       if (name == other) name = known;
     for (int number = 1; number < NSIG; ++number)
@@ -105,7 +105,7 @@ void add_restore_options(CLI::App& app, RestoreOptions& restore) {
       ->transform(CLI::CheckedTransformer(shared, CLI::ignore_case).description(""))
       ->type_name("keep|restore");
   app.add_flag("--dead-sockets", restore.dead_sockets,
-               "give sockets and pipes that cannot be brought back as dead ones, as if their peers had gone");
+               "restore sockets and pipes whose state cannot be restored as dead ones, as if their peers had gone");
 }
 
 int run(CLI::App& app, const Common& common, int argc, char** argv, const std::function<int()>& body) {

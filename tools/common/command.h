@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file What the commands have in common: options, what they print, how they end. */
+/** @file The parts that all commands share: options, output, exit codes. */
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,22 +12,22 @@
 
 namespace reprise::tool {
 
-/** How help looks, and --help and --version themselves. */
+/** Set the help formatter, --help and --version. */
 void set_up(CLI::App& app);
 
-/** What --timeout is for where there is a program with callbacks. */
+/** Help text of --timeout for commands on a program with callbacks. */
 inline constexpr char kTargetTimeout[] =
     "give up when its threads have not stopped (default: 5) or its own callbacks have not returned (default: 60) "
     "after so many seconds";
 
-/** Options of every command that does something to a process. */
+/** Options of every command that acts on a process. */
 struct Common {
   std::string name;  ///< of the command
   bool json = false, quiet = false, verbose = false;
   double timeout_s = 0;
 
   explicit Common(std::string command) : name(std::move(command)) {}
-  /** Declare them, with the texts that all commands share; @p timeout_text says what --timeout is for. */
+  /** Declare the options, with the same texts for all commands. @param timeout_text help text of --timeout */
   void add(CLI::App& app, const std::string& timeout_text);
   unsigned timeout_ms() const { return static_cast<unsigned>(timeout_s * 1000); }
 };

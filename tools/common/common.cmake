@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What all commands share.
+# The code that all commands share.
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(NOT TARGET tool_common)
@@ -7,7 +7,8 @@ if(NOT TARGET tool_common)
     ${CMAKE_CURRENT_LIST_DIR}/command.cpp ${CMAKE_CURRENT_LIST_DIR}/hold.cpp ${CMAKE_CURRENT_LIST_DIR}/progress.cpp
     ${CMAKE_CURRENT_LIST_DIR}/report.cpp)
   target_include_directories(tool_common PUBLIC ${CMAKE_CURRENT_LIST_DIR})
-  # Not of the target: the commands use its precompiled headers.
+  # On the source file rather than the target: the commands reuse the target's precompiled headers, which must have
+  # equal flags.
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/command.cpp
     PROPERTIES COMPILE_DEFINITIONS REPRISE_VERSION="${PROJECT_VERSION}")
   target_link_libraries(tool_common PUBLIC cr_core CLI11::CLI11 nlohmann_json::nlohmann_json)
@@ -16,8 +17,8 @@ if(NOT TARGET tool_common)
     <CLI/CLI.hpp> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/libcr/image/state.pb.h)
 endif()
 
-# reprise_tool(NAME [STATIC] [HEADERS TARGET] SOURCES…). HEADERS: whose precompiled ones it uses. STATIC: for those whose time counts: of a short
-# command the dynamic linker's work is a good part.
+# reprise_tool(NAME [STATIC] [HEADERS TARGET] SOURCES…). HEADERS: the target whose precompiled headers it uses.
+# STATIC: for commands whose start time matters; the dynamic linker takes a good part of a short command's time.
 function(reprise_tool name)
   cmake_parse_arguments(PARSE_ARGV 1 tool STATIC HEADERS "")
   if(NOT tool_HEADERS)

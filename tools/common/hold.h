@@ -7,13 +7,13 @@
 
 namespace reprise::tool {
 
-/** @p what becomes ready */
+/** @param what the thing that becomes ready, for the help text */
 void add_hold(CLI::App& app, bool& wanted, const std::string& what);
 
 /**
- * Says, when asked for the first time, that all is ready: in words on standard error, or as a line of JSON. Lets go with
- * the first line from standard input, of which nothing more is read. Gives up at its end (Error refused).
- * @param mask of signals while it waits, borrowed; nullptr: as it is
+ * On its first call, report that all is ready: as text on standard error, or as a line of JSON. The hold ends with the
+ * first line from standard input; nothing behind that line is read. End of file cancels it (Error refused).
+ * @param mask signal mask while it waits, borrowed; nullptr: unchanged
  */
 Hold hold_until_line(const Common& common, const sigset_t* mask = nullptr);
 

@@ -11,7 +11,7 @@
 namespace reprise {
 namespace {
 
-constexpr std::uint64_t kPatience = 2000000000;  // ns before it shows
+constexpr std::uint64_t kPatience = 2000000000;  // ns before the bar is shown
 constexpr std::uint64_t kInterval = 100000000;   // ns between two updates
 
 std::uint64_t now_ns() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file A bar for what takes longer than two seconds, when somebody watches. */
+/** @file A progress bar for operations of more than two seconds, shown on a terminal. */
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -9,16 +9,16 @@ namespace reprise {
 
 class ProgressBar {
  public:
-  /** @p wanted false: shows nothing. Neither does it when standard error is not a terminal. */
+  /** @param wanted false: shows nothing. It also shows nothing when standard error is not a terminal. */
   ProgressBar(std::string label, bool wanted);
   /** Clears the line. */
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /** So much is done. */
+  /** @p done of @p total bytes are done. */
   void operator()(std::uint64_t done, std::uint64_t total);
-  /** For a request, valid as long as the bar; empty when nothing would be shown. */
+  /** A callback for a request, valid as long as the bar; empty when the bar shows nothing. */
   std::function<void(std::uint64_t, std::uint64_t)> callback();
 
  private:

@@ -60,7 +60,7 @@ std::string number(double value, const char* unit) {
 }
 
 std::string line(const nlohmann::ordered_json& json) {
-  // Names of files and threads may hold any bytes.
+  // Names of files and threads may contain any bytes: replace those that are not UTF-8.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

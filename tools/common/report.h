@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file A report as words and as JSON. */
+/** @file A report as text and as JSON. */
 #include <string>
 
 #include "base/error.h"
@@ -23,13 +23,13 @@ std::string age(const Report& report);
 
 /** One line of JSON. */
 std::string report_json(const std::string& command, const Report& report);
-/** Of --hold: all is ready. */
+/** The JSON line of --hold: all is ready. */
 std::string held_json(const std::string& command);
 std::string failure_json(const std::string& command, Failure kind, int code, Stage stage, const std::string& message);
 
 /**
- * Print what happened: @p sentence, behind "command: process PID (name): ", or JSON; warnings; times if asked for.
- * @param out where the sentence goes; JSON always goes to standard output
+ * Print the result: warnings, then @p sentence behind "command: process PID (name): ", and times if asked for; or JSON.
+ * @param out stream of the sentence; JSON always goes to standard output
  */
 void print(const Common& common, const Report& report, const std::string& sentence, std::FILE* out);
 
