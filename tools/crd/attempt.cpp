@@ -18,7 +18,7 @@ std::map<std::uint32_t, job::ImagePlace> images_here(const Node& node, const job
     place.set_rank(one.rank());
     place.add_paths(job::image_path(node.images(), message.wave(), one.rank()));
   }
-  // What is restarted may come from anywhere, and crrun may know that there is nothing.
+  // A rank to restart may have its image on any node. crrun may also know that no image exists.
   for (const std::uint32_t rank : message.restart())
     if (const auto found = out.find(rank); found != out.end()) found->second.clear_paths();
   for (const job::ImagePlace& place : message.images())

@@ -14,7 +14,7 @@ namespace reprise::crd {
 
 namespace {
 using namespace std::chrono_literals;
-/** Answers wait so long for others that can be joined with them. */
+/** Longest time that an answer waits for others to be joined with. */
 constexpr std::uint64_t kPatienceMs = 200;
 constexpr auto kTick = 50ms;
 
@@ -31,7 +31,7 @@ Children::Children(Node& node, ChildrenEvents events)
               {.up = [this](const job::Peer& peer, const job::Up& up) { said(peer, up); },
                .ask = nullptr,
                .disconnected = [this](const job::Peer& peer) { gone(peer); },
-               // Those below try all our addresses at once, and leave those alone that they do not need.
+               // Children try all addresses of this daemon at once, and drop the connections that they do not need.
                .refused = [](const std::string& address,
                              const std::string& why) { spdlog::info("a connection from {} was refused: {}", address, why); }}) {
   tick();
@@ -39,7 +39,7 @@ Children::Children(Node& node, ChildrenEvents events)
 
 job::Relaying Children::offer() const {
   job::Relaying out;
-  // crrun has an address here that is for one host only where all nodes are this host.
+  // crrun passed a loopback address only if all nodes are this host.
   const bool loopback = std::any_of(node_.start.addresses.begin(), node_.start.addresses.end(),
                                     [](const std::string& one) { return one.starts_with("tcp://127."); });
   for (std::string& endpoint : job::own_endpoints(server_.port(), node_.start.interfaces, loopback))
@@ -55,13 +55,13 @@ void Children::said(const job::Peer& peer, const job::Up& up) {
   if (!child || ended_) return;
   Child& known = children_[*child];
   if (known.peer != peer) {
-    // Another process of that node's: what was below the old one has gone elsewhere.
+    // The child has a new daemon process: the nodes below the old one have connected elsewhere.
     relay_.child_lost(*child);
     known.peer = peer;
-    spdlog::info("node {} is below this one", *child);
+    spdlog::info("node {} connects to crrun through this node", *child);
   }
   if (!relay_.heard(*child, up.from())) {
-    spdlog::warn("a message of {} is dropped: it speaks for this node", peer);
+    spdlog::warn("a message of {} is dropped: it was sent in this node's name", peer);
     return;
   }
   if (up.from() == *child) known.instance = up.instance();
@@ -74,7 +74,7 @@ void Children::gone(const job::Peer& peer) {
   const std::optional<std::uint32_t> child = job::node_of_connection(peer);
   const auto found = child ? children_.find(*child) : children_.end();
   if (ended_ || found == children_.end() || found->second.peer != peer) return;
-  spdlog::info("node {} is not below this one any more", *child);
+  spdlog::info("node {} does not connect through this node any more", *child);
   job::Up up;
   up.mutable_child_gone()->set_node(*child);
   up.mutable_child_gone()->set_instance(found->second.instance);
@@ -105,7 +105,7 @@ void Children::tick() {
   timer_.async_wait([this](const asio::error_code& error) {
     if (error || ended_) return;
     for (const job::Up& up : relay_.tick(now_ms())) events_.up(up);
-    // Each level of the tree adds its part to the age of the answer by which ranks may go on.
+    // Each level of the tree adds its delay to the age of the answer that renews the lease.
     const std::uint64_t heartbeat = node_.welcomed && node_.job.heartbeat_ms() ? node_.job.heartbeat_ms() : 500;
     if (const auto since = relay_.beats_since(); since && now_ms() >= *since + heartbeat / 8) events_.beat();
     if (!ended_) tick();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file Of a daemon that has others below it: the connections from these. What they say goes up, joined where it can be, and what
- * comes from crrun goes down to them.
+ * @file The connections from the daemons below this one. Their messages go up, joined where possible; crrun's messages go
+ * down to them.
  */
 #include <cstdint>
 #include <functional>
@@ -19,19 +19,23 @@
 namespace reprise::crd {
 
 struct ChildrenEvents {
-  std::function<void(const job::Up&)> up;  ///< to be sent to crrun as it is
-  std::function<void()> beat;              ///< heartbeats from below have waited long enough for one of our own
+  std::function<void(const job::Up&)> up;  ///< send this to crrun unchanged
+  std::function<void()> beat;              ///< heartbeats from below have waited too long: send the daemon's own heartbeat
+                                           ///< now
 };
 
 class Children {
  public:
   Children(Node& node, ChildrenEvents events);
-  /** For our Hello; without endpoints nobody can reach us. */
+  /** The part of Hello that offers this daemon as a parent; without endpoints it cannot be reached. */
   job::Relaying offer() const;
-  /** A message of our own. @return what to send now, in this order */
+  /** Handle a message of this daemon. @return what to send now, in this order */
   std::vector<job::Up> own(const job::Up& up);
   void pass(const job::Down& down);
-  /** What has come up does not reach crrun any more by this way: they are left to themselves. @return what waits to be sent */
+  /**
+   * Messages of the children do not reach crrun any more: close their connections. @return the messages that wait to be
+   * sent
+   */
   std::vector<job::Up> end();
   bool any() const { return !children_.empty(); }
 

@@ -8,7 +8,7 @@
 namespace reprise::crd {
 
 namespace {
-/** None of them when the kernel does not tell. */
+/** Returns an empty set if the kernel does not report the affinity. */
 cpu_set_t usable() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -25,7 +25,7 @@ std::size_t usable_cpus() {
 std::vector<cpu_set_t> usable_cores() {
   const cpu_set_t allowed = usable();
   std::vector<cpu_set_t> cores;
-  std::map<std::string, std::size_t> known;  // by the list of its hardware threads
+  std::map<std::string, std::size_t> known;  // by the core's list of hardware threads
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
     std::string siblings;

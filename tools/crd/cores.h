@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Cores of this node, for binding ranks to them. */
+/** @file The cores of this node, to bind ranks to them. */
 #include <sched.h>
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace reprise::crd {
 
-/** One set of CPUs for each core that this process may use: the hardware threads of the core. */
+/** One set of CPUs (the hardware threads) for each core that this process may use. */
 std::vector<cpu_set_t> usable_cores();
 
-/** CPUs that this process may use. */
+/** Number of CPUs that this process may use. */
 std::size_t usable_cpus();
 
 }  // namespace reprise::crd

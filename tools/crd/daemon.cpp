@@ -42,7 +42,7 @@ std::vector<std::string> node_addresses() {
   return all;
 }
 
-/** Why processes cannot be saved here; "" when they can. */
+/** @return why processes cannot be saved here; "" when they can */
 std::string module_problem() {
   const int fd = ::open("/dev/cr", O_RDWR | O_CLOEXEC);
   if (fd >= 0) {
@@ -54,7 +54,7 @@ std::string module_problem() {
   return std::string("/dev/cr cannot be opened: ") + std::strerror(errno);
 }
 
-/** Longer than ranks are given to end, shorter than crrun waits for daemons. */
+/** Longer than the time that ranks have to end, shorter than the time that crrun waits for daemons. */
 constexpr std::chrono::seconds kChildrenEnd{7};
 
 }  // namespace
@@ -147,7 +147,7 @@ void Daemon::hello() {
 }
 
 void Daemon::take(const job::Down& down) {
-  // Whatever holds for this node: those below are judged by crrun alone.
+  // Pass the message on even if it is void for this node: only crrun decides about the nodes below.
   if (children_) children_->pass(down);
   if (down.to_size() && std::find(down.to().begin(), down.to().end(), node_.index) == down.to().end()) return;
   if (down.has_heartbeat()) {
@@ -225,13 +225,13 @@ void Daemon::obey(const job::Down& down) {
     case job::Down::kShutdown:
       return shut_down(down.shutdown().kill(), down.shutdown().keep_images());
     default:
-      spdlog::debug("a message of kind {} is not understood", static_cast<int>(down.what_case()));
+      spdlog::debug("a message of kind {} is not known", static_cast<int>(down.what_case()));
   }
 }
 
 void Daemon::welcome(const job::Welcome& message) {
   if (message.stale()) {
-    spdlog::warn("this node was given up: its ranks end, and it is a spare from now on");
+    spdlog::warn("this node was given up: its ranks are killed, and it becomes a spare");
     node_.job = message.job();
     return become_spare();
   }
@@ -241,12 +241,12 @@ void Daemon::welcome(const job::Welcome& message) {
   if (first) {
     node_.recovery = node_.settled = std::max(node_.recovery, message.recovery());
     if (keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size())))
-      spdlog::debug("this node has ids of its own for its processes");
+      spdlog::debug("process ids on this node come from a band of its own");
     else
       spdlog::info("process ids cannot be chosen here (no CAP_CHECKPOINT_RESTORE): a rank may find its id taken on another node");
   }
   link_->welcomed();
-  // What crrun may have missed, or another crrun has never heard.
+  // Messages that crrun may have missed, or that a new crrun never got.
   if (!first) relay_.resend();
   for (const auto& [number, rank] : node_.ranks) {
     if (!rank->addresses.empty()) tell_ready(*rank);
@@ -255,11 +255,11 @@ void Daemon::welcome(const job::Welcome& message) {
   }
 }
 
-/** They turn to crrun itself, which knows by their Hello what they have missed. */
+/** The children connect to crrun itself. Their Hello tells crrun which messages they have missed. */
 void Daemon::drop_children() {
   if (!children_) return;
   for (const job::Up& up : children_->end()) link_->send(up);
-  // It may be one of its own callbacks that asks for it.
+  // Destroy it from the loop: the caller may be one of its own callbacks.
   asio::post(loop_, [old = std::shared_ptr<Children>(std::move(children_))] {});
 }
 
@@ -311,7 +311,7 @@ void Daemon::from_rank(const RankMessage& message) {
   const std::uint32_t number = message.head().rank;
   Rank* rank = node_.find(number);
   if (!rank) {
-    spdlog::warn("a process says that it is rank {}, which is not here", number);
+    spdlog::warn("a process says that it is rank {}, which this node does not have", number);
     return node_.socket->drop(number);
   }
   switch (message.head().type) {
@@ -362,7 +362,7 @@ void Daemon::input(const job::Stdin& message) {
 }
 
 void Daemon::heartbeat(job::Up& up) {
-  // The disk is asked now and then, and never waited for.
+  // Query the disk in the background every now and then; heartbeats report the last known values.
   const auto now = std::chrono::steady_clock::now();
   if (node_.welcomed && now - space_asked_ > std::chrono::seconds(2)) {
     space_asked_ = now;
@@ -424,7 +424,7 @@ void Daemon::end_all(std::function<void()> then) {
 }
 
 void Daemon::leave(bool keep_images) {
-  // Those below may still have something to say.
+  // Daemons below may still have messages to send.
   if (children_ && children_->any() && std::chrono::steady_clock::now() < leave_by_) {
     end_timer_.expires_after(std::chrono::milliseconds(50));
     return end_timer_.async_wait([this, keep_images](const asio::error_code& error) {

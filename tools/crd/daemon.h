@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The daemon of a node: what crrun says goes to the part that it concerns, and what ranks say to crrun. */
+/** @file The daemon of a node: dispatches crrun's messages to the parts that handle them, and ranks' messages to crrun. */
 #include <memory>
 
 #include <asio/signal_set.hpp>
@@ -23,7 +23,7 @@ class Daemon {
  public:
   Daemon(asio::io_context& loop, const job::DaemonStart& start);
   ~Daemon();
-  /** Until crrun says that it is over. @return exit status */
+  /** Run until crrun says that the job is over. @return exit status */
   int run();
 
  private:
@@ -41,12 +41,12 @@ class Daemon {
   void shut_down(bool kill, bool keep_images);
   void end_all(std::function<void()> then);
   void leave(bool keep_images);
-  /** This wave is in shared storage as a whole: be prepared to restart ranks from it. */
+  /** Wave @p wave is complete in shared storage: prepare to restart ranks from it. */
   void get_ready(std::uint32_t wave);
   void tell_ready(const Rank& rank);
 
   asio::io_context& loop_;
-  UniqueFd run_lock_;  ///< that this is the daemon of the job here
+  UniqueFd run_lock_;  ///< held: this process is the job's daemon on this node
   Node node_;
   Waves waves_;
   Standby standby_;
@@ -58,12 +58,12 @@ class Daemon {
   Prewarm prewarm_;
   Rehearsal rehearsal_{node_};
   std::unique_ptr<Link> link_;
-  std::unique_ptr<Children> children_;  ///< none: nobody is below this daemon
+  std::unique_ptr<Children> children_;  ///< nullptr: no daemon connects through this one
   asio::signal_set signals_;
   asio::steady_timer end_timer_;
   bool ending_ = false;
-  std::chrono::steady_clock::time_point leave_by_{};  ///< those below are not waited for longer
-  std::vector<job::Down> held_;  ///< came while the ranks stand still: it may be void
+  std::chrono::steady_clock::time_point leave_by_{};  ///< latest time to wait for the daemons below
+  std::vector<job::Down> held_;  ///< received while the ranks stand still (fenced); may be void
   std::uint64_t free_bytes_ = 0, image_bytes_ = 0;
   std::chrono::steady_clock::time_point space_asked_{};
   int status_ = 0;

@@ -17,25 +17,25 @@ std::vector<std::string>::iterator position(std::vector<std::string>& environmen
   return std::find_if(environment.begin(), environment.end(), [&](const std::string& one) { return one.starts_with(head); });
 }
 
-/** What ranks need; each gives way to what the user has set. */
+/** Settings that ranks need; the user's own settings take precedence. */
 constexpr std::pair<const char*, const char*> kDefaults[] = {
     {"OMPI_MCA_pml", "ob1"},
     {"OMPI_MCA_btl", "crtcp,self"},
-    // All peers become known in MPI_Init: later there is hardly any PMIx traffic.
+    // Make all peers known in MPI_Init: afterwards there is hardly any PMIx traffic.
     {"OMPI_MCA_mpi_add_procs_cutoff", "1000000"},
     // Memory shared between ranks cannot be restored on another node.
     {"OMPI_MCA_coll", "^sm,xhc,han,acoll,ucc,hcoll"},
     {"OMPI_MCA_osc", "^sm,ucx"},
     {"OMPI_MCA_sharedfp", "^sm"},
-    // Trying POSIX shared memory leaves a descriptor of a deleted file behind.
+    // Probing POSIX shared memory leaves a descriptor of a deleted file behind.
     {"OMPI_MCA_shmem", "mmap"},
     {"OMPI_MCA_mca_base_component_path", REPRISE_COMPONENTS},
-    // libpmix would look there, too, and complain of what is not its own.
+    // libpmix would also search the default path, and warn about components that it does not know.
     {"PMIX_MCA_mca_base_component_path", REPRISE_PMIX_COMPONENTS},
     {"PMIX_MCA_gds", "hash"},
 };
 
-/** On a node with more ranks than processors. */
+/** Settings on a node with more ranks than processors. */
 constexpr std::pair<const char*, const char*> kCrowded[] = {
     {"OMPI_MCA_mpi_yield_when_idle", "1"},
     {"OMPI_MCA_btl_crtcp_spin", "200"},
@@ -82,7 +82,7 @@ std::vector<std::string> rank_environment(const job::JobSpec& job, const std::ve
     const std::size_t equal = variable.find('=');
     if (equal != std::string::npos) set_variable(all, variable.substr(0, equal), variable.substr(equal + 1));
   }
-  // Whatever libpmix would like to have.
+  // Unconditionally: overrides what libpmix chose.
   set_variable(all, "PMIX_MCA_gds", "hash");
   set_variable(all, CR_RANK_SOCKET_VARIABLE, socket);
   return all;

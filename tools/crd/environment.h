@@ -9,23 +9,26 @@
 
 namespace reprise::crd {
 
-/** Ours, as "NAME=value". */
+/** The daemon's own environment, as "NAME=value". */
 std::vector<std::string> own_environment();
-/** @return the value, nullptr when it is not set */
+/** @return the value; nullptr when the variable is not set */
 const char* find_variable(const std::vector<std::string>& environment, const std::string& name);
-/** Set, or replace. */
+/** Set or replace a variable. */
 void set_variable(std::vector<std::string>& environment, const std::string& name, const std::string& value);
 
 /**
- * Ours, then the job's, then what a rank needs to be saved and restarted elsewhere (unless it is set already: no
- * memory shared between ranks, crtcp as the transport), then PMIx's.
+ * The daemon's environment, then the job's, then what a rank needs so that it can be saved and restarted elsewhere (no
+ * memory shared between ranks, crtcp as the transport; unless already set), then PMIx's.
  * @param socket of the daemon, for its ranks
- * @param crowded more ranks than processors: they leave theirs to others when they wait
+ * @param crowded more ranks than processors: waiting ranks yield the processor
  */
 std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket,
                                           bool crowded);
 
-/** For a rank that goes on on a node with more ranks than processors: what btl_crtcp_spin would be for one that starts there. */
+/**
+ * The spin limit for a rank that continues on a node with more ranks than processors. A rank that starts there gets it as
+ * btl_crtcp_spin.
+ */
 std::uint32_t crowded_spin(const job::JobSpec& job);
 
 }  // namespace reprise::crd

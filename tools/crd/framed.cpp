@@ -13,7 +13,7 @@ namespace reprise::crd {
 namespace {
 
 constexpr std::uint32_t kLimit = 512u << 20;
-/** Memory is taken as bytes come, not as they are announced. */
+/** Allocate memory as bytes arrive: the announced length is not trusted. */
 constexpr std::uint32_t kPart = 1u << 20;
 
 std::string framed(const google::protobuf::MessageLite& message) {
@@ -47,7 +47,7 @@ struct FramedStream::State : std::enable_shared_from_this<State> {
   std::function<void()> closed;
   std::array<unsigned char, 4> head{};
   std::string body;
-  std::uint32_t left = 0;  ///< of the body
+  std::uint32_t left = 0;  ///< bytes of the body still to be read
   std::deque<std::string> queue;
   bool gone = false;
 
@@ -73,7 +73,7 @@ struct FramedStream::State : std::enable_shared_from_this<State> {
   }
   void write() {
     asio::async_write(socket, asio::buffer(queue.front()), [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-      if (error || self->gone) return;  // reading tells of the end
+      if (error || self->gone) return;  // the read path reports the end
       self->queue.pop_front();
       if (!self->queue.empty()) self->write();
     });

@@ -13,10 +13,10 @@
 
 namespace reprise::crd {
 
-/** In an event loop. To destroy it closes the socket. */
+/** In an event loop. The destructor closes the socket. */
 class FramedStream {
  public:
-  /** @param fd of a connected Unix stream socket; taken over. @param closed the other side has gone */
+  /** @param fd connected Unix stream socket; takes ownership. @param closed called when the other side has closed it */
   FramedStream(asio::io_context& loop, int fd, std::function<void(const std::string&)> message, std::function<void()> closed);
   ~FramedStream();
   void send(const google::protobuf::MessageLite& message);
@@ -26,7 +26,7 @@ class FramedStream {
   std::shared_ptr<State> state_;
 };
 
-/** Blocking, for a process that does nothing else. @return false at the end */
+/** Blocking, for a process that does nothing else. @return false at end of file */
 bool read_framed(int fd, std::string& message);
 bool write_framed(int fd, const google::protobuf::MessageLite& message);
 

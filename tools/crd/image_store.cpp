@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/** Number between @p head and @p tail of @p name; -1 when it is not of that form. */
+/** @return the number between @p head and @p tail of @p name; -1 when the name does not have that form */
 std::int64_t number_in(const std::string& name, const std::string& head, const std::string& tail) {
   if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail)) return -1;
   const char* begin = name.data() + head.size();
@@ -57,7 +57,7 @@ std::vector<job::StoredImage> list(const std::string& directory) {
       try {
         image.set_checksum(read_manifest(job::manifest_path(entry.path())).checksum);
       } catch (const std::exception&) {
-        continue;  // without its notes it is of no use
+        continue;  // an image without its manifest is of no use
       }
       images.push_back(std::move(image));
     }

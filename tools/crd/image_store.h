@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The images on this node's disk: LOCAL/ID/wave-N/rank-R.img, and what is known of them. */
+/** @file The images on this node's disk: LOCAL/ID/wave-N/rank-R.img, and their manifests. */
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,22 +9,22 @@
 
 namespace reprise::crd {
 
-/** Functions that wait for the disk; not for the event loop. @p directory is LOCAL/ID. */
+/** These functions block on the disk: do not call them from the event loop. @p directory is LOCAL/ID. */
 namespace image_store {
 
-/** What is there, of waves that are committed and of those that are not. */
+/** @return all images there, of committed and uncommitted waves */
 std::vector<job::StoredImage> list(const std::string& directory);
-/** Bytes of all images. */
+/** @return size of all images in bytes */
 std::uint64_t used_bytes(const std::string& directory);
-/** Bytes that the file system would take. */
+/** @return free bytes of the file system */
 std::uint64_t free_bytes(const std::string& directory);
-/** Make the place for a wave's images, empty. @return "", or why not. */
+/** Create an empty directory for a wave's images. @return "", or the error */
 std::string begin_wave(const std::string& directory, std::uint32_t wave);
-/** Let a wave count. @return "", or why not. */
+/** Make a wave valid. @return "", or the error */
 std::string commit_wave(const std::string& directory, std::uint32_t wave);
 /** Remove a wave that was not committed. */
 void drop_part(const std::string& directory, std::uint32_t wave);
-/** Remove all committed waves but those in @p keep. */
+/** Remove all committed waves except those in @p keep. */
 void prune(const std::string& directory, const std::vector<std::uint32_t>& keep);
 void remove_all(const std::string& directory);
 

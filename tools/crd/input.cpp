@@ -16,10 +16,10 @@ namespace reprise::crd {
 struct Input::State : std::enable_shared_from_this<State> {
   explicit State(asio::io_context& io) : loop(io) {}
   asio::io_context& loop;
-  std::shared_ptr<asio::posix::stream_descriptor> pipe;  ///< the end to write to
-  UniqueFd other;          ///< the rank's end, kept so that it can be emptied, and written to anew after its end
-  std::uint64_t offset = 0;  ///< of what is given next
-  std::string queue;         ///< not in the pipe yet; ends at offset
+  std::shared_ptr<asio::posix::stream_descriptor> pipe;  ///< our end, to write to
+  UniqueFd other;          ///< the rank's end, kept to empty the pipe, and to write to it again after end of file
+  std::uint64_t offset = 0;  ///< of the next byte that crrun sends
+  std::string queue;         ///< bytes that are not in the pipe yet; ends at offset
   bool end = false, waiting = false;
 
   void write() {

@@ -68,7 +68,7 @@ void Launcher::start(std::uint32_t number, std::size_t place) {
     if (place < cores.size())
       spec.cpus = cores[place];
     else
-      spdlog::info("rank {} is not bound: there are {} cores", number, cores.size());
+      spdlog::info("rank {} is not bound to a core: the node has only {}", number, cores.size());
   }
   start_process(node_, rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
 }

@@ -10,7 +10,7 @@ namespace reprise::crd {
 class Launcher {
  public:
   explicit Launcher(Node& node) : node_(node) {}
-  /** Kill what is there, then start what `message` places here. */
+  /** Kill the ranks that are here, then start the ranks that @p message places here. */
   void launch(const job::Launch& message);
 
  private:
@@ -19,13 +19,16 @@ class Launcher {
   Node& node_;
 };
 
-/** Start a rank's process, with streams of ours, and tell crrun; @p failed is called when it cannot be started. */
+/**
+ * Start a rank's process with the daemon's pipes as its streams, and report it to crrun. @p failed is called when it
+ * cannot be started.
+ */
 void start_process(Node& node, Rank& rank, ProcessSpec spec, std::function<void(const std::string& error)> failed);
 
-/** Tell crrun that a rank could not be started. */
+/** Report to crrun that a rank could not be started. */
 void start_failed(Node& node, std::uint32_t rank, const std::string& error);
 
-/** More ranks than processors: they leave theirs to others when they wait. */
+/** Whether the node has more ranks than processors: waiting ranks then yield the processor. */
 bool crowded(const Node& node);
 
 /** The environment of a rank under the node's current PMIx server. */

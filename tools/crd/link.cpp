@@ -12,9 +12,9 @@ namespace reprise::crd {
 using namespace std::chrono_literals;
 
 namespace {
-/** Of the heartbeats whose answer is awaited, so many are remembered. */
+/** Number of heartbeats without an answer that are remembered. */
 constexpr std::size_t kUnanswered = 256;
-/** Messages that are kept for the time after the parent; within a lease there are hardly any. */
+/** Number of messages that are kept to be sent again after the parent is left; within a lease there are hardly any. */
 constexpr std::size_t kKept = 4096;
 }  // namespace
 
@@ -39,7 +39,7 @@ job::ClientEvents Link::client_events(bool of_parent) {
   return {.down =
               [this](job::Down down) {
                 heard_ = Clock::now();
-                // An answer that comes by another way than what was sent before it proves nothing of that.
+                // A heartbeat's answer confirms earlier messages only if it came the same way as these.
                 if (by_parent_ || !down.has_heartbeat()) seen_ = down.sequence();
                 events_.down(std::move(down));
               },
@@ -82,7 +82,7 @@ void Link::start() {
 }
 
 namespace {
-/** What is not said again by those who have said it, when crrun welcomes us anew. */
+/** Whether to keep @p up in the journal: its sender does not repeat it when crrun welcomes the daemon anew. */
 bool belongs_in_journal(const job::Up& up) {
   switch (up.what_case()) {
     case job::Up::kHello:
@@ -109,10 +109,10 @@ void Link::send(const job::Up& up) {
       ++journal_begin_;
     }
   }
-  // Output that comes before Hello was answered is said again then, after what went before it.
+  // Output before the Welcome is not sent: it is sent again after the Welcome, behind the earlier messages.
   if (!connected_ || (up.has_output() && !greeted_)) return;
   if (!up.has_hello()) {
-    // After the parent was left Hello goes first, then the journal.
+    // After the parent was left, Hello goes first, then the journal.
     if (!keeps_ || by_parent_ || resent_) way().send(up);
     return;
   }
@@ -139,7 +139,8 @@ void Link::welcomed() {
 }
 
 void Link::answered(std::uint64_t unix_ns) {
-  // The time of day may have been set since: what counts is when we sent what has this number.
+  // The time of day may have been set since. So use unix_ns only as a number, and take the time when that heartbeat was
+  // sent.
   const auto found = std::find_if(unanswered_.begin(), unanswered_.end(), [&](const Beat& one) { return one.unix_ns == unix_ns; });
   if (found == unanswered_.end()) return;
   const auto [number, sent, said] = *found;
@@ -162,7 +163,7 @@ void Link::renew(LeaseClock::time_point sent) {
 
 void Link::leave_parent(const std::string& why) {
   if (!std::exchange(by_parent_, false)) return;
-  spdlog::info("crrun is reached through another daemon no more: {}", why);
+  spdlog::info("this node does not reach crrun through its parent any more: {}", why);
   parent_timer_.cancel();
   parent_->disconnect();
   connecting_ = false;
@@ -171,14 +172,14 @@ void Link::leave_parent(const std::string& why) {
   look();
 }
 
-/** As long as there is no answer through it, time is left to reach crrun within the lease. */
+/** Leave the parent early enough when no answer comes through it: time must remain to reach crrun within the lease. */
 void Link::watch_parent() {
   const auto left = std::max(lease_, parent_since_) + lost_after() * 2 / 3 - LeaseClock::now();
   parent_timer_.expires_after(std::max<LeaseClock::duration>(left, 0ns));
   parent_timer_.async_wait([this](const asio::error_code& error) {
     if (error || !by_parent_ || !connected_) return;
     if (std::max(lease_, parent_since_) + lost_after() * 2 / 3 > LeaseClock::now()) return watch_parent();
-    leave_parent("nothing was answered through it");
+    leave_parent("no answer came through it");
   });
 }
 
@@ -200,41 +201,42 @@ void Link::look() {
 void Link::found(job::Reach reach, const std::string& endpoint) {
   looking_ = false;
   if (connected_) tried_.reset();
-  if (by_parent_ && reach != job::Reach::open) return leave_parent("nobody listens there");
+  if (by_parent_ && reach != job::Reach::open) return leave_parent("its address does not accept connections");
   if (reach == job::Reach::open && (!connected_ || Clock::now() - heard_ > lost_after())) {
     if (std::exchange(connected_, false)) events_.lost();
     connecting_ = true;
     connect_began_ = Clock::now();
-    // A crrun that has begun anew waits for its daemons longer than this before it gives them up.
+    // A crrun that has just started waits for its daemons longer than the lease before it gives them up.
     if (std::exchange(crrun_dead_, false) && !fenced_) lease_ = LeaseClock::now();
     way().connect(endpoint);
   }
   if (reach == job::Reach::refused && !std::exchange(crrun_dead_, true)) {
-    spdlog::warn("crrun has ended, its host lives: the ranks here run on, and wait for crrun --attach");
-    // To another crrun it would be news of a job that it does not know; Hello tells it what there is.
+    spdlog::warn("crrun has ended, but its host answers: the ranks here run on; take the job over with crrun --attach");
+    // A new crrun would not know the messages in the journal; Hello reports the current state.
     journal_.clear();
   }
   if (reach == job::Reach::silent) crrun_dead_ = false;
   judge();
 }
 
-/** Whether the ranks may run. */
+/** Decide whether the ranks may run. */
 void Link::judge() {
   if (!node_.welcomed) return;
   const auto left = lease_ + lost_after() - LeaseClock::now();
   if (left > 0ns) {
-    // To the moment: crrun counts from when it heard of us, and starts them elsewhere soon after.
+    // Exact to the moment: crrun measures from the time when it last heard of this node, and restarts the ranks elsewhere
+    // soon after.
     lease_timer_.expires_after(left);
     lease_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) judge();
     });
     if (!std::exchange(fenced_, false)) return;
-    spdlog::warn("crrun is there again, and this node counts: its ranks go on");
+    spdlog::warn("crrun answers again, and this node counts: its ranks continue");
     return events_.fence(false);
   }
   if (fenced_ || crrun_dead_) return;
   fenced_ = true;
-  spdlog::warn("crrun has not answered for {} ms: the ranks of this node may have been started elsewhere, those here stand still",
+  spdlog::warn("crrun has not answered for {} ms: this node's ranks may run elsewhere now; those here are stopped",
                std::chrono::duration_cast<std::chrono::milliseconds>(lost_after() - left).count());
   events_.fence(true);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file The connection to crrun, made again whenever it is lost, and the lease under which the ranks of this node run: crrun
- * answers each heartbeat, and they stop when the newest one that was answered was sent too long ago. Tells silence,
- * behind which they may have been started elsewhere, from the death of crrun, in which nobody does that.
+ * @file The connection to crrun, made again whenever it is lost, and the lease under which the ranks of this node run.
+ * crrun answers each heartbeat. The ranks stop when the newest answered heartbeat was sent too long ago. The link
+ * distinguishes silence from the death of crrun: during silence crrun may restart the ranks elsewhere; a dead crrun
+ * cannot.
  *
- * A daemon that was given a parent reaches crrun through it at first. When the parent is not there, ends, or brings no
- * answers, it is left for good, in time for the lease; what may have been lost with it is said again.
+ * A daemon with a parent first reaches crrun through the parent. When the parent is absent, ends or delivers no answers,
+ * the daemon leaves it for good, early enough for the lease. Messages that may have been lost with the parent are sent
+ * again.
  */
 #include <chrono>
 #include <cstdint>
@@ -24,11 +26,11 @@
 namespace reprise::crd {
 
 struct LinkEvents {
-  std::function<void()> connected;          ///< say Hello
+  std::function<void()> connected;          ///< send Hello
   std::function<void(job::Down)> down;
-  std::function<void(bool stand)> fence;    ///< silence: the ranks must stand still (true), or may go on
-  std::function<void(job::Up&)> heartbeat;  ///< fill it in
-  std::function<void()> lost;               ///< what goes up by this connection does not arrive any more
+  std::function<void(bool stand)> fence;    ///< true: silence, the ranks must stand still; false: they may continue
+  std::function<void(job::Up&)> heartbeat;  ///< fill in the heartbeat
+  std::function<void()> lost;               ///< messages sent on this connection do not arrive any more
 };
 
 class Link {
@@ -36,23 +38,23 @@ class Link {
   Link(Node& node, LinkEvents events);
   void start();
   void send(const job::Up& up);
-  /** What others have said, who say it again themselves where need be. */
+  /** Send a message of a daemon below; that daemon repeats it itself if needed. */
   void forward(const job::Up& up);
-  /** A heartbeat out of turn. */
+  /** Send a heartbeat now, in addition to the regular ones. */
   void beat_now();
-  /** crrun has answered our Hello: this node counts, as of then. */
+  /** crrun has answered Hello: this node counted when the Hello was sent. */
   void welcomed();
-  /** crrun has answered the heartbeat that was sent at @p unix_ns: this node counted after that. */
+  /** crrun has answered the heartbeat sent at @p unix_ns: this node counted at that time. */
   void answered(std::uint64_t unix_ns);
-  /** This node has nothing any more that could stand still. */
+  /** This node has no ranks any more that could be stopped. */
   void forget();
-  /** Its ranks must stand still, and nothing that crrun has said before it answers may be done. */
+  /** Whether the ranks must stand still. Messages of crrun must not be carried out until crrun has answered. */
   bool fenced() const { return fenced_; }
   bool connected() const { return connected_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  /** Runs on while the machine sleeps: crrun does not sleep with it. */
+  /** Also counts while the machine sleeps (CLOCK_BOOTTIME): crrun's host does not sleep with it. */
   struct LeaseClock {
     using duration = std::chrono::nanoseconds;
     using rep = duration::rep;
@@ -76,29 +78,29 @@ class Link {
   Node& node_;
   LinkEvents events_;
   job::Client client_;
-  std::unique_ptr<job::Client> parent_;  ///< none: this daemon never had one
+  std::unique_ptr<job::Client> parent_;  ///< nullptr: this daemon has never had a parent
   asio::steady_timer beat_timer_, lease_timer_, parent_timer_;
-  std::shared_ptr<void> tried_;  ///< the connection that found crrun's address, until we are connected
+  std::shared_ptr<void> tried_;  ///< the probe connection that found crrun's address; kept until connected
   bool connected_ = false, connecting_ = false, looking_ = false, fenced_ = false;
-  bool greeted_ = false;        ///< over this connection crrun has welcomed us
-  bool crrun_dead_ = false;     ///< its address refused us: it has died, its host lives
+  bool greeted_ = false;        ///< crrun has sent Welcome on this connection
+  bool crrun_dead_ = false;     ///< its address refused a connection: crrun is dead, its host is alive
   Clock::time_point heard_ = Clock::now(), connect_began_{};
-  LeaseClock::time_point lease_{};        ///< when the newest thing that was answered was sent
+  LeaseClock::time_point lease_{};        ///< when the newest answered heartbeat or Hello was sent
   LeaseClock::time_point hello_sent_{};
   struct Beat {
     std::uint64_t unix_ns;
     LeaseClock::time_point sent;
-    std::uint64_t said;  ///< number of the first message of the journal after it
+    std::uint64_t said;  ///< journal number of the first message after this heartbeat
   };
-  std::deque<Beat> unanswered_;  ///< heartbeats, the oldest first
+  std::deque<Beat> unanswered_;  ///< heartbeats without an answer, oldest first
 
-  bool by_parent_ = false;       ///< the way to crrun is the parent's
+  bool by_parent_ = false;       ///< the parent is the way to crrun
   LeaseClock::time_point parent_since_{};
-  std::uint64_t seen_ = 0;       ///< Down.sequence of what came last
-  bool keeps_ = false;           ///< what is sent, until crrun has welcomed us over a connection of our own
-  bool resent_ = false;          ///< over this connection
-  std::deque<job::Up> journal_;  ///< sent by way of the parent, not known to have reached crrun
-  std::uint64_t journal_begin_ = 0;  ///< number of its first message
+  std::uint64_t seen_ = 0;       ///< the last Down.sequence received
+  bool keeps_ = false;           ///< keep sent messages, until crrun has sent Welcome on a connection of this daemon's own
+  bool resent_ = false;          ///< the journal was sent again on this connection
+  std::deque<job::Up> journal_;  ///< messages sent through the parent that may not have reached crrun
+  std::uint64_t journal_begin_ = 0;  ///< number of the journal's first message
 };
 
 }  // namespace reprise::crd

@@ -21,7 +21,7 @@ using namespace reprise;
 
 namespace {
 
-/** The one line that crrun gives; what follows is left alone. */
+/** The one line that crrun sends; reads nothing behind it. */
 std::string first_line() {
   std::string line;
   char byte = 0;
@@ -35,14 +35,14 @@ std::string first_line() {
 
 int run_daemon() {
   const job::DaemonStart start = job::parse_daemon_start(first_line());
-  // The end of ssh or srun is not the end of the job: crrun decides, or the silence of its host.
+  // The end of ssh or srun does not end the job: crrun, or the silence of its host, decides.
   ::signal(SIGHUP, SIG_IGN);
   ::signal(SIGPIPE, SIG_IGN);
   ::setsid();
   ::umask(077);
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
-    ::fcntl(STDERR_FILENO, F_SETFL, ::fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);  // a reader that hangs must not stop us
+    ::fcntl(STDERR_FILENO, F_SETFL, ::fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);  // a hanging reader must not block us
   job::set_up_log("crd", start.log_level);
   asio::io_context loop(1);
   crd::Daemon daemon(loop, start);
@@ -52,16 +52,16 @@ int run_daemon() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"The daemon of a node in a job of crrun, which starts it. It starts the ranks of the node, saves them and brings "
-               "them back.",
+  CLI::App app{"The daemon of one node in a job of crrun; crrun starts it. It starts the node's ranks, saves and restores "
+               "them.",
                "crd"};
   bool job = false, pmix = false, donor = false, wait = false;
   app.set_help_flag("-h,--help", "print this and exit");
   app.set_version_flag("--version", std::string("reprise " REPRISE_VERSION), "print the version and exit");
-  auto* modes = app.add_option_group("What to be (one of them)");
-  modes->add_flag("--job-from-stdin", job, "the daemon of a node; what job it is of is read from standard input, one line of JSON");
-  modes->add_flag("--pmix-server", pmix, "the PMIx server of a daemon, which starts it");
-  modes->add_flag("--donor", donor, "a process that makes a connection to a PMIx server for a rank; a daemon starts it");
+  auto* modes = app.add_option_group("Role (exactly one)");
+  modes->add_flag("--job-from-stdin", job, "the daemon of a node; reads its parameters (a line of JSON) from standard input");
+  modes->add_flag("--pmix-server", pmix, "the PMIx server of a node; its daemon starts it");
+  modes->add_flag("--donor", donor, "a process that connects to a PMIx server for a rank; a daemon starts it");
   modes->add_flag("--wait", wait, "a process that waits to be killed; the daemon of a spare saves and restarts it as a test");
   modes->require_option(1);
   app.footer("Exit status: 0 the job is over, 2 wrong usage, 5 failed.");

@@ -25,7 +25,7 @@ std::uint32_t number(const std::string& text, std::uint32_t bound) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value >= bound)
-    throw std::runtime_error("\"" + text + "\" is no number of a stream or descriptor");
+    throw std::runtime_error("\"" + text + "\" is not the number of a stream or descriptor");
   return value;
 }
 
@@ -37,7 +37,7 @@ std::string manifest_text(const Manifest& manifest) {
   for (const auto& [stream, offset] : manifest.streams) json["streams"][std::to_string(stream)] = offset;
   for (const auto& [fd, stream] : manifest.pipes) json["pipes"][std::to_string(fd)] = stream;
   json["files"] = manifest.files;
-  // Names of files need not be UTF-8. One that is not will not be found by the spare, and is not needed either.
+  // Names of files need not be UTF-8. A spare would not find a file with such a name, but does not need it either.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -84,7 +84,8 @@ void Node::rank_ended(Rank& rank, int wait_status) {
   rank.status = wait_status;
   spdlog::debug("rank {} has ended with status {:#x}", rank.number, wait_status);
   if (socket) socket->drop(rank.number);
-  // That it has finalized is said by the PMIx server, on another way.
+  // The PMIx server reports on another path that the rank has finalized. So wait for that path before the end is
+  // reported.
   const auto tell = [this, number = rank.number, incarnation = rank.incarnation, wait_status, current = recovery] {
     const Rank* it = find(number);
     if (!it || it->incarnation != incarnation || current != recovery) return;
@@ -117,7 +118,7 @@ void Node::when_gone(std::function<void()> then) {
 
 namespace {
 
-/** Until none of these is there any more: whoever adopts them waits for them. */
+/** Poll until none of these processes exists any more: the process that adopts them reaps them. */
 void await_none(asio::io_context& loop, std::vector<pid_t> pids, std::function<void()> then, int tries = 400) {
   std::erase_if(pids, [](pid_t pid) { return ::kill(pid, 0) != 0; });
   if (pids.empty() || tries == 0) return then();
@@ -143,7 +144,7 @@ void Node::end_rank(Rank& rank, std::function<void()> call) {
   };
   if (socket) socket->drop(rank.number);
   const bool lives = rank.alive();
-  rank.exited = true;  // nobody is to hear of it
+  rank.exited = true;  // do not report its end
   std::shared_ptr<Process> process = std::move(rank.process);
   std::shared_ptr<Tool> restarter = std::move(rank.restarter);
   if (lives) signal_group(rank.pid, SIGKILL);
@@ -183,7 +184,7 @@ std::shared_ptr<PmixHost> Node::new_pmix(const std::map<std::uint32_t, std::uint
   pmix->start(
       message,
       [this, call, generation](const FromPmix& said) {
-        if (generation != pmix_generation) return;  // of a past that is void
+        if (generation != pmix_generation) return;  // from a server that was replaced
         if (said.has_ready() || said.has_failed()) {
           if (auto then = std::exchange(*call, nullptr)) then(said.failed());
           return;
@@ -192,8 +193,8 @@ std::shared_ptr<PmixHost> Node::new_pmix(const std::map<std::uint32_t, std::uint
       },
       [this, call, generation](const std::string& why) {
         if (generation != pmix_generation) return;
-        if (auto then = std::exchange(*call, nullptr)) return then("the PMIx server is gone: " + why);
-        say(job::Log::ERROR, "the PMIx server is gone, " + why + ": ranks that need it will fail");
+        if (auto then = std::exchange(*call, nullptr)) return then("the PMIx server has ended: " + why);
+        say(job::Log::ERROR, "the PMIx server has ended (" + why + "): ranks that need it will fail");
       });
   return old;
 }

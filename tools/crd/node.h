@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file What the parts of the daemon share: the node, its ranks, and ways to reach crrun. */
+/** @file The state that the parts of the daemon share: the node, its ranks, and the functions to reach crrun. */
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,23 +26,26 @@ namespace reprise::crd {
 struct Rank {
   std::uint32_t number = 0;
   std::uint32_t incarnation = 0;
-  pid_t pid = -1;                    ///< of the rank itself, -1: none
-  std::unique_ptr<Process> process;  ///< the rank, when it was started by us
-  std::unique_ptr<Tool> restarter;   ///< cr_restart, its parent, when it was made from an image
+  pid_t pid = -1;                    ///< of the rank itself; -1: none
+  std::unique_ptr<Process> process;  ///< set if this daemon started the rank
+  std::unique_ptr<Tool> restarter;   ///< cr_restart, the rank's parent, if the rank was restarted from an image
   bool started = false;              ///< its program runs
   bool exited = false, finalized = false;
-  int status = 0;                    ///< of wait()
-  std::vector<std::string> addresses;  ///< where its transport listens; empty before that is known
+  int status = 0;                    ///< wait status
+  std::vector<std::string> addresses;  ///< where its transport listens; empty until it is known
   std::unique_ptr<Output> outputs[2];
   std::unique_ptr<Input> input;      ///< nullptr: /dev/null
 
   bool alive() const { return pid > 0 && !exited; }
 };
 
-/** A namespace of processes that the job has spawned. They are among the node's ranks, by numbers behind the job's own. */
+/**
+ * A namespace of processes that the job has spawned. They are in the node's table of ranks; their numbers are above the
+ * job's own.
+ */
 struct Spawned {
   job::SpawnBegin message;
-  std::unique_ptr<RankSocket> socket;  ///< for their transport, which knows itself by the rank in its namespace
+  std::unique_ptr<RankSocket> socket;  ///< for their transport, which identifies itself by the rank in its namespace
 };
 
 std::uint64_t unix_ns();
@@ -50,9 +53,9 @@ std::uint64_t unix_ns();
 struct Node {
   explicit Node(asio::io_context& io) : loop(io) {}
   asio::io_context& loop;
-  /** One thread for what may wait for a disk: in order, so that a later job finds what an earlier one made. */
+  /** One thread for work that blocks on a disk: tasks run in order, so that each finds what earlier ones made. */
   asio::thread_pool disk{1};
-  /** For what only reads, and somebody waits for. */
+  /** For tasks that only read, and that a recovery waits for. */
   asio::thread_pool reading{4};
   job::DaemonStart start;
   std::string instance, run_directory;
@@ -60,44 +63,47 @@ struct Node {
   job::JobSpec job;
   std::vector<job::Node> nodes;
   std::uint32_t index = 0;
-  std::uint32_t recovery = 0;         ///< the newest heard of
-  std::uint32_t settled = 0;          ///< the newest whose ranks that moved away have ended here; what crrun is told
-  std::map<std::uint32_t, std::uint32_t> placement;  ///< rank to node
+  std::uint32_t recovery = 0;         ///< the newest that this daemon knows of
+  std::uint32_t settled = 0;          ///< the newest whose ranks that moved away have ended here; reported to crrun
+  std::map<std::uint32_t, std::uint32_t> placement;  ///< node of each rank
   std::map<std::uint32_t, std::unique_ptr<Rank>> ranks;  ///< of this node
-  std::map<std::uint32_t, Spawned> spawned;  ///< by the number of their rank 0
+  std::map<std::uint32_t, Spawned> spawned;  ///< by the number of its rank 0
   std::unique_ptr<RankSocket> socket;
   std::shared_ptr<PmixHost> pmix;
   unsigned pmix_generation = 0;       ///< counts the servers that were started
-  std::function<void(job::Up&)> send_up;  ///< fills in who we are
+  std::function<void(job::Up&)> send_up;  ///< fills in the sender
 
   std::string images() const;  ///< LOCAL/ID
-  std::string job_directory() const;  ///< JOBDIR, "" when there is none
+  std::string job_directory() const;  ///< JOBDIR; "" without --shared
   Rank* find(std::uint32_t rank);
-  /** Not a process that was spawned: those are in no wave, and no recovery brings them back. */
+  /** Whether @p rank is not a spawned process: waves and recoveries leave spawned processes out. */
   bool own(std::uint32_t rank) const { return rank < job.ranks(); }
   void send(job::Up&& message) { send_up(message); }
-  /** Tell people, through crrun and the log. */
+  /** Report a text to the user through crrun, and log it. */
   void say(job::Log::Level level, const std::string& text, std::int64_t rank = -1);
   /** Run @p work on the disk thread, then @p then with its result in the loop. */
   template <class Work, class Then>
   void on_disk(Work work, Then then) { run_in(disk, std::move(work), std::move(then)); }
-  /** The same, beside others. */
+  /** The same on the pool for reading, concurrently with other tasks. */
   template <class Work, class Then>
   void reading_at_once(Work work, Then then) { run_in(reading, std::move(work), std::move(then)); }
 
-  /** New streams for a rank, from these offsets on, and the descriptors for its process. */
+  /** Open new streams for a rank, counted from these offsets. @return the descriptors for its process */
   std::vector<std::pair<int, UniqueFd>> open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets);
-  /** A rank's process has ended, as far as we caused nothing of it. */
+  /** A rank's process has ended, without the daemon having ended it. */
   void rank_ended(Rank& rank, int wait_status);
-  /** Kill the rank and forget its process; @p then when it is gone. */
+  /** Kill the rank and drop its process. @p then is called when the process is gone. */
   void end_rank(Rank& rank, std::function<void()> then);
-  /** Kill a tool, and what it was making. */
+  /** Kill a tool, and the process that it was making. */
   void end_tool(std::unique_ptr<Tool> tool);
-  /** Call @p then, from the loop, when all that end_rank() and end_tool() have killed is gone, so that ids are free again. */
+  /**
+   * Call @p then from the loop when all processes that end_rank() and end_tool() killed are gone: their ids are free
+   * again.
+   */
   void when_gone(std::function<void()> then);
-  /** Have the process of the next PMIx server begin already. */
+  /** Start the process of the next PMIx server in advance. */
   void prepare_pmix();
-  /** Start a PMIx server in the place of the old one, which is returned. @param where the node of each rank */
+  /** Start a PMIx server that replaces the old one. @param where the node of each rank @return the old server */
   std::shared_ptr<PmixHost> new_pmix(const std::map<std::uint32_t, std::uint32_t>& where,
                                      std::function<void(const std::string& error)> ready);
   std::function<void(const FromPmix&)> pmix_said;  ///< set by the daemon
@@ -107,7 +113,7 @@ struct Node {
   void run_in(asio::thread_pool& pool, Work work, Then then);
   std::unique_ptr<PmixHost> next_pmix_;
   unsigned pmix_processes_ = 0;
-  /** One more process is being ended. @return to be called when it is gone */
+  /** Count one more process that is being ended. @return call it when the process is gone */
   std::function<void()> one_dies();
   std::size_t dying_ = 0;
   std::vector<std::function<void()>> awaiting_gone_;

@@ -20,9 +20,9 @@ struct Output::State : std::enable_shared_from_this<State> {
   asio::io_context& loop;
   Send send;
   std::shared_ptr<asio::posix::stream_descriptor> pipe;
-  std::uint64_t offset = 0;  ///< of the next byte to be read
-  std::uint64_t drop = 0;    ///< bytes to be read and forgotten
-  std::string kept;          ///< not acknowledged; ends at offset
+  std::uint64_t offset = 0;  ///< of the next byte to read
+  std::uint64_t drop = 0;    ///< number of bytes to read and drop
+  std::string kept;          ///< not acknowledged yet; ends at offset
   bool paused = false, waiting = false, ended = false;
   std::vector<std::pair<std::uint64_t, std::function<void()>>> whens;
 

@@ -17,7 +17,7 @@
 namespace reprise::crd {
 namespace {
 
-/** Descriptors that are connected TCP sockets. */
+/** @return the descriptors that are connected TCP sockets */
 std::set<int> connections() {
   std::set<int> found;
   DIR* directory = ::opendir("/proc/self/fd");
@@ -41,7 +41,7 @@ int run_donor(int fd) {
   pmix_proc_t me;
   const pmix_status_t status = PMIx_Init(&me, nullptr, 0);
   if (status != PMIX_SUCCESS) {
-    std::fprintf(stderr, "a new connection to the PMIx server is refused: %s\n", PMIx_Error_string(status));
+    std::fprintf(stderr, "the PMIx server refuses a new connection: %s\n", PMIx_Error_string(status));
     return 1;
   }
   int found = -1;
@@ -51,7 +51,8 @@ int run_donor(int fd) {
     std::fprintf(stderr, "a new connection to the PMIx server cannot be handed over\n");
     return 1;
   }
-  // It must not answer for the rank any more. Whoever has the connection now ends us; nothing in here may run on.
+  // This process must not answer for the rank any more. The daemon, which has the connection now, kills it; libpmix's
+  // thread here must not run on.
   for (;;) ::pause();
 }
 

@@ -27,7 +27,7 @@ std::pair<UniqueFd, UniqueFd> socket_pair() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-/** A process that connects as a rank. */
+/** A process that connects to the PMIx server as a rank. */
 struct Donor {
   Donor(asio::io_context& loop, int fd) : socket(loop, fd), timer(loop) {}
   asio::posix::stream_descriptor socket;
@@ -41,7 +41,7 @@ struct Donor {
     socket.close(ignored);
     auto call = std::exchange(done, nullptr);
     if (!call) return;
-    // It reads from the connection as long as it lives.
+    // The donor reads from the connection as long as it lives: pass the connection on only after the donor has ended.
     auto held = std::make_shared<UniqueFd>(std::move(fd));
     process->signal(SIGKILL);
     process->on_end([call, held, error] { call(std::move(*held), error); });
@@ -68,7 +68,7 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixInit& init) : state_(std::m
   spec.argv = {"crd", "--pmix-server"};
   spec.program = "/proc/self/exe";
   spec.environment = own_environment();
-  // The store in shared memory would tie ranks to this node.
+  // The default store is in shared memory, which would tie ranks to this node.
   set_variable(spec.environment, "PMIX_MCA_gds", "hash");
   spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
   const std::weak_ptr<State> weak = state_;
@@ -153,7 +153,7 @@ void PmixHost::donate(std::uint32_t rank, const std::vector<std::string>& enviro
   spec.argv = {"crd", "--donor"};
   spec.program = "/proc/self/exe";
   spec.environment = environment;
-  // It does not matter what the donor believes to run on, and to look takes longer than all else that it does.
+  // The donor's view of the hardware does not matter, and hwloc's detection would take longer than the rest of its work.
   set_variable(spec.environment, "HWLOC_SYNTHETIC", "pu:1");
   spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
   donor->process = std::make_unique<Process>(state_->loop, spec, nullptr, [donor, rank](int) {
@@ -162,12 +162,12 @@ void PmixHost::donate(std::uint32_t rank, const std::vector<std::string>& enviro
   donor->socket.async_wait(asio::posix::stream_descriptor::wait_read, [donor](const asio::error_code& error) {
     if (error) return;
     UniqueFd fd = receive_descriptor(donor->socket.native_handle());
-    const std::string why = fd ? "" : std::string("no connection came: ") + std::strerror(errno);
+    const std::string why = fd ? "" : std::string("the donor sent no connection: ") + std::strerror(errno);
     donor->end(std::move(fd), why);
   });
   donor->timer.expires_after(std::chrono::seconds(20));
   donor->timer.async_wait([donor, rank](const asio::error_code& error) {
-    if (!error) donor->end({}, fmt::format("the PMIx server did not take a connection for rank {} in 20 s", rank));
+    if (!error) donor->end({}, fmt::format("the PMIx server did not accept a connection for rank {} in 20 s", rank));
   });
   state_->donors.push_back(std::move(donor));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file PMIx's names of processes (namespace and rank), and the numbers by which crd and crrun know them. */
+/** @file Maps PMIx's names of processes (namespace and rank) to the numbers that crd and crrun use. */
 #include <pmix.h>
 
 #include <cstdint>
@@ -12,15 +12,18 @@
 
 namespace reprise::crd {
 
-/** From any thread. */
+/** May be used from any thread. */
 class PmixNames {
  public:
-  /** Ranks of @p nspace have the numbers from @p first on. The first one that is added is that of the job's own ranks. */
+  /** The ranks of @p nspace have the numbers from @p first on. Add the namespace of the job's own ranks first. */
   void add(const std::string& nspace, std::uint32_t first, std::uint32_t count);
-  /** None: nobody of that name is known. */
+  /** @return nothing when no process of that name is known */
   std::optional<std::uint32_t> number(const pmix_proc_t& proc) const;
   pmix_proc_t proc(std::uint32_t number) const;
-  /** Numbers of all that are named, each once, in order; empty: all of the job's own ranks. None: one is not known. */
+  /**
+   * @return the numbers of all named processes, each once, sorted; all of the job's own ranks when @p count is 0; nothing
+   * when one is not known
+   */
   std::optional<std::vector<std::uint32_t>> members(const pmix_proc_t* procs, std::size_t count) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file What crd is when it is not the daemon: its PMIx server, or a donor of a connection to one. */
+/** @file The other roles of crd: the PMIx server, and the donor of a connection to one. */
 
 namespace reprise::crd {
 
@@ -8,8 +8,8 @@ namespace reprise::crd {
 int run_pmix_server(int fd);
 
 /**
- * `crd --donor`: connect to the PMIx server as the rank that the environment names, and hand the connection over
- * @p fd (SCM_RIGHTS, with one byte). Then stand still until killed. @return exit status
+ * `crd --donor`: connect to the PMIx server as the rank that the environment names, and pass the connection over @p fd
+ * (SCM_RIGHTS, with one byte). Then pause until killed. @return exit status
  */
 int run_donor(int fd);
 

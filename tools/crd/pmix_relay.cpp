@@ -122,7 +122,7 @@ bool PmixRelay::take(const job::Down& message) {
       Members members(done.group(), {done.members().begin(), done.members().end()});
       std::sort(members.second.begin(), members.second.end());
       auto open = fences_.extract({members, done.count()});
-      if (!open) return true;  // others had it alone
+      if (!open) return true;  // all members are on other nodes
       to.mutable_fence_done()->set_id(open.mapped().id);
       to.mutable_fence_done()->set_context(done.context());
       finished_[members] = std::move(open.mapped().up);
@@ -168,7 +168,7 @@ bool PmixRelay::take(const job::Down& message) {
   if (!node_.pmix) return true;
   node_.pmix->send(to);
   if (message.has_fence_done() && !std::exchange(modex_told_, true)) {
-    // All have put what they have to say: crrun keeps it for daemons that come later.
+    // All have put their data: send it to crrun for daemons that join later.
     ToPmix tell;
     tell.set_tell_modex(true);
     node_.pmix->send(tell);

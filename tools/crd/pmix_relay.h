@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Between the PMIx server of the node and crrun. */
+/** @file Relays messages between the PMIx server of the node and crrun. */
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,21 +14,21 @@ namespace reprise::crd {
 class PmixRelay {
  public:
   explicit PmixRelay(Node& node) : node_(node) {}
-  /** A recovery began, or a launch: collectives are counted anew, and what is open is void. */
+  /** A recovery or a launch began: collectives are counted from 0 again, and open ones are void. */
   void reset();
-  /** Say again what is open: crrun may not have heard it, or is another one. */
+  /** Send the open requests again: crrun may not have received them, or is a new process. */
   void resend();
-  /** From the PMIx server. */
+  /** A message from the PMIx server. */
   void take(const FromPmix& message);
-  /** From crrun; @return false when it is none of ours. */
+  /** A message from crrun. @return false when the relay does not handle its kind */
   bool take(const job::Down& message);
 
  private:
-  /** What tells a collective from those that others make: its group's name, if it is one, and its members. */
+  /** Identifies a collective among concurrent ones: its group's name, if any, and its members. */
   using Members = std::pair<std::string, std::vector<std::uint32_t>>;
   Node& node_;
-  std::map<Members, std::uint32_t> counts_;                              ///< collectives begun
-  /** What was asked, and the PMIx server's number of it. */
+  std::map<Members, std::uint32_t> counts_;                              ///< number of collectives begun
+  /** A request, and the PMIx server's number of it. */
   struct Open {
     std::uint64_t id = 0;
     job::Up up;
@@ -37,10 +37,12 @@ class PmixRelay {
   void send(const job::Up& up);
 
   std::map<std::pair<Members, std::uint32_t>, Open> fences_;  ///< open ones
-  std::map<Members, job::Up> finished_;  ///< our share of the last one that is complete: others may not know that it is
-  std::map<std::uint64_t, Open> questions_;  ///< by our own number, which no later server's is mistaken for
+  std::map<Members, job::Up> finished_;  ///< this daemon's part of the last complete one: another daemon may not know yet
+                                         ///< that it is complete
+  std::map<std::uint64_t, Open> questions_;  ///< by a number of the relay's own: numbers of a later server do not collide
+                                             ///< with it
   std::uint64_t last_ = 0;
-  bool modex_told_ = false;  ///< what the ranks have put is known to crrun
+  bool modex_told_ = false;  ///< crrun has the data that the ranks have put
 };
 
 }  // namespace reprise::crd

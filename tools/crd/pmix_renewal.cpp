@@ -9,7 +9,7 @@
 namespace reprise::crd {
 
 struct PmixRenewal::State {
-  /** Whichever is there first, the connection or somebody who wants it, waits for the other. */
+  /** A connection and the function that wants it: the one that is there first waits for the other. */
   struct Connection {
     bool there = false;
     UniqueFd fd;

@@ -26,7 +26,7 @@ void check(pmix_status_t status, const std::string& what) {
 
 void finished(pmix_status_t status, void* promise) { static_cast<std::promise<pmix_status_t>*>(promise)->set_value(status); }
 
-/** Call a libpmix function that tells of its end by a callback, and wait for it. */
+/** Call an asynchronous libpmix function and wait for its callback. */
 template <class Call>
 void complete(const std::string& what, Call call) {
   std::promise<pmix_status_t> promise;
@@ -34,7 +34,7 @@ void complete(const std::string& what, Call call) {
   check(status == PMIX_SUCCESS ? promise.get_future().get() : status, what);
 }
 
-/** One namespace: the job's own, or one of processes that it has spawned. */
+/** A namespace: the job's own, or one of spawned processes. */
 struct Namespace {
   std::string name;
   std::uint32_t first = 0;  ///< number of its rank 0
@@ -57,7 +57,7 @@ Namespace spawned_namespace(const PmixSpawned& spawned, const PmixNames& names) 
           names.proc(spawned.parent())};
 }
 
-/** The ranks of a namespace by node, as Open MPI asks for them. */
+/** The ranks of a namespace by node, in the form that Open MPI asks for. */
 class Layout {
  public:
   Layout(const PmixStart& start, const Namespace& space)
@@ -121,7 +121,7 @@ class Layout {
   template <class Generate>
   static void add_map(Infos& infos, const char* key, const std::string& list, Generate generate) {
     char* regex = nullptr;
-    check(generate(list.c_str(), &regex), "libpmix cannot describe the nodes");
+    check(generate(list.c_str(), &regex), "libpmix cannot encode the list of nodes");
     infos.add_regex(key, regex);
     std::free(regex);
   }
@@ -134,11 +134,11 @@ class Layout {
 PmixRankEnvironment environment_of(const Namespace& space, pmix_rank_t rank) {
   pmix_proc_t proc;
   PMIx_Load_procid(&proc, space.name.c_str(), rank);
-  complete("libpmix does not take rank " + std::to_string(rank), [&](pmix_op_cbfunc_t call, void* data) {
+  complete("libpmix does not accept rank " + std::to_string(rank), [&](pmix_op_cbfunc_t call, void* data) {
     return PMIx_server_register_client(&proc, ::getuid(), ::getgid(), nullptr, call, data);
   });
   char** variables = nullptr;
-  check(PMIx_server_setup_fork(&proc, &variables), "libpmix has no environment for rank " + std::to_string(rank));
+  check(PMIx_server_setup_fork(&proc, &variables), "libpmix gives no environment for rank " + std::to_string(rank));
   PmixRankEnvironment result;
   result.set_rank(space.first + rank);
   for (char** at = variables; at && *at; ++at) result.add_variables(*at);
@@ -146,13 +146,13 @@ PmixRankEnvironment environment_of(const Namespace& space, pmix_rank_t rank) {
   return result;
 }
 
-/** Make the namespace known to libpmix. @return what its local processes need in their environment */
+/** Register the namespace with libpmix. @return the environment variables that its local processes need */
 std::vector<PmixRankEnvironment> register_namespace(const PmixStart& start, const Namespace& space, PmixNames& names) {
   names.add(space.name, space.first, static_cast<std::uint32_t>(space.node_of_rank.size()));
   const Layout layout(start, space);
   Infos job;
   layout.fill(job);
-  complete("libpmix does not take the job", [&](pmix_op_cbfunc_t call, void* data) {
+  complete("libpmix does not accept the job", [&](pmix_op_cbfunc_t call, void* data) {
     return PMIx_server_register_nspace(space.name.c_str(), static_cast<int>(layout.local().size()), job.data(), job.size(), call, data);
   });
   std::vector<PmixRankEnvironment> all;
@@ -162,7 +162,7 @@ std::vector<PmixRankEnvironment> register_namespace(const PmixStart& start, cons
 
 void serve_events(size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, size_t, pmix_info_t*, size_t,
                   pmix_event_notification_cbfunc_fn_t call, void* data) {
-  // A default handler: without one libpmix acts on its own when a client's connection is lost.
+  // A default handler is needed: without one libpmix acts on its own when a client's connection is lost.
   if (call) call(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
 }
 
@@ -192,7 +192,7 @@ void tell_blob(pmix_status_t status, char* data, size_t size, void* rank) {
   tell_crd(message);
 }
 
-/** Tell what the local ones have put; of those that have not yet, when they have. */
+/** Send the data that the local processes have put; libpmix answers for each process as soon as it has put its data. */
 void tell_modex(const PmixStart& start, const Namespace& space) {
   for (std::size_t rank = 0; rank < space.node_of_rank.size(); ++rank) {
     if (space.node_of_rank[rank] != start.node()) continue;
@@ -227,7 +227,7 @@ void pass_on(const PmixNames& names, const PmixNotice& notice) {
   const pmix_proc_t source = names.proc(notice.source());
   auto* held = new std::pair<pmix_info_t*, std::size_t>();
   held->first = unpack_infos(notice.data(), held->second);
-  // Whom it is for stands in its infos.
+  // The infos name the targets.
   const pmix_data_range_t range = notice.targets().empty() ? PMIX_RANGE_SESSION : PMIX_RANGE_CUSTOM;
   const pmix_status_t status = PMIx_Notify_event(notice.status(), &source, range, held->first, held->second, notice_done, held);
   if (status != PMIX_SUCCESS) notice_done(status, held);
@@ -236,7 +236,7 @@ void pass_on(const PmixNames& names, const PmixNotice& notice) {
 }  // namespace
 
 int run_pmix_server(int fd) {
-  // The daemon ends it; signals are the daemon's.
+  // The daemon ends this process; signals are for the daemon.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   PmixStart start;
@@ -286,7 +286,7 @@ int run_pmix_server(int fd) {
         break;
     }
   }
-  // No PMIx_server_finalize(): it would tell clients, which belong to another server by now.
+  // No PMIx_server_finalize(): it would notify clients, which by now belong to another server.
   ::_exit(0);
 }
 

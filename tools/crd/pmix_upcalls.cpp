@@ -15,21 +15,21 @@
 namespace reprise::crd {
 namespace {
 
-/** What is the process's one server. */
+/** The state of the process's one server. */
 struct Host {
   int fd = -1;
   const PmixNames* names = nullptr;
   std::mutex writing;  ///< guards fd: messages are written whole
   std::mutex asking;   ///< guards the fields below
   std::uint64_t last = 0;
-  std::map<std::uint64_t, std::function<void(pmix_status_t, const std::string&)>> blobs;  ///< modex
+  std::map<std::uint64_t, std::function<void(pmix_status_t, const std::string&)>> blobs;  ///< modex requests
   std::map<std::uint64_t, std::function<void(const PmixLookupReply&)>> lookups;
   std::map<std::uint64_t, std::function<void(const PmixFenceDone&)>> fences;
   std::map<std::uint64_t, std::function<void(const PmixSpawnReply&)>> spawns;
 };
 Host host;
 
-/** Keeps a blob alive until libpmix has done with it. */
+/** Free a blob when libpmix does not need it any more. */
 void release(void* blob) { delete static_cast<std::string*>(blob); }
 
 void give_blob(pmix_modex_cbfunc_t call, void* data, pmix_status_t status, const std::string& bytes) {
@@ -37,7 +37,7 @@ void give_blob(pmix_modex_cbfunc_t call, void* data, pmix_status_t status, const
   call(status, copy->empty() ? nullptr : copy->data(), copy->size(), data, release, copy);
 }
 
-/** Keep @p answer, in @p table of host's, until it comes. @return the question's number */
+/** Store @p answer in @p table of the host until the answer arrives. @return the request's number */
 template <class Table, class Answer>
 std::uint64_t ask(Table& table, Answer answer) {
   const std::lock_guard lock(host.asking);
@@ -45,7 +45,7 @@ std::uint64_t ask(Table& table, Answer answer) {
   return host.last;
 }
 
-/** The number of a client. */
+/** @return the number of a client */
 std::uint32_t number_of(const pmix_proc_t& proc) { return host.names->number(proc).value_or(PMIX_RANK_UNDEF); }
 
 void log(std::uint32_t rank, const std::string& text) {
@@ -55,12 +55,12 @@ void log(std::uint32_t rank, const std::string& text) {
   tell_crd(message);
 }
 
-/** Not from within the upcall: libpmix may hold a lock that its callback takes. */
+/** Answer from another thread: libpmix may hold a lock in the upcall that its callback takes. */
 void answer_later(pmix_op_cbfunc_t call, pmix_status_t status, void* cbdata) {
   if (call) std::thread(call, status, cbdata).detach();
 }
 
-/** @return false when some are of no namespace of the job's */
+/** @return false when a process belongs to no namespace of the job */
 bool set_members(const pmix_proc_t* procs, std::size_t count, PmixFence& fence) {
   const auto members = host.names->members(procs, count);
   if (members) fence.mutable_members()->Assign(members->begin(), members->end());
@@ -91,7 +91,7 @@ pmix_status_t together(const pmix_proc_t procs[], size_t nprocs, const pmix_info
 
 void release_infos(void* infos) { delete static_cast<Infos*>(infos); }
 
-/** A group of processes is made, or given up. */
+/** A process group is constructed or destructed. */
 pmix_status_t group(pmix_group_operation_t operation, char name[], const pmix_proc_t procs[], size_t nprocs,
                     const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t call, void* cbdata) {
   bool context = false, barrier = false, local = false;
@@ -104,7 +104,7 @@ pmix_status_t group(pmix_group_operation_t operation, char name[], const pmix_pr
     if (PMIX_CHECK_KEY(&one, PMIX_GROUP_LOCAL_ONLY)) local = PMIX_INFO_TRUE(&one);
     if (PMIX_CHECK_KEY(&one, PMIX_GROUP_ENDPT_DATA)) fence.set_data(one.value.data.bo.bytes, one.value.data.bo.size);
   }
-  // Those that are all here, and need nothing of others, have been brought together by libpmix.
+  // libpmix itself completes a group whose members are all local and which needs nothing from other nodes.
   if (local || (!context && !barrier)) return PMIX_OPERATION_SUCCEEDED;
   if (!set_members(procs, nprocs, fence)) return PMIX_ERR_NOT_FOUND;
   fence.set_group(std::string(operation == PMIX_GROUP_CONSTRUCT ? "+" : "-") + name);
@@ -114,7 +114,7 @@ pmix_status_t group(pmix_group_operation_t operation, char name[], const pmix_pr
     auto* infos = new Infos;
     infos->add(PMIX_GROUP_MEMBERSHIP, members);
     if (done.context()) infos->add_size(PMIX_GROUP_CONTEXT_ID, done.context());
-    // What each server has collected of its clients, one behind the other, is what libpmix takes.
+    // libpmix expects the concatenation of the data that each server has collected from its clients.
     if (!done.data().empty()) infos->add_bytes(PMIX_GROUP_ENDPT_DATA, done.data());
     call(done.status(), infos->data(), infos->size(), cbdata, release_infos, infos);
   }));
@@ -139,7 +139,7 @@ pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t info[], size_t 
   publish.set_rank(number_of(*proc));
   for (std::size_t i = 0; i < ninfo; ++i) {
     if (PMIX_CHECK_KEY(&info[i], PMIX_PERSISTENCE)) publish.set_once(info[i].value.data.persist == PMIX_PERSIST_FIRST_READ);
-    if (std::strncmp(info[i].key, "pmix.", 5) == 0) continue;  // a wish about how, not what
+    if (std::strncmp(info[i].key, "pmix.", 5) == 0) continue;  // a directive, not data
     (*publish.mutable_values())[info[i].key] = pack_value(info[i].value);
   }
   publish.set_id(ask(host.lookups, [call, cbdata](const PmixLookupReply& reply) { call(reply.status(), cbdata); }));
@@ -308,7 +308,7 @@ void tell_crd(const FromPmix& message) {
   write_framed(host.fd, message);
 }
 
-/** Whoever waits for this answer hears it, once. */
+/** Pass the answer to the function that waits for it, once. */
 template <class Table, class... Answer>
 static void answer(Table& table, std::uint64_t id, const Answer&... what) {
   std::unique_lock lock(host.asking);

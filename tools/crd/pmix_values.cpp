@@ -7,12 +7,12 @@
 namespace reprise::crd {
 namespace {
 
-/** A buffer of libpmix's with @p bytes in it. */
+/** A libpmix buffer that contains @p bytes. */
 class Buffer {
  public:
   Buffer() { PMIx_Data_buffer_construct(&buffer_); }
   explicit Buffer(const std::string& bytes) : Buffer() {
-    // libpmix frees what it is given.
+    // libpmix takes ownership of the memory and frees it.
     pmix_byte_object_t object;
     object.bytes = static_cast<char*>(std::malloc(bytes.size() ? bytes.size() : 1));
     object.size = bytes.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Values of PMIx as bytes, in libpmix's own form. For the PMIx server process only. */
+/** @file Converts PMIx values to bytes and back, in libpmix's own encoding. For the PMIx server process only. */
 #include <pmix.h>
 #include <pmix_server.h>
 
@@ -10,13 +10,13 @@
 
 namespace reprise::crd {
 
-/** "" when libpmix cannot pack it. */
+/** @return "" when libpmix cannot pack the value */
 std::string pack_value(const pmix_value_t& value);
-/** @return false when the bytes are no value; else @p value is to be destructed (PMIX_VALUE_DESTRUCT) */
+/** @return false when the bytes are not a value; otherwise destruct @p value with PMIX_VALUE_DESTRUCT */
 bool unpack_value(const std::string& bytes, pmix_value_t& value);
 
 std::string pack_infos(const pmix_info_t* infos, std::size_t count);
-/** @return an array of @p count, to be freed by PMIX_INFO_FREE; nullptr when there are none */
+/** @return an array of @p count infos, to be freed with PMIX_INFO_FREE; nullptr when there are none */
 pmix_info_t* unpack_infos(const std::string& bytes, std::size_t& count);
 
 /** Builds the array of infos that libpmix functions take. */
@@ -36,7 +36,7 @@ class Infos {
   void add_bytes(const char* key, const std::string& value);
   void add_proc(const char* key, const pmix_proc_t& value);
   void add(const char* key, const std::vector<pmix_proc_t>& values);
-  /** An array of infos as one value. */
+  /** Add an array of infos as one value. */
   void add(const char* key, const Infos& values);
   pmix_info_t* data() { return infos_.data(); }
   std::size_t size() const { return infos_.size(); }

@@ -18,7 +18,7 @@ namespace reprise::crd {
 namespace fs = std::filesystem;
 
 namespace {
-/** Ranks of one job mostly run the same program: a few tell enough. */
+/** The ranks of a job mostly run the same program, so a few manifests name nearly all files. */
 constexpr int kManifests = 4;
 constexpr std::size_t kMostBytes = 1 << 30, kPiece = 1 << 20;
 }  // namespace

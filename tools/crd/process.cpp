@@ -21,7 +21,7 @@
 namespace reprise::crd {
 namespace {
 
-/** What the child says when it cannot become the program. */
+/** The child's report when it cannot run the program. */
 struct StartFailure {
   int error;
   int step;  ///< 0: working directory, 1: descriptors, 2: program
@@ -34,7 +34,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return all;
 }
 
-/** Where to look for the program; known before the fork, since a child may not allocate. */
+/** Paths to try for the program, computed before the fork: the child of a multi-threaded process may not allocate. */
 std::vector<std::string> candidates(const ProcessSpec& spec) {
   const std::string& name = spec.program.empty() ? spec.argv.at(0) : spec.program;
   if (name.find('/') != std::string::npos) return {name};
@@ -75,7 +75,7 @@ struct Process::State : std::enable_shared_from_this<State> {
     report.close(ignored);
     std::string text;
     if (got == sizeof failure) {
-      constexpr const char* kSteps[] = {"cannot enter its working directory", "cannot take its descriptors", "cannot run it"};
+      constexpr const char* kSteps[] = {"cannot enter its working directory", "cannot set its descriptors", "cannot run it"};
       text = name + ": " + kSteps[failure.step] + ": " + std::strerror(failure.error);
     }
     if (auto call = std::exchange(started, nullptr)) call(text);
@@ -108,7 +108,7 @@ Process::Process(asio::io_context& loop, const ProcessSpec& spec, Started starte
   const pid_t pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "cannot start a process for " + spec.argv[0]);
   if (pid == 0) {
-    // Only what is safe in a child of a program with threads.
+    // The child of a multi-threaded process may call async-signal-safe functions only.
     const auto fail = [&](int step) {
       const StartFailure failure{errno, step};
       [[maybe_unused]] const ssize_t put = ::write(write_end.get(), &failure, sizeof failure);
@@ -123,9 +123,9 @@ Process::Process(asio::io_context& loop, const ProcessSpec& spec, Started starte
     for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
     if (spec.cpus) ::sched_setaffinity(0, sizeof *spec.cpus, &*spec.cpus);
     if (!spec.directory.empty() && ::chdir(spec.directory.c_str()) != 0) fail(0);
-    // What libraries of ours have opened is not for it: it would be in its image.
+    // Descriptors that our libraries opened must not reach the program: they would be in its image.
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-    // Above all targets first, so that none is overwritten before it was copied.
+    // First duplicate to numbers above all targets, so that no source is overwritten before it is copied.
     for (std::size_t i = 0; i < spec.fds.size(); ++i)
       if ((high[i] = ::fcntl(spec.fds[i].second, F_DUPFD_CLOEXEC, 256)) < 0) fail(1);
     const int report = ::fcntl(write_end.get(), F_DUPFD_CLOEXEC, 256);

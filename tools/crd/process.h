@@ -17,23 +17,23 @@ namespace reprise::crd {
 struct ProcessSpec {
   std::vector<std::string> argv;
   std::string program;                       ///< "": argv[0]
-  std::vector<std::string> environment;      ///< "NAME=value"; its PATH is searched
-  std::string directory;                     ///< to start in; "": ours
-  std::vector<std::pair<int, int>> fds;      ///< descriptor in the child, descriptor of ours; others are closed
-  bool own_session = false;                  ///< so that a signal to its group reaches what it starts, too
+  std::vector<std::string> environment;      ///< "NAME=value"; the program is searched in its PATH
+  std::string directory;                     ///< working directory; "": the daemon's
+  std::vector<std::pair<int, int>> fds;      ///< descriptor in the child, the daemon's descriptor; all others are closed
+  bool own_session = false;                  ///< a signal to its group then also reaches its children
   std::optional<cpu_set_t> cpus;
 };
 
 /**
- * Dies with us (parent-death signal). To destroy the object kills the process and its group, and nobody
- * is told of the end; it is still waited for.
+ * The child dies with the daemon (parent-death signal). The destructor kills the process and its group; its end is then
+ * not reported, but the process is still reaped.
  */
 class Process {
  public:
-  /** @param error "" when the program runs, else why it could not be started; then `ended` follows */
+  /** @param error "" when the program runs; otherwise the reason, and `ended` follows */
   using Started = std::function<void(const std::string& error)>;
   using Ended = std::function<void(int wait_status)>;
-  /** Throws std::system_error when there can be no further process. Either function may be empty. */
+  /** Throws std::system_error when no process can be created. Either function may be empty. */
   Process(asio::io_context& loop, const ProcessSpec& spec, Started started, Ended ended);
   ~Process();
   Process(const Process&) = delete;
@@ -41,9 +41,9 @@ class Process {
 
   pid_t pid() const;
   bool running() const;
-  /** To the process alone. */
+  /** Send a signal to the process alone, not to its group. */
   void signal(int number) const;
-  /** Call @p then once it has ended, or at once; beside Ended. */
+  /** Call @p then when the process has ended, or at once if it already has; in addition to Ended. */
   void on_end(std::function<void()> then);
 
  private:
@@ -51,10 +51,10 @@ class Process {
   std::shared_ptr<State> state_;
 };
 
-/** Whether it is there and has not ended, be it that nobody has waited for it yet. */
+/** Whether the process exists and has not ended. A zombie has ended. */
 bool process_runs(pid_t pid);
 
-/** Send to the group that @p pid leads, if it does, else to it alone. */
+/** Send a signal to the group that @p pid leads; if it leads none, to the process alone. */
 void signal_group(pid_t pid, int number);
 
 }  // namespace reprise::crd

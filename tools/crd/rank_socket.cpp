@@ -28,7 +28,7 @@ struct Packet {
 struct Connection {
   explicit Connection(asio::io_context& loop, int fd) : socket(loop, fd) {}
   Descriptor socket;
-  std::int64_t rank = -1;  ///< -1: it has not said who it is
+  std::int64_t rank = -1;  ///< -1: it has not introduced itself yet
   std::deque<Packet> queue;
   bool writing = false, gone = false;
 
@@ -97,7 +97,7 @@ struct RankSocket::State : std::enable_shared_from_this<State> {
     ucred peer{};
     socklen_t length = sizeof peer;
     if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != ::geteuid()) {
-      spdlog::warn("process {} of user {} was refused at {}: it is not of this user", peer.pid, peer.uid, path);
+      spdlog::warn("process {} of user {} was refused at {}: it does not belong to this user", peer.pid, peer.uid, path);
       return;
     }
     read(std::make_shared<Connection>(loop, fd.release()));
@@ -120,18 +120,18 @@ struct RankSocket::State : std::enable_shared_from_this<State> {
     const auto found = ranks.find(static_cast<std::uint32_t>(connection->rank));
     if (found != ranks.end() && found->second == connection) ranks.erase(found);
   }
-  /** @return false when the connection is not worth keeping */
+  /** @return false when the connection must be closed */
   bool take(const std::shared_ptr<Connection>& connection, std::string bytes) {
     RankMessage received(std::move(bytes));
     const std::size_t size = received.bytes().size();
     const std::size_t least = size < sizeof(cr_rank_message) ? 0 : rank_message_size(received.head().type);
     if (least == 0 || size < least || received.head().length != size) {
-      spdlog::warn("a rank's connection is closed: it sent {} bytes that are no message", size);
+      spdlog::warn("a rank's connection is closed: it sent {} bytes that are not a valid message", size);
       return false;
     }
     const std::uint32_t rank = received.head().rank;
     if (received.head().type == CR_RANK_HELLO && received.as<cr_rank_hello>().protocol != CR_RANK_PROTOCOL) {
-      spdlog::error("rank {} speaks protocol {} rather than {}: install the same version everywhere", rank,
+      spdlog::error("rank {} uses protocol version {} instead of {}: install the same version everywhere", rank,
                     received.as<cr_rank_hello>().protocol, CR_RANK_PROTOCOL);
       return false;
     }
@@ -142,7 +142,7 @@ struct RankSocket::State : std::enable_shared_from_this<State> {
       current = connection;
     }
     if (connection->rank != rank) {
-      spdlog::warn("rank {}'s connection is closed: it speaks for rank {}", connection->rank, rank);
+      spdlog::warn("rank {}'s connection is closed: it sent a message in the name of rank {}", connection->rank, rank);
       return false;
     }
     message(received);
@@ -163,7 +163,7 @@ struct RankSocket::State : std::enable_shared_from_this<State> {
         });
         return;
       }
-      connection->queue.pop_front();  // a connection that is broken ends when it is read
+      connection->queue.pop_front();  // the read path notices a broken connection
     }
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The socket by which the ranks of the node talk to the daemon (mpi-callbacks/channel/rank_channel.h). */
+/** @file The Unix socket between the ranks of the node and the daemon (mpi-callbacks/channel/rank_channel.h). */
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace reprise::crd {
 
-/** A message of a rank: checked for its length, and for its type's. */
+/** A message of a rank. Its size has been checked: as a whole, and against its type. */
 class RankMessage {
  public:
   explicit RankMessage(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -23,9 +23,9 @@ class RankMessage {
   const Type& as() const {
     return *reinterpret_cast<const Type*>(bytes_.data());
   }
-  /** What follows @p offset, as a text. */
+  /** @return the bytes from @p offset on, as text */
   std::string text(std::size_t offset) const;
-  /** @p count strings, each ended by 0, from @p offset on; fewer when they are cut short. */
+  /** @return @p count NUL-terminated strings from @p offset on; fewer when they are truncated */
   std::vector<std::string> strings(std::size_t offset, std::uint32_t count) const;
   const std::string& bytes() const { return bytes_; }
 
@@ -33,20 +33,20 @@ class RankMessage {
   std::string bytes_;
 };
 
-/** Bytes of the structure of a type that ranks send; 0 for types they do not. */
+/** @return the size in bytes of the structure of a message type that ranks send; 0 for other types */
 std::size_t rank_message_size(std::uint32_t type);
 
 class RankSocket {
  public:
   /**
-   * Listen at @p path. Whoever is not of our user is refused and logged. Throws std::system_error.
-   * @param message from a rank that has introduced itself
+   * Listen at @p path. Processes of other users are refused and logged. Throws std::system_error.
+   * @param message called for messages of a rank that has introduced itself
    */
   RankSocket(asio::io_context& loop, const std::string& path, std::function<void(const RankMessage&)> message);
   ~RankSocket();
 
   bool connected(std::uint32_t rank) const;
-  /** @param descriptor to pass along, or -1. @return false when the rank is not connected */
+  /** @param descriptor to pass with the message, or -1. @return false when the rank is not connected */
   bool send(std::uint32_t rank, const void* message, std::size_t size, int descriptor = -1);
   template <class Type>
   bool send(Type message, cr_rank_type type, std::uint32_t rank, std::uint32_t recovery) {

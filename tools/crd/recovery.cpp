@@ -18,8 +18,8 @@ void Recovery::note(std::uint32_t number, const char* what) const {
 void Recovery::abandon() {
   ++turn_;
   timer_.cancel();
-  // A tool that is killed in the middle may leave its rank dead, or, when it had not begun, as it was: the next recovery
-  // looks. What a killed cr_restart was making dies with it.
+  // A tool that is killed during its work may leave its rank dead. A tool that had not begun leaves it unchanged. The
+  // next recovery checks which. A process that a killed cr_restart was making dies with it.
   for (auto& [number, bringing] : ranks_) {
     Rank* rank = node_.find(number);
     if (bringing.restart && bringing.tool && rank) {
@@ -76,11 +76,11 @@ void Recovery::begin(const job::Recover& message) {
     timer_.async_wait([this, current = guard()](const asio::error_code& error) {
       if (error || !current()) return;
       for (auto& [number, bringing] : ranks_)
-        if (!bringing.done) fail(number, fmt::format("rank {} was not brought back in time", number));
+        if (!bringing.done) fail(number, fmt::format("rank {} was not restored in time", number));
     });
   }
   kill_those_that_leave([this] {
-    // A wave's images may still be on the way to their names.
+    // The disk thread may still be renaming a wave's images.
     node_.on_disk([] { return 0; }, [this, current = guard()](int) {
       if (!current()) return;
       begin_all();
@@ -142,12 +142,12 @@ void Recovery::kill_those_that_leave(std::function<void()> then) {
   });
 }
 
-/** A rank whose cr_pause was killed may have died of it, without crrun knowing. */
+/** Killing cr_pause may have killed its rank, and crrun does not know that yet. */
 void Recovery::look_who_lives() {
   for (auto& [number, bringing] : ranks_) {
     const auto found = node_.ranks.find(number);
     if (bringing.restart || (found != node_.ranks.end() && found->second->alive() && process_runs(found->second->pid))) continue;
-    spdlog::info("rank {} has ended, and is restarted", number);
+    spdlog::info("rank {} has ended and is restarted", number);
     bringing.restart = true;
     bringing.report.set_restarted(true);
     if (found == node_.ranks.end()) continue;
@@ -168,7 +168,7 @@ void Recovery::prepare_pmix() {
   if (pmix_mixed_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.restart; })) replace_pmix();
 }
 
-/** libpmix's server remembers what its clients have said: one for whom that is wrong means a new one for all. */
+/** libpmix's server remembers what its clients have sent. If that is stale for one rank, all ranks get a new server. */
 void Recovery::replace_pmix() {
   if (renewal_) return;
   pmix_mixed_ = true;
@@ -197,7 +197,7 @@ void Recovery::bring(std::uint32_t number) {
   if (auto ready = std::exchange(bringing.ready, std::nullopt)) {
     if (ready->fits(bringing.restart, node_.find(number))) {
       ++bringing.next_path;
-      note(number, "stands by");
+      note(number, "a prepared process is used");
       bringing.report.set_stood_by(true);
       return use(number, std::move(*ready));
     }
@@ -233,7 +233,7 @@ void Recovery::found_image(std::uint32_t number, const FoundImage& found) {
 }
 
 void Recovery::use(std::uint32_t number, Attempt attempt) {
-  note(number, "its image is being used");
+  note(number, "its image is being restored");
   Bringing& it = ranks_.at(number);
   it.manifest = std::move(attempt.manifest);
   if (const std::string directory = node_.job_directory(); !directory.empty() && attempt.path.starts_with(directory + "/"))
@@ -249,7 +249,7 @@ void Recovery::pause(std::uint32_t number) {
   Bringing& bringing = ranks_.at(number);
   Rank& rank = *node_.find(number);
   for (auto& output : rank.outputs) output->pause();
-  // What it has not read yet belongs to the past; and what it reads until it stands still will not have been read.
+  // Drop the input that the rank has not read yet. What it reads until it is frozen is void as well.
   if (rank.input) rank.input->rewind(bringing.manifest.streams.count(0) ? bringing.manifest.streams.at(0) : 0);
   bringing.tool->go([this, number, current = guard()](const ToolResult& result) {
     if (current()) tool_said(number, result);
@@ -274,13 +274,13 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
   Rank* rank = node_.find(number);
   if (bringing.done || !rank) return;
   if (!result.ok) {
-    // cr_pause and cr_restart check the image before they change anything: "permanent" is also a damaged image.
+    // cr_pause and cr_restart check the image before they change anything: "permanent" can also mean a damaged image.
     const bool bad = result.permanent && result.message.find("image") != std::string::npos;
     if (bringing.restart) rank->exited = true, rank->pid = -1;
     return another_image(number, result.message, bad);
   }
   bringing.tool_done = true;
-  note(number, "is what it was");
+  note(number, "is restored");
   const auto& report = result.report;
   spdlog::debug("rank {}: {} took, in ns: {}", number, bringing.restart ? "cr_restart" : "cr_pause",
                 report.value("ns", nlohmann::json::object()).dump());
@@ -304,7 +304,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
       rank->outputs[stream - 1]->resume();
     }
     rank->finalized = false;
-    // A rank that stands still connects again and says where it is.
+    // Drop the connection: a rank that stands still connects again and sends CR_RANK_RESTORED again.
     if (bringing.said_early) node_.socket->drop(number);
   }
   check(number);
@@ -329,7 +329,8 @@ void Recovery::restored(const RankMessage& message) {
   if (found == ranks_.end() || !rank || found->second.done) return;
   Bringing& bringing = found->second;
   if (superseding_ && !bringing.restart && !bringing.tool_done) {
-    // It may stand still since the older recovery, and this may be of then: it is asked again when it is surely back.
+    // The rank may stand still since an older recovery, and this message may be from that one. The rank is asked again
+    // when it is certainly restored.
     bringing.said_early = true;
     return;
   }
@@ -342,7 +343,7 @@ void Recovery::restored(const RankMessage& message) {
   check(said.head.rank);
 }
 
-/** When it stands still, and the connection is there. */
+/** Send the PMIx connection once the rank stands still and the connection is there. */
 void Recovery::give_pmix(std::uint32_t number) {
   Bringing& bringing = ranks_.at(number);
   if (!bringing.said || !bringing.pmix || std::exchange(bringing.pmix_sent, true)) return;
@@ -376,12 +377,12 @@ void Recovery::check(std::uint32_t number) {
 void Recovery::fail(std::uint32_t number, const std::string& why) {
   Bringing& bringing = ranks_.at(number);
   if (bringing.done) return;
-  spdlog::error("rank {} is not brought back: {}", number, why);
+  spdlog::error("rank {} cannot be restored: {}", number, why);
   bringing.done = true;
   node_.end_tool(std::move(bringing.tool));
   bringing.report.set_error(why);
   bringing.report.set_end_unix_ns(unix_ns());
-  // At once: crrun need not wait for the others to decide what to do.
+  // Report at once: crrun can then decide without waiting for the other ranks.
   job::Up up;
   up.mutable_restored()->set_recovery(number_);
   *up.mutable_restored()->add_ranks() = bringing.report;
@@ -405,7 +406,7 @@ void Recovery::tell_when_done() {
 
 void Recovery::rank_ended(std::uint32_t number) {
   const auto found = ranks_.find(number);
-  if (found != ranks_.end()) fail(number, fmt::format("rank {} ended while it was brought back", number));
+  if (found != ranks_.end()) fail(number, fmt::format("rank {} ended while it was being restored", number));
 }
 
 }  // namespace reprise::crd

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file The node's part of a recovery. For each rank placed here: rolled back in place when it lives and is not to be
- * restarted, else made anew from its image. A newer recovery voids this one at any moment.
+ * @file The node's part of a recovery. Each rank placed here is rolled back in place if it lives and need not be
+ * restarted; otherwise it is restarted from its image as a new process. A newer recovery voids this one at any moment.
  */
 #include <cstdint>
 #include <map>
@@ -24,9 +24,9 @@ class Recovery {
   Recovery(Node& node, Standby& standby) : node_(node), standby_(standby), timer_(node.loop) {}
   void begin(const job::Recover& message);
   void resume(const job::Resume& message);
-  /** Something newer began: kill what is under way. */
+  /** A newer recovery or launch began: kill the tools that are running. */
   void abandon();
-  /** No rank of before is left: nothing of older recoveries is needed any more. */
+  /** No earlier rank is left: drop what is kept for older recoveries. */
   void forget();
   void restored(const RankMessage& message);   ///< CR_RANK_RESTORED
   void pmix_done(const RankMessage& message);  ///< CR_RANK_PMIX_DONE
@@ -37,17 +37,17 @@ class Recovery {
  private:
   struct Bringing {
     job::ImagePlace place;
-    int next_path = 0;           ///< of place.paths: which to try next
+    int next_path = 0;           ///< index into place.paths: the next path to try
     bool restart = false;
-    bool image_bad = false;      ///< one of the images was
-    std::string problems;        ///< of the paths tried so far
-    std::optional<Attempt> ready;  ///< made before this recovery began
+    bool image_bad = false;      ///< an image was missing or damaged
+    std::string problems;        ///< errors of the paths tried so far
+    std::optional<Attempt> ready;  ///< prepared before this recovery began
     std::unique_ptr<Tool> tool;
-    bool tool_done = false;      ///< the process is what it was
-    bool said = false;           ///< CR_RANK_RESTORED came
-    bool said_early = false;     ///< it came before that could be known
-    bool stale = false;          ///< it needs a new PMIx connection, and has none yet
-    bool pmix_sent = false;      ///< the connection is on its way
+    bool tool_done = false;      ///< cr_pause or cr_restart has succeeded
+    bool said = false;           ///< CR_RANK_RESTORED has arrived
+    bool said_early = false;     ///< it arrived before the tool was done
+    bool stale = false;          ///< the rank needs a new PMIx connection and has none yet
+    bool pmix_sent = false;      ///< the connection has been sent to the rank
     bool done = false, resumed = false;
     Manifest manifest;
     UniqueFd pmix;               ///< a connection to the new server
@@ -55,9 +55,9 @@ class Recovery {
     job::RankResumed resume_report;
   };
   using Guard = std::function<bool()>;
-  /** @return a function that tells whether this recovery is still the one under way */
+  /** @return a function that says if this recovery is still the current one */
   Guard guard() const;
-  /** For the log: how far it is with a rank. */
+  /** Log the progress with a rank. */
   void note(std::uint32_t rank, const char* what) const;
   void kill_those_that_leave(std::function<void()> then);
   void look_who_lives();
@@ -83,12 +83,15 @@ class Recovery {
   unsigned turn_ = 0;
   std::uint64_t begun_ns_ = 0;
   std::uint32_t number_ = 0, wave_ = 0;
-  std::unique_ptr<PmixRenewal> ready_pmix_;  ///< a server for this recovery that was made before it
-  std::unique_ptr<PmixRenewal> renewal_;     ///< the server was replaced in this recovery
-  bool pmix_mixed_ = false;    ///< a server was replaced, and not every rank here has a connection to the new one yet
-  bool superseding_ = false;   ///< another recovery was under way when this one began: what a rank says may be of that
+  std::unique_ptr<PmixRenewal> ready_pmix_;  ///< the server that was prepared for this recovery
+  std::unique_ptr<PmixRenewal> renewal_;     ///< set if the server was replaced in this recovery
+  bool pmix_mixed_ = false;    ///< a server was replaced, and not every rank here is connected to the new one yet
+  bool superseding_ = false;   ///< another recovery was under way when this one began: messages of ranks may belong to that
+                               ///< one
   bool told_ = false, resumed_told_ = false;
-  /** Servers that were replaced, until every rank here has a connection to the new one: one that runs must not see its end. */
+  /**
+   * Replaced servers, kept until every rank here is connected to the new one: a running rank must not see its server end.
+   */
   std::vector<std::shared_ptr<PmixHost>> old_pmix_;
   std::map<std::uint32_t, Bringing> ranks_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The end of a recovery: all ranks stand where they should, and are told to go on.
+// The end of a recovery: all ranks are restored, and are told to continue.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ void Recovery::resume(const job::Resume& message) {
   const std::uint32_t spin = crowded(node_) ? crowded_spin(node_.job) : 0;
   for (auto& [number, bringing] : ranks_) {
     bringing.resume_report.set_begin_unix_ns(unix_ns());
-    // Addresses, in as many messages as it takes.
+    // Split the addresses into as many messages as needed.
     std::string table(sizeof(cr_rank_peers), '\0');
     std::uint32_t entries = 0;
     const auto flush = [&] {

@@ -54,7 +54,7 @@ void Rehearsal::end(const std::string& error) {
   if (error.empty())
     node_.say(job::Log::DEBUG, "this spare has restarted a process as a test");
   else
-    node_.say(job::Log::WARNING, "this spare could not restart a process as a test; ranks that it has to take over will fail, too: " + error);
+    node_.say(job::Log::WARNING, "this spare could not restart a process as a test; it will fail with ranks, too: " + error);
 }
 
 void Rehearsal::abandon() {

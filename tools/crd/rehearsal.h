@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file Whether this spare can do what it is kept for: a process of no use is saved and restarted on it, once. People hear
- * of it before a node is lost, and all that a restart needs was used once and is at hand.
+ * @file Tests once if this spare can restart ranks: saves a dummy process and restarts it. The user learns of a failure
+ * before a node is lost. The test also loads into memory all that a restart needs.
  */
 #include <memory>
 #include <string>
@@ -14,9 +14,9 @@ namespace reprise::crd {
 class Rehearsal {
  public:
   explicit Rehearsal(Node& node) : node_(node) {}
-  /** Not twice. */
+  /** Later calls do nothing. */
   void begin();
-  /** There is something to do in earnest. */
+  /** Stop the test: there is real work. */
   void abandon();
 
  private:

@@ -12,7 +12,7 @@
 namespace reprise::crd {
 namespace {
 
-/** Which of the programs each process runs, by rank. */
+/** @return by rank, which of the programs it runs */
 std::vector<std::uint32_t> app_of_rank(const job::SpawnBegin& message) {
   std::vector<std::uint32_t> all;
   for (int app = 0; app < message.apps_size(); ++app)
@@ -53,7 +53,7 @@ void Spawner::begin(const job::SpawnBegin& message) {
     space.socket = std::make_unique<RankSocket>(
         node_.loop, node_.run_directory + "/spawned-" + std::to_string(message.index()),
         [this, first = message.first()](const RankMessage& said) { from_process(first, said); });
-  // A node on which nothing of the job runs asks for nobody either.
+  // A node without processes of the job has no PMIx server, and no client that could ask for the namespace.
   if (!node_.pmix) return tell_known(message, "");
   ToPmix to;
   *to.mutable_spawned() = pmix_spawned(node_, message);
@@ -64,7 +64,7 @@ void Spawner::known(const PmixKnown& message) {
   const auto found = node_.spawned.find(message.first());
   if (found == node_.spawned.end()) return;
   tell_known(found->second.message, message.error());
-  if (!message.error().empty() || !found->second.socket) return;  // it was ended before it began
+  if (!message.error().empty() || !found->second.socket) return;  // the namespace was ended before it began
   for (const PmixRankEnvironment& one : message.ranks()) start(one.rank());
 }
 
@@ -103,7 +103,7 @@ void Spawner::end(const job::SpawnEnd& message) {
   }
 }
 
-/** Not before all of its output has gone to crrun. */
+/** Drop the process only after all of its output has been sent to crrun. */
 void Spawner::forget_process(std::uint32_t number) {
   Rank* rank = node_.find(number);
   if (!rank) return;
@@ -134,7 +134,7 @@ void Spawner::from_process(std::uint32_t first, const RankMessage& message) {
     case CR_RANK_LOG:
       return node_.say(job::Log::INFO, message.text(sizeof(cr_rank_message)), number);
     default:
-      return;  // of a lost connection: the processes at its ends are looked after by their daemons
+      return;  // of a lost connection: the daemons of its two processes handle that
   }
 }
 

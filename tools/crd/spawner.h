@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Processes that the job's ranks start (MPI_Comm_spawn): a namespace of their own, and what is placed on this node. */
+/** @file Processes that ranks start (MPI_Comm_spawn): their namespaces, and the processes that are placed on this node. */
 #include <cstdint>
 
 #include "crd/node.h"
@@ -12,11 +12,11 @@ class Spawner {
   explicit Spawner(Node& node) : node_(node) {}
   /** The namespace exists from now on. */
   void begin(const job::SpawnBegin& message);
-  /** The PMIx server knows it, so that its processes can be started. */
+  /** The PMIx server knows the namespace: start its processes. */
   void known(const PmixKnown& message);
-  /** Its processes that still run are killed. */
+  /** Kill the processes of the namespace that still run. */
   void end(const job::SpawnEnd& message);
-  /** A launch or a recovery began: there are none any more. The processes are ended by whoever ends the ranks. */
+  /** A launch or a recovery began: no namespace is left. The code that ends the ranks also ends these processes. */
   void forget() { node_.spawned.clear(); }
 
  private:
@@ -27,7 +27,7 @@ class Spawner {
   Node& node_;
 };
 
-/** For the PMIx server. */
+/** The namespace's description for the PMIx server. */
 PmixSpawned pmix_spawned(const Node& node, const job::SpawnBegin& message);
 
 }  // namespace reprise::crd

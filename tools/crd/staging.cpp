@@ -27,7 +27,7 @@ constexpr std::size_t kPiece = 1 << 20;
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
-/** Fill @p buffer from @p fd at @p at as far as there is something. */
+/** Fill @p buffer with bytes of @p fd from offset @p at on. @return number of bytes, less only at end of file */
 std::size_t read_piece(int fd, std::uint64_t at, std::vector<char>& buffer, const std::string& path) {
   std::size_t got = 0;
   while (got < buffer.size()) {
@@ -51,7 +51,7 @@ void write_piece(int fd, std::uint64_t at, const char* data, std::size_t size, c
   }
 }
 
-/** Keeps a copy to its rate. */
+/** Limits the rate of a copy. */
 class Pace {
  public:
   explicit Pace(std::uint64_t bytes_per_second) : rate_(bytes_per_second) {}
@@ -93,7 +93,8 @@ std::uint64_t stage_image(const std::string& from, const std::string& to, const 
     return manifest.bytes;
   }
   std::error_code error;
-  // Not what is above it: where the shared file system is not mounted, nothing may be taken for a copy on it.
+  // Create only the last directory. If its parent is missing, the shared file system may not be mounted, and a local copy
+  // would pass for a staged one.
   fs::create_directory(fs::path(to).parent_path(), error);
   if (error) throw std::system_error(error, "cannot make " + fs::path(to).parent_path().string());
   UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
@@ -103,7 +104,7 @@ std::uint64_t stage_image(const std::string& from, const std::string& to, const 
   if (!target) fail("cannot create " + part);
   struct stat st {};
   if (::fstat(target.get(), &st) != 0) fail("cannot look at " + part);
-  auto known = static_cast<std::uint64_t>(st.st_size);  // of an earlier attempt; compared as we go
+  auto known = static_cast<std::uint64_t>(st.st_size);  // left by an earlier attempt; compared while copying
   XXH3_state_t* state = XXH3_createState();
   const std::unique_ptr<XXH3_state_t, void (*)(XXH3_state_t*)> owner(state, [](XXH3_state_t* it) { XXH3_freeState(it); });
   XXH3_64bits_reset(state);
@@ -131,11 +132,11 @@ std::uint64_t stage_image(const std::string& from, const std::string& to, const 
   }
   if (at != manifest.bytes || XXH3_64bits_digest(state) != manifest.checksum) {
     ::unlink(part.c_str());
-    throw std::runtime_error(from + " is damaged: it is not what was saved");
+    throw std::runtime_error(from + " is damaged: its checksum differs from that at the checkpoint");
   }
   if (::ftruncate(target.get(), static_cast<off_t>(at)) != 0 || ::fsync(target.get()) != 0) fail("cannot sync " + part);
   target.reset();
-  // The notes first: an image without them would be of no use.
+  // The manifest first: an image without it would be of no use.
   job::write_atomically(job::manifest_path(to), job::read_file(job::manifest_path(from)));
   if (::rename(part.c_str(), to.c_str()) != 0) fail("cannot rename " + part);
   job::sync_directory(fs::path(to).parent_path());
@@ -153,7 +154,7 @@ void Staging::begin(const job::Stage& message) {
   const std::string local = node_.images(), shared = node_.job_directory();
   if (shared.empty()) return;
   const unsigned turn = turn_;
-  // Behind what the disk thread still has to do for the wave.
+  // Start after the disk thread's pending tasks for the wave.
   node_.on_disk([] { return 0; }, [this, message, local, shared, turn](int) {
     asio::post(thread_, [this, message, local, shared, turn] {
       const auto keep_on = [this, turn] { return turn == turn_; };

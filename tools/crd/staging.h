@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Copying images to shared storage in the background: checked while they are read, resumed where it ended. */
+/** @file Copies images to shared storage in the background: verifies them while reading, and resumes an interrupted copy. */
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -13,18 +13,19 @@
 
 namespace reprise::crd {
 
-/** How fast, and when to stop. */
+/** The rate of a copy, and when to stop it. */
 struct CopyLimits {
-  std::uint64_t bytes_per_second = 0;                   ///< 0: as fast as it goes
-  std::function<bool()> keep_on;                        ///< false: stop; may be empty
-  std::function<void(std::uint64_t bytes)> progress;    ///< so much more is copied; may be empty
+  std::uint64_t bytes_per_second = 0;                   ///< 0: no limit
+  std::function<bool()> keep_on;                        ///< polled; false: stop. May be empty
+  std::function<void(std::uint64_t bytes)> progress;    ///< called with the number of bytes copied since the last call; may
+                                                        ///< be empty
 };
 
 /**
- * Copy image @p from to @p to, with its manifest beside it, under a temporary name first. What a copy that was interrupted has
- * left is used as far as it is the same. A complete copy is left alone. Throws std::runtime_error,
- * std::system_error: the image is not what its manifest says, no space …
- * @return bytes of the image
+ * Copy image @p from to @p to, and its manifest, under a temporary name first. Data of an interrupted copy is reused as
+ * far as it is equal. A complete copy is left alone. Throws std::runtime_error or std::system_error: the image does not
+ * match its manifest, no space …
+ * @return size of the image in bytes
  */
 std::uint64_t stage_image(const std::string& from, const std::string& to, const CopyLimits& limits);
 
@@ -33,13 +34,13 @@ class Staging {
   explicit Staging(Node& node) : node_(node) {}
   ~Staging();
   void begin(const job::Stage& message);
-  /** Stop what is under way; what was copied stays. */
+  /** Stop running copies; copied data stays. */
   void stop();
 
  private:
   Node& node_;
   std::atomic<unsigned> turn_{0};
-  asio::thread_pool thread_{1};  ///< its own: shared storage may be slow or gone
+  asio::thread_pool thread_{1};  ///< a thread of its own: shared storage may be slow or unavailable
 };
 
 }  // namespace reprise::crd

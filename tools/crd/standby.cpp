@@ -10,7 +10,7 @@
 namespace reprise::crd {
 
 namespace {
-/** In times of the silence that counts as a node's loss. */
+/** In multiples of the silence that counts as a node's loss. */
 constexpr unsigned kPatience = 4;
 }  // namespace
 
@@ -27,8 +27,8 @@ void Standby::begin(const job::Recover& expected) {
   for (const auto& [number, place] : places)
     if (restart.count(number)) anew.push_back(number);
   calm_ranks(true);
-  spdlog::info("a recovery to wave {} may come, with {} ranks to restart here", expected.wave(), anew.size());
-  // Where one more node is silent now, or one less, most is as it was.
+  spdlog::info("preparing for a possible recovery to wave {}, with {} ranks to restart here", expected.wave(), anew.size());
+  // If the set of silent nodes has changed, most of the preparation is still usable.
   for (auto at = attempts_.begin(); at != attempts_.end();) {
     const auto place = places.find(at->first);
     if (place != places.end() && is_for(*at, restart.count(at->first) > 0, place->second)) {
@@ -47,7 +47,7 @@ void Standby::begin(const job::Recover& expected) {
   find_images(node_, places, [this, restart, turn = turn_](const std::map<std::uint32_t, FoundImage>& found) {
     if (turn != turn_) return;
     for (const auto& [number, image] : found) ready(number, restart.count(number) > 0, image);
-    // Where ranks run their server is in use.
+    // A node with ranks cannot replace its PMIx server in advance: the server is in use.
     if (pmix_ || pmix_ranks_.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
     pmix_ = std::make_unique<PmixRenewal>(node_, placement_, pmix_ranks_);
   });
@@ -61,16 +61,16 @@ void Standby::calm_ranks(bool on) {
 }
 
 void Standby::ready(std::uint32_t number, bool restart, const FoundImage& image) try {
-  // What is wrong is told when it matters.
+  // Do not report errors now: the recovery reports them if it comes.
   if (!image.error.empty()) return;
   const Rank* rank = node_.find(number);
-  if (restart && rank && rank->alive()) return;  // two processes cannot have its id
+  if (restart && rank && rank->alive()) return;  // its process id is in use
   if (restart)
     attempts_.insert_or_assign(number, ready_restart(node_, number, image));
   else if (rank && rank->alive())
     attempts_.insert_or_assign(number, ready_pause(node_, *rank, image));
 } catch (const std::exception& error) {
-  spdlog::debug("nothing is made ready for rank {}: {}", number, error.what());
+  spdlog::debug("cannot prepare rank {}: {}", number, error.what());
 }
 
 bool Standby::is_for(const std::pair<const std::uint32_t, Attempt>& one, bool restart, const job::ImagePlace& place) const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file Standard streams of a rank: pipes of the daemon's. Every byte has an offset, counted since the rank's
- * first start; after a rollback counting goes on from the offset that the wave had.
+ * @file The standard streams of a rank: pipes of the daemon. Every byte has an offset, counted since the rank's first
+ * start. After a rollback, counting continues from the wave's offset.
  */
 #include <cstdint>
 #include <functional>
@@ -15,31 +15,31 @@
 
 namespace reprise::crd {
 
-/** One of a rank's outputs. */
+/** One output stream of a rank. */
 class Output {
  public:
-  /** Bytes that may be without acknowledgement before the pipe is no longer read. */
+  /** Number of unacknowledged bytes at which the pipe is no longer read. */
   static constexpr std::size_t kWindow = 1 << 20;
   using Send = std::function<void(std::uint64_t offset, const std::string& data, bool end)>;
 
   Output(asio::io_context& loop, Send send);
   ~Output();
-  /** A new pipe; what it brings begins at @p offset. @return the end for the rank. Throws std::system_error. */
+  /** Make a new pipe, whose first byte has @p offset. @return the rank's end. Throws std::system_error. */
   UniqueFd open(std::uint64_t offset);
-  /** Read no more, until resume(). */
+  /** Do not read until resume(). */
   void pause();
   void resume();
-  /** Bytes that lie in the pipe. */
+  /** @return number of bytes in the pipe */
   std::uint64_t queued() const;
   /** Offset of the next byte to be read. */
   std::uint64_t offset() const;
-  /** What is in the pipe belongs to a past that is void: drop @p count bytes of it, and count on from @p offset. */
+  /** Bytes in the pipe are void after a rollback: drop @p count bytes of them, and count on from @p offset. */
   void rewind(std::uint64_t offset, std::uint64_t count);
-  /** Everything before @p offset has arrived. */
+  /** crrun has received all bytes before @p offset. */
   void acknowledge(std::uint64_t offset);
-  /** Send once more what has not been acknowledged. */
+  /** Send the unacknowledged bytes again. */
   void resend();
-  /** Call @p then, once, when all bytes before @p offset have been sent. A rewind, or a new pipe, drops it. */
+  /** Call @p then once, when all bytes before @p offset have been sent. A rewind, or a new pipe, drops @p then. */
   void when_sent(std::uint64_t offset, std::function<void()> then);
   bool is(dev_t device, ino_t inode) const;
 
@@ -48,20 +48,23 @@ class Output {
   std::shared_ptr<State> state_;
 };
 
-/** The input of a rank. */
+/** The input stream of a rank. */
 class Input {
  public:
   explicit Input(asio::io_context& loop);
   ~Input();
-  /** A new pipe, whose first byte has @p offset. @return the end for the rank. Throws std::system_error. */
+  /** Make a new pipe, whose first byte has @p offset. @return the rank's end. Throws std::system_error. */
   UniqueFd open(std::uint64_t offset);
-  /** What has been given already is left out; @return false when something is missing before it. */
+  /**
+   * Write @p data to the pipe, except bytes that were written already. @return false when bytes before @p offset are
+   * missing
+   */
   bool give(std::uint64_t offset, const std::string& data, bool end);
-  /** Bytes put into the pipe so far, as an offset. */
+  /** @return offset behind the last byte written to the pipe */
   std::uint64_t offset() const;
-  /** Bytes that the rank has not read. */
+  /** @return number of bytes that the rank has not read */
   std::uint64_t queued() const;
-  /** Empty the pipe; what is given next has @p offset. */
+  /** Empty the pipe; the next byte written has @p offset. */
   void rewind(std::uint64_t offset);
   bool is(dev_t device, ino_t inode) const;
 

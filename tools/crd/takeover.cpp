@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 constexpr auto kLimit = 15s;
 constexpr auto kStep = 10ms;
 
-/** Processes that were started as ranks of the daemon with this socket, and what they have started. */
+/** @return processes that were started as ranks of the daemon with this socket, and their descendants */
 std::vector<pid_t> processes_of(const std::string& socket) {
   const std::string wanted = std::string(CR_RANK_SOCKET_VARIABLE) + "=" + socket;
   std::vector<pid_t> found;
@@ -56,7 +56,7 @@ std::vector<pid_t> processes_of(const std::string& socket) {
   return found;
 }
 
-/** @return whether @p fd is what lies at @p path: the former daemon may have removed it on its way out */
+/** @return whether @p fd is the file at @p path: the former daemon may have removed it when it ended */
 bool is_at(int fd, const std::string& path) {
   struct stat ours {}, there {};
   return ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
@@ -72,7 +72,8 @@ UniqueFd take_over(const std::string& run_directory) {
     job::make_private_directory(run_directory);
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) throw std::system_error(errno, std::generic_category(), "cannot open " + path);
-    // Such a lock is the process's own, not its children's, and the kernel knows whose: no pid that may be another's by now.
+    // A POSIX lock belongs to the process and not to its children. The kernel reports its owner, so the pid cannot be
+    // stale.
     struct flock lock {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
@@ -82,13 +83,13 @@ UniqueFd take_over(const std::string& run_directory) {
     }
     if (errno != EACCES && errno != EAGAIN && errno != EINTR) throw std::system_error(errno, std::generic_category(), "cannot lock " + path);
     if (::fcntl(fd.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0) {
-      if (std::exchange(told, lock.l_pid) != lock.l_pid) spdlog::warn("an older daemon of this job, process {}, is ended", lock.l_pid);
+      if (std::exchange(told, lock.l_pid) != lock.l_pid) spdlog::warn("ending an older daemon of this job, process {}", lock.l_pid);
       ::kill(lock.l_pid, SIGKILL);
     }
     if (std::chrono::steady_clock::now() > end)
       throw std::runtime_error("an older daemon of this job, process " + std::to_string(told) + ", does not end: see why it hangs");
   }
-  // Most die with it; a process that a rank has started need not, and none may meet the ranks that are to come.
+  // Most ranks die with their daemon. A process that a rank has started may live on; it must not meet the new ranks.
   const std::string socket = job::rank_socket_path(run_directory);
   for (;; std::this_thread::sleep_for(kStep)) {
     const std::vector<pid_t> left = processes_of(socket);

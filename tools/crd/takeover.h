@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file One daemon of a job on a node: a new one takes over from an older one. */
+/** @file Allow one daemon of a job per node: a new daemon takes over from an older one. */
 #include <string>
 
 #include "base/unique_fd.h"
@@ -8,9 +8,10 @@
 namespace reprise::crd {
 
 /**
- * End the daemon that has @p run_directory, which is made if it is not there, with its ranks, and remove what they
- * have left in it. Waits for them, up to some seconds; throws std::runtime_error when they do not end.
- * @return holds the directory for this process for as long as it is open
+ * End the daemon that holds @p run_directory, and its ranks, and remove the files that they have left there. The
+ * directory is created if it is missing. Waits some seconds for the processes to end; throws std::runtime_error when they
+ * do not.
+ * @return a descriptor that holds the directory for this process as long as it is open
  */
 UniqueFd take_over(const std::string& run_directory);
 

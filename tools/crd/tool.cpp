@@ -28,7 +28,7 @@ std::string command_path(const std::string& name) {
   return !error && std::filesystem::exists(beside, error) ? beside.string() : name;
 }
 
-/** All is ready, and nothing was done yet. */
+/** Whether @p line reports that the tool is ready and has not changed anything yet. */
 bool is_held(const std::string& line) {
   const auto said = nlohmann::json::parse(line, nullptr, false);
   return said.is_object() && said.contains("held") && said["held"] == true;
@@ -47,7 +47,7 @@ ToolResult result_of(const std::string& name, const std::string& line) {
     result.message = result.report.at("message");
   } catch (const nlohmann::json::exception&) {
     result.ok = false;
-    result.message = name + " said what is not understood: " + line;
+    result.message = name + " printed an unexpected line: " + line;
   }
   return result;
 }
@@ -62,8 +62,8 @@ struct Tool::State : std::enable_shared_from_this<State> {
   std::string name, text, start_error;
   std::function<void(const ToolResult&)> said;
   std::function<void(int)> ended;
-  UniqueFd go;                       ///< a line lets it go on
-  std::optional<ToolResult> result;  ///< came before anybody wanted it
+  UniqueFd go;                       ///< write a line here to let the tool continue
+  std::optional<ToolResult> result;  ///< the report, until a caller wants it
   int status = -1;
   bool over = false, reported = false;
 
@@ -81,7 +81,7 @@ struct Tool::State : std::enable_shared_from_this<State> {
                              self->silent_end();
                            });
   }
-  /** It has ended, and nothing came. */
+  /** The tool has ended without a report. */
   void silent_end() {
     if (!over || status < 0 || reported) return;
     ToolResult silent;
@@ -155,7 +155,7 @@ std::unique_ptr<Tool> Tool::held(asio::io_context& loop, std::vector<std::string
 }
 
 void Tool::go(std::function<void(const ToolResult&)> said, std::function<void(int)> ended) {
-  // One that has ended meanwhile does not read it.
+  // A tool that has ended by now does not read it.
   [[maybe_unused]] const ssize_t put = ::write(state_->go.get(), "\n", 1);
   state_->go.reset();
   state_->ended = std::move(ended);
@@ -182,7 +182,7 @@ std::vector<pid_t> Tool::kill() {
   std::vector<pid_t> made;
   Process& process = *state_->process;
   if (!process.running()) return made;
-  process.signal(SIGSTOP);  // it makes no more while we look
+  process.signal(SIGSTOP);  // it must not make more processes while we read the list
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(process.pid()) + "/task", error)) {
     std::ifstream children(task.path() / "children");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file One run of cr_checkpoint, cr_pause or cr_restart, at once or held. */
+/** @file One run of cr_checkpoint, cr_pause or cr_restart, started at once or held. */
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,34 +14,34 @@
 
 namespace reprise::crd {
 
-/** What a command said with --json. */
+/** The JSON report of a command. */
 struct ToolResult {
   bool ok = false;
   bool refused = false, temporary = false, permanent = false;
-  std::string message;    ///< why not
-  nlohmann::json report;  ///< all of it
+  std::string message;    ///< why it failed
+  nlohmann::json report;  ///< the whole report
 };
 
 class Tool {
  public:
   /**
-   * @param argv the command is looked for beside crd, then in PATH; --json is added
-   * @param fds to open in it beside 0, 1 and 2
-   * @param said once: when it has reported, or has ended without
-   * @param ended may be empty; for cr_restart, the end of what it has restarted
+   * @param argv the command is searched beside crd, then in PATH; --json is added
+   * @param fds descriptors to open in it beside 0, 1 and 2
+   * @param said called once: when the tool has reported, or has ended without a report
+   * @param ended may be empty; for cr_restart, called at the end of the process that it has restarted
    */
   Tool(asio::io_context& loop, std::vector<std::string> argv, std::vector<std::pair<int, int>> fds,
        std::function<void(const ToolResult&)> said, std::function<void(int wait_status)> ended = nullptr);
-  /** cr_pause or cr_restart that gets ready and waits for go(). */
+  /** Start cr_pause or cr_restart with --hold: it gets ready and waits for go(). */
   static std::unique_ptr<Tool> held(asio::io_context& loop, std::vector<std::string> argv, std::vector<std::pair<int, int>> fds);
-  /** Kills it if it runs. */
+  /** Kills the tool if it runs. */
   ~Tool();
-  /** Let a held one go on, be it ready or not; @p said and @p ended as above. */
+  /** Let a held tool continue, whether it is ready or not; @p said and @p ended as in the constructor. */
   void go(std::function<void(const ToolResult&)> said, std::function<void(int wait_status)> ended = nullptr);
-  /** It has reported, or has ended: a held one that was not let go on could not get ready. */
+  /** Whether the tool has reported or ended. For a held tool before go(): it could not get ready. */
   bool over() const;
   Process& process();
-  /** Kill it, and the processes that it has made; no function is called any more. @return these processes */
+  /** Kill the tool, and the processes that it has made. No function is called any more. @return these processes */
   std::vector<pid_t> kill();
 
  private:

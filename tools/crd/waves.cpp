@@ -15,7 +15,7 @@
 namespace reprise::crd {
 namespace {
 
-/** Which descriptors of a rank are pipes of its streams. */
+/** @return the rank's descriptors that are pipes of its streams */
 std::map<int, std::uint32_t> stream_descriptors(const Rank& rank) {
   std::map<int, std::uint32_t> found;
   std::error_code error;
@@ -43,7 +43,7 @@ void Waves::begin(const job::WaveBegin& message) {
   told_ = false;
   const unsigned turn = turn_;
   for (const auto& [number, rank] : node_.ranks) {
-    if (!node_.own(number)) continue;  // it has ended: no wave begins while one lives
+    if (!node_.own(number)) continue;  // spawned processes have all ended: no wave begins while one lives
     ranks_[number].report.set_rank(number);
     ranks_[number].report.set_begin_unix_ns(unix_ns());
   }
@@ -80,7 +80,7 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   if (!rank || !rank->alive()) return fail(number, fmt::format("rank {} has ended", number), false);
   if (!node_.socket->connected(number))
     return fail(number, fmt::format("rank {} has not called MPI_Init yet, or its transport is not crtcp", number), true);
-  // What it writes from now on is in the image, or after it.
+  // Output that the rank writes from now on is in the image, or comes after it.
   for (auto& output : rank->outputs)
     if (output) output->pause();
   taking.manifest.wave = wave_;
@@ -108,7 +108,7 @@ void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
   Rank* rank = node_.find(number);
   if (taking.done || !rank) return;
   if (!result.ok) {
-    // Its transport may know better why not.
+    // The rank's transport may report a more precise reason.
     if (taking.report.error().empty()) return fail(number, result.message, result.temporary);
     return;
   }
@@ -181,8 +181,8 @@ void Waves::both(std::uint32_t number) {
 }
 
 void Waves::finish(std::uint32_t number) {
-  // What lay in its pipes at the checkpoint must have gone to crrun before the wave counts: a restart elsewhere
-  // would not say it again.
+  // Bytes that lay in the pipes at the checkpoint must have reached crrun before the wave counts: a rank that is
+  // restarted elsewhere would not write them again.
   Rank* rank = node_.find(number);
   const unsigned turn = turn_;
   auto left = std::make_shared<int>(0);
@@ -246,7 +246,7 @@ void Waves::overdue() {
     const bool saved = ranks_.at(number).saved;
     ranks_.at(number).tool.reset();
     fail(number,
-         saved ? fmt::format("the transport of rank {} did not say in time that its checkpoint is sound", number)
+         saved ? fmt::format("the transport of rank {} did not confirm in time that its checkpoint is consistent", number)
                : fmt::format("rank {} was not saved in time", number),
          true);
   }
@@ -265,10 +265,10 @@ void Waves::end(const job::WaveEnd& message) {
     return;
   }
   if (message.wave() != wave_) {
-    // A new crrun says it again.
+    // A new crrun sends the commit again.
     std::error_code ignored;
     if (node_.ranks.empty() || std::filesystem::is_directory(job::wave_directory(node_.images(), message.wave()), ignored)) return;
-    return node_.say(job::Log::ERROR, fmt::format("wave {} is committed, and this node does not have it", message.wave()));
+    return node_.say(job::Log::ERROR, fmt::format("wave {} is committed, but this node does not have it", message.wave()));
   }
   if (!ranks_.empty())
     node_.on_disk([directory = node_.images(), wave = wave_] { return image_store::commit_wave(directory, wave); },

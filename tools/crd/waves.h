@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The node's part of a wave: one cr_checkpoint for each rank, and what its transport says of it. */
+/** @file The node's part of a wave: one cr_checkpoint for each rank, and the answer of the rank's transport. */
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,9 +18,9 @@ class Waves {
   explicit Waves(Node& node) : node_(node), timer_(node.loop) {}
   void begin(const job::WaveBegin& message);
   void end(const job::WaveEnd& message);
-  /** A recovery or relaunch began: give up what is under way. */
+  /** A recovery or a relaunch began: give the current wave up. */
   void abandon();
-  /** To every rank of the node: a peer's mark may hold up one that never began this wave. */
+  /** Tell every rank of the node: a peer's mark may block even a rank that never began this wave. */
   void tell_of_abort(std::uint32_t wave);
   void tell_of_abort(std::uint32_t wave, std::uint32_t rank);
   /** CR_RANK_PREPARED */
@@ -29,12 +29,12 @@ class Waves {
   void rank_ended(std::uint32_t rank);
 
  private:
-  /** One rank in the wave that is under way. */
+  /** One rank in the current wave. */
   struct Taking {
     std::unique_ptr<Tool> tool;
-    bool saved = false;      ///< its image is there
-    bool answered = false;   ///< its transport has said that it is sound
-    bool reading = false;    ///< its output is read again
+    bool saved = false;      ///< its image is written
+    bool answered = false;   ///< its transport has confirmed that the image is consistent
+    bool reading = false;    ///< the daemon reads its output again
     bool done = false;
     Manifest manifest;
     job::RankWave report;
@@ -50,11 +50,11 @@ class Waves {
 
   Node& node_;
   asio::steady_timer timer_;
-  std::uint32_t wave_ = 0;      ///< under way, 0: none
-  unsigned turn_ = 0;           ///< counts waves and abandonments: what comes late is of an older turn
-  bool told_ = false;           ///< WaveDone was sent
+  std::uint32_t wave_ = 0;      ///< current wave; 0: none
+  unsigned turn_ = 0;           ///< counts waves and abandonments: late results belong to an older turn
+  bool told_ = false;           ///< WaveDone has been sent
   std::map<std::uint32_t, Taking> ranks_;
-  std::uint64_t last_bytes_ = 0;  ///< of the last wave: what the next may need
+  std::uint64_t last_bytes_ = 0;  ///< size of the last wave: estimate for the next one
 };
 
 }  // namespace reprise::crd
