@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file What both forms of output tell about parts of an image. */
+/** @file Descriptions of the parts of an image that both output forms use. */
 #include <cstdint>
 #include <string>
 
@@ -8,22 +8,22 @@
 
 namespace reprise {
 
-/** Bytes of @p mapping whose content is in the image, as pages or as shared content. */
+/** @return the bytes of @p mapping whose content is in the image, as pages or as shared content */
 std::uint64_t saved_bytes(const Image& image, const Mapping& mapping);
 
-/** The system call a thread is parked in by name, "" when it was running its own code. */
+/** @return the name of the system call that the thread was in; "" when it was running its own code */
 std::string parked_call(const ThreadRegs& regs);
 
-/** "/var/log/x at 4096", "127.0.0.1:6379 listening": depends on the kind. */
+/** A description by kind: "/var/log/x at 4096", "127.0.0.1:6379 listening". */
 std::string describe(const Process& process, const Description& description);
 
 /** "pipe", "event fd" … */
 std::string kind_name(const Description& description);
 
-/** How checking the content went. */
+/** Result of the check of the content. */
 struct Verification {
   bool done = false;
-  std::string error;  ///< empty: all is as it was written
+  std::string error;  ///< empty: the content matches its checksums
   double seconds = 0;
 };
 

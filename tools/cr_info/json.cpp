@@ -16,7 +16,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using nlohmann::ordered_json;
 
-// `bytes` that are text; protobuf's own JSON would give base64 for them.
+// Fields of type `bytes` that contain text; protobuf's own JSON would encode them in base64.
 bool is_text(const FieldDescriptor& field) {
   static const std::set<std::string> names = {"comm",     "cmdline",        "path",    "name",
                                               "nodename", "kernel_release", "machine", "boot_id"};
@@ -58,7 +58,7 @@ ordered_json convert(const Message& message, const FieldDescriptor& field, int i
   }
 }
 
-// Single numbers and texts are always there, so that scripts need not know defaults; messages only when set.
+// Scalar fields and texts are always printed, so that scripts need not know defaults; messages only when set.
 ordered_json convert(const Message& message) {
   ordered_json out = ordered_json::object();
   const auto* type = message.GetDescriptor();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// cr_info IMAGE: what an image holds, and whether it is whole.
+// cr_info IMAGE: shows the content of an image and verifies it.
 #include <chrono>
 #include <clocale>
 #include <cstdio>
@@ -32,21 +32,21 @@ Verification verify(const Image& image, bool bar_wanted) {
 int main(int argc, char** argv) {
   std::setlocale(LC_CTYPE, "");
   CLI::App app{
-      "Show what the image of a process holds and check that it is whole.\n"
-      "Without options that choose, everything is shown. SAVED is what the image holds of a\n"
-      "mapping; the rest of it comes from its file, or was never touched.",
+      "Show the content of a process image and verify its checksums.\n"
+      "Without section options, all sections are shown. SAVED is the part of a mapping that is in\n"
+      "the image; the rest comes from the mapped file, or was never touched.",
       "cr_info"};
   app.footer(
-      "Exit status: 0 the image is whole, 2 wrong usage, 3 it may not be read, 5 it is damaged or not an image.\n"
-      "An image is an ELF core file, too: gdb PROGRAM IMAGE shows the stacks.");
+      "Exit status: 0 the image is intact, 2 wrong usage, 3 no permission to read it, 5 damaged or not an image.\n"
+      "An image is also an ELF core file: gdb PROGRAM IMAGE shows the stacks.");
   tool::Common common("cr_info");
   std::string path;
   bool check = true;
   Sections sections;
   tool::set_up(app);
   app.add_option("IMAGE", path, "file written by cr_checkpoint")->required()->type_name("");
-  app.add_flag("--json", common.json, "tell everything, or what failed, as JSON on standard output");
-  app.add_flag("--verify,!--no-verify", check, "compare all content with its checksums (default), or do not");
+  app.add_flag("--json", common.json, "print everything, or the error, as JSON on standard output");
+  app.add_flag("--verify,!--no-verify", check, "verify all content against its checksums (default), or do not");
   app.add_flag("--summary", sections.summary, "show the summary");
   app.add_flag("--process", sections.process, "show directory, user, limits, signals and timers");
   app.add_flag("--threads", sections.threads, "show the threads and the system calls they are in");

@@ -40,7 +40,7 @@ std::string signal_name(int number) {
 std::string signal_set(std::uint64_t mask) {
   if (mask == 0) return "-";
   const int count = __builtin_popcountll(mask);
-  if (count > 32) {  // nearly all: say which are not
+  if (count > 32) {  // nearly all: name those that are not in the set
     const std::uint64_t rest = ~mask;
     return rest ? "all but " + signal_set(rest) : "all";
   }

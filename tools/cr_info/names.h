@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Numbers as people read them. */
+/** @file Numbers of the kernel as readable names. */
 #include <cstdint>
 #include <string>
 
@@ -12,11 +12,13 @@ std::string signal_set(std::uint64_t mask);          ///< "INT TERM", "-" for no
 std::string time_text(std::int64_t unix_ns);         ///< local time with zone
 std::string limit_name(unsigned resource);           ///< "NOFILE"
 std::string open_flags(unsigned flags);              ///< "rw append nonblock"
-std::string mapping_flags(std::uint64_t flags);      ///< what protections do not say: "locked huge"
+std::string mapping_flags(std::uint64_t flags);      ///< flags beyond the protection: "locked huge"
 std::string socket_address(const std::string& raw);  ///< "127.0.0.1:6379", "/run/x", "@abstract"
 std::string socket_kind(unsigned family, unsigned type);
 
-/** What the locale cannot print as \xNN, so that no image can play with the terminal. */
+/**
+ * Replace characters that the locale cannot print by \xNN, so that an image cannot send escape sequences to the terminal.
+ */
 std::string printable(const std::string& bytes);
 std::string hex_bytes(const std::string& bytes);
 

@@ -36,7 +36,7 @@ void print_summary(const Image& image, const Verification& verification) {
   print_line("Taken",
              fmt::format("{} on {}, Linux {} {}", time_text(process.taken_unix_ns()), printable(host.nodename()),
                          printable(host.kernel_release()), printable(host.machine())));
-  if (process.frozen_ns()) print_line("", "its threads stood still for " + tool::duration(process.frozen_ns()));
+  if (process.frozen_ns()) print_line("", "its threads were frozen for " + tool::duration(process.frozen_ns()));
   print_line("Holds", fmt::format("{} thread{}, {} mappings of {}, {} descriptors{}", process.threads_size(),
                                   process.threads_size() == 1 ? "" : "s", process.mappings_size(), tool::bytes(mapped),
                                   process.descriptors_size(), process.has_agent() ? ", uses libcr" : ""));

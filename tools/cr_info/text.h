@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The output for people. */
+/** @file The text output. */
 #include "details.h"
 
 namespace reprise {
 
-/** Which parts are wanted. */
+/** The sections to print. */
 struct Sections {
   bool summary = false, process = false, threads = false, mappings = false, descriptors = false;
   bool any() const { return summary || process || threads || mappings || descriptors; }
