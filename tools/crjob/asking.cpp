@@ -22,7 +22,7 @@ Answer ask_crrun(const JobFile& job, const Ask& ask, std::uint64_t limit_ms) {
     loop.stop();
   };
   events.lost = [&](const std::string& why) {
-    problem = "the crrun of " + job.spec.id() + " on " + job.host + " went away: " + why;
+    problem = "the crrun of " + job.spec.id() + " on " + job.host + " closed the connection: " + why;
     loop.stop();
   };
   std::string name = random_bytes(16);
@@ -37,9 +37,9 @@ Answer ask_crrun(const JobFile& job, const Ask& ask, std::uint64_t limit_ms) {
       return;
     }
     problem = reach == Reach::refused
-                  ? "the crrun of " + job.spec.id() + " does not live any more; if its daemons do, take it over on " + job.host +
+                  ? "the crrun of " + job.spec.id() + " has ended; if its daemons run, take the job over on " + job.host +
                         " with: crrun --attach " + job.directory
-                  : job.host + ", where the crrun of " + job.spec.id() + " is, does not answer";
+                  : job.host + ", the host of the crrun of " + job.spec.id() + ", does not answer";
     loop.stop();
   });
   asio::steady_timer timer(loop);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// crjob: looks after the jobs of crrun.
+// crjob: queries and controls the jobs of crrun.
 #include <time.h>
 
 #include <cerrno>
@@ -86,18 +86,18 @@ int report(const JobFile& job, std::string file) {
 int main(int argc, char** argv) {
   std::setlocale(LC_CTYPE, "");
   CLI::App app{
-      "Look after the jobs of crrun.\n"
-      "  crjob list                 the jobs of this user\n"
-      "  crjob status JOB           ranks, nodes, waves and the last recovery\n"
+      "Query and control the jobs of crrun.\n"
+      "  crjob list                 list the jobs of this user\n"
+      "  crjob status JOB           show ranks, nodes, waves and the last recovery\n"
       "  crjob checkpoint JOB       take a wave of checkpoints now\n"
-      "  crjob drain JOB NODE       move the ranks of a node elsewhere now\n"
-      "  crjob report JOB [-o FILE] write a page that shows where the time went\n"
-      "  crjob end JOB              end it",
+      "  crjob drain JOB NODE       move the ranks of a node to other nodes now\n"
+      "  crjob report JOB [-o FILE] write an HTML page that shows where the time went\n"
+      "  crjob end JOB              end the job",
       "crjob"};
   app.usage("Usage: crjob COMMAND [JOB] [NODE] [OPTIONS]");
   app.footer(
-      "JOB is an id, the beginning of one, or the job's directory.\n"
-      "Exit status: 0 done, 1 it could not be done, 2 wrong usage, 5 the job or its crrun is not there.");
+      "JOB is a job id, a unique prefix of one, or the job's directory.\n"
+      "Exit status: 0 done, 1 crrun could not do it, 2 wrong usage, 5 the job or its crrun was not found.");
   tool::Common common("crjob");
   std::string command, job, node, file;
   tool::set_up(app);
@@ -105,9 +105,9 @@ int main(int argc, char** argv) {
       ->required()
       ->type_name("")
       ->check(CLI::IsMember({"list", "status", "checkpoint", "drain", "report", "end"}));
-  app.add_option("JOB", job, "which job")->type_name("");
-  app.add_option("NODE", node, "of drain: the node, as crrun knows it")->type_name("");
-  app.add_option("-o,--output", file, "of report: where to (default: JOB.html, - is standard output)")->type_name("FILE");
+  app.add_option("JOB", job, "the job")->type_name("");
+  app.add_option("NODE", node, "of drain: the node, named as in crrun --hosts")->type_name("");
+  app.add_option("-o,--output", file, "of report: output file (default: JOB.html; - is standard output)")->type_name("FILE");
   app.add_flag("--json", common.json, "print JSON");
 
   return tool::run(app, common, argc, argv, [&] {

@@ -46,7 +46,7 @@ std::string report_page(const std::string& timeline, const std::string& title) {
     else
       ++damaged;
   }
-  // Within a script element only "<" could end it early; JSON may say it in another way.
+  // Inside a script element only "<" could end the element early; JSON can escape it.
   std::string data = events.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   replace(data, "<", "\\u003c");
   std::string page = kPage;

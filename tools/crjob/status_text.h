@@ -10,7 +10,7 @@
 
 namespace reprise::job {
 
-/** Columns as wide as need be; the first row is the head. */
+/** Columns are as wide as needed; the first row is the header. */
 std::string table(const std::vector<std::vector<std::string>>& rows);
 std::string status_text(const nlohmann::json& status, std::uint64_t now_unix_ns);
 std::string list_text(const std::vector<RegisteredJob>& jobs, std::uint64_t now_unix_ns);
