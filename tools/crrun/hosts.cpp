@@ -26,13 +26,13 @@ std::uint32_t number(const std::string& text, const std::string& of) {
   char* end = nullptr;
   const unsigned long value = std::strtoul(text.c_str(), &end, 10);
   if (text.empty() || *end || text[0] == '-' || value == 0 || value > 1'000'000)
-    throw std::runtime_error("\"" + text + "\" is no number of slots (" + of + ")");
+    throw std::runtime_error("\"" + text + "\" is not a number of slots (" + of + ")");
   return static_cast<std::uint32_t>(value);
 }
 
 void add(std::vector<Host>& hosts, Host host) {
-  // What goes to ssh must not be taken for an option of its.
-  if (host.name.empty() || host.name[0] == '-') throw std::runtime_error("\"" + host.name + "\" is no name of a host");
+  // ssh must not take the name for an option.
+  if (host.name.empty() || host.name[0] == '-') throw std::runtime_error("\"" + host.name + "\" is not a host name");
   for (Host& known : hosts)
     if (known.name == host.name) {
       known.slots = std::max(known.slots, 1u) + std::max(host.slots, 1u);
@@ -43,7 +43,7 @@ void add(std::vector<Host>& hosts, Host host) {
 
 Host split(const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  // An IPv6 address has several colons, and stands in brackets if a number follows.
+  // An IPv6 address has several colons; it is in brackets if a slot count follows.
   const bool bare_ipv6 = colon != std::string::npos && text.find(':') != colon && text[0] != '[';
   if (colon == std::string::npos || bare_ipv6 || text.back() == ']') return {text, 0};
   std::string name = text.substr(0, colon);
@@ -86,7 +86,7 @@ std::vector<Host> parse_hostfile(const std::string& text, const std::string& nam
       const std::size_t equal = word.find('=');
       const std::string key = word.substr(0, equal);
       if (equal == std::string::npos || (key != "slots" && key != "max-slots" && key != "max_slots"))
-        throw std::runtime_error(where + ": \"" + word + "\" is not understood; a line is HOST [slots=N]");
+        throw std::runtime_error(where + ": \"" + word + "\" is not known here; a line is HOST [slots=N]");
       const std::uint32_t value = number(word.substr(equal + 1), where);
       if (key == "slots") host.slots = value;
     }
@@ -155,7 +155,7 @@ std::vector<Node> make_nodes(const std::vector<Host>& hosts, const std::vector<H
   for (const Host& host : hosts) put(host, false);
   std::uint32_t most = 1;
   for (const Node& node : out) most = std::max(most, node.slots());
-  // A spare takes what the largest node has, unless it is said otherwise.
+  // Unless a number is given, a spare gets as many slots as the largest node.
   for (Host spare : spares) {
     if (!spare.slots) spare.slots = most;
     put(spare, true);

@@ -23,7 +23,7 @@ namespace reprise::job {
 namespace {
 
 constexpr std::size_t kAtOnce = 32;
-// Of the script that runs on a node, before the daemon.
+// Exit codes of the script that runs on a node before the daemon.
 constexpr int kNoDirectory = 66, kNoAgent = 67, kNoWorking = 68, kNoProgram = 69;
 
 std::string quoted(const std::string& text) {
@@ -41,7 +41,7 @@ std::string remote_script(const LaunchOptions& options) {
   };
   for (const std::string& directory : options.path) out += "PATH=$PATH:" + quoted(directory) + "; ";
   if (!options.job_directory.empty()) require("test -r " + quoted(options.job_directory + "/job.json"), kNoDirectory);
-  // The agent may be a command with arguments.
+  // The agent may be a command with arguments; test the command only.
   const std::string agent = options.agent.substr(0, options.agent.find(' '));
   require("command -v " + quoted(agent) + " >/dev/null", kNoAgent);
   if (!options.working_directory.empty()) require("cd " + quoted(options.working_directory), kNoWorking);
@@ -98,7 +98,7 @@ void Launcher::begin(const Wanted& wanted) {
   ::posix_spawn_file_actions_adddup2(&actions, output[1], 2);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  // A session of its own: Ctrl-C at the terminal is for crrun, which tells the daemons itself.
+  // A session of its own: Ctrl-C at the terminal must reach only crrun, which informs the daemons.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   sigset_t none, all;
   ::sigemptyset(&none);
@@ -124,7 +124,7 @@ void Launcher::begin(const Wanted& wanted) {
     });
     return;
   }
-  // Far below what a pipe holds, so that this never waits. SIGPIPE is ignored in crrun.
+  // The line is far smaller than a pipe's capacity, so the write does not block. SIGPIPE is ignored in crrun.
   const std::string line = daemon_start_line(wanted.start) + "\n";
   [[maybe_unused]] const ssize_t written = ::write(input[1], line.data(), line.size());
   ::close(input[1]);
@@ -162,8 +162,8 @@ void Launcher::stop(std::uint32_t node) {
   std::erase_if(waiting_, [&](const Wanted& wanted) { return wanted.node.index() == node; });
   const auto found = links_.find(node);
   if (found == links_.end()) return;
-  // Its end is nobody's concern any more; reap() collects it all the same. A local daemon is a child of this
-  // process, and is ended with certainty.
+  // Do not report its end; reap() still collects it. A local daemon is a child of this process: SIGKILL ends it for
+  // certain.
   ::kill(found->second->pid, found->second->local ? SIGKILL : SIGTERM);
   links_.erase(found);
 }
@@ -173,13 +173,13 @@ std::string Launcher::words(const Link& link, int status) const {
   if (WIFSIGNALED(status)) return std::string("its daemon was killed by signal ") + std::to_string(WTERMSIG(status)) + said;
   switch (WEXITSTATUS(status)) {
     case kNoDirectory:
-      return options_.job_directory + " is not there: --shared must be the same directory on all nodes";
+      return options_.job_directory + " does not exist there: --shared must be the same directory on all nodes";
     case kNoAgent:
-      return options_.agent + " is not installed there: install reprise on the node, or name the path by --launch-agent";
+      return options_.agent + " is not installed there: install reprise on the node, or give its path with --launch-agent";
     case kNoWorking:
-      return "the working directory " + options_.working_directory + " is not there: choose another by --wdir";
+      return "the working directory " + options_.working_directory + " does not exist there: choose another one with --wdir";
     case kNoProgram:
-      return "the program " + options_.program + " is not there, or cannot be executed";
+      return "the program " + options_.program + " does not exist there, or is not executable";
     case 255:
       if (!link.local && !options_.srun && link.starting)
         return "ssh could not connect" + said + " (try `ssh -o BatchMode=yes HOST true`: it must work without a password)";
@@ -197,7 +197,7 @@ void Launcher::reap() {
     const std::uint32_t node = found->first;
     const std::shared_ptr<Link> link = found->second;
     links_.erase(found);
-    // What it said last may still be in the pipe.
+    // Its last output may still be in the pipe.
     char buffer[4096];
     ::fcntl(link->output->native_handle(), F_SETFL, O_NONBLOCK);
     for (ssize_t got; (got = ::read(link->output->native_handle(), buffer, sizeof buffer)) > 0;) {

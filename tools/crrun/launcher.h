@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Starts the daemons: by ssh, by srun, or as a child on this host. */
+/** @file Starts the daemons: with ssh, with srun, or as a child process on this host. */
 #include <sys/types.h>
 
 #include <deque>
@@ -21,17 +21,17 @@ namespace reprise::job {
 struct LaunchOptions {
   std::string agent = "crd";
   bool srun = false;
-  std::string job_directory;      ///< must be there on every node, when it is shared; "": it is not
-  std::string working_directory, program;  ///< must be there, too
-  std::vector<std::string> path;  ///< to look for the agent beside PATH
+  std::string job_directory;      ///< must exist on every node if it is shared; "": it is not shared
+  std::string working_directory, program;  ///< must exist on every node as well
+  std::vector<std::string> path;  ///< directories in which to look for the agent, in addition to PATH
 };
 
-/** What is run on a node; for tests. */
+/** @return the script that runs on a node; public for tests */
 std::string remote_script(const LaunchOptions& options);
 
 class Launcher {
  public:
-  /** @p ended node, whether the daemon is known to be gone, and why, in words */
+  /** @param certain whether the daemon is known to have ended @param why the reason as text */
   using Ended = std::function<void(std::uint32_t node, bool certain, const std::string& why)>;
   using Line = std::function<void(std::uint32_t node, const std::string& line)>;
 
@@ -39,9 +39,9 @@ class Launcher {
   ~Launcher();
   Launcher(const Launcher&) = delete;
 
-  /** Not more than a few are being started at once: the others wait until those have said Hello. */
+  /** Only a few daemons are started at the same time: the others wait until these have sent Hello. */
   void start(const Node& node, DaemonStart start);
-  /** It has said Hello. */
+  /** The daemon has sent Hello. */
   void said_hello(std::uint32_t node);
   void stop(std::uint32_t node);
   /** A child has ended (SIGCHLD). */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// crrun: runs an MPI job that outlives the loss of nodes.
+// crrun: runs an MPI job that survives the loss of nodes.
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ std::string own_host() {
   return name;
 }
 
-/** JOBDIR of a new job, made. */
+/** Create JOBDIR of a new job. @return its path */
 std::string make_job_directory(const Settings& settings) {
   const std::string& shared = settings.spec.shared_directory();
   const std::string directory =
@@ -44,7 +44,7 @@ State read_state(const JobFile& file) {
   return state_from_json(newest_state(file.directory, file.spec.id()), file.spec.ranks());
 }
 
-/** Its crrun is still there: a process of its number may be another one by now, or this one. */
+/** Whether the job's crrun still runs. Its pid may belong to another process by now, or to this one. */
 bool runs(const JobFile& file) {
   if (file.host != own_host() || file.pid == ::getpid()) return false;
   std::string name;
@@ -74,14 +74,14 @@ RunOptions run_options(const Options& options, const Settings& settings) {
   if (!settings.spec.shared_directory().empty()) out.launch.job_directory = settings.job_directory;
   out.launch.working_directory = settings.spec.working_directory();
   out.launch.program = settings.spec.argv(0);
-  // Where crrun itself was found crd may be, too: ssh's PATH is often a short one.
+  // crd may be in the same directory as crrun: the PATH under ssh is often short.
   std::error_code none;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", none);
   if (!none) out.launch.path.push_back(own.parent_path().string());
   return out;
 }
 
-/** JOBDIR of what was run. */
+/** JOBDIR of the job that has run. */
 std::string g_directory;
 
 int run(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<State> state, const RunOptions& options) {
@@ -112,10 +112,10 @@ int run_again(const Options& options) {
   Store store(file.directory, "");
   for (const auto& [number, wave] : state.waves) store.commit(wave);
   if (!store.newest_staged())
-    throw std::runtime_error("no wave of " + file.spec.id() + " is in " + file.directory + ": it can only be started anew");
+    throw std::runtime_error("no wave of " + file.spec.id() + " is in " + file.directory + ": start it from the beginning");
   Settings settings = settings_of(file);
   if (!options.program.empty())
-    throw std::runtime_error("--restart takes no program: it is " + file.spec.argv(0) + ", as before");
+    throw std::runtime_error("--restart takes no program: it runs " + file.spec.argv(0) + " again");
   if (!options.hosts.empty() || !options.hostfile.empty() || std::getenv("SLURM_JOB_NODELIST"))
     settings.nodes = nodes_of(options);
   change_settings(settings, options);
@@ -133,9 +133,9 @@ int run_again(const Options& options) {
 int run_attached(const Options& options) {
   JobFile file = JobFile::read(options.attach);
   State state = read_state(file);
-  if (state.phase == "ended") throw std::runtime_error(file.spec.id() + " has ended; take it up by --restart");
+  if (state.phase == "ended") throw std::runtime_error(file.spec.id() + " has ended; restart it with --restart");
   if (file.host != own_host())
-    throw std::runtime_error("the daemons of " + file.spec.id() + " wait for a crrun on " + file.host + ": call it there");
+    throw std::runtime_error("the daemons of " + file.spec.id() + " wait for a crrun on " + file.host + ": run it there");
   if (runs(file)) throw std::runtime_error(file.spec.id() + " has its crrun, process " + std::to_string(file.pid));
   Settings settings = settings_of(file);
   const RunOptions how = run_options(options, settings);
@@ -147,17 +147,17 @@ int run_attached(const Options& options) {
 int main(int argc, char** argv) {
   std::setlocale(LC_CTYPE, "");
   CLI::App app{
-      "Run an MPI job that outlives the loss of nodes.\n"
-      "A daemon, crd, is started on every node by ssh, or by srun within a Slurm allocation. With\n"
-      "checkpoints the job goes on when a node is lost: its ranks are restarted elsewhere, and all\n"
-      "go back to the newest wave of checkpoints.",
+      "Run an MPI job that survives the loss of nodes.\n"
+      "crrun starts a daemon, crd, on every node by ssh, or by srun in a Slurm allocation. With\n"
+      "checkpoints the job survives the loss of a node: its ranks are restarted on other nodes, and\n"
+      "all ranks go back to the newest wave of checkpoints.",
       "crrun"};
   app.usage("Usage: crrun [OPTIONS] PROGRAM [ARGUMENTS...]\n       crrun --restart JOBDIR [OPTIONS]\n"
             "       crrun --attach JOBDIR [OPTIONS]");
   app.footer(
-      "Times are 250ms, 60s, 5min, 1h; a number alone is seconds.\n"
-      "Exit status: that of the job, as mpirun's: of the first rank that failed, 128+N for signal N;\n"
-      "2 wrong usage, 75 the job can be taken up by --restart, 124 --timeout, 127 the program cannot be run.");
+      "Times: 250ms, 60s, 5min, 1h; a number without a unit is in seconds.\n"
+      "Exit status: the job's, like mpirun's: that of the first rank that failed, 128+N for signal N;\n"
+      "2 wrong usage, 75 continue the job with --restart, 124 --timeout, 127 the program cannot be run.");
   tool::Common common("crrun");
   Options options;
   tool::set_up(app);
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
     };
     try {
       if (!options.restart.empty() + !options.attach.empty() + !options.program.empty() != 1)
-        throw Error(Failure::usage, EINVAL, "name a program to run, or --restart JOBDIR, or --attach JOBDIR (--help tells more)");
+        throw Error(Failure::usage, EINVAL, "name a program to run, or --restart JOBDIR, or --attach JOBDIR (see --help)");
       set_up_log("crrun", options.verbose ? "debug" : "warning");
       const int code = !options.restart.empty()  ? run_again(options)
                        : !options.attach.empty() ? run_attached(options)

@@ -24,46 +24,46 @@ void add_options(CLI::App& app, Options& o) {
   const auto option = [&app](const std::string& names, auto& value, const std::string& text, const std::string& type) {
     return app.add_option(names, value, text)->type_name(type)->allow_extra_args(false);
   };
-  option("-n,--np", o.ranks, "number of ranks (default: one a slot)", "N")->check(CLI::PositiveNumber);
+  option("-n,--np", o.ranks, "number of ranks (default: one per slot)", "N")->check(CLI::PositiveNumber);
   option("-H,--hosts,--host", o.hosts, "nodes for the ranks, with slots", "HOST[:SLOTS],...");
-  option("--hostfile,--machinefile", o.hostfile, "file with a node a line, as Open MPI's: HOST slots=N", "FILE");
+  option("--hostfile,--machinefile", o.hostfile, "file with one node per line, in Open MPI's format: HOST slots=N", "FILE");
   option("--spares", o.spares, "nodes that take the ranks of lost ones", "HOST[:SLOTS],...");
-  option("-x", o.exported, "give a variable of the environment to the ranks", "VAR[=VALUE]");
-  option("--mca", o.mca, "set a parameter of Open MPI's", "KEY VALUE")->type_size(2);
+  option("-x", o.exported, "pass an environment variable to the ranks", "VAR[=VALUE]");
+  option("--mca", o.mca, "set an Open MPI parameter", "KEY VALUE")->type_size(2);
   option("--wdir,--wd", o.wdir, "working directory of the ranks (default: the current one)", "DIR");
-  option("--map-by", o.map_by, "fill one node after the other (slot), or give each one in turn (node)", "slot|node")
+  option("--map-by", o.map_by, "fill one node after the other (slot), or place one rank on each in turn (node)", "slot|node")
       ->check(CLI::IsMember({"slot", "node"}));
   option("--bind-to", o.bind_to, "bind ranks to processors", "none|core")->check(CLI::IsMember({"none", "core"}));
   app.add_flag("--oversubscribe", o.oversubscribe, "allow more ranks than slots");
-  option("--stdin", o.standard_input, "who reads standard input: 0, all, none", "RANK")
+  option("--stdin", o.standard_input, "ranks that get standard input: 0, all, none", "RANK")
       ->check(CLI::IsMember({"0", "all", "none"}));
   app.add_flag("--tag-output", o.tag_output, "begin each line of output with [job,rank]<stdout>:");
-  option("--timeout", o.timeout, "end the job after so long", "TIME");
-  option("--checkpoint-every", o.checkpoint_every, "take a wave of checkpoints so often (default: on request)", "TIME");
+  option("--timeout", o.timeout, "end the job after this time", "TIME");
+  option("--checkpoint-every", o.checkpoint_every, "interval between waves of checkpoints (default: on request)", "TIME");
   option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
-  option("--shared", o.shared, "directory that is the same on all nodes, for copies of the images", "DIR");
+  option("--shared", o.shared, "directory shared by all nodes, for copies of the images", "DIR");
   option("--detect", o.detect, "silence after which a node is given up (default: 2.5s)", "TIME");
-  app.add_flag("--no-double-up", o.no_double_up, "never give a node more ranks than slots when others are lost");
+  app.add_flag("--no-double-up", o.no_double_up, "when nodes are lost, never place more ranks than slots on another");
   app.add_flag("--require-checkpoints", o.require_checkpoints, "do not start when a node lacks the kernel module");
-  option("--max-restarts", o.max_restarts, "restarts of a rank that dies, between two waves (default: 3)", "N");
-  option("--stage-nodes", o.staging_nodes, "nodes that copy to --shared at once (default: 2)", "N")
+  option("--max-restarts", o.max_restarts, "number of restarts of a dying rank between two waves (default: 3)", "N");
+  option("--stage-nodes", o.staging_nodes, "number of nodes that copy to --shared at the same time (default: 2)", "N")
       ->check(CLI::PositiveNumber);
-  option("--stage-rate", o.stage_rate, "bytes a second that each of them copies at most", "BYTES");
-  option("--local-limit", o.local_limit, "bytes that images may take on each node", "BYTES");
-  option("--quiesce-timeout", o.quiesce_timeout, "time for connections to become empty (default: 30s)", "TIME");
-  option("--recover-timeout", o.recover_timeout, "time for each step of a recovery (default: 10min)", "TIME");
+  option("--stage-rate", o.stage_rate, "maximum bytes per second that each of them copies", "BYTES");
+  option("--local-limit", o.local_limit, "maximum bytes that images use on each node", "BYTES");
+  option("--quiesce-timeout", o.quiesce_timeout, "time limit for emptying the connections (default: 30s)", "TIME");
+  option("--recover-timeout", o.recover_timeout, "time limit for each step of a recovery (default: 10min)", "TIME");
   app.add_flag("--keep", o.keep, "keep the images of a job that has ended");
   option("--interface", o.interfaces, "networks to use: names or CIDR", "NAME|CIDR,...")->delimiter(',');
-  option("--fan-out", o.fan_out, "nodes below crrun and each daemon; with more they form a tree (default: 64)", "N")
+  option("--fan-out", o.fan_out, "children of crrun and of each daemon; more nodes form a tree (default: 64)", "N")
       ->check(CLI::PositiveNumber);
   option("--launcher", o.launcher, "how daemons are started: auto, ssh, srun", "HOW")
       ->check(CLI::IsMember({"auto", "ssh", "srun"}));
   option("--launch-agent", o.launch_agent, "the daemon's program on the nodes (default: crd)", "COMMAND");
-  option("--report-file", o.report_file, "write crjob's report there when the job has ended", "FILE");
+  option("--report-file", o.report_file, "write the report of `crjob report` there when the job has ended", "FILE");
   option("--restart", o.restart, "start a job again from its newest staged wave", "JOBDIR");
   option("--attach", o.attach, "take over the running job of a crrun that has died", "JOBDIR");
-  app.add_flag("-v,--verbose", o.verbose, "tell more, daemons included");
-  app.add_flag("-q,--quiet", o.quiet, "tell only warnings and errors");
+  app.add_flag("-v,--verbose", o.verbose, "print more messages, also those of the daemons");
+  app.add_flag("-q,--quiet", o.quiet, "print only warnings and errors");
 }
 
 std::vector<std::string> split_command_line(const CLI::App& app, int argc, char** argv,
@@ -75,7 +75,7 @@ std::vector<std::string> split_command_line(const CLI::App& app, int argc, char*
     if (word.size() < 2 || word[0] != '-') break;
     ++i;
     if (word == "--") break;
-    // mpirun knows "-np" and the like.
+    // mpirun accepts long options with one dash, such as "-np".
     if (word[1] != '-' && word.size() > 2 && app.get_option_no_throw("-" + word.substr(0, word.find('='))))
       word = "-" + word;
     out.push_back(word);
@@ -93,14 +93,14 @@ namespace {
 double leading_number(const std::string& text, const std::string& option, std::string& unit) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || !(value >= 0 && value <= 1e15))  // nor what is no number at all
-    throw std::runtime_error(option + ": \"" + text + "\" is not understood");
+  if (end == text.c_str() || !(value >= 0 && value <= 1e15))  // also rejects NaN
+    throw std::runtime_error(option + ": \"" + text + "\" is not a valid number");
   unit = end;
   return value;
 }
 
 std::uint64_t whole(double value, const std::string& text, const std::string& option) {
-  if (value > 1e18) throw std::runtime_error(option + ": \"" + text + "\" is too much");
+  if (value > 1e18) throw std::runtime_error(option + ": \"" + text + "\" is too large");
   return static_cast<std::uint64_t>(value);
 }
 
@@ -125,7 +125,7 @@ void export_variables(const Options& options, JobSpec& spec) {
     } else if (const char* value = std::getenv(one.c_str())) {
       set(one, value);
     } else {
-      throw std::runtime_error("-x " + one + ": there is no such variable here; give it a value: -x " + one + "=VALUE");
+      throw std::runtime_error("-x " + one + ": it is not set in the environment; give it a value: -x " + one + "=VALUE");
     }
   }
   for (const auto& [key, value] : options.mca) set("OMPI_MCA_" + key, value);
@@ -140,7 +140,7 @@ std::uint64_t milliseconds(const std::string& text, const std::string& option) {
                                                   {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
   for (const auto& [name, factor] : units)
     if (unit == name) return whole(value * factor, text, option);
-  throw std::runtime_error(option + ": \"" + text + "\" is no time: use ms, s, min, h or d");
+  throw std::runtime_error(option + ": \"" + text + "\" is not a time: use ms, s, min, h or d");
 }
 
 std::uint64_t byte_count(const std::string& text, const std::string& option) {
@@ -150,7 +150,7 @@ std::uint64_t byte_count(const std::string& text, const std::string& option) {
   const std::pair<const char*, double> units[] = {{"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}};
   for (const auto& [name, factor] : units)
     if (unit == name) return whole(value * factor, text, option);
-  throw std::runtime_error(option + ": \"" + text + "\" is no number of bytes: use k, M, G or T");
+  throw std::runtime_error(option + ": \"" + text + "\" is not a number of bytes: use k, M, G or T");
 }
 
 std::vector<Node> nodes_of(const Options& options) {
@@ -162,7 +162,7 @@ std::vector<Node> nodes_of(const Options& options) {
     if (hosts.empty()) {
       hosts = std::move(from_file);
     } else {
-      // As with mpirun, --hosts chooses among those of the file.
+      // Like mpirun: --hosts selects among the hosts of the file.
       for (Host& host : hosts) {
         const auto found = std::find_if(from_file.begin(), from_file.end(),
                                         [&](const Host& one) { return one.name == host.name; });
@@ -205,7 +205,7 @@ void change_settings(Settings& settings, const Options& options) {
   settings.keep_images = options.keep;
   JobSpec& spec = settings.spec;
   spec.set_heartbeat_ms(static_cast<std::uint32_t>(std::max<std::uint64_t>(50, settings.lost_after_ms / 6)));
-  // The daemons' own limit is the shorter one: a node that is cut off stands still before its ranks run elsewhere.
+  // The daemons' limit is shorter: a node that is cut off has stopped its ranks before they run elsewhere.
   spec.set_lost_after_ms(static_cast<std::uint32_t>(settings.lost_after_ms * 2 / 3));
   if (!options.stage_rate.empty()) spec.set_stage_bytes_per_second(byte_count(options.stage_rate, "--stage-rate"));
   if (!options.local_limit.empty()) spec.set_local_limit_bytes(byte_count(options.local_limit, "--local-limit"));
@@ -232,11 +232,12 @@ Settings make_settings(const Options& options, const std::string& id) {
                                                  : fs::absolute(options.local).lexically_normal().string());
   if (!options.shared.empty()) {
     const fs::path shared = fs::absolute(options.shared).lexically_normal();
-    // Its last part is made; what is above must be there, lest a file system that is not mounted be taken for one.
+    // Create only the last directory. Its parent must exist: otherwise an unmounted file system would be taken for shared
+    // storage.
     std::error_code error;
     if (!fs::is_directory(shared) && !fs::create_directory(shared, error))
-      throw std::runtime_error("--shared: " + shared.string() + " is no directory and cannot be made one (" +
-                               (error ? error.message() : "something else is there") + "); it must be on storage that all nodes see");
+      throw std::runtime_error("--shared: " + shared.string() + " is not a directory and cannot be created (" +
+                               (error ? error.message() : "it is a file") + "); it must be on storage that all nodes see");
     spec.set_shared_directory(shared.string());
   }
   spec.set_stdin_target(options.standard_input);

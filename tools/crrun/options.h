@@ -25,7 +25,7 @@ struct Options {
   std::string local, shared, stage_rate, local_limit;
   std::vector<std::string> interfaces;
   unsigned staging_nodes = 2, max_restarts = 3;
-  unsigned fan_out = 0;  ///< 0: not said
+  unsigned fan_out = 0;  ///< 0: not given
   std::string launch_agent = "crd", launcher = "auto", report_file, restart, attach;
   std::vector<std::string> program;
 };
@@ -33,8 +33,8 @@ struct Options {
 /** Declare all options. */
 void add_options(CLI::App& app, Options& options);
 /**
- * The words before the program's name, with the long options that mpirun has with one dash ("-np") made to
- * two; the program and what follows it go to @p program.
+ * Split the words before the program's name from the rest, which goes to @p program. mpirun's long options with one dash
+ * ("-np") get two.
  */
 std::vector<std::string> split_command_line(const CLI::App& app, int argc, char** argv,
                                             std::vector<std::string>& program);
@@ -42,11 +42,11 @@ std::vector<std::string> split_command_line(const CLI::App& app, int argc, char*
 std::uint64_t milliseconds(const std::string& text, const std::string& option);
 /** "100M", "2G", "4096". Throws std::runtime_error. */
 std::uint64_t byte_count(const std::string& text, const std::string& option);
-/** A new job's settings; throws std::runtime_error naming what cannot work and the way out. */
+/** Settings of a new job. Throws std::runtime_error, which names what cannot work and what to do. */
 Settings make_settings(const Options& options, const std::string& id);
-/** Options that may be given anew with --restart. */
+/** Apply the options that may be changed with --restart. */
 void change_settings(Settings& settings, const Options& options);
-/** Nodes from the options, else Slurm's, else this host. */
+/** @return the nodes from the options, else from Slurm, else this host */
 std::vector<Node> nodes_of(const Options& options);
 
 }  // namespace reprise::job

@@ -58,7 +58,7 @@ void OutputWriter::write(const std::string& who, std::uint32_t stream, const std
 
 void OutputWriter::put(int fd, std::string data) {
   std::unique_lock lock(mutex_);
-  // Memory is not without end: a reader that is slower than the job for long holds it up here.
+  // Bound the memory: if the reader is slower than the job for long, the job waits here.
   less_.wait(lock, [this] { return bytes_ < kQueueBytes; });
   bytes_ += data.size();
   queue_.emplace_back(fd, std::move(data));
@@ -87,7 +87,7 @@ void OutputWriter::run() {
         pollfd wait{fd, POLLOUT, 0};
         ::poll(&wait, 1, -1);
       } else if (errno != EINTR) {
-        break;  // nobody reads it any more
+        break;  // the reader has closed it
       }
     }
     lock.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Writes the ranks' output, in a thread of its own: a terminal or pipe that stands still must not stop crrun. */
+/** @file Writes the ranks' output in a thread of its own: a blocked terminal or pipe must not stop crrun. */
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -11,11 +11,11 @@
 
 namespace reprise::job {
 
-/** Puts the tag before each line; holds back what is not a whole line. */
+/** Puts the tag before each line; holds incomplete lines back. */
 class LineTagger {
  public:
   explicit LineTagger(std::string tag) : tag_(std::move(tag)) {}
-  /** @p take_back so many of the bytes given last are void. @return what can be written */
+  /** @param take_back number of bytes given last that are void @return the text to write */
   std::string feed(const std::string& data, std::size_t take_back, bool end);
 
  private:
@@ -28,9 +28,9 @@ class OutputWriter {
   ~OutputWriter();
   OutputWriter(const OutputWriter&) = delete;
 
-  /** @param who says it: the tag, without what encloses it */
+  /** @param who source of the output: the tag without its brackets */
   void write(const std::string& who, std::uint32_t stream, const std::string& data, std::size_t take_back, bool end);
-  /** Wait until all is written. */
+  /** Wait until everything is written. */
   void flush();
 
  private:

@@ -23,10 +23,10 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kTryAgain = 1s, kLastTry = 5s;
-/** Events that wait for JOBDIR: thousands of recoveries. */
+/** Limit of events waiting for JOBDIR: enough for thousands of recoveries. */
 constexpr std::size_t kMaxWaiting = 64 << 20;
 
-/** Of this host, and of this user alone: home directories are often shared, too. */
+/** On this host, and per user: home directories are often shared between hosts, too. */
 std::string copy_directory() { return "/var/tmp/reprise-" + std::to_string(::getuid()); }
 std::string copy_of_state(const std::string& id) { return copy_directory() + "/" + id + ".state"; }
 
@@ -39,13 +39,13 @@ std::optional<nlohmann::json> state_in(const std::string& path) {
   return std::nullopt;
 }
 
-/** 0 of one that does not say, or nonsense. */
+/** @return 0 if the number is missing or invalid */
 std::uint64_t number_of(const nlohmann::json& state) {
   const auto number = state.find("saved");
   return number != state.end() && number->is_number_unsigned() ? number->get<std::uint64_t>() : 0;
 }
 
-/** Append @p text. @return how much of it is written: all, unless the error in errno came between. */
+/** Append @p text. @return the number of bytes written: all, unless an error (in errno) occurred */
 std::size_t append(const std::string& path, const std::string& text) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
   std::size_t at = 0;
@@ -60,21 +60,21 @@ std::size_t append(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-/** What the thread and crrun share. The thread may be left behind in a write that never ends, and then owns it. */
+/** State shared by the thread and crrun. A thread that hangs in a write for ever is left behind; it then owns this state. */
 struct Recorder::Shared {
   const std::string directory;
   std::mutex mutex;  ///< guards all below
   std::condition_variable changed;
   std::string events;                ///< not yet in timeline.jsonl
   std::optional<std::string> state;  ///< not yet in state.json
-  std::vector<std::string> removals;  ///< directories, tried once
+  std::vector<std::string> removals;  ///< directories to remove; each is tried once
   bool busy = false, stop = false, failed = false, warned = false;
 
   explicit Shared(std::string where) : directory(std::move(where)) {}
   bool nothing_left() const { return events.empty() && !state && removals.empty() && !busy; }
   void warn(const std::string& why) {
     if (!std::exchange(warned, true))
-      std::fprintf(stderr, "crrun: %s; until that works again the job's state is kept in %s on this host\n", why.c_str(),
+      std::fprintf(stderr, "crrun: %s; until it can be written, the job's state is kept in %s on this host\n", why.c_str(),
                    copy_directory().c_str());
   }
 };
@@ -98,7 +98,7 @@ Recorder::~Recorder() {
     std::filesystem::remove(copy_, ignored);
     return;
   }
-  std::fprintf(stderr, "crrun: %s could not be written to the end; the job's last state is in %s on this host\n",
+  std::fprintf(stderr, "crrun: %s could not be written completely; the job's last state is in %s on this host\n",
                shared_->directory.c_str(), copy_.c_str());
   lock.unlock();
   thread_.detach();
@@ -112,7 +112,7 @@ void Recorder::save(nlohmann::json state) {
     write_atomically(copy_, text);
     warned_ = false;
   } catch (const std::exception& error) {
-    if (!std::exchange(warned_, true)) std::fprintf(stderr, "crrun: the job's state cannot be kept on this host: %s\n", error.what());
+    if (!std::exchange(warned_, true)) std::fprintf(stderr, "crrun: the job's state cannot be saved on this host: %s\n", error.what());
   }
   const std::lock_guard lock(shared_->mutex);
   shared_->state = std::move(text);
@@ -143,7 +143,7 @@ void Recorder::work(const std::shared_ptr<Shared>& shared) {
     shared->busy = true;
     lock.unlock();
     std::string why;
-    // Events first: when the state says something, the timeline has it.
+    // Write events first: the timeline then has everything that the state refers to.
     errno = 0;
     const std::size_t put = append(shared->directory + "/timeline.jsonl", events);
     if (put < events.size())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file A job's state.json and timeline.jsonl, on a file system that may be full, gone or hanging. */
+/** @file Writes a job's state.json and timeline.jsonl to a file system that may be full, unavailable or hanging. */
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -13,23 +13,22 @@
 namespace reprise::job {
 
 /**
- * What crrun writes down. The state is on this host's own disk when save() returns, and follows in JOBDIR; events
- * follow too. A thread does that: crrun never waits for a shared file system. What could not be written is kept and
- * tried again.
+ * When save() returns, the state is on this host's own disk. A thread then writes it to JOBDIR, and the events as well,
+ * so that crrun never waits for a shared file system. What could not be written is kept and tried again.
  */
 class Recorder {
  public:
-  /** Goes on after what is there of this job. */
+  /** Continues after the newest state of this job. */
   Recorder(std::string directory, const std::string& id);
-  /** Gives what is left a few seconds, and says what could not be written. */
+  /** Allows a few seconds for the remaining writes, and reports what could not be written. */
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /** @p state and its number. Where this host's disk fails, too, the thread alone is left: said once. */
+  /** Save @p state with its number. If this host's disk fails as well, only the thread saves it; that is reported once. */
   void save(nlohmann::json state);
   void event(const nlohmann::json& event);
-  /** Remove a directory with all that is in it. */
+  /** Remove a directory with its content. */
   void remove(const std::string& directory);
 
  private:
@@ -43,7 +42,7 @@ class Recorder {
   std::thread thread_;
 };
 
-/** The newest state of a job: JOBDIR's, or the copy on this host when JOBDIR could not be written in time. */
+/** @return the newest state of a job: JOBDIR's, or the copy on this host if JOBDIR could not be written in time */
 nlohmann::json newest_state(const std::string& job_directory, const std::string& id);
 
 }  // namespace reprise::job

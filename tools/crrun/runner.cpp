@@ -21,7 +21,7 @@ namespace reprise::job {
 
 namespace {
 constexpr auto kTick = std::chrono::milliseconds(100);
-/** For each level of the tree; a node whose parent is not there by then does without it. */
+/** Per level of the tree: a node whose parent has not connected by then is started without one. */
 constexpr auto kParentWait = std::chrono::seconds(10);
 constexpr std::size_t kInputBytes = 64 << 10;
 }  // namespace
@@ -49,7 +49,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
             apply();
           },
           [this](NodeIndex node, const std::string& line) {
-            // What a daemon says before it can be reached is told with the reason of its end.
+            // Output of a daemon before it has connected is reported with the reason of its end.
             if (options_.verbose)
               std::fprintf(stderr, "crrun: %s: %s\n", coordinator_.members().host(node).c_str(), line.c_str());
           }),
@@ -105,7 +105,7 @@ void Runner::got_signal() {
       coordinator_.signal(number, now());
       apply();
       if (number == SIGTSTP) {
-        // The ranks first, then this process, as the shell expects it.
+        // Stop the ranks first, then this process, as the shell expects.
         asio::post(loop_, [] { ::raise(SIGSTOP); });
       }
     }
@@ -144,7 +144,7 @@ void Runner::ask(const Peer& peer, const Ask& ask) {
       status["crrun"] = {{"host", file_.host}, {"pid", file_.pid}};
       answer.set_status_json(status.dump());
     } else {
-      answer.set_text("this crrun does not know that request");
+      answer.set_text("this crrun does not support that request");
     }
     server_->answer(peer, answer);
     return;
@@ -217,7 +217,7 @@ void Runner::say(const Say& say) {
 }
 
 void Runner::apply() {
-  // An effect may bring the next input, whose effects come after all of these.
+  // An effect may cause the next input; that input's effects come after all of these.
   if (applying_) return;
   applying_ = true;
   for (std::vector<Effect> effects; !(effects = coordinator_.take()).empty();)
@@ -254,7 +254,7 @@ void Runner::apply() {
 
 void Runner::read_input() {
   if (reading_ || input_ended_ || code_ || !coordinator_.wants_input()) return;
-  // A background process that reads its terminal is stopped.
+  // Job control stops a background process that reads its terminal.
   if (::isatty(STDIN_FILENO) && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp()) return;
   const auto got = [this] {
     std::string data(kInputBytes, '\0');
@@ -269,7 +269,7 @@ void Runner::read_input() {
     }
     apply();
   };
-  // Not by asio: it would make the terminal, which others share, non-blocking.
+  // Do not use asio: it would make the terminal, which other processes share, non-blocking.
   for (int i = 0; i < 16 && !input_ended_ && coordinator_.wants_input(); ++i) {
     pollfd ready{STDIN_FILENO, POLLIN, 0};
     if (::poll(&ready, 1, 0) <= 0) break;
@@ -290,7 +290,7 @@ void Runner::finish(int code) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "crrun: %s\n", error.what());
   }
-  // Let the last messages out: the socket lingers for a moment when it is closed.
+  // Let the last messages be sent: the socket lingers for a moment when it is closed.
   asio::post(loop_, [this] { loop_.stop(); });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The loop around the coordinator: messages, daemons, signals, streams, files. */
+/** @file The event loop around the coordinator: messages, daemons, signals, streams, files. */
 #include <chrono>
 #include <map>
 #include <memory>
@@ -54,7 +54,7 @@ class Runner {
   JobFile file_;
   RunOptions options_;
   asio::io_context loop_;
-  std::optional<Tree> tree_;  ///< none: all connect to crrun
+  std::optional<Tree> tree_;  ///< nothing: all daemons connect to crrun
   Coordinator coordinator_;
   std::unique_ptr<Server> server_;
   Launcher launcher_;
@@ -64,7 +64,8 @@ class Runner {
   asio::steady_timer timer_, input_timer_;
   std::unique_ptr<asio::posix::stream_descriptor> input_;
   Ways ways_;
-  std::map<NodeIndex, std::chrono::steady_clock::time_point> waiting_;  ///< to be started when their parent is there, or then
+  std::map<NodeIndex, std::chrono::steady_clock::time_point> waiting_;  ///< nodes to be started when their parent has
+                                                                        ///< connected, or at this time
   std::map<std::uint64_t, Peer> requests_;
   std::uint64_t next_request_ = 1;
   bool input_ended_ = false, reading_ = false, applying_ = false;

@@ -4,7 +4,7 @@
 namespace reprise::job {
 
 namespace {
-/** One list for both ways. */
+/** One list for reading and writing. */
 template <class F>
 void each_setting(Settings& s, F&& field) {
   field("wave_interval_ms", s.wave_interval_ms);

@@ -7,7 +7,7 @@
 
 namespace reprise::job {
 
-/** What neither JobSpec nor the nodes have. */
+/** The settings that are neither in JobSpec nor in the nodes. */
 nlohmann::json settings_json(const Settings& settings);
 void settings_from_json(Settings& settings, const nlohmann::json& json);
 

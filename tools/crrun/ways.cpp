@@ -49,7 +49,8 @@ void Ways::own_up(const Peer& peer, const Up& up) {
   Way& way = ways_[node];
   if (way.relayed && !up.has_hello()) return;
   if (up.has_hello()) {
-    // What it was sent through others may be lost: it says how far it got. A new process has missed nothing.
+    // Messages that were sent to it through others may be lost: `seen` says which it has. A new process has missed
+    // nothing.
     way.waiting = (way.relayed || way.waiting) && way.instance == up.instance();
     way.relayed = false;
     way.open = true;
@@ -64,9 +65,9 @@ bool Ways::relayed_up(const Peer& peer, NodeIndex owner, const Up& up) {
   if (above == ways_.end() || above->second.relayed || above->second.peer != peer) return false;
   if (!up.has_hello()) return through(peer, up.from(), up.instance());
   Way& way = ways_[up.from()];
-  // It may have come by itself while this was on its way.
+  // The daemon may have connected itself while this message was on its way.
   if (!way.relayed && way.instance == up.instance()) return false;
-  // A process that is still the same has missed nothing, one that is new is sent nothing of what was before it.
+  // A process that is still the same has missed nothing; a new one gets no earlier messages.
   const bool same = way.relayed && way.instance == up.instance();
   if (!same) way.seen = sequence_;
   way.peer = peer;
@@ -102,7 +103,7 @@ std::vector<Ways::Copy> Ways::down(Down message, const std::vector<NodeIndex>& l
   for (NodeIndex node : welcomed) {
     Way& way = ways_[node];
     way.waiting = false;
-    // One that was given up begins anew.
+    // A daemon that was given up starts over.
     if (down->welcome().stale()) continue;
     for (const auto& old : journal_)
       if (old->sequence() > way.seen &&

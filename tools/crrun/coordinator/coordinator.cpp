@@ -9,11 +9,11 @@ namespace reprise::job {
 
 namespace {
 constexpr std::uint64_t kStaleEveryMs = 1000;
-/** After crrun has come again, daemons find it within that time. */
+/** Time that daemons have to connect to a crrun that attaches. */
 constexpr std::uint64_t kAttachMs = 5000;
-/** So many waves may have been begun since the state was last saved; a daemon that tells of a later one is wrong. */
+/** Number of waves that may have begun since the state was last saved; a daemon that reports a later wave is wrong. */
 constexpr WaveNumber kUnsavedWaves = 100'000;
-/** Of them, the last ones, one of which may be open still. */
+/** Of these, the last waves that may still be open. */
 constexpr WaveNumber kOpenWaves = 64;
 }  // namespace
 
@@ -51,7 +51,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   next_context_ = state->next_context;
   for (Rank rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].incarnation = state->incarnation[rank];
   for (auto& [number, wave] : state->waves) {
-    // Another allocation's nodes have other numbers: only what is staged is sure.
+    // Another allocation numbers its nodes differently: only staged images are certain.
     if (begin == Begin::restart)
       for (StoredRank& rank : wave.ranks) rank.local = false;
     store_.commit(std::move(wave));
@@ -70,10 +70,10 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
     for (OutputStream& stream : rank.output) stream.joined_late();
 }
 
-/** What the parts rely upon without looking again. */
+/** Check what the parts rely on without further checks. */
 void Coordinator::check_state(const State& state) const {
   const auto refuse = [](const std::string& what) { throw std::runtime_error("the job's state cannot be used: " + what); };
-  // A job that is restarted may have other nodes: its ranks are placed anew.
+  // A restarted job may have other nodes: its ranks are placed anew.
   if (begin_ == Begin::attach) {
     if (state.placement.empty()) refuse("it does not say where the ranks are; start the job anew");
     for (NodeIndex node : state.placement)
@@ -81,7 +81,7 @@ void Coordinator::check_state(const State& state) const {
   }
   constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() - 2 * kUnsavedWaves;
   if (state.next_wave > most || state.recovery > most || state.next_family > most || state.next_number > most)
-    refuse("its numbers have come to an end");
+    refuse("its numbers are used up");
   for (const auto& [number, wave] : state.waves)
     if (number >= state.next_wave || number == 0) refuse("wave " + std::to_string(number) + " was not begun yet");
 }
@@ -113,7 +113,7 @@ void Coordinator::message(const Up& up, Now now) {
   if (up.has_hello()) return hello(up, now);
   if (!members_.heard(from, up.instance(), now)) return from_lost(from, now);
   if (up.recovery() >= recovery_number_ && leaving_.erase(from)) judge_recovery(now);
-  // Before the launch no daemon has ranks of which it could say anything.
+  // Before the launch no daemon has ranks that it could report about.
   if (placement_.empty() && !up.has_heartbeat() && !up.has_log()) return;
   switch (up.what_case()) {
     case Up::kHeartbeat: heartbeat(up, now); break;
@@ -162,7 +162,7 @@ void Coordinator::message(const Up& up, Now now) {
       maybe_all_done(now);
       break;
     case Up::kLinkLost:
-      // The node of the peer may be gone: look closer.
+      // The peer's node may be lost: suspect it.
       if (up.recovery() == recovery_number_ && up.link_lost().peer() < placement_.size())
         members_.suspect(placement_[up.link_lost().peer()]);
       break;
@@ -189,7 +189,7 @@ void Coordinator::pmix(const Up& up, Now) {
       if (up.fence().recovery() != recovery_number_) break;
       const auto context = [this] {
         const std::uint64_t id = next_context_++;
-        out_.add(SaveState{});  // before anybody has it
+        out_.add(SaveState{});  // before a daemon gets the context id
         return id;
       };
       if (auto done = fences_.contribute(from, up.fence(), placement_, spawns_.where(), context))
@@ -235,8 +235,9 @@ void Coordinator::heartbeat(const Up& up, Now now) {
   };
   const Heartbeat& beat = up.heartbeat();
   note(up.from(), beat);
-  // The daemon's own time goes back to it: its ranks may run for so long after it as the job allows, and crrun,
-  // which has heard of it later, waits longer before it starts them elsewhere. So it is with those for which it speaks.
+  // Return the daemon's own unix_ns: its ranks may run for the job's lease from that time on. crrun heard the heartbeat
+  // later and waits longer before it restarts the ranks elsewhere. The same holds for the daemons whose heartbeats this
+  // one carries.
   Down answer;
   answer.add_to(up.from());
   answer.mutable_heartbeat()->set_unix_ns(beat.unix_ns());
@@ -279,7 +280,7 @@ void Coordinator::welcome_all() {
     for (NodeIndex node : members_.living()) welcome(node, false);
     return;
   }
-  // One message for all: the list of nodes is long in a large job. Each daemon knows its own index.
+  // One message for all daemons: the list of nodes is long in a large job. Each daemon knows its own index.
   fill_welcome(*out_.send().mutable_welcome(), 0, false);
   for (NodeIndex node : members_.living()) members_.find(node)->welcomed = true;
 }
@@ -294,7 +295,7 @@ void Coordinator::fill_welcome(Welcome& message, NodeIndex node, bool stale) con
 }
 
 void Coordinator::adopt(const Up& up) {
-  // An image that is as the store knows it can be had there, wherever it was taken.
+  // An image that matches the store's record is usable on this node, wherever it was taken.
   for (const StoredImage& image : up.hello().images()) {
     const StoredWave* wave = store_.find(image.wave());
     if (!wave || image.rank() >= wave->ranks.size() || wave->ranks[image.rank()].checksum != image.checksum()) continue;
@@ -328,7 +329,7 @@ void Coordinator::hello(const Up& up, Now now) {
     return;
   }
   if (members_.up(node) && members_.at(node).instance != up.instance()) {
-    // The old daemon is gone, and its ranks with it. The new one may have images, of which nothing is known.
+    // The old daemon and its ranks are gone. The new one may have images, but nothing is known about them.
     node_lost(node, "its daemon was replaced by another", now);
     const Greeting greeting = members_.hello(node, up.instance(), up.hello(), now);
     welcome(node, greeting != Greeting::rejoined);
@@ -420,7 +421,7 @@ void Coordinator::launch(Now now) {
 }
 
 void Coordinator::attached(Now now) {
-  begin_ = Begin::launch;  // from here on a job as any other
+  begin_ = Begin::launch;  // from here on like any other job
   phase_ = Phase::running;
   check_module();
   std::vector<NodeIndex> silent;
@@ -428,7 +429,7 @@ void Coordinator::attached(Now now) {
     if (member.state == NodeState::starting) silent.push_back(member.node.index());
   welcome_all();
   for (NodeIndex node : silent) node_lost(node, "its daemon did not come back to crrun", now);
-  // A wave that was open is not one; one that was committed may not have been told.
+  // An open wave is void. A committed wave may not have been announced yet.
   const WaveNumber newest = store_.newest().value_or(0);
   if (newest) {
     WaveEnd& commit = *out_.send().mutable_wave_end();
@@ -459,7 +460,7 @@ std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex
     Seat seat{member.node.index(), member.node.slots(), member.node.spare(),
               member.state == NodeState::up && !without.count(member.node.index())};
     if (member.draining) {
-      // Its ranks may stay as long as need be, but no other comes.
+      // Its ranks may stay, but no further ranks are placed there.
       seat.slots = 0;
       const bool ready = std::any_of(drains_.begin(), drains_.end(),
                                      [&](const Drain& drain) { return drain.node == seat.node && drain.ready; });
@@ -472,7 +473,7 @@ std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex
 
 void Coordinator::tick(Now now) {
   if (phase_ == Phase::finished) return;
-  // Of the time in which crrun itself stood still nothing can be said of others.
+  // While crrun itself was stopped, the silence of others means nothing.
   if (last_tick_ms_ && now.ms > last_tick_ms_ + settings_.lost_after_ms / 2) members_.excuse(now.ms - last_tick_ms_);
   last_tick_ms_ = now.ms;
   if (settings_.run_timeout_ms && phase_ != Phase::ending && now.ms >= started_ms_ + settings_.run_timeout_ms) {
@@ -528,7 +529,7 @@ void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& wh
       if (!members_.any_starting()) all_there(now);
       break;
     case NodeState::up:
-      // ssh's own end may be the network's fault; with the connection closed as well it is the daemon's.
+      // The end of ssh may be the network's fault; if the connection is closed as well, the daemon has ended.
       if (!certain && member->connected) {
         members_.suspect(node);
         break;

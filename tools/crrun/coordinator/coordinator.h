@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file The coordinator: puts the parts together. Inputs are calls, each with the moment; effects are taken with
- * take() after each call. It does no I/O, reads no clock and has no threads, so that every sequence can be tested.
+ * @file The coordinator: connects its parts. Inputs are function calls with the current time; after each call, take()
+ * returns the effects. It does no I/O, reads no clock and has no threads, so that tests can produce every sequence.
  */
 #include <array>
 #include <functional>
@@ -32,27 +32,27 @@ class Coordinator {
   enum class Phase { starting, running, recovering, ending, finished };
   enum class Begin {
     launch,   ///< a new job
-    restart,  ///< from the state's newest wave that can be had, all ranks anew
-    attach,   ///< daemons and ranks are there already
+    restart,  ///< from the newest usable wave in the state; all ranks as new processes
+    attach,   ///< daemons and ranks are already running
   };
-  /** 32 random bytes. */
+  /** Returns 32 random bytes. */
   using Nonce = std::function<std::string()>;
 
-  /** Throws std::runtime_error when @p state is not one of a job with these @p settings. */
+  /** Throws std::runtime_error when @p state does not belong to a job with these @p settings. */
   Coordinator(Settings settings, Nonce nonce, Begin begin = Begin::launch, std::optional<State> state = std::nullopt);
 
   void start(Now now);
   void message(const Up& up, Now now);
-  /** ssh or srun of a node has ended. @p certain: the daemon itself is known to be gone. */
+  /** The ssh or srun of a node has ended. @param certain the daemon itself is known to have ended */
   void link_ended(NodeIndex node, bool certain, const std::string& why, Now now);
-  /** The connection of a daemon's has ended; it may come again, but is looked at closely. */
+  /** The connection of a daemon has ended. It may come again, but the node is suspected. */
   void connection_closed(NodeIndex node, const std::string& instance, Now now);
   void tick(Now now);
-  /** What crrun got as SIGINT and the like. */
+  /** A signal that crrun received (SIGINT and the like). */
   void signal(int number, Now now);
   void input(const std::string& data);
   void input_end();
-  /** Requests of crjob's, answered by a Reply with the same number. */
+  /** Requests of crjob; each is answered by a Reply with the same number. */
   void request_checkpoint(std::uint64_t request, Now now);
   void request_drain(std::uint64_t request, const std::string& host, Now now);
   void request_end(std::uint64_t request, Now now);
@@ -67,12 +67,12 @@ class Coordinator {
   const Membership& members() const { return members_; }
   const Store& store() const { return store_; }
   bool wave_under_way() const { return round_.has_value(); }
-  /** Standard input may be read: the ranks are not far behind. */
+  /** Whether standard input may be read: the ranks have taken nearly all of the earlier input. */
   bool wants_input() const;
 
  private:
   struct RankInfo {
-    bool alive = false;  ///< a process of it runs, as far as is known
+    bool alive = false;  ///< a process of it runs, as far as crrun knows
     bool started = false, ready = false;
     std::int32_t pid = 0;
     RecoveryNumber incarnation = 0;
@@ -84,14 +84,14 @@ class Coordinator {
   struct Drain {
     std::uint64_t request;
     NodeIndex node;
-    WaveNumber wave = 0;  ///< that was taken for it
-    WaveNumber told = 0;  ///< it was told to stage that wave
-    bool ready = false;   ///< its ranks' images are where others can read them
+    WaveNumber wave = 0;  ///< the wave that was taken for the drain
+    WaveNumber told = 0;  ///< the wave that the node was told to stage
+    bool ready = false;   ///< the images of its ranks are readable on other nodes
   };
-  /** What a recovery goes back to. */
+  /** The wave and the placement that a recovery restores. */
   struct Way {
     PlacementTable placement;
-    WaveNumber wave = 0;  ///< 0: none can be had
+    WaveNumber wave = 0;  ///< 0: no wave is usable
   };
   struct LastRecovery {
     RecoveryNumber recovery = 0;
@@ -189,21 +189,21 @@ class Coordinator {
   Modex modex_;
   Board board_;
   Spawns spawns_;
-  std::vector<Up> early_spawns_;  ///< asked for before the recovery was over
+  std::vector<Up> early_spawns_;  ///< requests that came before the recovery was over
   InputStream input_;
   std::vector<RankInfo> ranks_;
   PlacementTable placement_;
   RecoveryNumber recovery_number_ = 0;
   WaveNumber next_wave_ = 1;
-  WaveNumber last_known_wave_ = 0;  ///< attached: no wave can have been begun behind it
-  std::uint32_t next_family_ = 1;     ///< of namespaces that are spawned; no two ever have the same
-  Rank next_number_ = 0;              ///< for processes that are spawned; the same
-  std::uint64_t next_context_ = 1;    ///< for groups; the same
+  WaveNumber last_known_wave_ = 0;  ///< attached: the last wave that can have begun
+  std::uint32_t next_family_ = 1;     ///< index of the next spawned namespace; never reused
+  Rank next_number_ = 0;              ///< number of the next spawned process; never reused
+  std::uint64_t next_context_ = 1;    ///< id of the next group context; never reused
   std::optional<WaveRound> round_;
   std::optional<RecoveryRound> recovering_;
-  std::set<NodeIndex> expected_;  ///< nodes whose loss the daemons have been told to make ready for
-  std::vector<std::uint64_t> expected_in_vain_ms_;  ///< when a node was heard of again, lately
-  std::set<NodeIndex> leaving_;  ///< that live, and have not said yet that their ranks which moved have ended
+  std::set<NodeIndex> expected_;  ///< nodes whose loss the daemons are preparing for
+  std::vector<std::uint64_t> expected_in_vain_ms_;  ///< times of recent expectations whose node answered again
+  std::set<NodeIndex> leaving_;  ///< living nodes that have not confirmed yet that the ranks which moved away have ended
   LastRecovery last_recovery_;
   unsigned failed_recoveries_ = 0;
   std::map<NodeIndex, unsigned> failures_of_node_;
@@ -211,11 +211,11 @@ class Coordinator {
   std::vector<Drain> drains_;
   bool prune_wanted_ = false;
   bool was_recovering_ = false;  ///< attached in the middle of a recovery
-  bool was_spawning_ = false;    ///< attached to a job with processes that it had spawned
-  bool told_of_spawned_ = false;  ///< that no wave is taken because of them
+  bool was_spawning_ = false;    ///< attached to a job with spawned processes
+  bool told_of_spawned_ = false;  ///< the user has been told that spawned processes prevent waves
   std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;
   std::string last_wave_error_;
-  bool staging_fails_ = false;  ///< since a wave was in shared storage as a whole
+  bool staging_fails_ = false;  ///< since the last wave that was completely staged
   std::uint64_t last_tick_ms_ = 0;
   std::uint64_t started_ms_ = 0, begun_unix_ns_ = 0;
   std::uint64_t streams_deadline_ms_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The coordinator's streams, and how a job ends.
+// The coordinator's handling of streams, and of the job's end.
 #include <algorithm>
 #include <csignal>
 
@@ -9,10 +9,10 @@ namespace reprise::job {
 
 namespace {
 constexpr std::uint64_t kTermMs = 5000;      ///< from SIGTERM to SIGKILL
-constexpr std::uint64_t kShutdownMs = 10'000;  ///< for daemons to end
-constexpr std::uint64_t kKillMs = 2000;      ///< the same, when somebody is impatient
+constexpr std::uint64_t kShutdownMs = 10'000;  ///< for the daemons to end
+constexpr std::uint64_t kKillMs = 2000;      ///< the same, when the user has interrupted and the ranks are killed
 constexpr std::uint64_t kStreamsMs = 5000;   ///< for the last output after the last rank's end
-constexpr std::uint64_t kNoLinkMs = 1000;    ///< daemons that were not started by this crrun
+constexpr std::uint64_t kNoLinkMs = 1000;    ///< for daemons that this crrun has not started
 constexpr std::uint64_t kTellEvery = 64 << 10;
 constexpr std::uint64_t kInputAhead = 4 << 20;
 }  // namespace
@@ -20,7 +20,7 @@ constexpr std::uint64_t kInputAhead = 4 << 20;
 // ---------------------------------------------------------------------------------------------- streams
 
 void Coordinator::output(const Output& message, bool current) {
-  // What was said before a rollback is said again after it.
+  // Output from before a rollback is repeated after it.
   if (!current) return;
   const bool spawned = message.rank() >= ranks_.size();
   if (!spawned && message.stream() == 0) {
@@ -54,7 +54,7 @@ bool Coordinator::wants_input() const {
   if (phase_ != Phase::running || target == "none") return false;
   for (Rank rank = 0; rank < ranks_.size(); ++rank) {
     if (target == "0" && rank != 0) break;
-    // A daemon that tells what was taken is given no more than so much ahead.
+    // To a daemon that reports what its rank has taken, send at most kInputAhead bytes more.
     if (ranks_[rank].input_taken && input_.end_offset() > ranks_[rank].input_taken + kInputAhead) return false;
   }
   return true;
@@ -73,7 +73,7 @@ void Coordinator::input_end() {
 void Coordinator::send_input() {
   const std::string& target = settings_.spec.stdin_target();
   if (placement_.empty() || target == "none" || phase_ == Phase::ending) return;
-  // A daemon rewinds the input of a rank as it brings it back: what comes before that would be lost.
+  // A daemon rewinds a rank's input when it restores the rank: input that arrives before would be lost.
   if (recovering_ && recovering_->step() == RecoveryRound::Step::restoring) return;
   for (Rank rank = 0; rank < ranks_.size(); ++rank) {
     if (target == "0" && rank != 0) break;
@@ -106,7 +106,7 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
          {"finalized", message.finalized()}},
         now);
   if (phase_ == Phase::ending) {
-    // It may be the reason of the end: its code is the job's, if none is known yet.
+    // This end may be the cause of the job's end: use its exit code if none is set yet.
     exits_.exited(message.rank(), message.wait_status(), true, false, false, false);
     return ending_tick(now);
   }
@@ -141,7 +141,7 @@ void Coordinator::maybe_all_done(Now now) {
     return rank.output[0].ended && rank.output[1].ended;
   });
   if (!said) {
-    // A child of a rank may hold its output open for long.
+    // A child process of a rank may hold its output open for long.
     if (!streams_deadline_ms_) streams_deadline_ms_ = now.ms + kStreamsMs;
     if (now.ms < streams_deadline_ms_) return;
   }
@@ -188,7 +188,7 @@ void Coordinator::shut_down(bool kill, Now now) {
 void Coordinator::ending_tick(Now now) {
   if (phase_ != Phase::ending) return;
   if (!shutdown_sent_) {
-    // SIGTERM was sent: whoever ends by it may, the others are killed.
+    // SIGTERM has been sent: wait for ranks that end by it; kill the others at the deadline.
     if (exits_.all() || now.ms >= kill_at_ms_) shut_down(true, now);
     return;
   }

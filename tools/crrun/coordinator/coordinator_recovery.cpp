@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The coordinator's recoveries: from the loss of something to ranks that run again.
+// The coordinator's recoveries: from the loss of a node or rank until all ranks run again.
 #include <algorithm>
 
 #include "coordinator.h"
@@ -7,7 +7,7 @@
 namespace reprise::job {
 
 namespace {
-/** Not again and again because of nodes that are merely slow: so often in so many times the silence that counts as death. */
+/** Limit expectations for nodes that are merely slow: at most kInVain within a multiple of the detection time. */
 constexpr std::size_t kInVain = 3;
 constexpr std::uint64_t kInVainWithin = 10;
 }  // namespace
@@ -50,7 +50,7 @@ void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
     causes += (causes.empty() ? "" : ", ") + members_.host(loss.node);
     for (Rank rank = 0; rank < placement_.size(); ++rank) {
       if (placement_[rank] != loss.node) continue;
-      // Of a rank that has ended well, and has said all, nothing more is wanted.
+      // Nothing more is needed from a rank that has ended well and whose output is complete.
       const RankInfo& info = ranks_[rank];
       needed |= !exits_.ended(rank) || !info.output[0].ended || !info.output[1].ended;
     }
@@ -89,14 +89,15 @@ std::set<Rank> Coordinator::to_restart(const Way& way) const {
   for (Rank rank = 0; rank < ranks_.size(); ++rank) {
     const RankInfo& info = ranks_[rank];
     const StoredRank& image = stored.ranks[rank];
-    // A process that was started anew since is not the one of the image; one that moves, or is gone, is none.
+    // A process that was started anew since the wave does not match the image. A rank that moves or has ended has no
+    // process to pause.
     if (!info.alive || exits_.ended(rank) || info.incarnation > stored.recovery || !image.local || image.node != way.placement[rank])
       out.insert(rank);
   }
   return out;
 }
 
-/** While it is not sure that a node is lost the others use the time. */
+/** Tell the daemons to prepare while it is uncertain whether a node is lost. */
 void Coordinator::expect_losses(Now now) {
   std::erase_if(expected_in_vain_ms_, [&](std::uint64_t ms) { return now.ms > ms + kInVainWithin * settings_.lost_after_ms; });
   std::set<NodeIndex> nodes;
@@ -133,7 +134,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   staging_.reset();
   staging_progress_.clear();
 
-  // First as wished, then, when no wave allows it, with those at their place that need not go.
+  // First try the preferred placement. If no wave allows it, leave those ranks in place that need not move.
   std::optional<Way> way = way_back(false);
   if (!drains_.empty() && !(way && way->wave)) {
     way = way_back(true);
@@ -288,7 +289,7 @@ void Coordinator::restored(const Restored& message, Now now) {
     info.pid = rank.pid();
     info.address = rank.address();
     info.started = info.ready = true;
-    // A daemon restarts one, too, that it was to pause and finds dead.
+    // A daemon also restarts a rank that it was to pause and found dead.
     if (rank.restarted()) info.incarnation = recovery_number_;
   }
   recovering_->restored(message);
@@ -320,10 +321,10 @@ void Coordinator::judge_recovery(Now now) {
   if (!recovering_) return;
   if (recovering_->all_answered() && recovering_->failures().empty()) {
     if (recovering_->step() == RecoveryRound::Step::resuming) return recovery_done(now);
-    // Nobody goes on before the processes that moved have ended where they were.
+    // The ranks must not continue before the processes that moved away have ended on their old nodes.
     if (leaving_.empty()) return resume(now);
   }
-  // All answers are waited for, so that one more attempt knows of all that is wrong; but not for ever.
+  // Wait for all answers, so that the next attempt considers all failures; but not for ever.
   const bool all_known = recovering_->all_answered() && !recovering_->failures().empty();
   if (all_known || recovering_->late(now)) recovery_failed(now);
 }
@@ -371,7 +372,7 @@ void Coordinator::recovery_failed(Now now) {
   if (counts) ++failed_recoveries_;
   if (failed_recoveries_ >= settings_.max_failed_recoveries)
     return restartable_end(std::to_string(failed_recoveries_) + " recoveries in a row have failed", now);
-  // A node that fails again and again, or does not answer, is of no use.
+  // Give up a node that fails repeatedly or does not answer.
   for (NodeIndex node : unable)
     if (++failures_of_node_[node] >= 2 && members_.living().size() > 1 && members_.up(node))
       node_lost(node, "it could not restart its ranks", now);

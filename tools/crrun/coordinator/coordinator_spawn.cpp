@@ -21,7 +21,7 @@ void Coordinator::spawn(const Up& up, Now now) {
   const Spawn& wish = up.spawn();
   if (wish.recovery() != recovery_number_) return;
   if (phase_ == Phase::recovering) {
-    // A rank that is back computes on, and may come to it before all are.
+    // A rank that is restored early may request a spawn before all ranks are restored.
     if (std::none_of(early_spawns_.begin(), early_spawns_.end(),
                      [&](const Up& one) { return one.from() == up.from() && one.spawn().id() == wish.id(); }))
       early_spawns_.push_back(up);
@@ -32,20 +32,20 @@ void Coordinator::spawn(const Up& up, Now now) {
     if (known->answered) answer_spawn(*spawns_.find(known->first), known->status, "", now);
     return;
   }
-  // Their transport's connections are in no wave, nor is what the PMIx servers learn now.
+  // The connections of the spawned processes' transport are in no wave, nor is the new state of the PMIx servers.
   abort_wave("MPI_Comm_spawn", true, now);
   std::map<NodeIndex, std::uint32_t> used = spawns_.used();
   for (NodeIndex node : placement_) ++used[node];
   std::map<std::string, NodeIndex> nodes;
   for (const Member& member : members_.all()) nodes[member.node.host()] = member.node.index();
   std::vector<Seat> places = seats(false);
-  // A spare that holds no ranks is kept for those of a lost node.
+  // A spare without ranks is reserved for the ranks of a lost node.
   for (Seat& seat : places) seat.usable &= !seat.spare || used.count(seat.node);
 
   Family family;
   family.apps.assign(wish.apps().begin(), wish.apps().end());
   const auto placed = place_spawned(family.apps, places, used, nodes);
-  // Numbers are never given twice.
+  // Numbers are never reused.
   const bool numbers_left = placed && placed->size() < std::numeric_limits<Rank>::max() - next_number_;
   if (!placed || placed->empty() || !numbers_left) {
     out_.say(Log::WARNING, on(wish.from()) + " wanted to start further processes, for which there is no place");
@@ -64,7 +64,7 @@ void Coordinator::spawn(const Up& up, Now now) {
   for (NodeIndex node : members_.living()) family.awaited.insert(node);
   next_number_ += static_cast<Rank>(placed->size());
   const Family& kept = spawns_.add(std::move(family));
-  // A crrun that comes later must know that there are such processes, and give nobody their numbers.
+  // A later crrun must know that these processes exist, and must not reuse their numbers.
   out_.add(SaveState{});
   SpawnBegin& message = *out_.send().mutable_spawn_begin();
   message.set_recovery(recovery_number_);
@@ -119,7 +119,7 @@ void Coordinator::answer_spawn(Family& family, int status, const std::string& wh
   if (!first || status == kSuccess) return;
   out_.say(Log::WARNING, why);
   family.failed = true;
-  // What was not started yet will not be, and what was is killed.
+  // Processes that are not started yet will not be started; the others are killed.
   for (Family::Process& process : family.processes) {
     if (process.started) continue;
     process.ended = process.output[0].ended = process.output[1].ended = true;
@@ -161,7 +161,7 @@ void Coordinator::spawned_gone(Family& family, Now now) {
   out_.add(SaveState{});
   event({{"event", "spawn-end"}, {"name", spawned_name(settings_.spec.id(), family.index)}}, now);
   if (!spawns_.any_live()) told_of_spawned_ = false;
-  // Without waves nothing is ever said again.
+  // Without waves no output is ever repeated.
   if (settings_.spec.no_checkpoints()) spawns_.forget_before(std::numeric_limits<WaveNumber>::max());
   maybe_all_done(now);
 }
@@ -178,7 +178,7 @@ bool Coordinator::spawned_done() const {
 }
 
 void Coordinator::void_spawns(WaveNumber wave) {
-  // A node that has nothing else is waited for: its processes must be gone before the job goes on.
+  // Wait also for nodes that have only spawned processes: these must have ended before the job continues.
   for (NodeIndex node : spawns_.nodes())
     if (members_.up(node)) leaving_.insert(node);
   if (spawns_.any_live())

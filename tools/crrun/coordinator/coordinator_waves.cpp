@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The coordinator's waves: begin, commit, give up, stage, prune, drain.
+// The coordinator's waves: begin, commit, abort, stage, prune, drain.
 #include <algorithm>
 
 #include "coordinator.h"
@@ -36,7 +36,7 @@ void Coordinator::wave_tick(Now now) {
   stage(now);
   if (prune_wanted_) prune();
   const bool all_started = std::all_of(ranks_.begin(), ranks_.end(), [](const RankInfo& rank) { return rank.started; });
-  // One in which a node is silent would come to nothing, and be in the way of what is made ready for its loss.
+  // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
   if (clock_.due(now) && all_started && expected_.empty()) begin_wave(now);
 }
 
@@ -93,7 +93,7 @@ void Coordinator::commit_wave(Now now) {
   exits_.committed();
   last_wave_error_.clear();
   round_.reset();
-  // The commit itself: on disk before anybody hears of it.
+  // This is the commit: the state must be on disk before any daemon learns of it.
   out_.add(SaveState{});
   WaveEnd& message = *out_.send().mutable_wave_end();
   message.set_wave(number);
@@ -122,7 +122,7 @@ void Coordinator::abort_wave(const std::string& why, bool again, Now now) {
   if (phase_ != Phase::running) return;
   clock_.aborted(now, again);
   if (again) return;
-  // The same reason is told once; the waves are tried on.
+  // Report the same reason only once; waves are still attempted.
   if (why != last_wave_error_)
     out_.say(Log::WARNING, "wave " + std::to_string(wave) + " was given up (" + why + "); " +
                                (store_.newest() ? "wave " + std::to_string(*store_.newest()) + " still counts"
@@ -163,7 +163,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
   for (const RankStaged& rank : message.ranks()) {
     if (!rank.error().empty()) {
       well = false;
-      // Once: a full file system fails for every rank of every wave.
+      // Warn once: a full file system fails for every rank of every wave.
       const Log::Level level = std::exchange(staging_fails_, true) ? Log::DEBUG : Log::WARNING;
       out_.say(level, "the image of " + on(rank.rank()) + " in wave " + std::to_string(message.wave()) +
                           " could not be copied to shared storage (" + rank.error() +
@@ -189,7 +189,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
       out_.say(Log::INFO, "waves are copied to shared storage again: wave " + std::to_string(message.wave()) + " is there");
     event({{"event", "wave-staged"}, {"wave", message.wave()}}, now);
   }
-  // What is staged may be all there is of a rank tomorrow: a crrun that comes later must know of it.
+  // A staged image may soon be the only one of its rank: a later crrun must know of it.
   if (whole || message.finished()) out_.add(SaveState{});
   if (whole) prune();
   if (phase_ != Phase::running) return;
@@ -198,19 +198,20 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
 }
 
 void Coordinator::prune() {
-  // A recovery that is under way may still turn to an older wave.
+  // The running recovery may still fall back to an older wave.
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
   const std::vector<WaveNumber> dropped = store_.prune();
   if (!store_.waves().empty() && store_.newest_staged()) spawns_.forget_before(store_.waves().begin()->first);
-  // As long as no wave is in shared storage a lost node makes the job begin anew: then all of the streams counts.
+  // Until a wave is in shared storage, the loss of a node restarts the job from the beginning: keep the streams from
+  // their start.
   if (store_.newest_staged()) {
     for (Rank rank = 0; rank < ranks_.size(); ++rank)
       for (std::uint32_t stream : {1u, 2u}) ranks_[rank].output[stream - 1].forget(store_.oldest_offset(rank, stream));
     if (settings_.spec.stdin_target() == "0") input_.forget(store_.oldest_offset(0, 0));
   }
   if (!dropped.empty()) out_.add(SaveState{});
-  // Also when nothing is dropped: spares get ready for the ranks of the newest wave.
+  // Send it even if nothing is dropped: spares then prepare for the ranks of the newest wave.
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   for (WaveNumber wave : dropped) out_.add(RemoveStaged{wave});
@@ -254,7 +255,7 @@ void Coordinator::drains_tick(Now now) {
       if (!round_ && !drain.wave && !clock_.next_ms()) clock_.request(now);
       continue;
     }
-    // A newer wave may have taken its place.
+    // A newer wave may have replaced it.
     if (!wave && store_.newest()) wave = store_.find(*store_.newest());
     if (!wave) {
       drain.wave = 0;
@@ -268,7 +269,7 @@ void Coordinator::drains_tick(Now now) {
       continue;
     }
     if (wave->wave == staging_.wave() || staging_.busy().count(drain.node)) continue;
-    // Others may still be copying an older wave: this node need not wait for them.
+    // Other nodes may still be copying an older wave: this node need not wait for them.
     if (drain.told == wave->wave) continue;
     drain.told = wave->wave;
     Stage& message = *out_.send({drain.node}).mutable_stage();

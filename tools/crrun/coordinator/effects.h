@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file What the coordinator wants done. Order counts: what stands before must be done before. */
+/** @file The actions that the coordinator requests. Their order matters: carry out each one before the next. */
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -13,20 +13,20 @@
 
 namespace reprise::job {
 
-/** To the nodes in `to`, or to all that are up. */
+/** Send to the nodes in `to`; to all that are up when empty. */
 struct SendDown {
   Down down;
 };
 struct StartDaemon {
   NodeIndex node;
 };
-/** End its ssh or srun, if it is still there. */
+/** End the node's ssh or srun, if it still runs. */
 struct StopDaemon {
   NodeIndex node;
 };
-/** Have Coordinator::state() on disk before anything that follows. */
+/** Write Coordinator::state() to disk before any later effect. */
 struct SaveState {};
-/** A staged wave that no longer counts. */
+/** Remove a staged wave that no longer counts. */
 struct RemoveStaged {
   WaveNumber wave;
 };
@@ -34,22 +34,25 @@ struct Say {
   Log::Level level;
   std::string text;
 };
-/** Output of a rank, for the user. The last @p take_back bytes that were given, if they are not yet printed, are void. */
+/**
+ * Output of a rank, for the user. The last @p take_back bytes of earlier output are void, if they have not been printed
+ * yet.
+ */
 struct WriteOutput {
   Rank rank;
   std::uint32_t stream;
   std::string data;
   std::size_t take_back = 0;
   bool end = false;
-  std::string tag;  ///< who says it: "JOB,3", "JOB.1,0"
+  std::string tag;  ///< source of the output: "JOB,3", "JOB.1,0"
 };
-/** Answer to a request of crjob's. */
+/** Answer to a request of crjob. */
 struct Reply {
   std::uint64_t request;
   bool ok;
   std::string text;
 };
-/** A line of the timeline. */
+/** One line of the timeline. */
 struct TimelineEvent {
   nlohmann::json line;
 };
@@ -67,7 +70,7 @@ class Outbox {
   void add(T effect) {
     effects_.emplace_back(std::move(effect));
   }
-  /** A message to all, or to @p to; @return to be filled, valid until the next call. */
+  /** A message to all nodes, or to @p to. @return fill it in before the next call, which invalidates it */
   Down& send(const std::vector<NodeIndex>& to = {}) {
     effects_.emplace_back(SendDown{});
     Down& down = std::get<SendDown>(effects_.back()).down;

@@ -9,7 +9,7 @@
 namespace reprise::job {
 
 namespace {
-/** What a program does to itself: without a wave to go back to it would only do it again. */
+/** Signals that a program's own error causes: started from the beginning, without a wave, it would fail again. */
 bool own_fault(int signal) {
   switch (signal) {
     case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: case SIGABRT: case SIGSYS: case SIGTRAP: return true;
@@ -37,7 +37,7 @@ ExitMeaning Exits::exited(Rank rank, int wait_status, bool finalized, bool initi
   }
   const int status = WEXITSTATUS(wait_status);
   if (status == 0 && (finalized || !initialized)) return ExitMeaning::fine;
-  // To leave without MPI_Finalize while others communicate is an error, as it is to mpirun.
+  // Like mpirun: an exit without MPI_Finalize while others communicate is an error.
   if (!code_) code_ = status ? status : 1;
   return ExitMeaning::end_job;
 }

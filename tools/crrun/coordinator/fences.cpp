@@ -6,7 +6,7 @@
 namespace reprise::job {
 
 namespace {
-// PMIx's status codes; they are part of its interface and do not change.
+// PMIx status codes; they are part of its ABI and do not change.
 constexpr int kSuccess = 0;
 constexpr int kNotFound = -46;
 }  // namespace

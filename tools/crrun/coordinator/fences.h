@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file PMIx over several nodes: collectives, what ranks have put, what they publish. */
+/** @file PMIx across nodes: collectives, data that ranks put, names that they publish. */
 #include <functional>
 #include <map>
 #include <optional>
@@ -10,22 +10,22 @@
 
 namespace reprise::job {
 
-/** Collectives that have begun. */
+/** The collectives that have begun. */
 class Fences {
  public:
   struct Done {
     FenceDone message;
     std::vector<NodeIndex> to;
   };
-  /** Nodes of processes that were spawned, by their numbers. */
+  /** Nodes of spawned processes, by their numbers. */
   using Others = std::map<Rank, NodeIndex>;
   /**
-   * A daemon's share. When it was the last one of the nodes that have members, the result.
-   * @param context gives the next context id; called once for a group that wants one
+   * Add a daemon's contribution. @return the result, when all nodes that have members have contributed
+   * @param context returns the next context id; called once for a group that asks for one
    */
   std::optional<Done> contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement, const Others& others = {},
                                  const std::function<std::uint64_t()>& context = nullptr);
-  /** A rollback makes what was half done void. */
+  /** A rollback voids incomplete collectives. */
   void reset() {
     open_.clear();
     last_.clear();
@@ -49,23 +49,23 @@ class Fences {
     std::map<NodeIndex, std::string> data;
   };
   std::map<Key, Open> open_;
-  std::map<Who, FenceDone> last_;  ///< of these members: for a daemon that asks again, having missed it
+  std::map<Who, FenceDone> last_;  ///< by members, the last result: for a daemon that missed it and asks again
 };
 
-/** What the ranks have put, for daemons that come later or ask. */
+/** The data that ranks have put, for daemons that join later or ask. */
 class Modex {
  public:
   struct Answer {
     NodeIndex to;
     ModexReply reply;
   };
-  /** @return answers to those who waited for it */
+  /** @return answers to the daemons that waited for the data */
   std::vector<Answer> put(const ModexBlob& blob);
-  /** @return the answer, if it is there already */
+  /** @return the answer, if the data is already there */
   std::optional<Answer> ask(NodeIndex from, const ModexRequest& request);
-  /** Everybody begins anew. */
+  /** All ranks start from the beginning. */
   void clear();
-  /** What ranks from @p first on have put, and who asked for it. */
+  /** Drop the data of ranks from @p first on, and the requests for it. */
   void forget_from(Rank first);
   void node_lost(NodeIndex node);
 
@@ -78,25 +78,28 @@ class Modex {
   std::map<Rank, std::vector<Waiting>> waiting_;
 };
 
-/** MPI_Publish_name and its like. */
+/** MPI_Publish_name and similar functions. */
 class Board {
  public:
   struct Answer {
     NodeIndex to;
     LookupReply reply;
   };
-  /** @return that it was taken, to whom it is from, and answers to those who waited for it */
+  /** @return the confirmation with its receiver, and answers to the daemons that waited for the value */
   std::vector<Answer> publish(NodeIndex from, const Publish& message);
   std::optional<Answer> lookup(NodeIndex from, const Lookup& message);
   void clear();
-  /** The job went back: what two sides had begun to tell each other is void. Names that stay until they are taken back stay. */
+  /**
+   * The job was rolled back: values to be read once, by which two sides find each other, are void. Names that stay until
+   * they are unpublished stay.
+   */
   void rolled_back();
   void node_lost(NodeIndex node);
 
  private:
   struct Entry {
     std::string value, publisher;
-    bool once = false;  ///< gone when it was read
+    bool once = false;  ///< dropped when it is read
   };
   struct Waiting {
     NodeIndex node;

@@ -7,11 +7,14 @@ namespace reprise::job {
 
 namespace {
 /**
- * So many heartbeats may be missing of a suspected node. There are six in the time after which a node is lost, and its
- * ranks go on for four of them without an answer: they must stand still before they are started elsewhere.
+ * Missing heartbeats after which a suspected node is lost. A node that is not suspected is lost after six, and its ranks
+ * run without an answer for four: they must be stopped before they are restarted elsewhere.
  */
 constexpr std::uint64_t kSuspectedBeats = 5;
-/** So many are missing of a node whose loss is made ready for: at least one did not come, also where another node passes them on. */
+/**
+ * Missing heartbeats after which the daemons prepare for the loss: at least one did not come, even if another node relays
+ * them.
+ */
 constexpr std::uint64_t kDoubtfulBeats = 2;
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Which nodes are there. */
+/** @file The state of the nodes. */
 #include <optional>
 #include <set>
 
@@ -9,23 +9,23 @@
 namespace reprise::job {
 
 enum class NodeState {
-  starting,  ///< its daemon has not said Hello yet
+  starting,  ///< its daemon has not sent Hello yet
   up,
-  lost,  ///< given up; what its daemon says is void until it has come back clean
+  lost,  ///< given up; its daemon's messages are void until it rejoins without ranks and images
 };
 
 struct Member {
   Node node;
   NodeState state = NodeState::starting;
   std::string instance;
-  bool draining = false;     ///< nothing is placed there any more
+  bool draining = false;     ///< no rank is placed there any more
   bool link = false;         ///< its ssh or srun runs
-  bool link_died = false;    ///< it did, and ended
-  bool connected = false;    ///< its connection stands
-  bool welcomed = false;     ///< was told the job
-  bool suspected = false;    ///< somebody noticed something: less silence is enough
-  std::uint64_t since_ms = 0;         ///< of its state
-  std::uint64_t heard_ms = 0;         ///< last
+  bool link_died = false;    ///< its ssh or srun has ended
+  bool connected = false;    ///< its connection is open
+  bool welcomed = false;     ///< has received the job
+  bool suspected = false;    ///< something suggests that it is lost: a shorter silence suffices
+  std::uint64_t since_ms = 0;         ///< start of its current state
+  std::uint64_t heard_ms = 0;         ///< time of the last sign of life
   std::uint64_t heard_unix_ns = 0;
   std::uint64_t next_start_ms = 0;    ///< when to try to start a daemon again
   std::uint64_t told_stale_ms = 0;
@@ -37,14 +37,14 @@ struct Member {
   double load = 0;
 };
 
-/** What a Hello means. */
+/** The meaning of a Hello. */
 enum class Greeting {
-  joined,    ///< a node that was awaited
-  again,     ///< known, and still counts
-  replaced,  ///< the node was up with another daemon, which is gone with its ranks
-  stale,     ///< given up, and still has ranks or images
-  rejoined,  ///< given up, clean: a spare now
-  unknown,   ///< no node of this job
+  joined,    ///< an expected node
+  again,     ///< a known daemon, which still counts
+  replaced,  ///< the node was up with another daemon, which has ended with its ranks
+  stale,     ///< given up, but still has ranks or images
+  rejoined,  ///< was given up, has nothing left: now a spare
+  unknown,   ///< not a node of this job
 };
 
 struct Loss {
@@ -54,25 +54,25 @@ struct Loss {
 
 class Membership {
  public:
-  /** @p heartbeat_ms how often a daemon that lives is heard of */
+  /** @param heartbeat_ms interval of a daemon's heartbeats */
   Membership(const std::vector<Node>& nodes, std::uint64_t lost_after_ms, std::uint64_t heartbeat_ms);
 
-  /** A message other than Hello. @return whether it counts */
+  /** A message other than Hello arrived. @return whether it counts */
   bool heard(NodeIndex node, const std::string& instance, Now now);
-  /** A relay has heard of @p node. */
+  /** A relay has received a heartbeat of @p node. */
   void heard_of(NodeIndex node, Now now);
   Greeting hello(NodeIndex node, const std::string& instance, const Hello& hello, Now now);
-  /** Somebody noticed that the node may be gone. */
+  /** Something suggests that the node is lost. */
   void suspect(NodeIndex node);
-  /** Nodes that have been silent for too long, now lost. */
+  /** @return nodes that have been silent for too long; they are lost now */
   std::vector<Loss> silent(Now now);
-  /** Nodes of which some heartbeats are missing: they may be heard of again, or be lost. */
+  /** @return nodes with missing heartbeats: they may answer again, or be lost */
   std::set<NodeIndex> doubtful(Now now) const;
-  /** Nobody could be heard for so long, for want of listening. */
+  /** Do not count the last @p ms: crrun itself was stopped and received nothing. */
   void excuse(std::uint64_t ms);
-  /** Given up. @return whether it was not lost before */
+  /** Give the node up. @return whether it was not lost before */
   bool lose(NodeIndex node, Now now);
-  /** Lost nodes whose daemon should be started again. */
+  /** @return lost nodes on which to start a daemon again */
   std::vector<NodeIndex> to_start(Now now, std::uint64_t every_ms);
 
   std::vector<Member>& all() { return members_; }

@@ -16,7 +16,7 @@ struct Load {
   double filled() const { return seat.slots ? static_cast<double>(used) / seat.slots : 1e9 + used; }
 };
 
-/** The best for @p count ranks, spares first, then the least loaded. */
+/** @return the best node for @p count ranks: spares first, then the least loaded */
 Load* best(std::vector<Load>& loads, std::uint32_t count, bool spares, bool beyond_slots) {
   Load* out = nullptr;
   for (Load& load : loads) {
@@ -37,7 +37,7 @@ std::optional<PlacementTable> place_at_launch(std::uint32_t ranks, const std::ve
                                               [](std::uint64_t sum, const Seat& seat) { return sum + seat.slots; });
   if (usable.empty() || (slots < ranks && !oversubscribe)) return std::nullopt;
 
-  // Beyond all slots every node takes its share of another round.
+  // When all slots are taken, every node gets its share of another round.
   PlacementTable out;
   for (std::uint64_t round = 0; out.size() < ranks; ++round) {
     if (!by_node) {

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Which rank runs where. */
+/** @file The assignment of ranks to nodes. */
 #include <optional>
 
 #include "types.h"
 
 namespace reprise::job {
 
-/** A node as far as placing is concerned. */
+/** A node, as far as placement is concerned. */
 struct Seat {
   NodeIndex node = 0;
   std::uint32_t slots = 1;
   bool spare = false;
-  bool usable = true;  ///< it lives, and is not being drained
+  bool usable = true;  ///< it lives and is not being drained
 };
 
-/** By slot: nodes are filled one after the other; by node: one rank each in turn. None: too few slots. */
+/** By slot: fill one node after the other. By node: one rank each in turn. @return nothing if there are too few slots */
 std::optional<PlacementTable> place_at_launch(std::uint32_t ranks, const std::vector<Seat>& seats, bool by_node,
                                               bool oversubscribe);
 
 /**
- * New places for ranks whose node is no longer usable; all others stay where they are. Spares with slots come first,
- * the least loaded one, if possible one for all ranks of a lost node; then free slots of other nodes; then, if
- * @p double_up, more ranks than slots. None: there is no place.
+ * Place those ranks anew whose node is no longer usable; all others stay. Spares with slots come first, the least loaded
+ * one, if possible one for all ranks of a lost node. Then come free slots of other nodes; then, if @p double_up, more
+ * ranks than slots. @return nothing if there is no place
  */
 std::optional<PlacementTable> place_again(const PlacementTable& old, const std::vector<Seat>& seats, bool double_up);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file One recovery: who must be restored, who has resumed. */
+/** @file One recovery: which ranks must still be restored, which have resumed. */
 #include <set>
 
 #include "types.h"
@@ -10,12 +10,12 @@ namespace reprise::job {
 class RecoveryRound {
  public:
   enum class Step { restoring, resuming, done };
-  /** What went wrong with a rank. */
+  /** A rank that could not be restored. */
   struct Failure {
     Rank rank;
     std::string error;
     bool image_bad;
-    bool restarted;  ///< it was to be restarted rather than paused
+    bool restarted;  ///< it was to be restarted; else paused
   };
 
   RecoveryRound(RecoveryNumber recovery, WaveNumber wave, std::uint32_t ranks, std::set<Rank> restart, Now begun,
@@ -23,9 +23,9 @@ class RecoveryRound {
 
   void restored(const Restored& message);
   void resumed(const Resumed& message);
-  /** All are restored, and Resume goes out. */
+  /** All are restored, and Resume is sent. */
   void resume(Now now);
-  /** All have said so. */
+  /** All ranks have resumed. */
   void finish(Now now);
 
   bool all_answered() const { return answered_ == have_.size(); }

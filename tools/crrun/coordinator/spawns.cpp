@@ -7,7 +7,7 @@ namespace reprise::job {
 
 namespace {
 
-/** More on one node are taken for a mistake, and would be held in tables here. */
+/** More processes on one node are taken for a mistake; they would also fill the tables here. */
 constexpr std::size_t kMostOnNode = 1024;
 
 std::vector<std::string> split(const std::string& list) {
@@ -18,7 +18,7 @@ std::vector<std::string> split(const std::string& list) {
     else
       out.back() += c;
   }
-  // A number of slots behind a host is the launcher's that has none of its own.
+  // Ignore a number of slots behind a host: crrun uses its own.
   for (std::string& host : out) host = host.substr(0, host.find(':'));
   return out;
 }
@@ -69,7 +69,7 @@ bool Family::all_said() const {
 }
 
 Family& Spawns::add(Family family) {
-  // The same that a recovery has voided: what is said again is not printed again.
+  // The repetition of a namespace that a recovery voided: output that it repeats is not printed again.
   for (auto& [first, old] : all_) {
     const auto same = [](const SpawnApp& a, const SpawnApp& b) {
       return a.processes() == b.processes() && std::equal(a.argv().begin(), a.argv().end(), b.argv().begin(), b.argv().end());

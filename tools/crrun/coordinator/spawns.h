@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Processes that the job's ranks have spawned. They are in no wave: a recovery ends them. */
+/** @file Processes that ranks have spawned. Waves do not contain them: a recovery ends them. */
 #include <array>
 #include <map>
 #include <optional>
@@ -13,12 +13,15 @@
 
 namespace reprise::job {
 
-/** Who runs where: free slots first, node by node, then one for each node in turn. @p used: what runs there already. */
+/**
+ * Place the processes: free slots first, node by node, then one on each node in turn. @param used number of processes
+ * that already run on each node
+ */
 std::optional<PlacementTable> place_spawned(const std::vector<SpawnApp>& apps, const std::vector<Seat>& seats,
                                             const std::map<NodeIndex, std::uint32_t>& used,
                                             const std::map<std::string, NodeIndex>& nodes);
 
-/** Processes of one MPI_Comm_spawn: a namespace. Their numbers are `first` and those that follow. */
+/** The processes of one MPI_Comm_spawn: a namespace. Their numbers begin at `first`. */
 struct Family {
   struct Process {
     bool started = false, ready = false, ended = false;
@@ -26,18 +29,18 @@ struct Family {
   };
   std::uint32_t index = 0;  ///< JOB@index
   Rank first = 0, parent = 0;
-  NodeIndex asker = 0;      ///< the daemon that asked
-  std::uint64_t question = 0;  ///< and its number of the question
+  NodeIndex asker = 0;      ///< node of the daemon that asked
+  std::uint64_t question = 0;  ///< that daemon's number of the request
   std::vector<SpawnApp> apps;
-  PlacementTable nodes;     ///< by rank of the namespace
+  PlacementTable nodes;     ///< by rank in the namespace
   std::vector<Process> processes;
-  std::set<NodeIndex> awaited;  ///< that have not said yet that they know it
-  WaveNumber wave = 0;      ///< newest one when it began
-  bool answered = false;    ///< its parent knows how it went
-  std::int32_t status = 0;  ///< what it was told
-  bool failed = false;      ///< it could not be started; what had been is killed
+  std::set<NodeIndex> awaited;  ///< nodes that have not confirmed yet that they know the namespace
+  WaveNumber wave = 0;      ///< the newest wave when it began
+  bool answered = false;    ///< the parent has got the answer
+  std::int32_t status = 0;  ///< status in that answer
+  bool failed = false;      ///< it could not be started; processes that had been started are killed
   bool ended = false;
-  bool voided = false;      ///< by a recovery
+  bool voided = false;      ///< a recovery ended it
 
   bool lives() const { return !ended && !voided; }
   bool all_started() const;
@@ -45,30 +48,30 @@ struct Family {
   bool all_said() const;
 };
 
-/** All of them, the past ones as long as the job may go back to before them. */
+/** All namespaces; past ones are kept as long as the job may go back to before them. */
 class Spawns {
  public:
   Family& add(Family spawn);
-  /** The one that has a process of this number. */
+  /** @return the namespace with a process of this number */
   Family* find(Rank number);
   const Family* find(Rank number) const;
   Family* by_index(std::uint32_t index);
-  /** The same question, asked again. */
+  /** @return the namespace of a repeated request */
   Family* asked(NodeIndex node, std::uint64_t question);
-  /** Processes of one are there, or are about to be. */
+  /** Whether processes of a namespace run or are about to start. */
   bool any_live() const;
   bool lives_on(NodeIndex node) const;
   std::set<NodeIndex> nodes() const;
-  /** Of those that live: how many processes, by node. */
+  /** @return the number of live processes by node */
   std::map<NodeIndex, std::uint32_t> used() const;
-  /** Of those that live: where each process is. */
+  /** @return the node of each live process */
   std::map<Rank, NodeIndex> where() const;
   std::string words() const;
-  /** The job goes back to @p wave: none lives any more, and what they have said will be said again. */
+  /** The job goes back to @p wave: no namespace is live any more, and their output will be repeated. */
   void roll_back(WaveNumber wave);
   /** No wave before @p wave counts any more. */
   void forget_before(WaveNumber wave);
-  /** A node that they need not wait for any more. */
+  /** The namespaces need not wait for @p node any more. */
   void node_lost(NodeIndex node);
   const std::map<Rank, Family>& all() const { return all_; }
 

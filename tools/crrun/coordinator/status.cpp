@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What `crjob status` shows.
+// The data that `crjob status` shows.
 #include "coordinator.h"
 
 namespace reprise::job {

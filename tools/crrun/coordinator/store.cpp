@@ -84,7 +84,7 @@ std::vector<WaveNumber> Store::forget_after(WaveNumber wave) {
 
 std::set<WaveNumber> Store::keep() const {
   std::set<WaveNumber> out;
-  // One staged wave may turn out to be damaged.
+  // Keep two staged waves: one may turn out to be damaged.
   unsigned staged = 0;
   for (auto wave = waves_.rbegin(); wave != waves_.rend() && staged < 2; ++wave) {
     out.insert(wave->first);
@@ -124,18 +124,18 @@ std::uint64_t Store::oldest_offset(Rank rank, std::uint32_t stream) const {
 }
 
 std::vector<Staging::Order> Staging::next(const Store& store, const std::function<bool(NodeIndex)>& up, Now now) {
-  // A node can do something for a wave as long as it has an image that is not staged.
+  // A node can contribute to a wave as long as it has an image that is not staged.
   const auto orders = [&](const StoredWave& wave) {
     std::map<NodeIndex, std::vector<Rank>> out;
     for (Rank rank = 0; rank < wave.ranks.size(); ++rank) {
       const StoredRank& image = wave.ranks[rank];
       if (image.staged) continue;
-      if (!image.local || !up(image.node)) return std::map<NodeIndex, std::vector<Rank>>{};  // never whole any more
+      if (!image.local || !up(image.node)) return std::map<NodeIndex, std::vector<Rank>>{};  // cannot be completed
       out[image.node].push_back(rank);
     }
     return out;
   };
-  // What was begun is finished first: else waves that come faster than the storage would never be whole.
+  // Finish the wave that was begun: if waves come faster than they can be copied, none would ever be complete.
   const StoredWave* wave = store.find(wave_);
   std::map<NodeIndex, std::vector<Rank>> open;
   if (wave) open = orders(*wave);

@@ -17,14 +17,14 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, const std::string
 
   std::size_t skip = 0;
   if (offset < printed_) {
-    // Bytes that are no longer known are taken for different: twice is better than never.
+    // Bytes that are no longer kept are treated as different: printing twice is better than never.
     if (offset >= base_) {
       const std::size_t at = offset - base_;
       const std::size_t known = std::min(history_.size() - at, data.size());
       while (skip < known && history_[at + skip] == data[skip]) ++skip;
       if (skip == data.size()) return out;
     }
-    // It goes another way from here.
+    // The output differs from here on.
     const std::uint64_t same = offset + skip;
     if (same < printed_) {
       out.take_back = printed_ - same;

@@ -27,7 +27,7 @@ void WaveRound::done(const WaveDone& message) {
     ++answered_;
     results_[rank.rank()] = rank;
     if (rank.error().empty()) continue;
-    // An error that stays weighs more than one of the moment.
+    // A permanent error outweighs a temporary one.
     if (error_.empty() || (!rank.again() && !failed_))
       error_ = "rank " + std::to_string(rank.rank()) + ": " + rank.error();
     (rank.again() ? again_ : failed_) = true;

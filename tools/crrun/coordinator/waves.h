@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file One wave, and when the next one is due. */
+/** @file One wave, and the time of the next one. */
 #include <optional>
 
 #include "types.h"
 
 namespace reprise::job {
 
-/** A wave that was begun and is neither committed nor given up. */
+/** A wave that has begun and is neither committed nor aborted. */
 class WaveRound {
  public:
   WaveRound(WaveNumber wave, RecoveryNumber recovery, std::uint32_t ranks, Now begun, std::uint64_t timeout_ms);
 
   enum class Verdict { pending, complete, again, failed, late };
-  /** What a daemon, or several joined, have said. */
+  /** Results of a daemon, or of several joined. */
   void done(const WaveDone& message);
-  /** Failures count at once: nothing is won by waiting for the others. */
+  /** A failure decides at once: waiting for the other ranks would gain nothing. */
   Verdict verdict(Now now) const;
-  /** Why, in words: of the first rank that failed, or of those that are awaited. */
+  /** @return the reason: of the first rank that failed, or which ranks have not answered */
   std::string why() const;
 
   WaveNumber wave() const { return wave_; }
   RecoveryNumber recovery() const { return recovery_; }
   Now begun() const { return begun_; }
   std::uint32_t answered() const { return answered_; }
-  /** By rank; all are there when complete. */
+  /** By rank; complete when the wave is. */
   const std::vector<RankWave>& results() const { return results_; }
 
  private:
@@ -39,17 +39,17 @@ class WaveRound {
   std::string error_;
 };
 
-/** When a wave is due. */
+/** Decides when the next wave is due. */
 class WaveClock {
  public:
   explicit WaveClock(std::uint64_t interval_ms) : interval_ms_(interval_ms) {}
 
-  /** The ranks run (again): count from now; @p soon: a wave shall follow at once. */
+  /** The ranks run (again): count the interval from now. @param soon a wave follows immediately */
   void running(Now now, bool soon);
   void committed(Now now);
-  /** Given up: at the interval again, or soon when the reason passes. */
+  /** The wave was aborted: try again at the next interval. @param again the reason is temporary: try again soon */
   void aborted(Now now, bool again);
-  /** Somebody asks for one now. */
+  /** A user asks for a wave now. */
   void request(Now now) { due_ms_ = now.ms; }
   bool due(Now now) const { return due_ms_ && now.ms >= *due_ms_; }
   std::optional<std::uint64_t> next_ms() const { return due_ms_; }
@@ -57,7 +57,7 @@ class WaveClock {
  private:
   std::uint64_t interval_ms_;
   std::optional<std::uint64_t> due_ms_;
-  std::uint64_t failures_ = 0;  ///< in a row, for reasons that do not pass by themselves
+  std::uint64_t failures_ = 0;  ///< consecutive failures with permanent reasons
 };
 
 }  // namespace reprise::job
