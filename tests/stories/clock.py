@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The program of the story `clocks`: keeps saying what its clocks show, while threads wait for moments of theirs."""
+"""The program of the story `clocks`: prints its clocks continuously, while threads wait until times of these clocks."""
 
 import mmap
 import os
@@ -15,7 +15,7 @@ waits = [0]
 
 
 def waiter():
-    """Waits until a moment of CLOCK_MONOTONIC, as condition variables do."""
+    """Waits until a time of CLOCK_MONOTONIC, as condition variables do."""
     never = threading.Event()
     while True:
         begin = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The program of the story `python`: threads that compute; one number comes out."""
+"""The program of the story `python`: threads that compute one number."""
 import hashlib
 import sys
 import threading
@@ -13,7 +13,7 @@ def work(i):
     global done
     data, x, words = bytes([i]) * 65536, i + 1, []
     for n in range(ROUNDS):
-        data = (hashlib.sha256(data).digest() * 2048)[:65536]  # without the interpreter's lock
+        data = (hashlib.sha256(data).digest() * 2048)[:65536]  # runs without the interpreter's lock
         for _ in range(300):
             x = (x * 6364136223846793005 + 1442695040888963407) % 2**64
         words.append(str(x))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the stories share: TAP output, the commands, processes to be rolled back."""
+"""Shared by the stories: TAP output, the commands, processes to roll back."""
 
 import contextlib
 import ctypes
@@ -14,15 +14,15 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 VERBOSE = "-v" in sys.argv
-SLOW = int(os.environ.get("REPRISE_SLOW", "1"))  # a debugging kernel takes that many times as long
+SLOW = int(os.environ.get("REPRISE_SLOW", "1"))  # factor on all time limits, for a debugging kernel
 
 
 class Broken(Exception):
-    """The story cannot go on."""
+    """The story cannot continue."""
 
 
 class Story:
-    """One story: a folder of its own, a target process, numbered results."""
+    """One story: a directory of its own, a target process, numbered results."""
 
     def __init__(self, name):
         self.name = name
@@ -56,12 +56,12 @@ class Story:
 
     def start(self, argv, stdout="out", stdin="/dev/null", env=None):
         """Start the target with files of its own, in a session of its own."""
-        given = os.open(stdin, os.O_RDWR)  # of a FIFO both ends, so that nothing outside holds it
+        given = os.open(stdin, os.O_RDWR)  # both ends of a FIFO, so that no other process holds one
         with open(self.path(stdout), "w", encoding="ascii") as out:
             process = subprocess.Popen(argv, stdin=given, stdout=out, stderr=out, cwd=self.folder,
                                        start_new_session=True, env=dict(os.environ, **(env or {})))
         os.close(given)
-        process.returncode = 0  # waited for by pid, since a restart makes it anew
+        process.returncode = 0  # wait by pid, since a restart makes a new process
         self.pid = process.pid
         return self.pid
 
@@ -93,7 +93,7 @@ class Story:
         self.wait(10)
         self.pid = 0
         for _ in range(500):
-            # Children that it left behind, and that are ours now, keep its number taken for as long as nobody waits for them.
+            # Orphans of the target become children of this process. Reap them: a zombie keeps its pid in use.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(-pid, os.WNOHANG)
                 time.sleep(0.01)
@@ -143,7 +143,7 @@ class Story:
 
 
 def tell(name, story):
-    """Run story(Story) and exit."""
+    """Run the function story with a Story, and exit."""
     s = Story(name)
     try:
         story(s)
