@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A daemon for the ranks of one node: what crd says to crtcp, with mpirun as the launcher of the ranks."""
+"""A daemon for the ranks of one node: it plays crd's part towards crtcp; mpirun starts the ranks."""
 
 import contextlib
 import os
@@ -17,23 +17,23 @@ HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESU
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
-# No memory is shared between ranks, and all peers are known when MPI_Init ends.
+# Share no memory between ranks, and make all peers known in MPI_Init.
 ENVIRONMENT = {
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "crtcp,self",
     "OMPI_MCA_osc": "^ucx,sm",
     "OMPI_MCA_coll": "^sm,xhc,han,acoll,ucc,hcoll",
-    "OMPI_MCA_shmem": "^posix",  # it leaves a deleted file open
+    "OMPI_MCA_shmem": "^posix",  # probing it leaves a deleted file open
     "OMPI_MCA_mpi_add_procs_cutoff": "1000000",
     "PMIX_MCA_gds": "hash",
     "OMPI_MCA_btl_crtcp_if_include": "lo",
-    # libpmix reads OMPI_MCA_mca_base_component_path, too, and complains of what is not its own.
+    # libpmix also reads OMPI_MCA_mca_base_component_path, and warns about components that it does not know.
     "PMIX_MCA_mca_base_component_path": "/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix",
 }
 
 
 class Broken(Exception):
-    """The test cannot go on."""
+    """The test cannot continue."""
 
 
 def component_folder():
@@ -48,11 +48,11 @@ def component_folder():
 class Rank:
     def __init__(self, number, channel, pid, able, addresses):
         self.number, self.channel, self.pid, self.able, self.addresses = number, channel, pid, able, addresses
-        self.said = []  # messages that nobody has waited for: (type, bytes)
+        self.said = []  # received messages that no call has taken yet: (type, bytes)
 
 
 class Daemon:
-    """Answers the ranks while somebody waits for something; no thread of its own."""
+    """Serves the ranks while a caller waits; has no thread of its own."""
 
     def __init__(self, ranks, folder=None):
         self.count = ranks
@@ -66,7 +66,7 @@ class Daemon:
         self.ranks = {}
         self.log = []
         self.lost = []
-        self.nobody = []  # connections that have not said who they are
+        self.nobody = []  # connections that have not introduced themselves
         self.mpirun = None
 
     # ---- messages
@@ -98,7 +98,7 @@ class Daemon:
         kind, length, number, _ = HEAD.unpack_from(packet)
         body = packet[HEAD.size:]
         if length != len(packet):
-            raise Broken(f"rank {number} sent {len(packet)} bytes that say they are {length}")
+            raise Broken(f"rank {number} sent {len(packet)} bytes with the length {length} in the header")
         if kind == HELLO:
             _, pid, able, count = struct.unpack_from("=IiII", body)
             self.take(channel, Rank(number, channel, pid, able, self.strings(body[16:], count)))
@@ -130,7 +130,7 @@ class Daemon:
         self.ranks[rank.number] = rank
 
     def serve(self, seconds=0.0):
-        """Hear what there is; wait for it up to so long."""
+        """Handle pending messages; wait up to this many seconds for one."""
         channels = [r.channel for r in self.ranks.values() if r.channel] + self.nobody
         ready, _, _ = select.select([self.listener] + channels, [], [], seconds)
         for one in ready:
@@ -149,7 +149,7 @@ class Daemon:
             self.serve(0.05)
 
     def heard(self, kind, seconds, what, numbers=None):
-        """One message of that kind from each rank."""
+        """Wait for one message of this type from each rank."""
         numbers = range(self.count) if numbers is None else numbers
 
         def all_said():
@@ -185,7 +185,7 @@ class Daemon:
         return {key: (p.returncode, p.stdout.read()) for key, p in running.items()}
 
     def take_wave(self, timeout_ms=30000, only=None):
-        """@return (wave, {rank: (state, text)}, {rank: quiesce in ms}); the wave is whole when all are 'taken'"""
+        """@return (wave, {rank: (state, text)}, {rank: quiesce in ms}); the wave is complete when all are 'taken'"""
         self.wave += 1
         numbers = range(self.count) if only is None else only
         for n in numbers:
@@ -224,7 +224,8 @@ class Daemon:
         raise Broken(f"no wave in {tries} tries: {bad}")
 
     def go_back(self, wave, moved=(), restart=(), spin=0):
-        """Roll all back; `restart`: made from their images, their processes are gone. @param moved beside those
+        """Roll all ranks back. @param restart ranks whose processes are gone, restarted from their images
+        @param moved further moved ranks
         @return {rank: (discarded bytes, kept, closed)}"""
         self.recovery += 1
         moved = (*moved, *restart)
@@ -286,7 +287,7 @@ class Daemon:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(rank.pid, signal.SIGKILL)
         if self.mpirun and self.mpirun.poll() is None:
-            self.mpirun.send_signal(signal.SIGCONT)  # it may have been stopped
+            self.mpirun.send_signal(signal.SIGCONT)  # it may be stopped
             self.mpirun.terminate()
             try:
                 self.mpirun.wait(10)

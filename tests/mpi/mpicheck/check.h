@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/** @file @brief mpicheck: an MPI program that checks all it receives. Its result depends on its arguments alone. */
+/** @file @brief mpicheck: an MPI program that verifies all data it receives. Its result depends only on its arguments. */
 #ifndef MPICHECK_H
 #define MPICHECK_H 1
 
@@ -14,7 +14,7 @@ struct options {
   size_t size; /**< of the largest messages */
   int compute_ms, threads, progress;
   int linger;
-  const char *hold; /**< a file: go on while it exists; NULL */
+  const char *hold; /**< a file: run while it exists; NULL: no such limit */
   unsigned phases; /**< 1 << enum phase */
 };
 
@@ -23,21 +23,21 @@ enum phase { P2P, COLL, RMA, THREADS, COMPUTE, PHASES };
 extern struct options options;
 extern int rank, ranks;
 
-/** Every bad thing ends the whole job with a line that says where. */
+/** Report the error with its source line and end the whole job. */
 void bad(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 uint64_t mix(uint64_t a, uint64_t b);
-/** Name of a message: what its content comes from. */
+/** Name of a message: its content is generated from the name. */
 uint64_t name_of(int from, int to, int tag, long iteration);
-/** How long a message is: anything from 0 to options.size, short ones most of the time. */
+/** Length of a message in bytes, 0 to options.size; most are short. */
 size_t length_of(uint64_t name);
 void fill(void *data, size_t bytes, uint64_t name);
-/** Compare with what fill() made, and add it to the checksum. Any thread. */
+/** Compare with the content that fill() generated, and add it to the checksum. Callable from any thread. */
 void verify(const void *data, size_t bytes, uint64_t name, const char *what);
-/** Numbers that were received and found right. Order does not matter. */
+/** Add a received and verified number to the checksum. The order does not matter. */
 void count_in(uint64_t value);
 uint64_t checksum(void);
-/** malloc() that cannot fail. */
+/** malloc() that ends the job on failure. */
 void *room(size_t bytes);
 
 void p2p(MPI_Comm comm, long iteration);

@@ -16,9 +16,9 @@ static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads",
 static const char help[] =
     "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,compute] [--size BYTES]\n"
     "                [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S] [--while FILE]\n"
-    "Checks every message, collective and one-sided access that it makes. The last line is the same for the same\n"
-    "--iterations, --phase, --size, --threads, --seed and number of ranks, whatever happened on the way.\n"
-    "With --while it goes on for as long as FILE exists, and the last line is that of as many --iterations.\n"
+    "Verifies every message, collective and one-sided access that it makes. The last line depends only on\n"
+    "--iterations, --phase, --size, --threads, --seed and the number of ranks, whatever happens meanwhile.\n"
+    "With --while it runs as long as FILE exists; the last line is that of the same number of --iterations.\n"
     "With --linger all ranks but 0 wait S seconds before MPI_Finalize.\n";
 
 void bad(const char *format, ...)
@@ -83,7 +83,7 @@ static void read_options(int argc, char **argv)
   if (!options.iterations && options.seconds <= 0 && !options.hold) options.iterations = 10;
 }
 
-/* No MPI call for a while. */
+/* No MPI call for compute_ms. */
 static void compute(void)
 {
   const double end = MPI_Wtime() + options.compute_ms / 1000.0;

@@ -23,8 +23,10 @@ static void ring(MPI_Comm comm, long iteration)
   free(b);
 }
 
-/* Everybody to everybody; received in whatever order it comes, by probing for any source. On a communicator of its
- * own, or a wildcard would find what a faster rank sends afterwards. */
+/*
+ * Every rank sends to every other rank. Messages are received in the order of arrival, by probing for any source. A
+ * separate communicator is needed: otherwise a wildcard would match what a faster rank sends afterwards.
+ */
 static void storm(MPI_Comm all, long iteration)
 {
   const int count = STORM * (ranks - 1);
@@ -51,7 +53,7 @@ static void storm(MPI_Comm all, long iteration)
     char *in;
     int bytes;
 
-    /* Half of them by tag, so that some wait unexpected. */
+    /* Receive half of them by tag, so that some messages wait as unexpected. */
     MPI_Mprobe(MPI_ANY_SOURCE, i < count / 2 ? TAG_STORM + i * 2 * STORM / count / 2 : MPI_ANY_TAG, comm, &message,
                &status);
     MPI_Get_count(&status, MPI_BYTE, &bytes);

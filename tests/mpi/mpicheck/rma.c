@@ -12,7 +12,7 @@ static void equal(uint64_t got, uint64_t wanted, const char *what)
   count_in(got);
 }
 
-/* Each rank puts into a slot of its own at each other one; then each gets a slot of its neighbour. */
+/* Each rank puts into its own slot at every other rank; then each gets a slot from its neighbour. */
 static void fences(MPI_Comm comm, long iteration)
 {
   const int next = (rank + 1) % ranks;
@@ -54,7 +54,7 @@ static void locks(MPI_Comm comm, long iteration)
     MPI_Win_unlock((to + rank) % ranks, win);
     if (old >= (uint64_t) ranks) bad("fetch_and_op: %llu", (unsigned long long) old);
   }
-  /* Exactly one of them finds the zero of rank 0. */
+  /* Exactly one rank finds the zero of rank 0. */
   MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
   MPI_Compare_and_swap(&mine, &zero, &seen, MPI_UINT64_T, 0, 3, win);
   MPI_Win_unlock(0, win);
@@ -72,7 +72,7 @@ static void locks(MPI_Comm comm, long iteration)
   free(base);
 }
 
-/* Post, start, complete, wait: from each rank to the next one. */
+/* Post, start, complete, wait: from each rank to the next. */
 static void exposure(MPI_Comm comm, long iteration)
 {
   const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
