@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Parts of the daemon that need no rank.
+// Tests of the parts of the daemon that need no rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class OnDisk : public ::testing::Test {
     fs::create_directory(shared());
   }
   ~OnDisk() override { fs::remove_all(directory_); }
-  /** An image of @p bytes, committed. @return its path */
+  /** Create a committed image of @p bytes. @return its path */
   std::string image(std::uint32_t wave, std::uint32_t rank, std::size_t bytes) {
     const std::string path = job::image_path(local(), wave, rank);
     fs::create_directories(fs::path(path).parent_path());
@@ -140,13 +140,13 @@ TEST_F(OnDisk, StagesGoesOnAndChecks) {
   EXPECT_FALSE(fs::exists(to));
   const std::string part = fs::path(to).parent_path() / ".rank-0.img.part";
   ASSERT_EQ(fs::file_size(part), 2u << 20);
-  // A part with something else in it is not believed.
+  // A partial copy with other content is not reused.
   job::write_atomically(part, std::string(2 << 20, 'x'));
   EXPECT_EQ(stage_image(from, to, {}), 5u << 20);
   EXPECT_EQ(file_checksum(to), file_checksum(from));
   EXPECT_FALSE(fs::exists(part));
   EXPECT_EQ(read_manifest(job::manifest_path(to)).bytes, 5u << 20);
-  // Damage at the source is found before it gets there.
+  // Damage of the source is found before it reaches the copy.
   const std::string other = image(1, 1, 3 << 20);
   std::string content = job::read_file(other);
   content[12345] ^= 1;

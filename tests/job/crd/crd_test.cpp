@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Daemons with real ranks. What needs the module and crtcp is skipped where they are not.
+// Tests of daemons with real ranks. Tests that need the module or crtcp are skipped without them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class Crd : public ::testing::Test {
     variable->set_name(name);
     variable->set_value(value);
   }
-  /** Without the module: Open MPI's own transport; both daemons are on one host, which may have no network. */
+  /** Without the module, ranks use Open MPI's own transport. Both daemons are on one host, which may have no network. */
   void start(unsigned ranks, bool crtcp = false) {
     if (!crtcp) {
       set("OMPI_MCA_btl", "tcp,self");
@@ -98,7 +98,7 @@ TEST_F(Crd, GivesInputToWhomItIsFor) {
   job::Stdin& input = *down.mutable_stdin();
   input.set_data("one ");
   crrun.send_all(down);
-  input.set_offset(2);  // half of it for the second time
+  input.set_offset(2);  // the first half is a repetition
   input.set_data("e two");
   input.set_end(true);
   crrun.send_all(down);
@@ -145,7 +145,7 @@ TEST_F(Crd, RunsOnWithoutCrrunAndFindsItAgain) {
   ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
   const unsigned hellos = crrun.hello_count;
   crrun.die();
-  EXPECT_FALSE(crrun.until([] { return false; }, 2500ms));  // longer than what counts as silence
+  EXPECT_FALSE(crrun.until([] { return false; }, 2500ms));  // longer than the time that counts as silence
   crrun.come_back();
   ASSERT_TRUE(crrun.wait_exits(20s)) << log();
   EXPECT_GE(crrun.hello_count, hellos + 2);
@@ -162,14 +162,14 @@ TEST_F(Crd, StopsItsRanksWhenNothingIsAnswered) {
   crrun.answers = false;
   EXPECT_FALSE(crrun.until([&] { return state_of(pid) == 'T'; }, 1s));
   ASSERT_TRUE(crrun.until([&] { return state_of(pid) == 'T'; }, 3s));
-  // What crrun says while it may have started them elsewhere is not done before it is known that it has not.
+  // Messages that arrive while crrun may have started the ranks elsewhere must wait until crrun confirms that it has not.
   job::Down down;
   down.mutable_signal()->set_signal(SIGKILL);
   down.mutable_signal()->add_ranks(1);
   crrun.send_all(down);
   EXPECT_FALSE(crrun.until([&] { return state_of(pid) != 'T'; }, 500ms));
   crrun.answers = true;
-  // Whether the signal is done now depends on whether the daemon connected anew meanwhile: then it never came.
+  // If the daemon has connected anew meanwhile, the signal never arrived; either outcome is correct.
   EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S' && state_of(pid) != 'T'; }, 5s));
 }
 
@@ -177,7 +177,7 @@ TEST_F(Crd, MeasuresTheLeaseFromWhatIsAnswered) {
   use({"sleep", "100"});
   start(2);
   ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
-  crrun.late_answers = true;  // there is no silence, and still nothing is known of now
+  crrun.late_answers = true;  // answers come, but they confirm nothing recent
   ASSERT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 3s));
   crrun.late_answers = false;
   EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S'; }, 3s));
@@ -196,7 +196,7 @@ TEST_F(Crd, IsASpareWhenItWasGivenUp) {
   *down.mutable_welcome()->mutable_job() = crrun.job;
   down.mutable_welcome()->mutable_job()->set_local_directory(crrun.job.local_directory() + "1");
   down.mutable_welcome()->set_stale(true);
-  // Again and again: a daemon that connects anew in the silence does not get what was sent before.
+  // Send repeatedly: a daemon that connects anew during the silence does not get earlier messages.
   auto next = std::chrono::steady_clock::now();
   ASSERT_TRUE(crrun.until(
       [&] {
@@ -212,7 +212,7 @@ TEST_F(Crd, IsASpareWhenItWasGivenUp) {
   EXPECT_EQ(crrun.hellos[1].ranks_size(), 0);
   EXPECT_FALSE(std::filesystem::exists(image));
   EXPECT_EQ(crrun.exits.count(1), 0u);
-  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 5s));  // nothing was said of this one
+  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 5s));  // this one was not released
 }
 
 TEST_F(Crd, ASpareTriesARestart) {
@@ -231,7 +231,7 @@ TEST_F(Crd, ASpareTriesARestart) {
 }
 
 TEST_F(Crd, TakesOverFromAnOlderDaemon) {
-  // The one below the rank is in a session of its own, and nobody's child when its parent dies.
+  // The process below the rank has a session of its own, and is orphaned when its parent dies.
   use({"sh", "-c", "setsid sleep 100 & echo $!; wait"});
   start(2);
   ASSERT_TRUE(crrun.until([&] { return !crrun.output[{0, 1}].empty() && !crrun.output[{1, 1}].empty(); }, 20s));
@@ -243,9 +243,9 @@ TEST_F(Crd, TakesOverFromAnOlderDaemon) {
   int status = 0;
   EXPECT_EQ(::waitpid(old, &status, 0), old);
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
-  // A signal that is sent is not yet one that was acted on.
+  // A signal that was sent may not have taken effect yet.
   EXPECT_TRUE(crrun.until([&] { return state_of(rank) == 0 && state_of(below) == 0; }, 5s));
-  EXPECT_NE(state_of(other), 0);  // of the other node
+  EXPECT_NE(state_of(other), 0);  // belongs to the other node
   EXPECT_EQ(crrun.hellos[1].ranks_size(), 0);
   ::kill(other, SIGKILL);
   crrun.shut_down();
@@ -271,11 +271,11 @@ TEST_F(Crd, TellsOfARecoveryWhenWhatHasMovedAwayHasEnded) {
   for (const auto& one : crrun.placement) *recover.add_placement() = one;
   crrun.recovery = 1;
   crrun.send_all(down);
-  // There are no images: what stays, or comes, is said not to be restored.
+  // There are no images: every rank that stays or comes is reported as not restored.
   ASSERT_TRUE(crrun.until([&] { return empty == 1 && crrun.restored.size() == 4; }, 10s)) << log();
   EXPECT_EQ(lived, 0);
   EXPECT_TRUE(crrun.restored[3].image_bad());
-  // With none left.
+  // Without ranks left on the node.
   empty = 0;
   crrun.seen = [&](const job::Up& up) {
     if (up.from() == 1 && up.recovery() == 2 && up.has_restored() && up.restored().ranks_size() == 0) ++empty;
@@ -293,7 +293,7 @@ TEST_F(Crd, TellsOfARecoveryWhenWhatHasMovedAwayHasEnded) {
 #ifdef MPI_RING
 TEST_F(Crd, SaysAgainWhatIsOpenWhenCrrunHasBegunAnew) {
   use({MPI_RING, "30", "0", "5"});
-  // The first to come to a collective says so, and crrun dies before it is complete.
+  // The first daemon with a contribution to a collective sends it; crrun dies before the collective is complete.
   bool dead = false;
   unsigned shares = 0;
   crrun.seen = [&](const job::Up& up) { shares += up.has_fence() && !dead; };
@@ -365,7 +365,7 @@ TEST_F(Crd, TellsOfAnAbort) {
   EXPECT_EQ(crrun.aborts[0].status(), 17);
 }
 
-/** Processes of that name. */
+/** @return the number of processes of that name */
 unsigned running(const std::string& name) {
   unsigned count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -376,7 +376,7 @@ unsigned running(const std::string& name) {
   return count;
 }
 
-/** When a process began, in clock ticks. */
+/** @return the start time of a process in clock ticks */
 std::string birth_of(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -387,7 +387,7 @@ std::string birth_of(int pid) {
   return text;
 }
 
-/** With the module and crtcp. */
+/** Tests with the module and crtcp. */
 class CrdWaves : public Crd {
  protected:
   void SetUp() override {
@@ -396,7 +396,7 @@ class CrdWaves : public Crd {
     start(4, true);
     ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}].find("round 10\n") != std::string::npos; }, 120s)) << log();
   }
-  /** A wave may be refused for a moment. */
+  /** Take a wave; it may be refused temporarily, then try again. */
   std::string wave(std::uint32_t& number) {
     std::string error;
     for (int attempt = 0; attempt < 20; ++attempt) {
@@ -453,17 +453,17 @@ TEST_F(CrdWaves, StandsByForARecovery) {
   crrun.ended.erase({3, 1});
   crrun.expect(number, {3});
   ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0 && running("cr_pause") == 3; }, 20s));
-  // It does not come: nothing is left, and nobody has noticed anything.
+  // The loss does not happen: no preparation is left, and no rank was affected.
   crrun.expect(0);
   EXPECT_TRUE(crrun.until([&] { return state_of(pid) == 0 && running("cr_pause") + running("cr_restart") == 0; }, 10s));
   EXPECT_TRUE(crrun.restored.empty());
   EXPECT_EQ(crrun.ended.count({3, 1}), 0u);
-  // It comes.
+  // The loss happens.
   crrun.expect(number, {3});
   ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0; }, 20s));
   crrun.until([] { return false; }, 1s);
   const std::string born = birth_of(pid);
-  crrun.expect(number, {3});  // again: something else of it is different
+  crrun.expect(number, {3});  // again, with a difference elsewhere
   crrun.until([] { return false; }, 500ms);
   EXPECT_EQ(birth_of(pid), born);
   EXPECT_EQ(running("cr_pause"), 3u);
@@ -479,7 +479,7 @@ TEST_F(CrdWaves, StandsByForSomethingElse) {
   std::uint32_t number = 1;
   ASSERT_EQ(wave(number), "");
   crrun.until([] { return false; }, 1s);
-  crrun.expect(number, {3});  // which lives, so that there can be no second of its id
+  crrun.expect(number, {3});  // it lives, so its process id is in use
   ASSERT_TRUE(crrun.until([&] { return running("cr_pause") == 3; }, 20s));
   ++number;
   ASSERT_EQ(wave(number), "");
@@ -511,7 +511,7 @@ TEST_F(CrdWaves, StagesAndRestartsElsewhere) {
   std::filesystem::remove_all(crrun.image_directory(0));
   std::filesystem::remove_all(crrun.image_directory(1));
   for (const std::uint32_t rank : {1, 3}) crrun.place(rank, 0);
-  // Nodes have their socket at the same place, each its own; these two daemons share one machine.
+  // Nodes have their socket at the same path, each its own; these two daemons share one machine.
   const std::string here = job::rank_socket_path(crrun.run_directory(0)), there = job::rank_socket_path(crrun.run_directory(1));
   std::filesystem::remove(there);
   std::filesystem::create_symlink(here, there);

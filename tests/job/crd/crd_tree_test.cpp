@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Daemons below another daemon: what they say and hear comes through it, and they go on without it.
+// Tests of daemons below another daemon: messages pass through it, and they continue without it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/** Node 0 is connected to crrun, 1 is below it, 2 below 1. A rank on each. */
+/** Node 0 connects to crrun, node 1 to node 0, node 2 to node 1. Each has one rank. */
 class CrdTree : public ::testing::Test {
  protected:
   void start(const std::string& script) {
@@ -32,7 +32,7 @@ class CrdTree : public ::testing::Test {
     ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 3; }, 20s));
   }
   char state(std::uint32_t rank) { return state_of(crrun.started.at(rank).pid()); }
-  /** @return whether a rank was seen to stand still or to be gone within so long */
+  /** @return whether a rank was seen stopped or gone within @p time */
   bool troubled(const std::vector<std::uint32_t>& ranks, std::chrono::milliseconds time) {
     return crrun.until(
         [&] {
@@ -105,7 +105,7 @@ TEST_F(CrdTree, NothingIsLostWithADaemon) {
   ASSERT_TRUE(crrun.until([&] { return (crrun.output[{2, 1}]) == "up\n"; }, 20s));
   crrun.until([] { return false; }, 500ms);
   ::kill(crrun.daemon(1), SIGSTOP);
-  // Down: it does not get beyond node 1. Up: nor does that the rank has ended.
+  // The message down does not get beyond node 1; nor does the report up that the rank has ended.
   job::Down down;
   down.mutable_signal()->set_signal(SIGUSR1);
   crrun.send(1, down);
@@ -122,7 +122,7 @@ TEST_F(CrdTree, WhatARankDidIsToldThoughTheParentDied) {
   unsigned told = 0;
   crrun.seen = [&](const job::Up& up) { told += up.has_rank_exited() && up.rank_exited().rank() == 2; };
   ASSERT_TRUE(crrun.until([&] { return (crrun.output[{2, 1}]) == "up\n"; }, 20s));
-  // It ends while its daemon still waits for answers through the one above.
+  // The rank ends while its daemon still waits for answers through its parent.
   crrun.until([] { return false; }, 700ms);
   ::kill(crrun.daemon(1), SIGSTOP);
   ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(2) > 0; }, 10s));
@@ -150,7 +150,7 @@ TEST_F(CrdTree, AParentThatCannotBeReachedIsDoneWithout) {
   crrun.parents = {{1, 0}};
   crrun.start_daemon(0);
   ASSERT_TRUE(crrun.until([&] { return crrun.ways.relaying(0) != nullptr; }, 10s));
-  ::kill(crrun.daemon(0), SIGSTOP);  // it accepts connections, and that is all
+  ::kill(crrun.daemon(0), SIGSTOP);  // the kernel still accepts connections for it
   crrun.start_daemon(1);
   EXPECT_TRUE(crrun.until([&] { return crrun.hellos.count(1) > 0; }, 10s));
   EXPECT_FALSE(crrun.ways.via(1));

@@ -116,10 +116,10 @@ void FakeCrrun::kill_daemon(std::uint32_t node) {
 void FakeCrrun::start_daemons() {
   for (std::uint32_t node = 0; node < nodes_; ++node) {
     if (parents.count(node) && !until([&] { return ways.relaying(parents.at(node)) != nullptr; }, 10s))
-      throw std::runtime_error("the daemon that is to be above others does not come");
+      throw std::runtime_error("the parent daemon does not connect");
     start_daemon(node);
   }
-  if (!until([&] { return there_.size() == nodes_; }, 10s)) throw std::runtime_error("the daemons do not come");
+  if (!until([&] { return there_.size() == nodes_; }, 10s)) throw std::runtime_error("the daemons do not connect");
 }
 
 void FakeCrrun::place(std::uint32_t rank, std::uint32_t node) {
@@ -177,7 +177,7 @@ void FakeCrrun::take(const job::Up& up) {
       job::Welcome& welcome = *down.mutable_welcome();
       *welcome.mutable_job() = job;
       welcome.mutable_job()->set_local_directory(job.local_directory() + std::to_string(node));
-      welcome.set_node(0);  // as when one goes to all: a daemon knows its own
+      welcome.set_node(0);  // as in a Welcome to all: a daemon knows its own index
       welcome.set_recovery(recovery);
       for (std::uint32_t i = 0; i < nodes_; ++i) {
         auto* one = welcome.add_nodes();
@@ -203,7 +203,7 @@ void FakeCrrun::take(const job::Up& up) {
     case job::Up::kOutput: {
       const auto& message = up.output();
       std::string& text = output[{message.rank(), message.stream()}];
-      // What is said again must be the same.
+      // Repeated output must be identical.
       const std::size_t known = std::min<std::size_t>(text.size() - std::min<std::size_t>(text.size(), message.offset()), message.data().size());
       if (message.offset() > text.size() || text.compare(message.offset(), known, message.data(), 0, known) != 0) ++contradictions;
       if (message.offset() <= text.size()) text.append(message.data(), known);
@@ -273,7 +273,7 @@ void FakeCrrun::take(const job::Up& up) {
     case job::Up::kHeartbeat: {
       ++heartbeats;
       if (!answers) return;
-      // As it would be when the answer was long on its way.
+      // As if the answer had been delayed for long.
       if (!late_answers) heartbeat_ns[node] = up.heartbeat().unix_ns();
       job::Down down;
       down.add_to(node);

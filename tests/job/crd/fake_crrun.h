@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Enough of crrun to test daemons: answers PMIx, collects output, and does what a test tells it. */
+/** @file A minimal crrun to test daemons: answers PMIx requests, collects output, and sends what a test asks for. */
 #include <chrono>
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace reprise::crd::test {
 
-/** 'S', 'T' … of /proc/PID/stat; 0: it has ended, be it that nobody has waited for it. */
+/** @return the state in /proc/PID/stat ('S', 'T' …); 0: the process has ended, zombies included */
 char state_of(int pid);
 
 class FakeCrrun {
@@ -27,34 +27,34 @@ class FakeCrrun {
 
   job::JobSpec job;
   std::vector<job::Placement> placement;
-  std::map<std::uint32_t, std::uint32_t> parents;  ///< by node, of those that are to be below others
-  /** Start a daemon; its rank socket lies in a directory of its own. @return process of the one before it, if there is one */
+  std::map<std::uint32_t, std::uint32_t> parents;  ///< by node, the parent of each daemon that has one
+  /** Start a daemon; its rank socket is in a directory of its own. @return process of the previous daemon, if any */
   pid_t start_daemon(std::uint32_t node);
-  /** Start all and wait until they are there. */
+  /** Start all daemons and wait until they have connected. */
   void start_daemons();
   void place(std::uint32_t rank, std::uint32_t node);
   void launch();
   void send(std::uint32_t node, job::Down down);
   void send_all(const job::Down& down);
-  /** @return whether @p condition became true in time */
+  /** @return whether @p condition became true within @p limit */
   bool until(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(60));
   bool wait_exits(std::chrono::milliseconds limit = std::chrono::seconds(60));
-  /** Take a wave; @return the first error, "" when it is committed */
+  /** Take a wave. @return the first error; "" when it is committed */
   std::string wave(std::uint32_t number, bool commit = true);
   /** Go back to a wave. @return the first error */
   std::string recover(std::uint32_t wave, const std::set<std::uint32_t>& restart);
-  /** Say that this would follow if a node is lost; wave 0: it will not. */
+  /** Announce what would follow if a node were lost; wave 0: cancel that. */
   void expect(std::uint32_t wave, const std::set<std::uint32_t>& restart = {});
   void shut_down(bool keep_images = false);
   std::string run_directory(std::uint32_t node) const;
   std::string image_directory(std::uint32_t node) const;  ///< each daemon has a disk of its own
   void kill_daemon(std::uint32_t node);
   pid_t daemon(std::uint32_t node) const { return daemons_.at(node); }
-  /** End without a word, as if crrun had died; or be there again, at the same address. */
+  /** Stop without a message, as if crrun had died; or listen again at the same address. */
   void die();
   void come_back();
 
-  // What came.
+  // Messages that have arrived.
   std::map<std::uint32_t, job::Hello> hellos;
   unsigned hello_count = 0;
   std::map<std::uint32_t, job::RankStarted> started;
@@ -75,10 +75,10 @@ class FakeCrrun {
   std::map<std::uint32_t, std::string> instances;
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
   bool forget_fences = false;
-  bool names_all_images = true;  ///< in a recovery; false: only of those that are restarted, as in large jobs
-  bool answers = true;       ///< heartbeats and Hello
-  bool late_answers = false; ///< always with the same old time
-  std::function<void(const job::Up&)> seen;  ///< of every message, if set
+  bool names_all_images = true;  ///< in a recovery; false: only images of restarted ranks, as in large jobs
+  bool answers = true;       ///< answer heartbeats and Hello
+  bool late_answers = false; ///< answer always with the same old time
+  std::function<void(const job::Up&)> seen;  ///< called with every message, if set
   bool staging_finished = false, acknowledge = true;
   std::uint32_t recovery = 0;
   std::set<std::uint32_t> moved;
@@ -111,7 +111,7 @@ class FakeCrrun {
   void answer_spawn(std::uint32_t index, Spawning& spawning);
   std::map<std::uint32_t, Spawning> spawns_;
   std::uint64_t contexts_ = 0;
-  std::vector<std::pair<std::uint32_t, job::Lookup>> lookups_;  ///< that wait
+  std::vector<std::pair<std::uint32_t, job::Lookup>> lookups_;  ///< lookups without an answer yet
   struct Open {
     std::set<std::uint32_t> from;
     std::string data;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_names: the last rank publishes a name, all look it up, and it is gone when it is taken back.
+// mpi_names: the last rank publishes a name, all ranks look it up, and it is gone after it is unpublished.
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

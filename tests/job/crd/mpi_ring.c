@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_ring ROUNDS [PAUSE_US [STATUS [abort]]]: numbers go around, every one is checked, and each round ends with a sum over
-// all. Rank 0 tells of every tenth round, and at the end what came out.
+// mpi_ring ROUNDS [PAUSE_US [STATUS [abort]]]: numbers go around the ring and are verified; each round ends with a sum
+// over all ranks. Rank 0 prints every tenth round, and the total at the end.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_sessions [TIMES]: no MPI_Init; a session, a communicator of all of its processes and one of every second, and
-// sums over both, TIMES times.
+// mpi_sessions [TIMES]: without MPI_Init, makes a session, a communicator of all of its processes and one of every second
+// process, and computes sums over both, TIMES times.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_spawn [CHILDREN [TIMES [PAUSE_MS [APPS]]]]: all ranks together spawn this program again, TIMES times, as one program or
-// as two of a MPI_Comm_spawn_multiple, with a pause before it and while they are together. Each time all merge into one communicator, a message goes around between parents and
-// children, a sum over all is checked, and they part. Rank 0 tells what came out; the children tell who they are.
+// mpi_spawn [CHILDREN [TIMES [PAUSE_MS [APPS]]]]: all ranks together spawn this program again, TIMES times, as one
+// program or as two of an MPI_Comm_spawn_multiple. A pause precedes each spawn; another pause follows while both sides
+// run. Each time all merge into one communicator, a message goes around between parents and children, a sum over all is
+// verified, and they disconnect. Rank 0 prints the results; the children print their ranks.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static void fail(const char *what)
   MPI_Abort(MPI_COMM_WORLD, 9);
 }
 
-// The same on both sides; @return the sum over all of what each has.
+// Called on both sides. @return the sum of the values of all processes
 static long together(MPI_Comm other, int high, int pause_ms)
 {
   MPI_Comm all;
@@ -37,7 +38,7 @@ static long together(MPI_Comm other, int high, int pause_ms)
   return sum;
 }
 
-// All but the last are of the first program.
+// All but the last child run the first program.
 static int spawn(char **argv, int children, int apps, MPI_Comm *other)
 {
   char *commands[] = {argv[0], argv[0]}, **arguments[] = {argv + 1, argv + 1};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A job of crrun's on the virtual nodes, its events, and what its processes hold."""
+"""A crrun job on the virtual nodes: its events, and the sockets and descriptors of its processes."""
 
 import json
 import re
@@ -12,15 +12,15 @@ from .cluster import NODES, VM, Failure, quoted, wait_until
 
 
 class Job:
-    """One job. Its output lies in files of the shared folder."""
+    """One job. Its output is in files of the shared directory."""
 
-    HOLD = "go-on"  # a held program goes on while this is in its working directory
+    HOLD = "go-on"  # a held program runs while this file is in its working directory
     count = 0
     running = []
 
     @classmethod
     def stop_all(cls, keep=None):
-        """Ends whatever a scenario has left; a folder `keep` gets the logs of one that failed."""
+        """End what a scenario has left. The directory `keep` gets the logs of a failed one."""
         while cls.running:
             job = cls.running.pop()
             job.stop()
@@ -63,7 +63,7 @@ class Job:
         return self
 
     def release(self):
-        """Lets a held program come to its end."""
+        """Let a held program end."""
         (self.folder / self.HOLD).unlink(missing_ok=True)
 
     def wait(self, seconds=120):
@@ -77,7 +77,7 @@ class Job:
         return self.process.poll() is not None
 
     def kill_launcher(self):
-        """SIGKILL for crrun alone: the processes of `vm head` go with it."""
+        """SIGKILL for crrun alone: it also ends the processes of `vm head`."""
         self.process.send_signal(signal.SIGKILL)
         subprocess.run(["pkill", "-9", "-f", f"^crrun .*{self.name}"], check=False)
         self.process.wait()
@@ -101,15 +101,15 @@ class Job:
         return self.log("stderr").read_text("utf-8", "replace")
 
     def last_messages(self):
-        """What matters of them for somebody who looks for a fault."""
+        """The part of the messages that helps to find a fault."""
         lines = [line for line in self.messages().splitlines() if ": ssh: connect" not in line]
         return "\n".join(lines if len(lines) < 60 else [*lines[:20], "…", *lines[-40:]])
 
     def keep(self, folder):
-        """Copies all that tells what happened."""
+        """Copy the logs, state and timeline to `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         for path in [self.log("stdout"), self.log("stderr"), *(self.folder / "cr").glob("*/*.json*")]:
-            if path.is_file() and path.name != "job.json":  # which has keys
+            if path.is_file() and path.name != "job.json":  # it contains keys
                 shutil.copy(path, folder / path.name)
 
     def directory(self, share=None):

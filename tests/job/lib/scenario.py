@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What scenarios share: their list, the programs they run, and the proof that a recovery was one."""
+"""Shared by the scenarios: their list, the programs they run, and the proof that a recovery took place."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ MPICHECK = "/mnt/project/build/vm/user/tests/mpi/mpicheck"
 
 
 def scenario(function):
-    """Puts a function (cluster) into the list, under its name."""
+    """Add function(cluster) to the list, under its name."""
     SCENARIOS[function.__name__.replace("_", "-")] = function
     return function
 
@@ -28,7 +28,7 @@ def mpicheck(*options):
 
 
 class Program:
-    """A program, its arguments, and what of its output must be the same as without failures."""
+    """A program, its arguments, and the part of its output that must be the same as without failures."""
 
     references = {}
 
@@ -37,7 +37,7 @@ class Program:
         self.result = result
 
     def expected(self, ranks, _got):
-        """Its result on the head node, under Open MPI's own launcher and transport."""
+        """Its result on the head node with Open MPI's own launcher and transport."""
         return self.reference(ranks, self.words)
 
     def reference(self, ranks, words):
@@ -60,7 +60,7 @@ class Program:
 
 
 class Held(Program):
-    """The project's own program, which goes on for as long as the scenario needs it (Job.release()).
+    """The project's own program, which runs as long as the scenario needs it (Job.release()).
 
     Its last line has the number of iterations and a sum over all that it has received: a run without failures of as
     many iterations must say the same.
@@ -68,7 +68,7 @@ class Held(Program):
 
     def __init__(self, options):
         self.options = options
-        # A few at least: a job that begins anew may find itself released already.
+        # A few iterations at least: a job that starts from the beginning may find that it was released already.
         super().__init__(mpicheck(*options, "--iterations", 3, "--while", Job.HOLD), r"^mpicheck: .*checksum.*$")
 
     def expected(self, ranks, got):
@@ -84,7 +84,7 @@ def checked(*options):
 
 
 def held(phases, *options):
-    """The same, for as long as the scenario needs it."""
+    """The same program, running as long as the scenario needs it."""
     return Held(("--phase", phases, *options))
 
 
@@ -99,7 +99,7 @@ def lammps(steps):
 
 
 def check_result(job, program, code=0, seconds=240):
-    """The job ends well, and says what it would have said without failures, once."""
+    """Check that the job ends well, and prints the output of a run without failures once."""
     job.release()
     status = job.wait(seconds)
     check(status == code, f"exit status {status}; messages:\n{job.last_messages()}\n{job.output()[-500:]}")
@@ -109,7 +109,7 @@ def check_result(job, program, code=0, seconds=240):
 
 
 class Survivors:
-    """The sockets between ranks that live on, before a loss and after it."""
+    """The sockets between surviving ranks, before and after a loss."""
 
     def __init__(self, job, lost):
         self.job = job
@@ -120,7 +120,7 @@ class Survivors:
         check(len(self.ranks) < 2 or self.before, f"no connection between the ranks {self.ranks} was found: {self.where}")
 
     def check(self):
-        """The same processes, their sockets the same; on the wire nothing between their nodes was begun anew."""
+        """Check for the same processes and the same sockets; on the wire, no new connection between their nodes."""
         now = self.job.where()
         for rank in self.ranks:
             check(now[rank] == self.where[rank], f"rank {rank} is not where it was: {self.where[rank]}, now {now[rank]}")
@@ -134,7 +134,7 @@ class Survivors:
 
 
 def survive(job, program, lost, fault):
-    """Run `program`, have two waves, do `fault`, prove the recovery and the result."""
+    """Run `program`, wait for two waves, call `fault`, prove the recovery and the result."""
     job.start()
     job.await_event("wave-commit", 2)
     survivors = Survivors(job, lost)

@@ -12,7 +12,7 @@ import struct
 ETH_P_ALL = 3
 SO_ATTACH_FILTER = 26
 
-# IPv4, TCP, SYN without ACK; what else there is the kernel drops.
+# IPv4, TCP, SYN without ACK; the kernel drops all other frames.
 PROGRAM = [
     (0x28, 0, 0, 12), (0x15, 0, 8, 0x800), (0x30, 0, 0, 23), (0x15, 0, 6, 6),
     (0xb1, 0, 0, 14), (0x50, 0, 0, 27), (0x54, 0, 0, 0x12), (0x15, 0, 2, 0x02),
@@ -26,7 +26,7 @@ def main():
     filter_ = struct.pack("HL", len(PROGRAM), ctypes.addressof(buffer))
     sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     sniffer.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filter_)
-    seen = set()  # a frame is seen at every port of the bridge; an attempt may be repeated
+    seen = set()  # a frame appears at every port of the bridge; an attempt may be repeated
     while True:
         frame = sniffer.recv(96)
         length = (frame[14] & 15) * 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A node is lost, in whatever the program is doing."""
+"""A node is lost while the program does various things."""
 
 import time
 
@@ -52,11 +52,12 @@ def two_ranks_a_node(cluster):
 
 
 def above(job):
-    """node -> the one through which its daemon reaches crrun, of those that do not by themselves"""
+    """By node: the node through which its daemon reaches crrun; nodes that connect directly are left out."""
     return {node["host"]: node["via"] for node in job.status()["nodes"] if "via" in node}
 
 
-# Each has another between it and crrun. Emulated nodes are slow to answer, and who waits too long turns to crrun itself.
+# Every node has another node between it and crrun. Emulated nodes answer slowly, and a daemon that waits too long
+# connects to crrun directly.
 CHAIN = ["--fan-out", "1", "--detect", "6s"]
 
 
@@ -66,7 +67,7 @@ def lost(job):
 
 @scenario
 def in_a_tree_a_leaf(cluster):
-    # node1 and node2 connect to crrun, the others are below node1: waves and recoveries come through it.
+    # node1 and node2 connect to crrun, the others to node1: waves and recoveries pass through it.
     program = held("p2p,coll")
     job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "4s"]).start()
     job.await_event("wave-commit", 2)
@@ -84,7 +85,7 @@ def in_a_tree_a_leaf(cluster):
 
 @scenario
 def in_a_tree_an_inner_node(cluster):
-    # Each is below the one before it. node3 and the spare lose their way with node2, and go on.
+    # Each node is below the previous one. node3 and the spare lose their way with node2, and continue.
     program = held("p2p,coll")
     job = on_three(cluster, program, options=CHAIN).start()
     job.await_event("wave-commit", 2)
@@ -103,7 +104,8 @@ def in_a_tree_an_inner_node(cluster):
 
 @scenario
 def in_a_tree_its_top(cluster):
-    # All others reach crrun through node1, whose end is known at once: what is to be done comes to them by another way.
+    # All others reach crrun through node1. Its end is known at once; the messages for the recovery must take another
+    # way.
     program = held("p2p,coll")
     job = on_three(cluster, program, options=CHAIN).start()
     job.await_event("wave-staged", 1)
@@ -118,7 +120,7 @@ def in_a_tree_its_top(cluster):
 
 @scenario
 def right_after_init(cluster):
-    # There may be no wave yet: then every rank begins again, and nobody is to see that.
+    # There may be no wave yet: then every rank starts from the beginning, and the user must not notice that.
     program = held("p2p")
     job = on_three(cluster, program, every=None).start()
     job.await_output(r"^iteration 0")
@@ -129,7 +131,7 @@ def right_after_init(cluster):
 
 @scenario
 def just_before_finalize(cluster):
-    # Rank 0 has said its result and waits in MPI_Finalize for the others.
+    # Rank 0 has printed its result and waits in MPI_Finalize for the others.
     program = checked("--phase", "p2p,compute", "--iterations", 30, "--sleep-compute", 300, "--linger", 6)
     job = on_three(cluster, program).start()
     job.await_event("wave-commit")
@@ -155,7 +157,7 @@ def two_one_after_the_other(cluster):
 
 @scenario
 def two_before_the_next_wave(cluster):
-    # Both recoveries go back to the same wave, whose images know nothing of the first.
+    # Both recoveries go back to the same wave, whose images do not contain the first recovery.
     program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3", "node4"), every=None)
     job.start()
@@ -187,7 +189,7 @@ def the_spare_while_taking_over(cluster):
     taken = job.await_event("recovery-begin")
     spare = next(f"node{node + 1}" for node in taken["placement"] if node >= 2)
     cluster.kill(spare)
-    # A recovery may be done sooner than its beginning is seen here: then the spare's loss comes just behind it.
+    # A recovery may be done before its beginning is seen here: the spare is then lost directly after it.
     job.await_event("recovery-begin", 2, seconds=90)
     check_result(job, program)
 
@@ -205,7 +207,7 @@ def a_survivor_during_the_recovery(cluster):
 
 @scenario
 def more_than_there_are_spares(cluster):
-    # With no spare left the survivors take the ranks.
+    # With no spare left, the survivors take the ranks.
     program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=()).start()
     job.await_event("wave-staged", 1)
@@ -217,7 +219,7 @@ def more_than_there_are_spares(cluster):
 
 @scenario
 def a_clear_end_and_restart(cluster):
-    # No spare and no doubling up: the job ends, says how to go on, and goes on elsewhere.
+    # No spare and no doubling up: the job ends, prints how to restart it, and is restarted on other nodes.
     program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=(), options=["--no-double-up"]).start()
     job.await_event("wave-staged", 1)
@@ -241,7 +243,7 @@ def before_a_wave_is_committed(cluster):
     job.await_event("wave-begin", wave=first + 1)
     time.sleep(1.5)
     cluster.kill("node3")
-    cluster.start("node3")  # its address answers again: it is known to be gone at once
+    cluster.start("node3")  # its address answers again, so its end is detected at once
     done = job.await_event("recovery-begin", seconds=90)
     check(done["wave"] <= first, f"went back to wave {done['wave']}, which was never committed")
     check_result(job, program)
@@ -249,7 +251,7 @@ def before_a_wave_is_committed(cluster):
 
 @scenario
 def while_staging(cluster):
-    # The newest wave is on the lost node alone: the one before it counts.
+    # Only the lost node has the newest wave: the wave before it is used.
     program = held("p2p,coll")
     job = on_three(cluster, program, every=None, options=["--stage-rate", "1M"]).start()
     job.checkpoint()
@@ -266,7 +268,8 @@ def while_staging(cluster):
 
 @scenario
 def twenty_recoveries(cluster):
-    # Two nodes take turns: the ranks of one are moved away, it comes back as a spare. Nothing may grow.
+    # Two nodes take turns: the ranks of one are moved away, and it returns as a spare. Descriptors and memory must
+    # not grow.
     program = held("p2p,coll")
     job = Job(cluster, program.words, ranks=2, hosts=("node1", "node2"), spares=("node3",), every=None).start()
     job.checkpoint()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What else may break: a process, a daemon, the launcher, the network, a disk."""
+"""Other faults: of a process, a daemon, the launcher, the network, a disk."""
 
 import time
 
@@ -50,7 +50,7 @@ def the_launcher_is_killed(cluster):
 
 @scenario
 def the_launcher_of_a_tree_is_killed(cluster):
-    # No daemon hears of crrun through another one any more; each sees for itself that it is dead, and comes back.
+    # No daemon reaches crrun through another one any more; each detects by itself that crrun is dead, and reconnects.
     program = held("p2p,coll")
     job = on_three(cluster, program, options=["--fan-out", "1", "--detect", "6s"]).start()
     job.await_event("wave-commit", 2)
@@ -70,7 +70,7 @@ def the_launcher_of_a_tree_is_killed(cluster):
 
 @scenario
 def a_node_reboots(cluster):
-    # It answers at once, at its old address, but knows nothing of the job; then it is a spare.
+    # The node answers at once at its old address, but has no state of the job; it then becomes a spare.
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
@@ -82,7 +82,7 @@ def a_node_reboots(cluster):
 
 @scenario
 def the_network_is_split(cluster):
-    # For ten seconds nobody hears of node3; its ranks are started elsewhere, and the old ones must not go on.
+    # node3 is unreachable for ten seconds; its ranks are started elsewhere, and the old ones must not continue.
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
@@ -101,7 +101,7 @@ def the_network_is_split(cluster):
 
 @scenario
 def a_node_is_silent_for_a_moment(cluster):
-    # Shorter than it takes to be lost: what was made ready is dropped. When it is lost later, that is made use of.
+    # A silence too short for a loss: the preparations are dropped. When the node is lost later, they are used.
     program = held("p2p,coll")
     job = on_three(cluster, program, every=None, options=["--detect", "4s"]).start()
     job.checkpoint()
@@ -147,7 +147,8 @@ def local_storage_is_full(cluster):
 
 @scenario
 def shared_storage_is_full(cluster):
-    # Waves go on on the nodes' own disks, the newest that was staged counts; with room again the next ones are staged.
+    # Waves continue on the nodes' own disks, and the newest staged wave counts. When there is space again, the next
+    # ones are staged.
     program = held("p2p,coll")
     job = on_three(cluster, program)
     try:
@@ -159,7 +160,7 @@ def shared_storage_is_full(cluster):
         time.sleep(6)
         cluster.kill("node3")
         wait_until(lambda: "recovery 1 is done" in job.messages(), 60, "the recovery")
-        cluster.leave_room()  # what happened is written down now
+        cluster.leave_room()  # the events can be written now
         begun = job.await_event("recovery-begin")
         check(begun["wave"] == staged, f"went back to wave {begun['wave']}, staged was {staged}")
         job.await_event("recovery-done")
@@ -172,7 +173,8 @@ def shared_storage_is_full(cluster):
 
 @scenario
 def shared_storage_is_gone(cluster):
-    # Nothing can be staged until it is back; the job does not mind, and what happened meanwhile is in the timeline.
+    # Nothing can be staged until the directory is back. The job continues, and the timeline has the events of that
+    # time.
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-staged", 1)
@@ -193,7 +195,7 @@ def shared_storage_is_gone(cluster):
 
 @scenario
 def a_damaged_image(cluster):
-    # The newest staged image of the lost rank is damaged on disk: the wave before it counts.
+    # The newest staged image of the lost rank is damaged on disk: the wave before it is used.
     program = held("p2p,coll")
     job = on_three(cluster, program, every=None).start()
     job.checkpoint()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that start further processes while they run, and those that use sessions."""
+"""Programs that spawn processes while they run, and programs that use sessions."""
 
 import time
 
@@ -9,13 +9,13 @@ PROGRAMS = "/mnt/project/build/vm/user/tests/job/crd"
 
 
 class Spawning(Program):
-    """Its ranks and its children say things in no order."""
+    """Its ranks and its children print in no fixed order."""
 
     def __init__(self, children, times, pause_ms=0, apps=1):
         super().__init__([f"{PROGRAMS}/mpi_spawn", children, times, pause_ms, apps], r"^(?:time|child) .*$")
 
     def expected(self, ranks, _got):
-        # Nobody need wait for it; and several programs at once are more than 5.0.7's mpirun survives.
+        # The reference needs no pauses; and spawning several programs at once crashes mpirun 5.0.7.
         return self.reference(ranks, self.words[:3])
 
     def of(self, output):
@@ -41,7 +41,7 @@ def spawns_as_under_mpirun(cluster):
 
 @scenario
 def a_node_is_lost_while_children_run(cluster):
-    # Time enough before each spawn for a wave, and while the children run for a node to be lost.
+    # There is time for a wave before each spawn, and for the loss of a node while the children run.
     program = Spawning(2, 3, 8000)
     job = on_two(cluster, program, spares=("node4:2",), every="2s", options=["--map-by", "node"]).start()
     job.await_event("wave-commit")
@@ -57,7 +57,7 @@ def a_node_is_lost_while_children_run(cluster):
 
 
 class Sessions(Program):
-    """Open MPI's own launcher takes minutes for it, or hangs: what comes out is known."""
+    """Open MPI's own launcher takes minutes for it, or hangs: the result is computed here."""
 
     def __init__(self, times):
         super().__init__([f"{PROGRAMS}/mpi_sessions", times], r"^session .*$")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What users of crrun expect, as they know it from mpirun."""
+"""Behaviour that users of crrun expect from their knowledge of mpirun."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def drain_a_node(cluster):
     job.await_event("wave-commit")
     job.crjob("drain", "node2")
     check("node2" not in {node for node, _ in job.where().values()}, "a rank is still on node2")
-    cluster.kill("node2")  # nobody minds now
+    cluster.kill("node2")  # no rank is there any more
     job.crjob("checkpoint")
     check("node2" in cluster.head("crjob list; crjob status " + job.directory("/mnt/share")), "no status in words")
     cluster.head(f"crjob report {job.directory('/mnt/share')} -o /mnt/share/{job.name}/report.html")
@@ -83,7 +83,7 @@ def strangers_are_refused(cluster):
 
 @scenario
 def an_ordinary_user(cluster):
-    # With the capabilities that docs/job-admin.md names, and ssh keys of the user's own.
+    # With the capabilities that docs/job-admin.md lists, and the user's own ssh keys.
     for node in NODES:
         cluster.ssh(node, "id alice >/dev/null 2>&1 || useradd -m -u 4711 -s /bin/sh alice; rm -rf /home/alice/.ssh; "
                           "cp -r /root/.ssh /home/alice/.ssh; chown -R alice /home/alice/.ssh; "
