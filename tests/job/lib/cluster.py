@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The virtual nodes that the scenarios run on: four of them and the head node."""
+"""The virtual nodes of the scenarios: four nodes and the head node."""
 
 import os
 import shlex
@@ -21,7 +21,7 @@ class Failure(Exception):
 
 
 def wait_until(condition, seconds, what):
-    """Calls `condition` until it returns something true, which is returned."""
+    """Calls `condition` until it returns a true value, and returns that value."""
     deadline = time.monotonic() + seconds
     while True:
         result = condition()
@@ -33,7 +33,7 @@ def wait_until(condition, seconds, what):
 
 
 class Cluster:
-    """Nodes that are booted once; a scenario that kills one has it booted again."""
+    """Nodes that are booted once. After a scenario that kills a node, the node is booted again."""
 
     def __init__(self, name="job", kernel="6.12", mem=900, share_bytes=SHARE_BYTES):
         self.name = name
@@ -76,7 +76,7 @@ class Cluster:
         return status
 
     def leave_room(self, spare=None):
-        """Only so many bytes more fit into the share; None: as many as before."""
+        """Limit the free space of the share to this many bytes; None: remove the limit."""
         use = os.statvfs(self.share)
         size = self.share_bytes if spare is None else (use.f_blocks - use.f_bfree) * use.f_frsize + spare
         subprocess.run(["mount", "-o", f"remount,size={size}", self.share], check=True)
@@ -89,11 +89,11 @@ class Cluster:
         return result.stdout
 
     def ssh(self, node, command, check=True, timeout=60):
-        """A shell's command on a node; @return its output."""
+        """Run a shell command on a node. @return its output"""
         return self.shell(node, ["ssh", node], command, check, timeout)
 
     def head(self, command, check=True, timeout=60):
-        """A shell's command on the head node; @return its output."""
+        """Run a shell command on the head node. @return its output"""
         return self.shell("head", ["head"], command, check, timeout)
 
     def kill(self, node):
@@ -105,7 +105,7 @@ class Cluster:
             self.vm("start", node, "--build", "none")
 
     def up_again(self):
-        """All nodes run, none with what an earlier scenario left."""
+        """Start all nodes that are down, and clean up the others."""
         status = self.vm("status", capture_output=True, text=True).stdout
         for node in NODES:
             line = next(line for line in status.splitlines() if line.startswith(node))
@@ -119,7 +119,7 @@ class Cluster:
         self.vm("host", "--", "ip", "link", "set", f"tap{node[4:]}", "down" if on else "up")
 
     def syn_list(self):
-        """Connection attempts seen on the network so far: (source, port, destination, port)."""
+        """The connection attempts seen on the network so far: (source, port, destination, port)."""
         lines = (self.logs / "syns").read_text("ascii").splitlines()
         return [tuple(line.split()) for line in lines if len(line.split()) == 4]
 
