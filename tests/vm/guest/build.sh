@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Builds the project with the guest's compiler, against the guest's libraries:
-#   build.sh ROOT PROJECT module RELEASE DIR [KERNEL]  cr.ko, from the sources in DIR; KERNEL: folder of
-#                                                a kernel that is not the root's (make-kernel.sh)
+#   build.sh ROOT PROJECT module RELEASE DIR [KERNEL]  cr.ko, from the sources in DIR; KERNEL: directory of
+#                                                a kernel outside of the root (make-kernel.sh)
 #   build.sh ROOT PROJECT user                   commands, library, headers, tests
-#   build.sh ROOT PROJECT programs               the same without tests and benchmarks; older ones stay
+#   build.sh ROOT PROJECT programs               the same without tests and benchmarks; old ones of these stay
 #   build.sh ROOT PROJECT native COMMAND…        any command, in /mnt/project
-#   build.sh ROOT PROJECT head STATE SHARE COMMAND…  the same, with what was built installed, and the
-#                                                folders STATE/root, STATE/tmp, STATE/run and SHARE
-# DIR is relative to PROJECT. Runs as root in namespaces of its own, so that the
-# mounts go with it. The root is read-only: a build must not change it.
+#   build.sh ROOT PROJECT head STATE SHARE COMMAND…  the same, with the built project installed, and the
+#                                                directories STATE/root, STATE/tmp, STATE/run and SHARE
+# DIR is relative to PROJECT. Runs as root in its own namespaces, so that the mounts vanish at its end.
+# The root is mounted read-only: a build must not change it.
 set -eu
 root=$1 project=$2 what=$3
 at=/run/vm-build
 mkdir -p $at
 over=/run/vm-overlay
-# The root with what was built, the tree $1, installed over it: at $2.
+# Mount at $2: the root, with the tree $1 of the built project laid over it.
 overlay() {
 	mkdir -p $over "$2"
 	mount -t tmpfs tmpfs $over && mkdir $over/up $over/work &&
@@ -65,13 +65,13 @@ module)
 		kernel=/mnt/share/linux
 	fi
 	chroot $at make -C "$kernel" "M=$dir" W=1 -j"$jobs" ${CR_GCOV:+"CR_GCOV=$CR_GCOV"} modules
-	# The tree that goes over the root's: the module, and an index with it.
+	# The tree that is laid over the root: the module, with a module index.
 	tree=$dir.tree
 	if ! cmp -s "$project/$5/cr.ko" "$project/$5.tree/usr/lib/modules/$rel/updates/cr.ko"; then
 		mount -t tmpfs tmpfs "$at/usr/lib/modules/$rel/updates"
 		cp "$project/$5/cr.ko" "$at/usr/lib/modules/$rel/updates/"
 		rm -rf "$project/$5.tree" && mkdir "$project/$5.tree"
-		# -o puts it below lib/modules of that place.
+		# depmod -o writes the index below lib/modules of that directory.
 		chroot $at depmod -o "$tree" "$rel"
 		mkdir -p "$project/$5.tree/usr"
 		[ -d "$project/$5.tree/usr/lib" ] || mv "$project/$5.tree/lib" "$project/$5.tree/usr/lib"
@@ -82,7 +82,8 @@ module)
 user | programs)
 	build=/mnt/project/build/vm/user target=all component=
 	[ "$what" = user ] || target=programs component='--component Unspecified'
-	# Small debugging information: lines and functions. All of it takes a third of the time to compile.
+	# Minimal debugging information (lines and functions): full information would take a third of the compile
+	# time.
 	grep -qs '^CMAKE_CXX_FLAGS_RELWITHDEBINFO:STRING=-O2 -g1' "$project/build/vm/user/CMakeCache.txt" ||
 		chroot $at cmake -S /mnt/project -B $build -G Ninja -DREPRISE_FAULTS=ON \
 			-DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG" \
@@ -94,12 +95,12 @@ user | programs)
 	fi
 	# shellcheck disable=SC2086
 	chroot $at env DESTDIR=/mnt/project/build/vm/user.tree.part cmake --install $build $component
-	# Users may use /dev/cr here; without udev modprobe has to say so.
+	# Give users access to /dev/cr; the guest has no udev, so modprobe does it.
 	mkdir -p "$project/build/vm/user.tree.part/etc/modprobe.d"
 	echo 'install cr /sbin/modprobe --ignore-install cr $CMDLINE_OPTS && chmod 666 /dev/cr' \
 		>"$project/build/vm/user.tree.part/etc/modprobe.d/reprise.conf"
-	# The linker's cache, as if the tree were installed; where the host cannot
-	# overlay, the default folders are searched all the same.
+	# Make the linker's cache as if the tree were installed. Hosts without overlayfs go without it; the default
+	# directories are searched anyway.
 	if overlay "$project/build/vm/user.tree.part" /run/vm-all 2>/dev/null; then
 		chroot /run/vm-all ldconfig
 		mkdir -p "$project/build/vm/user.tree.part/etc"

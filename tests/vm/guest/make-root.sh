@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Makes the guest root: WORK/root, WORK/root.squashfs, WORK/kernels.
-# Runs as root in mount and pid namespaces of its own, so that nothing stays
-# mounted when it is killed. Each stage leaves a stamp; a rerun goes on after
-# the last one. Progress goes to fd 3, everything else to the caller's log.
+# Runs as root in its own mount and pid namespaces, so that no mount is left when it is killed. Each stage leaves a
+# stamp file; a rerun continues after the last completed stage. Progress goes to fd 3, everything else to the caller's
+# log.
 set -eu
 work=$1 debs=$2 packages=$3 kernels=$4
 root=$work/root
@@ -28,7 +28,7 @@ mount --bind "$debs" "$root/var/cache/apt/archives"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 
 if todo sources; then
-	# The other suites come from where debootstrap took the first one.
+	# Take the other suites from the mirror that debootstrap used.
 	mirror=$(awk '$1 == "deb" { print $2; exit }' "$root/etc/apt/sources.list")
 	{
 		echo "deb $mirror $suite-updates main"
@@ -37,7 +37,7 @@ if todo sources; then
 		echo "deb $mirror bookworm main"
 		echo "deb $mirror-security bookworm-security main"
 	} >"$root/etc/apt/sources.list.d/more.list"
-	# Debian 12 gives a kernel only.
+	# Only the kernel comes from Debian 12.
 	printf 'Package: *\nPin: release n=bookworm*\nPin-Priority: 100\n' \
 		>"$root/etc/apt/preferences.d/bookworm"
 	printf 'path-exclude=/usr/share/%s/*\n' doc locale man info lintian bug \
@@ -65,8 +65,8 @@ if todo packages; then
 	done_with packages
 fi
 
-# Kernels are unpacked, not installed: installing would bring an initramfs
-# generator, firmware and thousands of drivers.
+# Kernels are unpacked, not installed: an installation would pull in an initramfs generator, firmware and thousands of
+# drivers.
 unpack_kernel() {
 	name=$1 suites=$2
 	version=$(inside apt-cache madison linux-image-amd64 |
@@ -80,7 +80,7 @@ unpack_kernel() {
 		sed -n 's/^Depends:.*linux-image-\([^ ,]*\) (=.*/\1/p')
 	say "kernel $name: $rel"
 
-	# The linux-* packages that image and headers lead to.
+	# The linux-* packages on which image and headers depend.
 	want="linux-image-$rel linux-headers-$rel" all=
 	while [ -n "$want" ]; do
 		next=
@@ -138,7 +138,7 @@ if todo kernels; then
 	done_with kernels
 fi
 
-# Debian's headers leave checkpatch.pl out; its source package has it.
+# Debian's headers do not contain checkpatch.pl; its source package does.
 if todo checkpatch; then
 	source=$(inside apt-cache show --no-all-versions linux-source |
 		sed -n 's/^Depends:.*\(linux-source-[0-9.]*\).*/\1/p')
@@ -160,8 +160,8 @@ if todo config; then
 		echo 10.77.0.254 head
 		for i in $(seq 1 64); do echo "10.77.0.$i node$i"; done
 	} >"$root/etc/hosts"
-	# One key pair for the nodes and for the host, made here and kept in the
-	# cache only. OpenSSH's own server takes eight times as long to log in.
+	# One key pair for the nodes and the host, generated here and kept only in the cache. OpenSSH's own server
+	# would take eight times as long to log in.
 	rm -f "$work/id_ed25519" "$work/id_ed25519.pub" "$root/etc/dropbear/host"
 	inside dropbearkey -t ed25519 -f /etc/dropbear/host >/dev/null
 	inside ssh-keygen -q -t ed25519 -N '' -C vm -f /tmp/id_ed25519 </dev/null
@@ -190,8 +190,8 @@ if todo squashfs; then
 	umount "$root/var/cache/apt/archives" "$root/dev" "$root/proc"
 	: >"$root/etc/resolv.conf"
 	rm -f "$work/root.squashfs"
-	# Headers and QEMU are needed on the host only. lz4: decompressing is
-	# emulated, and lz4 costs least there.
+	# Headers and QEMU are needed only on the host. lz4, because decompression is emulated and lz4 is the
+	# cheapest.
 	mksquashfs "$root" "$work/root.squashfs" -comp lz4 -noappend -no-progress -quiet \
 		-wildcards -e 'usr/src/*' 'usr/lib/linux-kbuild*' 'boot/*' 'var/cache/*/*' \
 		'var/lib/apt/lists/*' 'usr/share/doc/*' 'usr/share/locale/*' 'tmp/*' \

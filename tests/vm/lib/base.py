@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Places, exit statuses, messages, locks and commands: what all parts share."""
+"""Places, exit statuses, messages, locks and commands: shared by all parts."""
 
 import contextlib
 import ctypes
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Exit statuses of the tool's own; anything else is the command's.
+# The tool's own exit statuses; any other status is the command's.
 KERNEL_COMPLAINED = 97
 NO_STATUS = 98
 TIMED_OUT = 124
@@ -26,7 +26,7 @@ BUILD = PROJECT / "build" / "vm"
 
 
 class Error(Exception):
-    """Ends the tool with a message and a status."""
+    """An error that ends the tool with a message and a status."""
 
     def __init__(self, text, status=FAILED):
         super().__init__(text)
@@ -43,7 +43,7 @@ def need_root(why):
 
 
 def die_with_parent():
-    """For preexec_fn: a killed vm takes its children along."""
+    """For preexec_fn: kill the child when vm dies."""
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -78,7 +78,7 @@ def in_namespaces(arguments, log, progress=True):
 
 @contextlib.contextmanager
 def locked(path, waiting_for):
-    """Holds a lock file; the kernel frees it however the holder ends."""
+    """Hold a lock file; the kernel releases it however the holder ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="ascii") as file:
         try:
@@ -90,7 +90,7 @@ def locked(path, waiting_for):
 
 
 def meaningful(path):
-    """What of a file matters: a comment edited must not cost a new root."""
+    """The lines of a file without comments: editing a comment must not require a new root."""
     lines = path.read_text("utf-8").splitlines()
     return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
 

@@ -20,7 +20,7 @@ PARTS = ("all", "module", "user", "programs", "none")
 
 
 def copy_sources(target):
-    """Makes `target` hold Kbuild and kmod/ as they are now, and what make made there.
+    """Update Kbuild and kmod/ in `target`, and keep the files that make has made there.
 
     A file that did not change keeps its time, so that make has nothing to do;
     one that did gets the present time, however old its source's is.
@@ -43,7 +43,7 @@ def copy_sources(target):
 
 
 def show_progress(what, log, done):
-    """Says that something is built when it takes more than a moment, and how far it is."""
+    """Report that something is being built if that takes long, and its progress."""
     if done.wait(3):
         return
     names = {"user": "commands, library and tests", "programs": "commands and library",
@@ -59,7 +59,7 @@ def show_progress(what, log, done):
 
 
 def script(root, what, log, *arguments, **environment):
-    """Runs guest/build.sh; shows its output when it failed or warned."""
+    """Run guest/build.sh; print its output if it failed or warned."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("", "utf-8")
     done = threading.Event()
@@ -74,7 +74,7 @@ def script(root, what, log, *arguments, **environment):
     text = log.read_text("utf-8", "replace")
     if status:
         raise Error(f"building failed; the whole output is in {log}:\n{tail(log, 60)}")
-    # Of Debian's headers, not of the project.
+    # Warnings that come from Debian's headers, not from the project.
     quiet = ("Skipping BTF generation", "the compiler differs from")
     noise = any("warning:" in line for line in text.splitlines()
                 if not any(part in line for part in quiet))
@@ -89,7 +89,7 @@ def build_module(root, kernel):
         return
     target = BUILD / kernel
     release = root.release(kernel)
-    # Headers that changed under the same name would not make make rebuild.
+    # make does not notice headers that changed under the same name.
     stamp = target / ".built-with"
     own = [debug.get(root)] if kernel in debug.NAMES else []
     made_with = " ".join([root.path.name, *(path.name for path in own), release])
@@ -103,7 +103,7 @@ def build_module(root, kernel):
 
 
 def build_user(root, what):
-    """@what: "user", or "programs": without tests and benchmarks, which stay as they are"""
+    """@what: "user", or "programs": without tests and benchmarks; existing ones stay"""
     if not (PROJECT / "CMakeLists.txt").exists():
         say(f"no CMakeLists.txt in {PROJECT}: no commands and library built")
         shutil.rmtree(BUILD / "user.tree", ignore_errors=True)
@@ -121,7 +121,7 @@ def build_user(root, what):
 
 
 def pack(kernel):
-    """One small squashfs with all that was built, laid over the guest's root."""
+    """Pack everything that was built into one small squashfs, which is laid over the guest's root."""
     image = BUILD / f"{kernel}.squashfs"
     trees = [tree for tree in (BUILD / "user.tree", BUILD / f"{kernel}.tree") if tree.is_dir()]
     state = hashlib.sha256()
@@ -149,14 +149,14 @@ def pack(kernel):
     if result.returncode:
         raise Error(f"packing what was built failed:\n{result.stderr}")
     shutil.rmtree(joined)
-    # Renamed, not overwritten: a running guest keeps the one it has.
+    # Rename, do not overwrite: a running guest keeps its old file.
     part.rename(image)
     stamp.write_text(state.hexdigest(), "ascii")
     return image
 
 
 class Built:
-    """What a guest boots with."""
+    """The files that a guest boots with."""
 
     def __init__(self, root, kernel):
         self.root = root
@@ -168,7 +168,7 @@ class Built:
 
 
 def build(root, kernel, parts="all"):
-    """Whoever needs the module only does not wait for somebody's user part."""
+    """Separate locks: a caller that needs only the module does not wait for a build of the user part."""
     BUILD.mkdir(parents=True, exist_ok=True)
     if parts != "none":
         need_root("building")

@@ -31,7 +31,7 @@ def command_output(words):
 
 
 class Node:
-    """One node's files and its QEMU."""
+    """The files of one node and its QEMU."""
 
     def __init__(self, folder, number):
         self.number = number
@@ -41,7 +41,7 @@ class Node:
         self.console = Console(self.path / "console")
 
     def pid(self):
-        """QEMU's pid while it runs: a number used anew by something else does not count."""
+        """QEMU's pid while it runs; a pid that now belongs to another program does not count."""
         try:
             pid = int((self.path / "pid").read_text("ascii"))
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -82,7 +82,7 @@ class Node:
                 ["nsenter", f"--net=/run/netns/{netns}", "--", *line],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 pass_fds=[swap] if swap is not None else [])
-        # nsenter becomes QEMU: the pid stays.
+        # nsenter executes QEMU in its place: the pid stays the same.
         (self.path / "pid").write_text(str(process.pid), "ascii")
         if swap is not None:
             os.close(swap)
@@ -94,8 +94,8 @@ class Node:
 
 
 def wait_ready(nodes, again, seconds):
-    """`nodes`: node -> process. One that ends or hangs while booting, with no word of its kernel's, is booted once more by
-    `again(node)`: an emulating QEMU fails an assertion of its own now and then (iotlb_to_section)."""
+    """`nodes`: node -> process. A node that ends or hangs while booting, without a kernel message, is booted once more by
+    `again(node)`: an emulating QEMU sometimes fails an assertion of its own (iotlb_to_section)."""
     began = {node: time.monotonic() for node in nodes}
     waiting, tried = dict(nodes), set()
     while waiting:
@@ -119,7 +119,7 @@ def wait_ready(nodes, again, seconds):
 
 
 class Cluster:
-    """A cluster by its name; its files, whether it runs or not."""
+    """A cluster of a given name and its files, running or not."""
 
     def __init__(self, name):
         if not name.isalnum():
@@ -159,11 +159,11 @@ class Cluster:
             raise Error(f"no network for the cluster: {result.stderr.strip()}")
 
     def remove(self):
-        """Whatever is left of it, also after a vm that was killed."""
+        """Remove what is left of the cluster, also after a vm that was killed."""
         if self.path.is_dir():
             for path in self.path.glob("node*"):
                 Node(self.path, int(path.name[4:])).cut()
-        # A vm killed between starting a QEMU and writing its pid.
+        # A vm may have been killed between starting a QEMU and writing its pid.
         if Path(f"/run/netns/{self.netns}").exists():
             for pid in command_output(["ip", "netns", "pids", self.netns]).split():
                 if b"initrd" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -172,7 +172,7 @@ class Cluster:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def complaints(self):
-        """Shows what the nodes' kernels complained of."""
+        """Print the complaints of the nodes' kernels."""
         found = False
         for node in self.nodes():
             text = node.console.complaint()
@@ -186,7 +186,7 @@ class Cluster:
         node = self.node(name)
         if not node.pid():
             raise Error(f"{node.name} is down: `vm start {node.name}` boots it")
-        # The key of the root it booted with; ssh insists on a private copy.
+        # The key of the root that it booted with; ssh insists on a private copy.
         key = self.path / "id_ed25519"
         words = ["nsenter", f"--net=/run/netns/{self.netns}", "--",
                  "ssh", "-F", "none", "-i", str(key), "-o", "StrictHostKeyChecking=no",
@@ -199,7 +199,7 @@ class Cluster:
             words.append("-t")
         words.append(f"{user}@{node.address}")
         if command:
-            # As `vm run` takes it: words, not a line for a shell.
+            # Take words like `vm run`, rather than a line for a shell.
             words += ["--", " ".join(qemu.quote(word) for word in command)]
         before = node.console.complaint()
         status = subprocess.run(words, check=False).returncode

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a kernel must not say on its console."""
+"""Messages on a kernel's console that count as complaints."""
 
 import re
 from pathlib import Path
@@ -14,13 +14,13 @@ COMPLAINT = re.compile(
     r"|refcount_t:|list_(add|del) corruption|detected (over|under)flow"
     r"|Bad page (state|map)|bad (pmd|pud|pte) |nobody cared|page dumped because"
     r"|leaked reference|vm-guest-error|cut here")
-# Said of a user program, not of the kernel.
+# Messages about a user program, not about the kernel.
 HARMLESS = re.compile(r"traps: ")
 BEFORE, AFTER = 3, 60
 
 
 class Console:
-    """The console's log file, read as it grows."""
+    """The log file of the console, read while it grows."""
 
     def __init__(self, path):
         self.path = Path(path)
@@ -33,7 +33,7 @@ class Console:
         return [line.rstrip() for line in text.replace("\r", "").split("\n")]
 
     def complaint(self):
-        """The first complaint with what stands around it, or an empty string."""
+        """The first complaint with its surrounding lines, or an empty string."""
         lines = self.lines()
         for number, line in enumerate(lines):
             if COMPLAINT.search(line) and not HARMLESS.search(line):

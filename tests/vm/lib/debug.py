@@ -11,15 +11,15 @@ from pathlib import Path
 from .base import (CACHE, GUEST, Error, digest, in_namespaces, locked, meaningful, need_root,
                    say, tail)
 
-# The same kernel; the module for the second counts what of it is run (gcov).
+# Both are the same kernel; for the second, the module is built with coverage counters (gcov).
 NAMES = ("debug", "debug-gcov")
 CONFIG = GUEST / "debug.config"
 SCRIPT = GUEST / "make-kernel.sh"
-OF = "6.12"  # of whose release the source is
+OF = "6.12"  # the root's kernel whose source is used
 
 
 def version(root):
-    """Upstream's version of the root's kernel: 6.12.48."""
+    """The upstream version of the root's kernel, for instance 6.12.48."""
     return re.match(r"[0-9.]+[0-9]", root.release(OF)).group()
 
 
@@ -34,7 +34,7 @@ def folder(root):
 
 
 def get(root):
-    """Folder with vmlinux, release and linux/ (to build modules against), made when missing."""
+    """Directory with vmlinux, release and linux/ (to build modules against); built if missing."""
     final = folder(root)
     if final.is_dir():
         return final

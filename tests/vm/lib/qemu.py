@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Starts one guest: QEMU's command line, the per-guest files, KVM or not."""
+"""Starts one guest: QEMU's command line, the guest's own files, the choice of KVM."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ from pathlib import Path
 from . import debug
 from .base import CACHE, PROJECT, Error, die_with_parent, locked
 
-# Warnings and worse come to the console; what a guest does not survive ends it at once.
+# Messages of warning level and above go to the console. Errors that the guest cannot survive end it at once.
 KERNEL_LINE = ("console=ttyS0 loglevel=5 oops=panic panic=-1 softlockup_panic=1 "
                "hung_task_panic=1 sysctl.kernel.panic_on_rcu_stall=1 mitigations=off nokaslr "
                "random.trust_cpu=on tsc=reliable no_timer_check")
-# The debugging kernel's checks make it several times as slow: what looks like a lockup is none,
-# and its measurement of the TSC may be far off, with it all time limits of the tests.
+# The debugging kernel's checks make it several times slower. A slow guest would look like a lockup, and its
+# measurement of the TSC may be far off, and with it all time limits of the tests.
 DEBUG_LINE = " watchdog_thresh=60 clocksource=acpi_pm"
 
 
@@ -28,7 +28,7 @@ def cpio_entry(name, content, number, mode=0o100644):
 
 
 def initramfs(base, target, files):
-    """Appends `files` (name -> bytes) to a ready initramfs: what one guest gets to know."""
+    """Append `files` (name -> bytes), the configuration of one guest, to a ready initramfs."""
     with open(target, "wb") as out:
         with open(base, "rb") as source:
             shutil.copyfileobj(source, out)
@@ -57,8 +57,8 @@ def comma(path):
 def machine(kvm):
     if kvm:
         return ["-machine", "q35,smm=off,sata=off,usb=off,hpet=off,accel=kvm", "-cpu", "host"]
-    # Byte-wise string instructions, which a kernel prefers where a CPU offers them, make
-    # clearing and copying pages some four times as slow when emulated.
+    # Kernels prefer byte-wise string instructions where a CPU offers them. When emulated, they make clearing and
+    # copying pages about four times slower, so they are disabled.
     return ["-machine", "q35,smm=off,sata=off,usb=off,hpet=off",
             "-accel", "tcg,thread=multi", "-cpu", "max,la57=off,erms=off,fsrm=off"]
 
@@ -73,7 +73,7 @@ def command(built, initrd, console, *, cpus, mem, kvm, share=None, swap_fd=None,
             "-append", KERNEL_LINE + (DEBUG_LINE if built.kernel in debug.NAMES else ""),
             "-chardev", f"file,id=console,path={comma(console)}",
             "-serial", "chardev:console",
-            # The first virtio device: the guest names the ports by that number.
+            # virtio-serial must be the first virtio device: the guest names the ports by its number.
             "-device", "virtio-serial-pci,id=serial"]
     drives = [(built.root.image, "read-only=on"), (built.extra, "read-only=on")]
     if swap_fd is not None:
@@ -100,7 +100,7 @@ def command(built, initrd, console, *, cpus, mem, kvm, share=None, swap_fd=None,
 
 
 def swap_file(megabytes):
-    """An unlinked file in the cache: gone with QEMU, however it ends."""
+    """An unlinked file in the cache: it vanishes with QEMU, however QEMU ends."""
     if not megabytes:
         return None
     fd = os.open(CACHE, os.O_TMPFILE | os.O_RDWR, 0o600)
@@ -109,11 +109,11 @@ def swap_file(megabytes):
 
 
 def boots_with_kvm(built):
-    """Boots a guest with KVM as far as its first program, which says so and stops."""
+    """Boot a guest with KVM up to its first program, which prints a message and powers off."""
     with tempfile.TemporaryDirectory(prefix="vm-kvm-") as folder:
         console = Path(folder) / "console"
         initrd = Path(folder) / "initrd"
-        # No drives: init stops at once with the message that is looked for.
+        # Without drives, init would stop with an error; it prints the expected message first.
         initramfs(built.boot / "initramfs.cpio", initrd,
                   {"vm/conf": b"probe=yes\n"})
         line = [*built.root.qemu(), "-nodefaults", "-no-user-config", "-display", "none",
@@ -131,7 +131,7 @@ def boots_with_kvm(built):
 
 
 def use_kvm(built):
-    """Whether KVM works here; found out once per boot of this machine."""
+    """Whether KVM works here; tested once per boot of this machine."""
     forced = os.environ.get("REPRISE_KVM")
     if forced in ("0", "1"):
         return forced == "1"

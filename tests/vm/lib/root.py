@@ -60,7 +60,7 @@ def boot_key():
 
 
 class Root:
-    """One guest root of the cache."""
+    """A guest root in the cache."""
 
     def __init__(self, path):
         self.path = path
@@ -71,7 +71,7 @@ class Root:
         self.releases = dict(line.split() for line in lines if line)
 
     def qemu(self):
-        """QEMU of the guest's Debian, as it stands in the root, with its own libraries:
+        """The command to run QEMU from the guest root, with its libraries:
         the same on every host."""
         libraries = self.tree / "usr/lib/x86_64-linux-gnu"
         return ["env", f"QEMU_MODULE_DIR={libraries / 'qemu'}",
@@ -84,7 +84,7 @@ class Root:
         return debug.release(self) if kernel in debug.NAMES else self.releases[kernel]
 
     def boot(self, kernel):
-        """Folder with vmlinux and initramfs.cpio, made when missing."""
+        """Directory with vmlinux and initramfs.cpio; made if missing."""
         name, own = kernel, []
         if kernel in debug.NAMES:
             own = [debug.get(self)]
@@ -109,18 +109,18 @@ class Root:
 
 
 def kernel_names():
-    """The kernels of the guest root; debug.NAMES come on top."""
+    """The kernels of the guest root; debug.NAMES are further kernels."""
     return [line.split()[0] for line in meaningful(KERNELS).splitlines()]
 
 
 def have(kernel):
-    """Whether a node can boot it without anything being made that takes long."""
+    """Whether a node can boot this kernel without long preparations."""
     path = CACHE / f"root-{root_key()}"
     return path.is_dir() and (kernel not in debug.NAMES or debug.folder(Root(path)).is_dir())
 
 
 def get_root():
-    """The guest root for the present recipe, made when missing."""
+    """The guest root for the current recipe; made if missing."""
     final = CACHE / f"root-{root_key()}"
     if final.is_dir():
         return Root(final)
@@ -147,12 +147,12 @@ def get_root():
 
 
 def clean():
-    """Removes roots, boot files and debugging kernels of other recipes. Returns their names."""
+    """Remove roots, boot files and debugging kernels of other recipes. Returns their names."""
     keep = {f"root-{root_key()}", f"root-{root_key()}.part", f"boot-{boot_key()}"}
     removed = []
     need_root("cleaning the cache")
     with locked(CACHE / ".lock-root", "the guest root"):
-        # Without the root it is not known which debugging kernel goes with it.
+        # Only the root tells which debugging kernel belongs to the recipe.
         root = CACHE / f"root-{root_key()}"
         if root.is_dir():
             name = debug.folder(Root(root)).name

@@ -25,7 +25,7 @@ POWER_OFF_SECONDS = 20
 
 
 class Folder:
-    """A folder for one guest's files, locked while this process lives."""
+    """A directory for one guest's files, locked while this process lives."""
 
     def __init__(self):
         base = RUN / "runs"
@@ -56,7 +56,7 @@ class Folder:
 
 
 class Stopped(Exception):
-    """A signal asks this process to stop."""
+    """Raised when a signal asks this process to stop."""
 
     def __init__(self, number):
         super().__init__(number)
@@ -101,7 +101,7 @@ class Guest:
             os.close(swap)
 
     def end(self, seconds):
-        """Waits for the guest to power off; kills it when it takes too long."""
+        """Wait until the guest powers off; kill it when that takes too long."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -110,7 +110,7 @@ class Guest:
 
 
 def verdict(guest, status, options):
-    """The exit status: the kernel's complaints come before all else."""
+    """The exit status: complaints of the kernel take precedence."""
     if options.console:
         shutil.copyfile(guest.console.path, options.console)
     complaint = guest.console.complaint()
@@ -132,7 +132,7 @@ class NoBoot(Exception):
 
 
 def relay(streams, control, timeout, boot_seconds):
-    """Passes output on until the guest ends. Returns the command's status, or None.
+    """Forward output until the guest ends. Returns the command's status, or None.
 
     `streams`: pairs of a socket and the descriptor its data goes to. Raises NoBoot, or
     TimeoutError `timeout` seconds from now.
@@ -144,7 +144,7 @@ def relay(streams, control, timeout, boot_seconds):
     begin = time.monotonic()
     over = begin + timeout if timeout else float("inf")
     said, ended = b"", None
-    # Output and status come by separate ways: only the end of QEMU ends both.
+    # Output and status arrive on separate ports: only the end of QEMU ends both.
     while selector.get_map():
         now = time.monotonic()
         limits = [(over, TimeoutError)]
@@ -221,7 +221,7 @@ def run(built, options):
 
 
 def shell(built, options):
-    """A login shell on the guest's console, this terminal passed through."""
+    """A login shell on the guest's console, connected to this terminal."""
     if not (os.isatty(0) and os.isatty(1)):
         raise Error("`vm shell` needs a terminal; use `vm run -- COMMAND` without one")
     size = os.get_terminal_size()
