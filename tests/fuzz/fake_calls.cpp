@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The calls that the target's threads are made to make: what each may do, and what it does to the fake's state.
+// The calls that the target's threads are made to execute: checks of what each may do, and its effect on the fake's
+// state.
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
@@ -295,7 +296,7 @@ std::int64_t FakeKernel::run_timer(const cr_call& call) {
 }
 
 std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
-  switch (call.nr) {  // what may be done before the commit, as it can be undone or is the blank child's
+  switch (call.nr) {  // allowed before the commit, as they can be undone or concern the blank child
     case SYS_clone3: return run_clone(call);
     case SYS_exit: case SYS_set_robust_list: case SYS_set_tid_address: case SYS_rseq:
       if (call.nr == SYS_rseq) need(call.arg[1] <= kPage, "an rseq area is too large");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The fake's state, and its answers to the module's requests. What the target's threads call is in fake_calls.cpp.
+// The fake's state, and its answers to the module's requests. fake_calls.cpp has the calls of the target's threads.
 #include "fake_kernel.h"
 
 #include <elf.h>
@@ -105,7 +105,7 @@ void FakeKernel::make_target() {
   std::map<std::uint32_t, int> first;
   for (int i = 0; i < state_.descriptors_size() && !case_.restart(); ++i) {
     const std::uint32_t how = what(case_.descriptors(), i);
-    if (how % 4 == 1) continue;  // closed since
+    if (how % 4 == 1) continue;  // closed since the checkpoint
     const Descriptor& from = state_.descriptors(i);
     const Description& is = state_.descriptions(static_cast<int>(from.description()));
     if (from.fd() > 100'000) continue;
@@ -143,7 +143,7 @@ void FakeKernel::make_mappings() {
     const std::uint32_t how = i < case_.mappings_size() ? case_.mappings(i) : 0;
     const bool special = from.flags() & CR_VMA_SPECIAL;
     if (case_.restart() && !special) continue;
-    if (how % 8 == 1 && !special) continue;  // unmapped since
+    if (how % 8 == 1 && !special) continue;  // unmapped since the checkpoint
     cr_vma vma{};
     vma.start = from.start();
     vma.end = from.end();
@@ -308,7 +308,7 @@ int FakeKernel::open(const char* path, int flags, mode_t mode) {
   if (name.find_first_not_of("0123456789") == std::string::npos) return text_file("pos:\t0\nflags:\t02\nmnt_id:\t1\nino:\t1\n");
   if (name == "timers" || name.ends_with("/timers")) return text_file("");
   if (name.starts_with("/proc/self/fd/")) {
-    // Our own descriptor under another description.
+    // The same descriptor opened again, as a new description.
     const int fd = std::atoi(name.c_str() + 14);
     if (const auto found = files_.find(fd); found != files_.end()) {
       const File file = found->second;
@@ -323,7 +323,7 @@ int FakeKernel::open(const char* path, int flags, mode_t mode) {
   std::string below = name;
   if (below.starts_with(proc + "/root/")) below.erase(0, proc.size() + 5);
   if (below.starts_with("/proc/") || below.starts_with("/sys/") || below.empty() || below[0] != '/') {
-    // The kernel's own files are read; what would be written goes nowhere.
+    // The kernel's own files are read; writes to them go nowhere.
     const bool known = below.starts_with(proc) || below.starts_with("/proc/self") || below.starts_with("/proc/sys/") || below[0] != '/';
     if (access == O_RDONLY && known) return real_open(name.c_str(), flags & ~(O_CREAT | O_TRUNC));
     need(name == "/proc/sys/kernel/ns_last_pid" || name == "oom_score_adj" || name == "coredump_filter" || name.ends_with("/timens_offsets") || !known ||
@@ -354,7 +354,7 @@ int FakeKernel::open(const char* path, int flags, mode_t mode) {
   return fd;
 }
 
-// A restart opens files of the image; a pause does so as the target, which has the rights that we have here.
+// A restart opens files of the image. A pause also does, with the target's rights, which are those of this process here.
 void FakeKernel::check_rights() const {
   if (!case_.restart()) return;
   need(!(rights_.effective & ~state_.env().cap_effective()), "a file is opened with capabilities that its process will not have");
@@ -664,7 +664,7 @@ int FakeKernel::place_arena(cr_arena& request) {
   arena_addr_ = 0;
   need(request.addr % kPage == 0, "the arena is to lie at no page");
   std::uint64_t at = request.addr;
-  // Wherever the kernel would put it: below all that lies higher.
+  // Choose an address as the kernel would: below all higher mappings.
   if (!at) {
     at = 0x7f0000000000;
     for (auto vma = vmas_.rbegin(); vma != vmas_.rend(); ++vma)
@@ -709,7 +709,7 @@ void FakeKernel::check_restore(const cr_restore& request) const {
     end = runs[i].addr + runs[i].len;
     need(runs[i].offset + runs[i].len <= static_cast<std::uint64_t>(size), "a run is not in the image");
     while (j < request.nscope && scope[j].addr + scope[j].len <= runs[i].addr) ++j;
-    // Pages of the vdso are in the image for debuggers; the module leaves what is outside of the scope alone.
+    // The image contains pages of the vdso for debuggers; the module ignores pages outside of the scope.
     const bool special = std::any_of(state_.mappings().begin(), state_.mappings().end(), [&](const Mapping& one) {
       return (one.flags() & CR_VMA_SPECIAL) && one.start() <= runs[i].addr && end <= one.end();
     });

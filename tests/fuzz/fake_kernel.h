@@ -2,9 +2,9 @@
 #pragma once
 /**
  * @file
- * The kernel and the module as libcr sees them while an image is rolled back to: the linker puts these in the place of
- * the system calls that libcr makes (--wrap, see CMakeLists.txt). Nothing gets through that could change the machine;
- * every call is looked at for what it must not do whatever the image says, and the first that does it ends the run.
+ * The kernel and the module as libcr sees them during a rollback. The linker puts these functions in the place of the
+ * system calls that libcr makes (--wrap, see CMakeLists.txt). No call that could change the machine gets through. Every
+ * call is checked for effects that no image may cause; the first such call ends the run.
  */
 #include <cstdint>
 #include <functional>
@@ -23,13 +23,13 @@
 
 namespace reprise::fuzz {
 
-/** The name by which libcr opens the image. */
-inline constexpr std::uint32_t kOwner = 1000;  ///< user and group of us and of the target
+/** The name under which libcr opens the image. */
+inline constexpr std::uint32_t kOwner = 1000;  ///< user and group of this process and of the target
 inline constexpr char kImageName[] = "/image-under-test";
 
 class FakeKernel {
  public:
-  /** @p state as in the image, @p image its bytes in a file. Takes the place of the kernel until it is destroyed. */
+  /** @param state the state in the image @param image file with its bytes. Replaces the kernel until it is destroyed. */
   FakeKernel(const RollbackCase& what, const Process& state, UniqueFd image);
   ~FakeKernel();
   FakeKernel(const FakeKernel&) = delete;
@@ -38,12 +38,12 @@ class FakeKernel {
   static FakeKernel* now();
 
   bool committed() const { return committed_; }
-  /** After a rollback that succeeded: the process is what the image says. */
+  /** Check after a successful rollback: the process matches the image. */
   void check_complete() const;
-  /** After one that did not: nothing was changed, or the process has been killed. */
+  /** Check after a failed rollback: nothing was changed, or the process has been killed. */
   void check_refused() const;
 
-  // the system calls of libcr's own process; -errno on failure
+  // the system calls of libcr's own process; they return -errno on failure
   int open(const char* path, int flags, mode_t mode);
   int ioctl(int fd, unsigned long request, void* arg);
   void* map(std::size_t size);
@@ -93,7 +93,7 @@ class FakeKernel {
   std::int64_t run_timer(const cr_call& call);
   void check_range(std::uint64_t start, std::uint64_t size) const;
   void check_restore(const cr_restore& request) const;
-  /** The bytes that a call's argument points to; they lie in the arena. */
+  /** @return the bytes that a call's argument points to; they are in the arena */
   const char* argument(std::uint64_t at, std::size_t size) const;
 
   void remove(std::uint64_t start, std::uint64_t end);
@@ -115,9 +115,9 @@ class FakeKernel {
   std::vector<cr_fd> fds_;
   std::vector<cr_vma> vmas_;
   std::map<std::uint64_t, File> inodes_;     ///< files of descriptors and mappings
-  std::map<int, File> files_;                ///< descriptors of ours that stand for files of the image
+  std::map<int, File> files_;                ///< this process's descriptors that stand for files of the image
   std::set<int> devices_, memories_;
-  std::set<std::string> made_;               ///< paths that were made by O_CREAT
+  std::set<std::string> made_;               ///< paths that were created with O_CREAT
   std::vector<char> arena_;
   std::uint64_t arena_addr_ = 0;
   std::set<int> put_;                        ///< numbers in the target that are ours
@@ -125,7 +125,7 @@ class FakeKernel {
   std::uint32_t fs_id_[2] = {1000, 1000};     ///< of the file system: group, user
   std::set<std::int64_t> timers_;
   bool timers_by_wish_ = false;
-  /** Of the calling thread, for files. */
+  /** Rights of the calling thread on files. */
   struct Rights {
     std::uint64_t effective = 0;
     std::uint32_t uid = kOwner, gid = kOwner;
@@ -134,7 +134,7 @@ class FakeKernel {
   };
   Rights rights_;
   int next_timer_ = 0, next_pkey_ = 1;
-  std::map<int, int> watches_;  ///< the last number of each inotify
+  std::map<int, int> watches_;  ///< by inotify, the number of its last watch
   bool attached_ = false, frozen_ = false, committed_ = false, thawed_ = false, killed_ = false;
   std::size_t calls_ = 0, requests_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The system calls themselves, for the fake to stand on. All return -errno on failure. */
+/** @file The real system calls, on which the fake is built. All return -errno on failure. */
 #include <cstddef>
 #include <cstdint>
 
@@ -20,7 +20,7 @@ int real_fstat(int fd, struct ::stat& st);
 int real_truncate(int fd, std::uint64_t size);
 off_t real_size(int fd);
 bool real_is_open(int fd);
-/** Something of this kind (S_IF*) that nobody else knows. */
+/** Create an object of this kind (S_IF*) that no other process has. */
 int real_object(mode_t mode);
 
 }  // namespace reprise::fuzz

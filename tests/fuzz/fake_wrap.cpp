@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the linker puts in the place of system calls (--wrap): the fake's while there is one, else the real ones.
+// The replacements of system calls (--wrap): the fake's while one exists, otherwise the real ones.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -51,7 +51,7 @@ int __real_inotify_add_watch(int fd, const char* path, std::uint32_t mask);
 
 namespace {
 
-std::recursive_mutex mutex;  // images are verified by threads of their own
+std::recursive_mutex mutex;  // threads of their own verify images
 
 template <class T>
 T result(T value) {
@@ -60,7 +60,7 @@ T result(T value) {
   return -1;
 }
 
-/** What @p fake answers, or what the real call does where nothing is faked. */
+/** @return the answer of @p fake; without a fake, the result of the real call */
 template <class Fake, class Real>
 auto either(Fake fake, Real real) {
   if (FakeKernel* now = FakeKernel::now()) {
@@ -118,7 +118,7 @@ int __wrap_openat(int dir, const char* path, int flags, ...) {
   return either(
       [&](FakeKernel& fake) {
         const std::string name(path);
-        const bool number = name.find_first_not_of("0123456789") == std::string::npos;  // of a descriptor, in fdinfo
+        const bool number = name.find_first_not_of("0123456789") == std::string::npos;  // a descriptor number in fdinfo
         const bool own = number || name.ends_with("status") || name == "timers" || (flags & O_ACCMODE) != O_RDONLY || name.starts_with("/");
         if (own) return fake.open(name == "status" ? "/status" : path, flags, mode);
         const int fd = __real_openat(dir, path, flags, mode);
@@ -135,7 +135,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
   return either(
       [&](FakeKernel& fake) {
         if (fake.is_device(fd)) return fake.ioctl(fd, request, arg);
-        if (request == 0x5402) return 0;  // TCSETS: nobody's terminal is changed
+        if (request == 0x5402) return 0;  // TCSETS: change no terminal
         return __real_ioctl(fd, request, arg) < 0 ? -errno : 0;
       },
       [&] { return __real_ioctl(fd, request, arg); });

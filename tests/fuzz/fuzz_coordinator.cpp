@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The coordinator with daemons that say anything at any time. Whatever they say, it neither crashes nor floods them,
-// sends only to nodes that there are, keeps its tables in order, can be saved and taken up again, and can be ended.
+// The coordinator with daemons that send any message at any time. It must not crash or flood them, must send only to
+// existing nodes and keep its tables consistent. It must be possible to save, reload and end it at any time.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -28,10 +28,10 @@ void need(bool good, const char* what) {
 }
 
 constexpr std::size_t kMostSteps = 200;
-constexpr std::size_t kMostEffects = 20'000;      // of one input
-constexpr std::size_t kMostBytes = 16 << 20;      // of one message down
+constexpr std::size_t kMostEffects = 20'000;      // limit per input
+constexpr std::size_t kMostBytes = 16 << 20;      // limit per message down
 
-/** Daemons that do what they are told; also what crrun does with effects. */
+/** Daemons that follow the protocol; also carries out effects as crrun does. */
 class Job {
  public:
   explicit Job(const fuzz::CoordinatorRun& run) {
@@ -102,7 +102,7 @@ class Job {
     settle();
   }
 
-  /** However far it has come, the user can end it. */
+  /** Wherever the job is, the user can end it. */
   void finish() {
     for (int i = 0; i < 3; ++i) {
       coordinator_->signal(2, now());
@@ -120,7 +120,7 @@ class Job {
     coordinator_->tick(now());
   }
 
-  /** From a daemon that counts, of the recovery that is under way. */
+  /** Adjust @p up so that it comes from a daemon that counts, and belongs to the current recovery. */
   void fit(Up& up) const {
     up.set_from(static_cast<NodeIndex>(up.from() % instances_.size()));
     if (up.instance().empty() || !up.has_hello()) up.set_instance(instances_[up.from()]);
@@ -143,7 +143,7 @@ class Job {
     }
   }
 
-  /** What the daemons answer to what they have been told since. */
+  /** Let the daemons answer what they have been sent since. */
   void obey(const fuzz::Obey& how) {
     const std::vector<Down> told = std::exchange(told_, {});
     const auto say = [&](NodeIndex node, Up up) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What a daemon is told by crrun, the daemons below it, its ranks and its PMIx server: the relay, the socket for ranks,
-// framed streams, frames of ZeroMQ and what stands between PMIx and crrun.
+// Messages to a daemon from crrun, the daemons below it, its ranks and its PMIx server: the relay, the socket for ranks,
+// framed streams, ZeroMQ frames, and the relay between PMIx and crrun.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -64,7 +64,7 @@ UniqueFd connect() {
   return fd;
 }
 
-/** The socket for ranks; what gets through is read as the parts of the daemon read it. */
+/** The socket for ranks; messages that pass are read as the parts of the daemon read them. */
 class Ranks {
  public:
   Ranks() : socket_(loop(), path(), [this](const crd::RankMessage& message) { take(message); }) {}
@@ -111,7 +111,7 @@ class Ranks {
   UniqueFd rank_;
 };
 
-/** Any bytes as a stream of framed messages. */
+/** Feed any bytes as a stream of framed messages. */
 void stream(const std::string& bytes) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return;
@@ -132,7 +132,7 @@ void stream(const std::string& bytes) {
   turn();
 }
 
-/** Any frames on a socket of ZeroMQ's. */
+/** Feed any frames to a ZeroMQ socket. */
 void frames(const fuzz::Frames& what) {
   static zmq::context_t context(0);  // inproc needs no thread
   static int number = 0;
@@ -152,7 +152,7 @@ void frames(const fuzz::Frames& what) {
   job::parse(received, ask);
 }
 
-/** The relay and what stands between PMIx and crrun, with what both must keep to. */
+/** The relay and the relay between PMIx and crrun, with checks of their invariants. */
 class Daemon {
  public:
   explicit Daemon(const fuzz::DaemonRun& run)
@@ -201,7 +201,7 @@ class Daemon {
 
  private:
   static crd::Node& node() {
-    static crd::Node it(loop());  // with threads: one is enough
+    static crd::Node it(loop());  // it has threads, so one instance serves all runs
     return it;
   }
   std::map<std::uint32_t, std::set<std::uint32_t>> children(std::uint32_t count) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The files and words that crrun, crjob and crd read: the first byte says which. Each is taken or refused by an
-// exception with a text, and what is taken can be written and read again.
+// The files and arguments that crrun, crjob and crd read; the first byte selects the kind. Each is accepted, or refused
+// by an exception with a text. Accepted input can be written and read again.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ void need(bool good, const char* what) {
   std::abort();
 }
 
-/** @return whether @p use took it */
+/** @return whether @p use accepted the input */
 bool taken(const std::function<void()>& use) {
   try {
     use();
@@ -101,7 +101,7 @@ void words(const std::string& text) {
   job::node_of_connection(text);
   if (job::valid_job_id(text)) need(text.find('/') == std::string::npos && text != "." && text != "..", "an id leads elsewhere");
   job::manifest_path(text);
-  // Each line a word.
+  // Each line is one argument.
   std::vector<std::string> list{"crrun"};
   for (std::size_t at = 0; at <= text.size() && list.size() < 64;) {
     const std::size_t end = std::min(text.find('\n', at), text.size());

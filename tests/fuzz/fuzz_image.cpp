@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Whole images: none may do anything but open or be refused by an Error. The
-// seal is made right before the reader sees it, else nothing would get past it.
+// Whole images: each must open or be refused by an Error. The seal is corrected right before the reader sees it:
+// otherwise every mutated image would fail at the seal.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace {
 
-// What the restoring side does with an image that opened.
+// Uses an opened image as the restoring code does.
 void use(const Image& image) {
   std::string page(image::kPage, '\0');
   for (const auto& thread : image.process().threads()) {
@@ -65,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-// Every other time the state alone is mutated, and put back with all offsets right.
+// Every other time mutate only the state, and put it back with all offsets corrected.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned seed) {
   const std::string image(reinterpret_cast<const char*>(data), size);

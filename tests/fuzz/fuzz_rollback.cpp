@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The whole way of a pause and a restart from a hostile image to the calls that it makes, against a kernel and a module
-// that are fakes (fake_kernel.h): each call is harmless, a refusal is an Error with a text and changes nothing, an error
-// behind the commit ends the process, and what succeeds leaves the process as the image says.
+// A whole pause or restart, from a hostile image to the calls that it makes, against a fake kernel and a fake module
+// (fake_kernel.h). Each call must be harmless. A refusal is an Error with a text and changes nothing. An error after the
+// commit ends the process. Success leaves the process as the image says.
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,20 +32,20 @@ REPRISE_FUZZ_MESSAGE(reprise::fuzz::RollbackCase)
 namespace {
 
 constexpr std::uint64_t kMostBlob = 1 << 20;
-constexpr int kMostNumber = 4096;  // of a timer or a watch: those below are counted through one by one
+constexpr int kMostNumber = 4096;  // of a timer or a watch: libcr creates and removes all lower numbers one by one
 
 [[noreturn]] void broken(const char* what, const char* text) {
   std::fprintf(stderr, "%s: %s\n", what, text);
   std::abort();
 }
 
-/** What becomes of one input, for people. */
+/** Print the result of one input. */
 void show(const char* when, const char* what) {
   static const bool wanted = std::getenv("REPRISE_FUZZ_SHOW");
   if (wanted) std::fprintf(stderr, "%s: %s\n", when, what);
 }
 
-/** What a restart compares with this machine, and a pause with the process. */
+/** The values that a restart compares with this machine, and a pause with the process. */
 struct Here {
   std::string machine, vdso, boot;
   struct ::stat exe {}, root {};
@@ -72,7 +72,7 @@ struct Here {
   }
 };
 
-/** Of this machine and of the target, as far as the case does not want it otherwise. */
+/** Make the state fit this machine and the target, except where the case asks for differences. */
 void fit(Process& state, const fuzz::RollbackCase& what) {
   static const Here here;
   const int old = state.pid(), pid = what.restart() && what.new_pid() ? 4711 : ::getpid();
@@ -100,7 +100,7 @@ void fit(Process& state, const fuzz::RollbackCase& what) {
   if (!what.other_boot()) state.mutable_host()->set_boot_id(here.boot);
 }
 
-/** @return the image in a file, or none where it would be too large or no state that could be written */
+/** @return a file with the image; none if it would be too large, or if the state cannot be written */
 UniqueFd image_of(const fuzz::RollbackCase& what, const Process& state) {
   test::Sample sample;
   sample.process = state;

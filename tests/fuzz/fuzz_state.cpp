@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The serialized state alone: faster than whole images.
+// Only the serialized state: faster than whole images.
 #include <cstdint>
 #include <string_view>
 
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!reprise::image::parse_state({reinterpret_cast<const char*>(data), size}, process)) return 0;
   try {
     reprise::validate_process("IMAGE", process, 1 << 20);
-    // What is valid can be written again, too.
+    // A valid state can be written again.
     std::vector<reprise::ThreadRegs> regs(static_cast<std::size_t>(process.threads_size()));
     std::vector<const reprise::ThreadRegs*> in_order;
     for (const auto& one : regs) in_order.push_back(&one);

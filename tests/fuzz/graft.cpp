@@ -28,7 +28,7 @@ void put(std::string& bytes, std::size_t at, const T& value) {
 }
 
 struct Place {
-  std::size_t at = 0, size = 0;  // of the whole note
+  std::size_t at = 0, size = 0;  // position and size of the whole note
 };
 
 bool sane(const std::string& image, const Seal& seal) {

@@ -34,7 +34,7 @@ std::string state_text() {
   return job::to_json(state).dump();
 }
 
-/** Every kind of message that a daemon may send, each with a little in it. */
+/** @return every kind of message that a daemon may send, each with some content */
 std::vector<job::Up> all_ups() {
   std::vector<job::Up> out;
   const auto* what = job::Up::descriptor()->FindOneofByName("what");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// make_seeds DIR [IMAGE…]: seeds for the fuzz targets, for each in a folder of its name in DIR: made-up images, and the
-// given real ones cut down to a few pages; what a rollback meets; lives of jobs.
+// make_seeds DIR [IMAGE…]: makes seeds for the fuzz targets, in a directory of DIR for each target: synthetic images, the
+// given real images reduced to a few pages, rollback cases, lives of jobs.
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -26,7 +26,7 @@ void save(const Sample& sample, const std::string& dir, const std::string& name)
   save_rollbacks(sample, dir, name);
 }
 
-// A pause that finds all as it was, one that finds everything changed, and restarts.
+// A pause that finds everything unchanged, one that finds everything changed, and restarts.
 void save_rollbacks(const Sample& sample, const std::string& dir, const std::string& name) {
   fuzz::RollbackCase one;
   *one.mutable_state() = sample.process;
@@ -63,7 +63,7 @@ void save_rollbacks(const Sample& sample, const std::string& dir, const std::str
   one.set_no_files(true);
   put("restart-without-files");
   one.set_no_files(false);
-  for (int i = 0; i < 16; ++i) one.add_mappings(64);  // the vdso elsewhere
+  for (int i = 0; i < 16; ++i) one.add_mappings(64);  // moves the vdso
   put("restart-vdso");
   one.set_new_pid(true);
   one.set_other_boot(true);
@@ -73,7 +73,7 @@ void save_rollbacks(const Sample& sample, const std::string& dir, const std::str
   put("fault");
 }
 
-// The same process with a few of its pages and none of its shared content.
+// The same process with a few of its pages and without its shared content.
 Sample cut_down(const Image& image) {
   Sample out;
   out.process = image.process();
@@ -136,7 +136,7 @@ int main(int argc, char** argv) try {
   env.add_groups(1000);
   save(sample, dir, "everything");
 
-  // A file that is to be made again, with more than its permissions; a vdso that lies elsewhere.
+  // A file that must be made again, with mode bits beyond its permissions; a vdso at another address.
   Sample files = small_sample();
   auto* object = files.process.add_shared_objects();
   object->set_kind(SharedObject::FILE);

@@ -23,7 +23,7 @@ constexpr std::size_t kMostBytes = 4096;
 
 std::uint32_t below(Random& random, std::uint32_t bound) { return bound ? static_cast<std::uint32_t>(random() % bound) : 0; }
 
-/** Values at which code branches: small numbers, ends of ranges, pages, and what is near to @p old. */
+/** @return values at which code branches: small numbers, ends of ranges, pages, and neighbours of @p old */
 std::uint64_t number(Random& random, std::uint64_t old) {
   switch (below(random, 8)) {
     case 0: return below(random, 4);
@@ -37,7 +37,7 @@ std::uint64_t number(Random& random, std::uint64_t old) {
   }
 }
 
-/** A `string` has to stay UTF-8, or the message could not be parsed. */
+/** A `string` must stay valid UTF-8; otherwise the message could not be parsed. */
 std::string text(Random& random, std::string old, bool utf8) {
   const std::size_t size = old.size();
   if (size >= kMostBytes) return old.substr(0, below(random, static_cast<std::uint32_t>(size)));
@@ -77,7 +77,7 @@ void set_scalar(Message& message, const FieldDescriptor* field, int index, Rando
       return;
     }
     case FieldDescriptor::CPPTYPE_DOUBLE: {
-      const double value = static_cast<double>(number(random, 0)) / (below(random, 3));  // infinities, too
+      const double value = static_cast<double>(number(random, 0)) / (below(random, 3));  // also yields infinities
       repeated ? r.SetRepeatedDouble(&message, field, index, value) : r.SetDouble(&message, field, value);
       return;
     }
@@ -112,7 +112,7 @@ void add_element(Message& message, const FieldDescriptor* field, Random& random)
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       const int size = r.FieldSize(message, field);
       Message* fresh = r.AddMessage(&message, field);
-      // One like another that is there says more than an empty one.
+      // A copy of an existing element is more useful than an empty one.
       if (size && random() % 4) fresh->CopyFrom(r.GetRepeatedMessage(message, field, static_cast<int>(below(random, static_cast<std::uint32_t>(size)))));
       return;
     }
@@ -137,7 +137,7 @@ void mutate_repeated(Message& message, const FieldDescriptor* field, Random& ran
   }
 }
 
-/** All messages within, itself included: each is as likely to be changed. */
+/** Collect all messages inside @p message, itself included: each is equally likely to be changed. */
 void collect(Message& message, std::vector<Message*>& out, int depth) {
   out.push_back(&message);
   if (depth == 0) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Inputs that are Protocol Buffers messages: changed field by field, so that most changes get past the parser. */
+/** @file Mutates inputs that are Protocol Buffers messages field by field, so that most mutations pass the parser. */
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace reprise::fuzz {
 
-/** Change something in @p message: set, clear, copy, move or mangle a field of it or of a message within. */
+/** Change @p message: set, clear, copy, move or corrupt a field of it or of a message inside. */
 void mutate(google::protobuf::Message& message, unsigned seed);
-/** Take parts of @p other over. */
+/** Copy parts of @p other into @p message. */
 void cross(google::protobuf::Message& message, const google::protobuf::Message& other, unsigned seed);
 
-/** The bodies of libFuzzer's hooks for a target whose input is a serialised @p Message. */
+/** The bodies of libFuzzer's hooks for a target whose input is a serialized @p Message. */
 template <class Message>
 std::size_t custom_mutator(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed) {
   Message message;
@@ -39,7 +39,7 @@ std::size_t custom_cross_over(const std::uint8_t* one, std::size_t one_size, con
 
 }  // namespace reprise::fuzz
 
-/** Defines the hooks. */
+/** Define the hooks. */
 #define REPRISE_FUZZ_MESSAGE(Message)                                                                                  \
   extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,           \
                                                  unsigned seed) {                                                      \

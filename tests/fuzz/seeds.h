@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The seeds of the job level, apart: that part is built only where its libraries are. */
+/** @file The seeds of the job level. They are separate, since the job level is built only if its libraries are installed. */
 #include <string>
 
-/** In @p dir/coordinator, @p dir/daemon and @p dir/files. */
+/** Write them to @p dir/coordinator, @p dir/daemon and @p dir/files. */
 void save_jobs(const std::string& dir);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What must hold between programs: nothing is stuck, the module is idle, works and leaks nothing, and the
-// kernel has not complained.
+// Invariants between programs: no process is stuck; the module is idle, works and leaks nothing; the kernel has not
+// complained.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -96,11 +96,12 @@ std::string kernel_complaint() {
 
 bool cgroup_write(const std::string& file, const std::string& text) { return put_file(kCgroup + ("/" + file), text); }
 
-// Every thread is through with exiting; somebody may still have to wait for it. The kernel's list stops at a
-// thread that ends while it is read, so that it can be too short: it has to name as many as there were before.
+// Whether every thread has finished exiting; its parent may still have to reap it. The kernel's list of threads stops at
+// a thread that ends while the list is read, so it may be too short: it must have as many entries as the link count
+// before.
 bool ended(pid_t pid) {
   std::string base = "/proc/" + std::to_string(pid) + "/task";
-  struct stat before;  // two links and one for each thread
+  struct stat before;  // st_nlink is 2 plus the number of threads
   if (stat(base.c_str(), &before)) return errno == ENOENT;
   bool all = true;
   nlink_t listed = 2;
@@ -142,7 +143,7 @@ bool cgroup_kill(int seconds) {
   return false;
 }
 
-// Files are closed behind processes that end: that takes a moment.
+// The files of an ended process are closed shortly after its end.
 void module_idle() {
   std::string count;
   for (int i = 0; i < 1000; i++) {
@@ -166,7 +167,7 @@ void module_load() {
   for (int i = 0; i < 100 && chmod(CR_DEVICE, 0666); i++) sleep_us(10000);
 }
 
-// ------------------------------------------------------------------ does it work?
+// ------------------------------------------------------------------ does the module work?
 namespace {
 
 constexpr uint64_t kAt = 0x200000000000, kLength = 64 * 4096;
@@ -261,7 +262,7 @@ void module_leaks() {
   const std::string file = "/sys/kernel/debug/kmemleak";
   for (int i = 0; i < 2; i++) {
     if (!put_file(file, "scan")) return;
-    sleep_us(6000000);  // younger objects are not reported
+    sleep_us(6000000);  // kmemleak does not report younger objects
   }
   std::string all = get_file(file);
   for (size_t at = 0; at < all.size();) {

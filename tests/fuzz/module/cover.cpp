@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What was executed: the kernel's KCOV where it has it (of the module's code alone, so that a mark is a place
-// there), and always what actions return after what.
+// Coverage: the kernel's KCOV if it has it (only of the module's code, so that a mark is a place in it), and always the
+// results of actions in their order.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -39,7 +39,7 @@ size_t mark(int map, uint64_t what) {
 }  // namespace
 
 bool cover_open() {
-  (void)!mount("debugfs", "/sys/kernel/debug", "debugfs", 0, nullptr);  // where it is not yet
+  (void)!mount("debugfs", "/sys/kernel/debug", "debugfs", 0, nullptr);  // in case it is not mounted
   for (int i = 0; i < kTracers; i++) {
     files[i] = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
     if (files[i] < 0 || ioctl(files[i], KCOV_INIT_TRACE, kWords)) return false;
@@ -79,7 +79,7 @@ size_t cover_new() {
   return fresh;
 }
 
-// An action with a new result; without KCOV also after which other action of the lane it had it.
+// Marks new results of actions; without KCOV, together with the lane's previous action.
 size_t cover_results(const Program& p) {
   size_t fresh = 0;
   uint64_t before[kLanes] = {};

@@ -25,12 +25,13 @@ namespace {
 
 Slot slots[kSlots];
 Context contexts[kLanes];
-uint8_t* uffd_pages;    // of all lanes
+uint8_t* uffd_pages;    // shared by all lanes
 uint8_t* uffd_sources;
 int uffd = -1;
 constexpr size_t kPage = 4096, kUffdPages = 4;
 
-// Answers a fault of the slow pages after a while: what waits for it is in the kernel, with the module's locks.
+// Answers a fault of the slow pages after a delay: meanwhile the faulting thread is in the kernel, holding the module's
+// locks.
 void* uffd_handler(void*) {
   Random r(static_cast<uint64_t>(getpid()));
   for (;;) {
@@ -110,7 +111,7 @@ void executor(int number) {
   prctl(PR_SET_NAME, number == 2 ? "fuzz-root" : "fuzz-user");
   cgroup_write("e/cgroup.procs", "0");
   if (number != 2 && (setresgid(kUser, kUser, kUser) || setresuid(kUser, kUser, kUser))) _exit(2);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of ids has cleared it
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of ids clears it (commit_creds())
   struct sigaction act = {};
   act.sa_handler = [](int) {};
   sigaction(SIGUSR1, &act, nullptr);
@@ -152,7 +153,7 @@ uint64_t resolve(Context& c, const Slot& slot, uint64_t value) {
       return n % 4 < 2 ? uint64_t(targets->path[n % 4]) : n % 4 == 2 ? uint64_t(targets->argv) : uint64_t(targets->envp);
     case kSession: return uint64_t(int64_t(c.slots[n % kSlots].fd));
     case kMem:
-    case kFile: {  // opened anew, closed by the executor's end or by close_made()
+    case kFile: {  // a new descriptor, closed by close_made() or at the executor's end
       const char* what = "mem";
       int flags = O_RDWR, fd;
       if (class_of(value) == kFile) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// One lane of an executor, and what the table's actions call.
+// One lane of an executor, and the functions of the table's actions.
 #pragma once
 #include "cr.h"
 #include "world.h"
@@ -8,30 +8,30 @@ namespace fuzz {
 
 struct Slot {
   int fd = -1;
-  int target = 0;      // of the last attach
-  uint64_t arena = 0;  // in the target
+  int target = 0;      // target of the last attach
+  uint64_t arena = 0;  // its address in the target
   void* data = nullptr;
-  int born = 0;        // thread that a call has made
+  int born = 0;        // thread that a call has created
 };
 
-// The memory that arguments may point at, one per lane.
+// The memory that arguments may point to, one per lane.
 struct Memory {
   uint8_t* rw;    // kRwSize
   uint8_t* ro;
   uint8_t* hole;
-  uint8_t* edge;  // the end of what is mapped
-  uint8_t* uffd;  // 4 pages, missing until the handler has waited
+  uint8_t* edge;  // the end of the mapped pages
+  uint8_t* uffd;  // 4 pages, missing until the handler's delay is over
   uint8_t* uffd_source;
 };
 constexpr size_t kRwSize = 1 << 20;
-constexpr size_t kArrayAt = 1 << 16;  // in rw: where arrays lie; before it structures
+constexpr size_t kArrayAt = 1 << 16;  // in rw: arrays are from here on, structures before
 
 struct Context {
   int lane;
   Slot* slots;
   Memory mem;
-  uint64_t made_up;   // elements of the last array that was made up
-  uint64_t regs_len;  // bytes of the registers that were read last
+  uint64_t made_up;   // elements of the last generated array
+  uint64_t regs_len;  // size of the last registers read, in bytes
 };
 
 uint64_t resolve(Context& c, const Slot& slot, uint64_t value);

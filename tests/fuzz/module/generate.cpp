@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Makes programs up and changes them.
+// Generates and mutates programs.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -19,7 +19,7 @@ constexpr uint64_t kBoundary[] = {0, 1, 7, 8, 63, 64, 4095, 4096, 4097, 0x40000,
                                   0x7fffffffffffffff, 0x8000000000000000, 0xffff888000000000, 0xfffffffffffff000,
                                   0xffffffffffffffff};
 
-// Of one program: what it comes back to, so that its actions meet.
+// Focus of one program: values that it repeats, so that its actions interact.
 uint64_t focus;
 
 uint64_t address(Random& r) {
@@ -33,7 +33,7 @@ uint64_t address(Random& r) {
   }
 }
 
-// Arguments with which an action does something: for programs that get far.
+// Arguments with which an action has an effect: for programs that get far.
 uint64_t make_good(Random& r, Kind kind, uint64_t limit) {
   switch (kind) {
     case Kind::kPlace:
@@ -86,7 +86,7 @@ uint64_t make(Random& r, Kind kind, uint64_t limit) {
     case Kind::kAddress: return address(r);
     case Kind::kLength: return r.one_in(5) ? r.of(kBoundary) : (1 + r.below(r.one_in(2) ? 4 : 512)) * 4096;
     case Kind::kNumber: return r.one_in(10) ? r.of(kBoundary) : r.below(limit + 1);
-    case Kind::kNr:  // half of them: what changes memory, threads and programs
+    case Kind::kNr:  // half of them change memory, threads or programs
       return r.one_in(2) ? calls()[r.below(calls().size())].value
                          : r.of<uint64_t>({SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mprotect, SYS_mremap, SYS_getrandom, SYS_clone, SYS_clone, SYS_execve, SYS_execve,
                                            SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_madvise, SYS_pause, SYS_nanosleep, SYS_vfork});
@@ -115,7 +115,7 @@ uint64_t make(Random& r, Kind kind, uint64_t limit) {
   return 0;
 }
 
-// The arguments that follow the number of a system call or the name of a command suit it, mostly.
+// Let the arguments match the system call or the command before them, mostly.
 void suit(Random& r, Action& a) {
   const auto& params = ops()[a.op].params;
   for (size_t i = 0; i < params.size(); i++) {
@@ -181,7 +181,7 @@ Action quick(const char* name, int lane, std::initializer_list<uint64_t> args) {
   return a;
 }
 
-// How far a session has to be for an action to do something.
+// The state that a session must have reached for an action to have an effect.
 enum Stage { kNothing, kOpen, kAttached, kFrozen, kMapped };
 
 Stage needs(const Action& a) {
@@ -201,7 +201,7 @@ bool has_slot(const Action& a) {
   return !params.empty() && params[0].kind == Kind::kSlot;
 }
 
-// What is known of the sessions while a program is made up: other lanes may be faster or slower.
+// The known state of the sessions while a program is generated: other lanes may be faster or slower.
 struct Sessions {
   Stage stage[kExecutors][kSlots] = {};
   uint64_t target;
@@ -234,7 +234,7 @@ struct Sessions {
     if (name == "dup") of(a.lane, a.arg[1]) = now;
   }
 
-  // The session goes to another executor, too, which works with it at the same time.
+  // Sends the session to another executor as well, which uses it at the same time.
   int share(Random& r, Program& p, int lane, uint64_t slot) {
     int other = executor_of(lane) == 2 ? 11 - lane : executor_of(lane) == 1 ? int(r.below(3)) : 3 + int(r.below(2));
     bring(r, p, lane, slot, r.one_in(2) ? kMapped : kFrozen);
@@ -295,7 +295,7 @@ Program mutate(Random& r, const Program& from, const std::vector<Program>& corpu
       case 4: insert(p, at, Action(a)); break;
       case 5: std::swap(a, p.action[r.below(p.count)]); break;
       case 6: a.lane = uint8_t(any_lane(r)); break;
-      case 7: {  // the end of another
+      case 7: {  // another process ends
         const Program& other = corpus.empty() ? from : corpus[r.below(corpus.size())];
         if (!other.count) break;
         p.count = uint32_t(at + 1);

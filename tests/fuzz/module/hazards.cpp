@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Actions on targets and on the machine, and those that order the lanes.
+// Actions on targets and on the machine, and actions that order the lanes.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -50,7 +50,7 @@ FUZZ_ACTION(do_order_wait) {
   return int32_t(o.ack - seq) < 0 ? -ETIMEDOUT : 0;
 }
 
-// A target's thread, or with thread 0 the process. Never 0 or less, which would be many.
+// Signals a target's thread, or with thread 0 its process. Never 0 or less: that would be many processes.
 FUZZ_ACTION(do_kill) {
   (void)a, (void)c;
   pid_t tid = thread_of(v), pid = targets->target[v[0] % kTargets].pid;
@@ -92,7 +92,7 @@ FUZZ_ACTION(do_memory_high) {
   return done(cgroup_write(of_target(v[0], "memory.high"), v[1] < 4096 ? "max" : std::to_string(v[1])));
 }
 
-FUZZ_ACTION(do_memory_max) {  // of the executors: allocations in the module fail, or their caller is killed
+FUZZ_ACTION(do_memory_max) {  // limits the executors: allocations in the module fail, or their caller is OOM-killed
   (void)a, (void)c;
   return done(cgroup_write("e/memory.max", v[0] < 4096 ? "max" : std::to_string((1 << 20) + v[0])));
 }

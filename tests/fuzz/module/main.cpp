@@ -34,7 +34,7 @@ namespace {
 
 constexpr int kRoundPrograms = 16;
 constexpr int kSoftMs = 200, kHardMs = 1500, kEndSeconds = 30;
-int slowness = 1;  // of the kernel: times are multiplied by it
+int slowness = 1;  // factor on time limits, for slow kernels
 
 struct Options {
   uint64_t seed = 1;
@@ -45,7 +45,7 @@ struct Options {
 } options;
 
 pid_t executors[kExecutors];
-int record = -1;  // programs of this round, on disk before they run
+int record = -1;  // file with the programs of this round, written before they run
 
 double now() {
   timespec t;
@@ -135,7 +135,7 @@ void reap() {
   }
 }
 
-// The last program has changed this target for good.
+// Whether the last program has changed this target permanently.
 bool is_changed(int number) {
   static const Command lasting[] = {kLimit, kUndumpable, kIoUring, kSeccomp, kUffdHeap, kUnshare};
   const Program& last = world->program;
@@ -148,7 +148,7 @@ bool is_changed(int number) {
   return false;
 }
 
-// Kills those that do not answer (stopped, frozen, another program by now …): they are made anew.
+// Kill targets that do not answer (stopped, frozen, other program executed …) and replace them.
 void replace_targets() {
   uint32_t seq[kTargets];
   bool answered = false;
@@ -173,7 +173,7 @@ void replace_targets() {
     for (double end = now() + slowness * kEndSeconds; t.pid && !ended(t.pid) && now() < end; sleep_us(500)) reap();
     may_kill = before;
     if (t.pid && !ended(t.pid)) stuck(t.pid, "a killed target");
-    t.pid = 0;  // else a tracer has it until the end of the round
+    t.pid = 0;  // otherwise a tracer would keep it until the end of the round
   }
 }
 
@@ -207,7 +207,7 @@ bool all_done() {
   return true;
 }
 
-// Whoever is not through in time is killed inside the module, and must end then.
+// Kill executors that have not finished in time: they are inside the module, and must end then.
 void kill_late() {
   for (int lane = 0; lane < kLanes; lane++)
     if (!lane_is_done(lane)) kill(executors[executor_of(lane)], SIGKILL);
@@ -263,7 +263,7 @@ void begin_round() {
   record = open(record_name("round").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 }
 
-// Without the actions that shall not be made.
+// @return the program without the excluded actions
 Program allowed(Program p) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < p.count; i++)
@@ -277,7 +277,7 @@ void keep(const Program& p) {
   if (record >= 0 && write(record, text.data(), text.size()) == ssize_t(text.size())) fsync(record);
 }
 
-// What became of the actions.
+// Print the results of the actions.
 void tell(const Program& p) {
   std::string text = print(p);
   size_t at = text.find('\n') + 1;
@@ -297,7 +297,7 @@ void tell(const Program& p) {
   fflush(stdout);
 }
 
-// A problem is printed with its program, and the round is kept.
+// Report a problem with its program, and keep the round.
 bool problem(const Program* p) {
   std::string said = kernel_complaint();
   if (!said.empty()) violation("the kernel complained: %s", said.c_str());
@@ -364,7 +364,7 @@ void append(const std::string& path, const std::string& text) {
   close(fd);
 }
 
-// Programs come from `next` until it has none; false: a problem was found.
+// Run the programs that `next` returns until there is none. @return false when a problem was found
 template <class Next, class Through>
 bool rounds(Next next, Through through) {
   Program p;
@@ -434,7 +434,7 @@ bool fuzz(std::vector<Program> corpus, bool guided) {
   return good && !problem(nullptr);
 }
 
-// What can be tried anywhere: programs survive being written and read.
+// A check that needs no module: programs survive being written and read.
 bool self_check(std::vector<Program> list) {
   Random random(options.seed);
   for (int i = 0; i < 2000; i++) list.push_back(i % 2 ? generate(random) : mutate(random, list[random.below(list.size())], list));
@@ -452,12 +452,12 @@ int usage() {
   fputs(
       "usage: fuzz_module [-s SEED] [-t SECONDS] [-c CORPUS [-w | -m]] [-R REGRESSIONS] [-l LOGS] [-x ACTION]... [-v]\n"
       "       fuzz_module -r FILE [-n TIMES] [-l LOGS] [-v]\n"
-      "       fuzz_module -p -c CORPUS [-R REGRESSIONS]    only reads them; needs no module\n"
-      "  -c  a folder of programs to begin with; -w adds what was new; -m only runs them and adds those that were new\n"
-      "  -R  a folder of programs that have found something: made first\n"
-      "  -l  where the programs of the last two rounds and of found problems are kept\n"
-      "  -x  make no such actions\n"
-      "  -r  make the programs of a file, TIMES times\n",
+      "       fuzz_module -p -c CORPUS [-R REGRESSIONS]    only parses them; needs no module\n"
+      "  -c  a directory of initial programs; -w adds those with new coverage; -m only runs them and adds such\n"
+      "  -R  a directory of programs that have found bugs: run first\n"
+      "  -l  directory for the programs of the last two rounds and of findings\n"
+      "  -x  leave this action out\n"
+      "  -r  run the programs of a file, TIMES times\n",
       stderr);
   return 2;
 }
@@ -491,7 +491,7 @@ int run_all(int argc, char** argv) {
   prepare();
   checks_begin();
   bool traced = cover_open();
-  if (traced) slowness = 4;  // it is one for debugging
+  if (traced) slowness = 4;  // it is a debugging kernel
   printf("%s\n", traced ? "with coverage of the kernel" : "this kernel has no KCOV: guided by results alone");
   fflush(stdout);
   module_works();

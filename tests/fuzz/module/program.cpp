@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Programs as text.
+// Programs in text form.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -68,7 +68,7 @@ Action parse_action(const std::string& line) {
   if (op < 0) throw std::runtime_error("unknown action: " + name);
   a.op = uint8_t(op);
   const auto& params = ops()[a.op].params;
-  for (size_t i = 0; i < params.size(); i++)  // what is left out
+  for (size_t i = 0; i < params.size(); i++)  // defaults of omitted arguments
     a.arg[i] = params[i].kind == Kind::kPlace || params[i].kind == Kind::kBuffer ? ref(kRw)
                : params[i].kind == Kind::kCount                                ? ref(kAuto)
                : params[i].kind == Kind::kTid                                  ? ref(kThread)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Actions on sessions: their files, the ioctls, and calls by parked threads. What the module hands out is
-// looked at here: no addresses of the kernel, no more calls than were asked for, no registers of a program
-// with other rights.
+// Actions on sessions: their files, the ioctls, and calls by parked threads. The output of the module is checked here: no
+// kernel addresses, no more calls than requested, no registers of a program with other rights.
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +31,8 @@ void close_made(uint64_t v, uint64_t fd) {
   if (is_made(v) && int(fd) > 2) close(int(fd));
 }
 
-// Direct map, vmalloc and page structures of a kernel without randomised addresses. What a program itself
-// has put into registers is known: made of round addresses.
+// Ranges of the direct map, vmalloc and page structures of a kernel without address randomisation. Register values that a
+// program itself has set are recognizable: they are round addresses.
 bool is_kernel_address(uint64_t v) {
   bool inside = (v >= 0xffff888000000000 && v < 0xffff908000000000) || (v >= 0xffffc90000000000 && v < 0xffffca0000000000) ||
                 (v >= 0xffffea0000000000 && v < 0xffffeb0000000000);
@@ -71,7 +70,7 @@ uint64_t make_up(Context& c, Slot& s, uint64_t which, uint64_t id) {
       if (!ioctl(s.fd, CR_IOC_DIRTY, &d)) n = d.ranges.count;
       break;
     }
-    case kScopeBad:  // out of order, overlapping, odd, beyond the end
+    case kScopeBad:  // out of order, overlapping, unaligned, beyond the end
       ranges[n++] = {kHeapAt + 0x3000, 0x4000};
       ranges[n++] = {kHeapAt + 0x1000, 0x4001};
       ranges[n++] = {~0xfffULL, 0x2000};
@@ -98,7 +97,7 @@ void look_at_registers(Context& c, const cr_regs& r) {
     violation("user %d has read the registers of a set-uid program (thread %d)", int(kUser), r.tid);
 }
 
-// The kernel copies, as in put(): the area may go.
+// Let the kernel copy, as in put(): the area may be unmapped meanwhile.
 bool get(const Slot& s, uint64_t offset, void* to, size_t size) {
   auto* data = static_cast<const uint8_t*>(s.data);
   if (!data || offset > kDataSize - size) return false;
@@ -110,7 +109,7 @@ bool get(const Slot& s, uint64_t offset, void* to, size_t size) {
   return ok;
 }
 
-// Nobody else may have changed the table meanwhile.
+// Whether no other lane may have changed the table meanwhile.
 bool is_alone(const Context& c) {
   const Program& p = world->program;
   for (uint32_t i = 0; i < p.count; i++)
@@ -167,7 +166,7 @@ FUZZ_ACTION(do_ioctl) {
     else if (p.kind == Kind::kBuffer && v[i] == ref(kRw)) value = uint64_t(c.mem.rw) + (regs ? kRegsAt : kArrayAt);
     else value = resolve(c, s, v[i]);
     if (p.kind == Kind::kDescriptor) fd = value, fd_value = v[i];
-    // The table of a batch lies in this process: at an offset of the arena's data, as far as that is mapped.
+    // The table of a batch is in this process: at an offset of the arena's data, if that is mapped.
     if (p.kind == Kind::kOffset && s.data && value < kDataSize) value += uint64_t(s.data);
     memcpy(image + p.offset, &value, p.size < 8 ? p.size : 8);
   }
@@ -211,7 +210,7 @@ FUZZ_ACTION(do_open) {
   int fd = open(CR_DEVICE, O_RDWR | O_CLOEXEC), old = s.fd;
   s.fd = fd;
   s.arena = 0;
-  s.data = nullptr;  // the old one's stays mapped and keeps its file
+  s.data = nullptr;  // the old session's data stays mapped and keeps its file
   if (old >= 0) close(old);
   return answer(fd);
 }
@@ -242,7 +241,7 @@ struct Passed {
   uint64_t arena;
 };
 
-// What goes from one executor to another, with room for a descriptor.
+// The message that passes a session from one executor to another, with space for a descriptor.
 struct Letter {
   explicit Letter(Passed passed) : what(passed) {
     m.msg_iov = &io;
@@ -259,7 +258,7 @@ struct Letter {
   msghdr m = {};
 };
 
-// Root's sessions go to root alone: what others do with theirs must be within their rights.
+// Sessions of root are sent only to root: what others do with theirs must be within their rights.
 FUZZ_ACTION(do_send) {
   (void)a;
   Slot& s = slot_of(c, v[0]);
@@ -294,7 +293,7 @@ FUZZ_ACTION(do_recv) {
   return 0;
 }
 
-// A child has the descriptors for a while, and the executor closes its own meanwhile or not.
+// A child keeps copies of the descriptors for a while; the executor may close its own meanwhile.
 FUZZ_ACTION(do_hold) {
   (void)a;
   pid_t child = fork();
@@ -313,7 +312,7 @@ FUZZ_ACTION(do_mmap) {
   Slot& s = slot_of(c, v[0]);
   void* at = mmap(nullptr, v[2], int(v[3] & 7), MAP_SHARED, s.fd, off_t(v[1]));
   if (at == MAP_FAILED) return -errno;
-  if (v[2] < kDataSize || v[1] || (v[3] & 3) != 3) {  // of no use for calls
+  if (v[2] < kDataSize || v[1] || (v[3] & 3) != 3) {  // not usable for calls
     if (v[3] & 2) *static_cast<volatile char*>(at) = 1;
     munmap(at, v[2]);
     return 0;
@@ -336,9 +335,9 @@ FUZZ_ACTION(do_read) {
   return answer(pread(s.fd, reinterpret_cast<void*>(resolve(c, s, v[1])), len, off_t(resolve(c, s, v[3]))));
 }
 
-// The data area may go at any time (another lane unmaps it): written by the kernel, which only fails then.
+// Another lane may unmap the data area at any time: let the kernel write, which then only fails.
 static bool put(Slot& s, uint64_t offset, const void* what, size_t size) {
-  if (!s.data) {  // mapped when it is first needed
+  if (!s.data) {  // map it on first use
     void* at = mmap(nullptr, kDataSize, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd, 0);
     if (at != MAP_FAILED) __atomic_store_n(&s.data, at, __ATOMIC_SEQ_CST);
   }
@@ -383,7 +382,7 @@ FUZZ_ACTION(do_run1) {
   if (ioctl(s.fd, CR_IOC_RUN, &r)) return -errno;
   look_for_leaks("run", &r, sizeof r);
   look_at_result(c, s, r);
-  cr_call made;  // the thread may have ended since
+  cr_call made;  // the thread may have ended by now
   if (v[4] == SYS_geteuid && executor_of(c.lane) != 2 && is_alone(c) && get(s, 0, &made, sizeof made) && made.nr == SYS_geteuid && !made.ret)
     violation("thread %d has made a call for user %d with the rights of root", r.tid, int(kUser));
   if ((v[4] == SYS_clone || v[4] == SYS_clone3) && r.ret > 0) s.born = int(r.ret);

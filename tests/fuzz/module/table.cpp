@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The actions. A new ioctl is an entry in ops(): its name, weight, number and the members of its structure.
+// The table of actions. A new ioctl is an entry in ops(): name, weight, number and the members of its structure.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -23,7 +23,7 @@ constexpr uint8_t kAll = 7, kRoot = 4;
 #define ARRAY M(cr_array, buf, kBuffer, 0), M(cr_array, count, kCount, 0)
 
 const std::vector<Op> kOps = {
-    // the session's file
+    // the file of the session
     {"open", 1, kAll, do_open, 0, {SLOT}},
     {"close", 2, kAll, do_close, 0, {SLOT}},
     {"dup", 1, kAll, do_dup, 0, {SLOT, N("to", kSlot, kSlots - 1)}},
@@ -43,7 +43,7 @@ const std::vector<Op> kOps = {
     IOCTL("commit", 2, CR_IOC_COMMIT),
     IOCTL("threads", 2, CR_IOC_THREADS, ARRAY),
     IOCTL("get_regs", 6, CR_IOC_GET_REGS, M(cr_regs, tid, kTid, 0), M(cr_regs, type, kRegset, 0), M(cr_regs, buf, kBuffer, 0), M(cr_regs, len, kCount, 0)),
-    // writes the registers that the lane has read last, with one word of them changed
+    // writes the registers that the lane has read last, with one word changed
     IOCTL("set_regs", 3, CR_IOC_SET_REGS, M(cr_regs, tid, kTid, 0), M(cr_regs, type, kRegset, 0), M(cr_regs, buf, kBuffer, 0), M(cr_regs, len, kCount, 0),
           N("word", kNumber, 26), N("value", kWord, 0)),
     IOCTL("set_sigmask", 2, CR_IOC_SET_SIGMASK, M(cr_sigmask, tid, kTid, 0), M(cr_sigmask, reserved, kFlags, 0), M(cr_sigmask, mask, kWord, 0)),
@@ -74,7 +74,7 @@ const std::vector<Op> kOps = {
     IOCTL("lease", 3, CR_IOC_LEASE, M(cr_lease, until_ns, kSoon, 0)),
 #endif
 
-    // calls by parked threads: into the table, or at once; and anything into the table's memory
+    // calls by parked threads: through the table or directly; and arbitrary writes to the table's memory
     {"call", 3, kAll, do_call, 0,
      {SLOT, N("offset", kOffset, 0), N("flags", kFlags, 1), N("nr", kNr, 0), N("a0", kWord, 0), N("a1", kWord, 0), N("a2", kWord, 0), N("a3", kWord, 0),
       N("a4", kWord, 0), N("a5", kWord, 0)}},
@@ -102,7 +102,7 @@ const std::vector<Op> kOps = {
     {"load", 1, kRoot, do_load, 0, {}},
     {"sysctl", 1, kRoot, do_sysctl, 0, {N("which", kNumber, 4)}},
 
-    // the order of lanes, and the end of one's executor
+    // the order of lanes, and the end of the lane's own executor
     {"sleep", 3, kAll, do_sleep, 0, {N("ms", kMs, 0)}},
     {"flag", 2, kAll, do_flag, 0, {N("n", kNumber, kFlags - 1)}},
     {"await", 2, kAll, do_await, 0, {N("n", kNumber, kFlags - 1)}},
@@ -111,7 +111,7 @@ const std::vector<Op> kOps = {
 
 constexpr Kind A = Kind::kAddress, L = Kind::kLength, Z = Kind::kNone, P = Kind::kProt, W = Kind::kNumber, F = Kind::kMapFlags;
 
-// Root's targets make these, too: nothing that reaches beyond the process.
+// Root's targets also make these calls: none has effects beyond the process.
 const std::vector<Name> kCalls = {
     {"getpid", SYS_getpid, {}},
     {"gettid", SYS_gettid, {}},

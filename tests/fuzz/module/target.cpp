@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A target: a process with some threads that do what programs do, and what they are ordered to.
+// A target: a process whose threads behave like an ordinary program's, and execute orders.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -31,7 +31,7 @@ int number;
 
 void* address(uint64_t v) { return reinterpret_cast<void*>(v); }
 
-// The session's arena in this process: pages of it, by the offset that its file part has.
+// The session's arena in this process: its pages by their offset in the arena's file.
 struct Arena {
   uint64_t start = 0, end = 0;
 };
@@ -166,7 +166,7 @@ void obey(const Order& o) {
       break;
     }
     case kUndumpable: prctl(PR_SET_DUMPABLE, a0 & 1); break;
-    case kUffdHeap: {  // nobody answers: whoever faults there waits for the end of the target
+    case kUffdHeap: {  // no handler answers: a faulting thread waits until the target ends
       int fd = int(syscall(SYS_userfaultfd, O_CLOEXEC));
       uffdio_api api = {};
       api.api = UFFD_API;
@@ -205,7 +205,7 @@ void obey(const Order& o) {
   }
 }
 
-// What a thread does by itself between two orders: sleep in the kernel in different ways, write memory, compute.
+// What a thread does between two orders: sleep in the kernel in various ways, write memory, compute.
 void idle(int thread, Order& o, uint32_t seen, unsigned turn) {
   timespec t = {0, 20000000};
   auto* heap = static_cast<volatile unsigned char*>(address(kHeapAt));
@@ -249,7 +249,7 @@ void target(int which) {
   for (auto& i : inbox) close(i[0]), close(i[1]);
   if (which != kTargets - 1 && (setresgid(kUser, kUser, kUser) || setresuid(kUser, kUser, kUser))) _exit(2);
   prctl(PR_SET_DUMPABLE, 1);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of ids has cleared it
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of ids clears it (commit_creds())
   if (mmap(address(kHeapAt), kHeapSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
     _exit(3);
   madvise(address(kHeapAt), kHeapSize / 2, MADV_NOHUGEPAGE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What targets execute, set-uid or not: holds something secret in its registers for a while and ends.
+// Executed by targets, set-uid or not: keeps a secret in its registers for a while and ends.
 #include <stdint.h>
 #include <sys/auxv.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a set-uid program holds in its registers: nobody else may ever see it. */
+/* The secret in the registers of a set-uid program: no other process may ever see it. */
 #ifndef FUZZ_VICTIM_H
 #define FUZZ_VICTIM_H
 #define kVictimR12 0x5ec2e75ec2e7a112ULL

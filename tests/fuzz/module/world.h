@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the processes of the fuzzer share, and what they offer each other.
+// State that the processes of the fuzzer share, and the functions of its parts.
 #pragma once
 #include <sys/types.h>
 
@@ -11,13 +11,13 @@
 
 namespace fuzz {
 
-constexpr uint64_t kHeapAt = 0x100000000000;  // in every target
+constexpr uint64_t kHeapAt = 0x100000000000;  // the same in every target
 constexpr uint64_t kHeapSize = 4 << 20;
-constexpr char kFolder[] = "/run/cr-fuzz";    // where the victims lie, one set-uid
+constexpr char kFolder[] = "/run/cr-fuzz";    // directory of the victims, one of them set-uid
 constexpr char kCgroup[] = "/sys/fs/cgroup/cr-fuzz";
 constexpr uid_t kUser = 1000;
 
-// What a target's thread can be told to do.
+// The commands to a target's thread.
 enum Command : uint32_t {
   kNop, kFork, kVforkExec, kCloneThread, kCloneVm, kExitThread, kExitGroup, kExec, kExecSuid, kMmap, kMunmap, kMprotect,
   kMremap, kMadvise, kTouch, kArenaMprotect, kArenaMunmap, kArenaMremap, kArenaWrite, kArenaOver, kArenaAdvise, kAgent,
@@ -31,7 +31,7 @@ struct Order {
   uint64_t arg[3];
 };
 
-// In every target, writable by it.
+// In every target, which can write it.
 struct Targets {
   char path[2][64];  // the victim, the set-uid victim
   char* argv[2];
@@ -42,17 +42,17 @@ struct Targets {
   } target[kTargets];
 };
 
-// Results of actions beside 0, errors and what a call returned.
+// Special results of actions, besides 0, errors and return values of calls.
 constexpr int32_t kNotMade = INT32_MIN, kCallFailed = -1000, kThreadGone = -1001;
 
 struct Lane {
-  std::atomic<uint32_t> done;  // generation of the last program it is through with
+  std::atomic<uint32_t> done;  // generation of the last program that it has finished
   std::atomic<pid_t> tid;
-  std::atomic<uint32_t> at;    // action that it makes
+  std::atomic<uint32_t> at;    // current action
   int32_t result[kMaxActions];  // of its actions: 0 or more, or -errno
 };
 
-// Of the fuzzer and its executors.
+// Shared by the fuzzer and its executors.
 struct World {
   Program program;
   std::atomic<uint32_t> generation;  // a futex: a new program
@@ -60,14 +60,14 @@ struct World {
   Lane lane[kLanes];
   std::atomic<uint32_t> violated;
   char violation[4096];
-  std::atomic<uint32_t> stub_size;  // the arena's code, as the first session had it
+  std::atomic<uint32_t> stub_size;  // size of the arena's code in the first session
   uint8_t stub[4096];
 };
 
 extern World* world;
 extern Targets* targets;
 
-// Something that must not be: ends the run.
+// Reports a violated invariant: ends the run.
 void violation(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- executor.cpp
@@ -77,28 +77,28 @@ extern int inbox[kExecutors][2];
 // ---- target.cpp
 [[noreturn]] void target(int number);
 
-// ---- cover.cpp: what was executed. 0 to kLanes - 1 are the lanes, then come the targets' threads.
+// ---- cover.cpp: coverage. 0 to kLanes - 1 are the lanes, then come the targets' threads.
 constexpr int kTracers = kLanes + kTargets * kTargetThreads;
 bool cover_open();             // in the fuzzer, before it forks; false: the kernel has no KCOV
 void cover_thread(int which);  // in the thread itself
-void cover_leave();            // in a target: it needs no mappings
+void cover_leave();            // in a target: a target needs no such mappings
 void cover_clear();
-size_t cover_new();            // how much of what was executed since cover_clear() is new; then it is old
-size_t cover_results(const Program& p);  // the same of what the actions returned
+size_t cover_new();            // number of new marks since cover_clear(); afterwards they are old
+size_t cover_results(const Program& p);  // the same for the results of the actions
 size_t cover_total();
 
 // ---- checks.cpp
-void checks_begin();                 // the kernel's messages up to here are not ours
+void checks_begin();                 // ignore the kernel's messages up to here
 std::string kernel_complaint();      // new complaints in the kernel's log
 bool cgroup_write(const std::string& file, const std::string& text);
-bool cgroup_kill(int seconds);       // false: a process of ours stays; the reason is a violation
+bool cgroup_kill(int seconds);       // false: a process does not end; the reason is reported as a violation
 bool ended(pid_t pid);
 void stuck(pid_t pid, const char* what);
-void module_idle();                  // nobody uses the module: its count must go back to 0
-void module_load();                  // when an action has unloaded it
+void module_idle();                  // all users are gone: the reference count must go back to 0
+void module_load();                  // load it if an action has unloaded it
 bool module_unload();
-void module_works();                 // a plain freeze, call, snapshot and restore of a new process
-void module_leaks();                 // kmemleak, where the kernel has it
+void module_works();                 // freezes a new process, makes a call, snapshots and restores it
+void module_leaks();                 // checks with kmemleak, if the kernel has it
 
 // ---- helpers
 bool put_file(const std::string& path, const std::string& text);
