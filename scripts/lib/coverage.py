@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""What of the module was run: lines and branches by file, and the lines that never were.
+"""Coverage of the module: lines and branches by file, and the lines that were never run.
 
 coverage.py BUILD REPORT RUN...
-  BUILD   folder in which the module was built with CR_GCOV=y
+  BUILD   directory in which the module was built with CR_GCOV=y
   REPORT  file for the lines that were not run
-  RUN     folder with the counters (.gcda) that one run left, as the kernel has them
+  RUN     directory with the counters (.gcda) of one run, as the kernel has them
 
-Runs where gcov is that of the compiler of BUILD: in the guest root (vm native).
+Run it where gcov belongs to the compiler of BUILD: in the guest root (vm native).
 """
 
 import collections
@@ -20,9 +20,9 @@ from pathlib import Path
 
 
 def gcov(build, run):
-    """What gcov says of one run's counters."""
+    """gcov's output for the counters of one run."""
     with tempfile.TemporaryDirectory() as folder:
-        # gcov looks for the notes of a.gcda beside it.
+        # gcov looks for the notes file beside a.gcda.
         for counters in sorted(run.rglob("*.gcda")):
             notes = build / "kmod" / f"{counters.stem}.gcno"
             if not notes.exists():
@@ -39,7 +39,7 @@ def gcov(build, run):
 
 
 class Source:
-    """One file: how often each line was run, and each way out of its branches."""
+    """One file: execution counts of each line and of each branch."""
 
     def __init__(self):
         self.lines = collections.Counter()
@@ -53,7 +53,7 @@ class Source:
         for line in file["lines"]:
             number = line["line_number"]
             self.lines[number] += line["count"]
-            # An inlined function has its branches once for each place it went to.
+            # An inlined function has its branches once for each place where it is inlined.
             for way, branch in enumerate(line["branches"]):
                 self.branches[number, line.get("function_name"), way] += branch["count"]
 
@@ -85,7 +85,7 @@ def main(build, report, *runs):
                 sources[path].add(file)
     if not sources:
         sys.exit("coverage.py: no counters of the module were found")
-    # What no run has touched counts, too.
+    # Files that no run has executed count as well.
     compiled = {path.stem for path in (build / "kmod").glob("*.gcno")}
     missing = compiled - {path.stem for path in sources if path.suffix == ".c"}
     lines, branches = collections.Counter(), collections.Counter()
@@ -114,7 +114,7 @@ def main(build, report, *runs):
     least = float(os.environ.get("COVERAGE_LEAST") or 90)
     good = a[2] >= least and not missing
     print(f"{'ok' if good else 'not ok'} - {a[2]:.1f} % of lines, at least {least:g} % wanted; "
-          f"what was not run: {report}")
+          f"lines not run: {report}")
     print(f"{int(good)} passed, {int(not good)} failed")
     return 0 if good else 1
 

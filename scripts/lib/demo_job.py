@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The main job: LAMMPS on three virtual nodes, one of which is killed. Runs on the host."""
+"""The job-level demo: LAMMPS on three virtual nodes, one of which is killed. Runs on the host."""
 
 import shutil
 import sys
@@ -23,7 +23,7 @@ def say(text):
 
 
 def words(job):
-    """The timeline, for reading."""
+    """The timeline as readable text."""
     events = job.events()
     begin = events[0]["t"]
     lines = []
@@ -38,16 +38,16 @@ def words(job):
             still = max((rank.get("frozen_ns", 0) for rank in ranks), default=0)
             at(event, f"wave {event['wave']} is committed; each rank stood still for at most {still / 1e6:.0f} ms")
         elif kind == "wave-staged":
-            at(event, f"wave {event['wave']} is on shared storage, too")
+            at(event, f"wave {event['wave']} is also on shared storage")
         elif kind == "node-lost":
             at(event, f"node{event['node'] + 1} is lost: {event['why']}")
         elif kind == "recovery-begin":
-            at(event, f"back to wave {event['wave']}: ranks {event.get('restart', 'all')} are restarted elsewhere, "
-                      "the others put back where they are")
+            at(event, f"back to wave {event['wave']}: ranks {event.get('restart', 'all')} are restarted on other nodes, "
+                      "the others are rolled back in place")
         elif kind == "resume":
             at(event, "all ranks are restored")
         elif kind == "recovery-done":
-            at(event, "the job goes on")
+            at(event, "the job continues")
         elif kind == "job-end":
             at(event, f"the job has ended with status {event['code']}")
     return "\n".join(lines)
@@ -55,7 +55,7 @@ def words(job):
 
 def main():
     program = lammps(STEPS)
-    say("== what LAMMPS says without failures, under Open MPI's own mpirun")
+    say("== output of LAMMPS without failures, under Open MPI's own mpirun")
     expected = program.expected(3, [])
     say(f"  last line: {expected[-1].strip()}")
 
@@ -69,7 +69,7 @@ def main():
         job.await_event("wave-commit", 2)
         survivors = Survivors(job, {"node3"})
         say("  " + job.output().strip().splitlines()[-1].strip())
-        say("== two waves are taken. Killing node3: its QEMU gets SIGKILL, nobody is told")
+        say("== two waves are taken. Killing node3: its QEMU gets SIGKILL, without notice to any program")
         begun = time.monotonic()
         cluster.kill("node3")
         job.await_event("recovery-done", seconds=90)
@@ -77,15 +77,15 @@ def main():
         survivors.check()
         say(f"  the {len(survivors.before) // 2} connection(s) between the other ranks are the same sockets as before")
         check_result(job, program)
-        say("== LAMMPS has ended; every line of its thermodynamics is as without failures, and was printed once")
+        say("== LAMMPS has ended; each line of its thermodynamics equals that without failures, and was printed once")
         say(f"  last line: {program.of(job.output())[-1].strip()}")
-        say("== what happened")
+        say("== timeline")
         say(words(job))
         page = PROJECT / "build" / "demo" / "report.html"
         page.parent.mkdir(parents=True, exist_ok=True)
         cluster.head(f"crjob report {job.directory('/mnt/share')} -o /mnt/share/report.html")
         shutil.copy(cluster.share / "report.html", page)
-        say(f"\nThe same as a picture: {page.relative_to(PROJECT)}")
+        say(f"\nThe same as a chart: {page.relative_to(PROJECT)}")
         return 0
     except Failure as failure:
         say(f"demo: {failure}")

@@ -52,7 +52,7 @@ class Client:
 
 
 def command(*words):
-    """Runs one of the commands; its report and how long it took, all in all."""
+    """Run one of the commands. Returns its report and its total time."""
     start = time.monotonic()
     result = subprocess.run(words, capture_output=True, text=True, check=False)
     took = time.monotonic() - start
@@ -66,13 +66,13 @@ def command(*words):
 
 
 def still(report):
-    """How long the threads stood still, if the report says so."""
+    """The time that the threads stood still, if the report has it."""
     nanoseconds = int(report.get("frozen_ns", 0))
-    return f", of which its threads stood still {nanoseconds / 1e6:.1f} ms" if nanoseconds else ""
+    return f", during which its threads stood still {nanoseconds / 1e6:.1f} ms" if nanoseconds else ""
 
 
 def server_socket(pid, client):
-    """Inode of the server's end of the client's connection."""
+    """Inode number of the server's end of the client's connection."""
     port = client.socket.getsockname()[1]
     with open("/proc/net/tcp", encoding="ascii") as table:
         for line in table:
