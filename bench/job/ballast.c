@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A rank of a given size: holds MB of memory that is not alike, changes a part of it in each
-// iteration, talks to its neighbours and to all. Rank 0 prints the number of each iteration.
-//   ballast MB ITERATIONS [PART]     PART: changed in an iteration, 0.01
+// A rank of a given size: holds MB of incompressible memory, changes a part of it in each iteration, and communicates
+// with its neighbours and with all ranks. Rank 0 prints the number of each iteration.
+//   ballast MB ITERATIONS [PART]     PART: fraction changed per iteration, default 0.01
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

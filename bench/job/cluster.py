@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Waves and recoveries on four virtual nodes, beside a full restart and a relaunch with mpirun.
+"""Waves and recoveries on four virtual nodes, compared with a full restart and a relaunch with mpirun.
 
 For each number of ranks and size of image: three waves, a node killed, the phases of the recovery; then the whole
 job killed and started again by `crrun --restart`, and started anew by mpirun. Goes on where an earlier run has ended.
@@ -27,7 +27,7 @@ HOSTS = ("node1:3", "node2:3", "node3:3")
 
 
 def first_iteration(job, offset=0):
-    """Seconds from the start of the launcher to the first sign of the program's main loop."""
+    """Seconds from the start of the launcher to the first output of the program's main loop."""
     def there():
         if job.ended():
             raise Failure(f"ended early: {job.messages()[-2000:]}")
@@ -37,7 +37,7 @@ def first_iteration(job, offset=0):
 
 
 def mpirun(cluster, ranks, megabytes):
-    """Seconds from the launch by Open MPI's own launcher to the first iteration."""
+    """Seconds from a launch with Open MPI's own launcher to the first iteration."""
     begun = time.monotonic()
     process = subprocess.Popen(
         [VM, "head", "--cluster", cluster.name, "--", "mpirun", "--allow-run-as-root", "-n", str(ranks), "--map-by",
@@ -92,7 +92,7 @@ def measure(cluster, ranks, megabytes, put):
     put("recovery: bytes of the lost ranks' images", sum(one["bytes"] for one in job.events("wave-rank", wave=begun["wave"])
                                                          if one["rank"] in begun["restart"]))
 
-    # All of it dies, and is started again from the shared folder.
+    # Kill everything, and start the job again from the shared directory.
     job.crjob("checkpoint")
     newest = job.events("wave-commit")[-1]["wave"]
     wait_until(lambda: job.events("wave-staged", wave=newest), 120, "staging")
@@ -107,7 +107,7 @@ def measure(cluster, ranks, megabytes, put):
 
 
 class Samples:
-    """What was measured so far, also by earlier runs: a file of single values, and one of their medians."""
+    """The measurements so far, also those of earlier runs: a file of single values, and one of their medians."""
 
     FIELDS = ["ranks", "megabytes", "round", "what", "value"]
 
@@ -139,10 +139,10 @@ class Samples:
 
 
 def case(ranks, megabytes):
-    """One round of one case. @return [(what, value)]; a machine that is too slow may need another attempt"""
+    """One round of one case. @return [(what, value)]; a slow machine may need another attempt"""
     of_node = -(-ranks // len(HOSTS)) * megabytes
     for attempt in (1, 2):
-        # Disks of the nodes are in their memory, and hold four waves or so.
+        # The nodes' disks are in their memory, and hold about four waves.
         cluster = Cluster("bench", mem=1200 + 6 * of_node, share_bytes=(1 << 30) + 5 * ranks * (megabytes + 8 << 20))
         values = []
         cluster.up()
@@ -161,7 +161,7 @@ def case(ranks, megabytes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="until there are so many of each case (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each case, earlier ones included (default %(default)s)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
     parser.add_argument("--megabytes", type=int, nargs="+", default=[8, 32, 128])
     parser.add_argument("--out", required=True, type=Path)

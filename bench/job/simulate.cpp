@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// How messages and time of a wave and of a recovery grow with the nodes: crrun's real coordinator and relays,
-// with daemons and a network that are simulated. Prints CSV.
+// Growth of messages and time of a wave and a recovery with the number of nodes: crrun's real coordinator and relays,
+// with simulated daemons and network. Prints CSV.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ double between(const sim::Cluster& cluster, const std::string& first, const std:
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Simulate waves and recoveries of 10 to 10000 nodes, crrun reaching them directly (star) or over others (tree).",
+  CLI::App app{"Simulate waves and recoveries of 10 to 10000 nodes, reached by crrun directly (star) or through others (tree).",
                "simulate"};
   std::vector<std::uint32_t> nodes{10, 30, 100, 300, 1000, 3000, 10000};
   sim::Model base;
@@ -41,12 +41,12 @@ int main(int argc, char** argv) {
   base.latency_us = 50;
   base.image_us = 100'000;
   app.add_option("--nodes", nodes, "numbers of nodes")->delimiter(',');
-  app.add_option("--slots", base.slots, "ranks a node")->capture_default_str();
-  app.add_option("--latency-us", base.latency_us, "of the network")->capture_default_str();
-  app.add_option("--message-us", base.message_us, "work for a message, at each end")->capture_default_str();
+  app.add_option("--slots", base.slots, "ranks per node")->capture_default_str();
+  app.add_option("--latency-us", base.latency_us, "latency of the network")->capture_default_str();
+  app.add_option("--message-us", base.message_us, "processing time of a message, at each end")->capture_default_str();
   app.add_option("--gbit", gbit, "bandwidth of each end")->capture_default_str();
-  app.add_option("--image-us", base.image_us, "to take or restore an image, the same for all")->capture_default_str();
-  app.add_option("--fan-out", fan_out, "of the tree")->capture_default_str();
+  app.add_option("--image-us", base.image_us, "time to take or restore an image, same for all ranks")->capture_default_str();
+  app.add_option("--fan-out", fan_out, "fan-out of the tree")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   base.bytes_per_us = gbit * 1e9 / 8 / 1e6;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""crtcp beside Open MPI's own TCP transport: NetPIPE and LAMMPS between two hosts that are network namespaces.
+"""crtcp compared with Open MPI's own TCP transport: NetPIPE and LAMMPS between two hosts made of network namespaces.
 
 Runs inside `vm native` (see run), at the machine's own speed. Rounds of both alternate; the results are medians.
 """
@@ -41,7 +41,7 @@ def netpipe(transport, components):
 
 
 def crrun(ranks, components, program):
-    """The same under crrun, whose daemons set crtcp up."""
+    """The same under crrun, whose daemons configure crtcp."""
     with tempfile.TemporaryDirectory() as local:
         hosts = ",".join(f"{host}:{(ranks + 1) // 2}" for host in os.environ["HOSTS"].split(","))
         words = ["crrun", "-q", "-n", str(ranks), "--hosts", hosts, "--interface", "10.99.0.0/24", "--local", local,
@@ -67,8 +67,8 @@ def lammps(how, components, steps):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=300, help="of LAMMPS")
-    parser.add_argument("--components", required=True, help="folder of mca_btl_crtcp.so")
+    parser.add_argument("--steps", type=int, default=300, help="time steps of LAMMPS")
+    parser.add_argument("--components", required=True, help="directory of mca_btl_crtcp.so")
     parser.add_argument("--out", required=True, help="CSV")
     options = parser.parse_args()
 
@@ -88,7 +88,8 @@ def main():
         for size in sorted(pipes["tcp"][0]):
             for column, unit in ((0, "us"), (1, "Mbit/s")):
                 tcp, ours = (statistics.median(run[size][column] for run in pipes[name]) for name in TRANSPORTS)
-                # The ratio is of rounds, not of medians: the two of a round ran beside the same neighbours.
+                # Use the ratios within rounds, not the ratio of medians: both values of a round had the same load on
+                # the machine.
                 ratio = statistics.median(b[size][column] / a[size][column] for a, b in zip(pipes["tcp"], pipes["crtcp"]))
                 table.writerow(["netpipe", size, unit, f"{tcp:.3f}", f"{ours:.3f}", f"{ratio:.3f}"])
         tcp = statistics.median(loops["tcp"])

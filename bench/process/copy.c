@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The least that bringing pages back can take: copy MB THREADS PERCENT…
- * copies so many of the pages from one buffer to another, both touched before, by
- * memcpy, page by page where they are apart and in one go where they are all
- * copied; by one thread and by so many. Lines: THREADS PERCENT NS.
+ * Lower bound for the time of restoring pages: copy MB THREADS PERCENT…
+ * copies this percentage of the pages from one buffer to another, both touched before, with memcpy: page by page where
+ * the pages are apart, in one call if all are copied; by one thread and by THREADS. Lines: THREADS PERCENT NS.
  */
 #include <pthread.h>
 #include "pages.h"
@@ -13,7 +12,7 @@ static size_t pages;
 static unsigned int threads, sharing, percent;
 static pthread_barrier_t begin, end;
 
-/* The n-th thread's share. */
+/* The share of the n-th thread. */
 static void copy_share(unsigned long n)
 {
 	size_t first = pages * n / sharing, last = pages * (n + 1) / sharing, i;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The classical rollback: fork, let the child run on, and to go back kill it and
- * fork again. fork MB PERCENT… prints, for each percentage: PERCENT FORK TOUCH END,
- * ns for the fork, for the child to change so many of the pages (each is copied when
- * it is written), and to kill it and wait until it has gone. A process of one thread:
- * no others survive a fork.
+ * The classical rollback: fork and let the child run on; to go back, kill the child and fork again. fork MB PERCENT…
+ * prints, for each percentage: PERCENT FORK TOUCH END. These are the ns for the fork, for the child to change this
+ * percentage of the pages (each is copied at the first write), and for killing it and waiting until it is gone. The
+ * process has one thread: no others survive a fork.
  */
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory as the target has it and as the baselines copy it: every word differs
- * from its neighbours, and a share of the pages, spread evenly, is changed.
+ * Memory of the target, which the baselines copy: every word differs from its neighbours. A share of the pages, spread
+ * evenly, is changed.
  */
 #ifndef BENCH_PAGES_H
 #define BENCH_PAGES_H
@@ -27,7 +27,7 @@ static inline uint64_t now_ns(void)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Content that can be told from the place alone (splitmix64). */
+/* Content computed from the position alone (splitmix64). */
 static inline uint64_t word_at(uint64_t i)
 {
 	uint64_t z = (i + 1) * 0x9e3779b97f4a7c15ULL;
@@ -43,13 +43,13 @@ static inline bool page_chosen(size_t i, unsigned int percent)
 	return (i + 1) * percent / 100 != i * percent / 100;
 }
 
-/* The word of page i that changes: not always in the same line of the cache. */
+/* The word of page i that is changed; its cache line varies with i. */
 static inline size_t marked_word(size_t i)
 {
 	return i * PAGE_WORDS + i * 8 % PAGE_WORDS;
 }
 
-/* Returns how many pages there were. */
+/* Returns the number of changed pages. */
 static inline size_t mark_pages(uint64_t *words, size_t pages, unsigned int percent)
 {
 	size_t i, n = 0;
@@ -74,7 +74,7 @@ static inline uint64_t *get_pages(size_t pages, int flags)
 	return words;
 }
 
-/* With every word of its own. */
+/* Fill every word with its own content. */
 static inline uint64_t *fill_pages(size_t pages)
 {
 	uint64_t *words = get_pages(pages, 0);
@@ -85,13 +85,13 @@ static inline uint64_t *fill_pages(size_t pages)
 	return words;
 }
 
-/* Just present: for what does not depend on the content. */
+/* Only make the pages present: for measurements that do not depend on the content. */
 static inline uint64_t *touch_pages(size_t pages)
 {
 	return get_pages(pages, MAP_POPULATE);
 }
 
-/* A positive number, or the end. */
+/* Parse a number in the given range; exits on error. */
 static inline unsigned long number(const char *text, unsigned long least, unsigned long most)
 {
 	char *end;

@@ -2,17 +2,17 @@
 # Draws DIR/process.svg from DIR/process-medians.csv:
 #   gnuplot -e "folder='DIR'; sizes='64 256 1024'; threads=16" plot.gp
 set datafile separator ","
-set datafile missing NaN	# so that lines go on past the rows that are left out
+set datafile missing NaN	# so that lines continue across left-out rows
 file = folder."/process-medians.csv"
 set terminal svg size 1150,480*((words(sizes)+2)/2) font "sans,13" background "white"
 set output folder."/process.svg"
 
 # columns: size_mb threads dirty_pct what metric median least most unit
 is(what, metric) = (strcol(4) eq what && strcol(5) eq metric && $2 == threads)
-# ms over % of pages changed, for the present size
+# ms against % of pages changed, for the current size
 changed(what, metric) = (is(what, metric) && $1 == size && strcol(3) ne "" ? $6 / 1e6 : NaN)
 always(what, metric) = (is(what, metric) && $1 == size ? $6 / 1e6 : NaN)
-# ms over MB
+# ms against MB
 sized(what, metric) = (is(what, metric) ? $6 / 1e6 : NaN)
 
 set multiplot layout (words(sizes)+2)/2,2 title sprintf("Medians, %d threads, ms", threads)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// snapshot PID: holds a snapshot of that process in memory. Commands on standard
-// input, one a line: take, rollback, drop. Each is answered with a line of JSON.
+// snapshot PID: holds a snapshot of that process in memory. Takes commands on standard input, one per line: take,
+// rollback, drop. Answers each with a line of JSON.
 #include <cstdio>
 #include <iostream>
 #include <optional>
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
       } else if (command == "drop") {
         snapshot.reset();
       } else {
-        throw Error(Failure::usage, EINVAL, "what is to be done?");
+        throw Error(Failure::usage, EINVAL, "unknown command: use take, rollback or drop");
       }
       std::cout << tool::report_json(command, report) << std::endl;
     }

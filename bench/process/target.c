@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The process that is saved and brought back: target COMMANDS ANSWERS MB THREADS.
- * COMMANDS and ANSWERS are FIFOs. All threads but the first wait for good, half of
- * them in a futex, half in a pipe; the first takes commands, one a line:
+ * The process that is saved and restored: target COMMANDS ANSWERS MB THREADS.
+ * COMMANDS and ANSWERS are FIFOs. All threads but the first wait for ever, half of them in a futex, half in a pipe. The
+ * first takes commands, one per line:
  *
- *   d PERCENT  change a word in so many of the pages; answers the ns it took
- *   c          answers how many pages differ from the beginning where d changes them
+ *   d PERCENT  change a word in this percentage of the pages; answers the ns it took
+ *   c          answers how many pages differ from the initial content, in the words that d changes
  *   C          the same for every word
  */
 #include <fcntl.h>
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	}
 	pages = number(argv[3], 1, 1 << 20) << 20 >> 12;
 	threads = number(argv[4], 1, 4096);
-	/* Both ends of each, so that neither ever ends because the other side closed. */
+	/* Open both ends of each, so that neither reaches end of file when the other side closes. */
 	commands = open(argv[1], O_RDWR);
 	answers = open(argv[2], O_RDWR);
 	if (commands < 0 || answers < 0 || pipe(never))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Two ways to know which pages a process has changed, side by side: soft-dirty bits (as the
-// module uses them, and by /proc/PID/clear_refs), and userfaultfd's write protection without
-// messages, scanned by PAGEMAP_SCAN. Both on memory of the program itself.
+// Compares two ways to find the pages that a process has changed. One is soft-dirty bits (as used by the module, and
+// through /proc/PID/clear_refs). The other is userfaultfd's write protection without messages, scanned with PAGEMAP_SCAN.
+// Both work on the program's own memory.
 //   tracker [-r RUNS] [MB]
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 enum { PAGE = 4096, MAX_RUNS_ = 64 };
 
-// Not in the headers of older kernels.
+// Missing in the headers of older kernels.
 #ifndef UFFD_FEATURE_WP_ASYNC
 #define UFFD_FEATURE_WP_ASYNC (1 << 15)
 #endif
@@ -99,7 +99,7 @@ static bool uffd_protect(char *at, size_t size) {
   return !ioctl(uffd, UFFDIO_WRITEPROTECT, &w);
 }
 static struct scan_region regions[1 << 17];
-// Pages written since, which are protected again with SCAN_WP_MATCHING.
+// @return pages written since the last scan; SCAN_WP_MATCHING protects them again
 static long uffd_scan(char *at, size_t size, uint64_t flags) {
   struct scan_arg a = {.size = sizeof a, .flags = flags | SCAN_CHECK_WPASYNC, .start = (uintptr_t)at,
                        .end = (uintptr_t)at + size, .vec = (uintptr_t)regions,
@@ -125,7 +125,7 @@ static long soft_scan(char *at, size_t size) {
   return dirty;
 }
 
-/* ---- the module's, by a child that holds the session: nobody may freeze himself */
+/* ---- the module's way, with a child that holds the session: a process cannot freeze itself */
 
 static struct cr_session_ {
   volatile int todo, done;
@@ -207,7 +207,7 @@ static void timings(void) {
   for (int run = 0; run < runs; run++) {
     for (size_t e = 0; e < 3; e++) {
       touch(1);
-      plain[run] = touch(1);  // nothing is protected any more
+      plain[run] = touch(1);  // no page is protected any more
       uint64_t begin = now();
       soft_clear();
       arm[0][run] = now() - begin;
@@ -241,7 +241,7 @@ static void timings(void) {
         scan[2][e][run] = now() - begin;
         expect("PAGEMAP_SCAN", found, every[e]);
         if (every[e] != 10) continue;
-        begin = now();  // scan and arm in one
+        begin = now();  // scan and arm in one call
         uffd_scan(area, bytes, SCAN_WP_MATCHING);
         again[run] = now() - begin;
       }
@@ -299,7 +299,7 @@ static long field_kb(const char *file, uintptr_t at, const char *field) {
   if (f) fclose(f);
   return kb;
 }
-// A page that is pinned for a long time, into which the kernel reads without asking the page table.
+// A page that is pinned for long; the kernel writes into it without looking at the page table.
 static bool write_pinned(char *at, bool (*arm)(char *)) {
   struct io_uring_params p = {0};
   int ring = (int)syscall(SYS_io_uring_setup, 2, &p);
@@ -400,7 +400,7 @@ static void behaviour(void) {
   close(zero);
   if (got != PAGE) fact("userfaultfd and PAGEMAP_SCAN", "a system call that writes", "fails");
   both("one page written by a system call", soft_scan(called, SIZE), scan_uffd(called, SIZE));
-  for (which = SOFT; which <= UFFD; which++) {  // not both: each looks at what the other does to the entry
+  for (which = SOFT; which <= UFFD; which++) {  // separately: each sees the other's changes of the entry
     char *pinned = fresh(SIZE, false);
     if (!write_pinned(pinned, arm_megabytes)) continue;
     fact(which == SOFT ? "clear_refs and pagemap" : "userfaultfd and PAGEMAP_SCAN",
@@ -426,7 +426,7 @@ static void behaviour(void) {
   flags_of(forked);
   if (uffd < 0) return;
   int first = uffd;
-  if (uffd_open()) {  // another's userfaultfd on the same memory: a target that has one of its own
+  if (uffd_open()) {  // a second userfaultfd on the same memory, as for a target that has one of its own
     fact("userfaultfd and PAGEMAP_SCAN", "a second userfaultfd on the same memory",
          uffd_register(forked, SIZE) ? "accepted" : strerror(errno));
     close(uffd);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What memcpy and fork take for the same pages."""
+"""The time of memcpy and fork for the same pages."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ def lines(argv):
 
 
 def memcpy(program, table, size_mb, dirty):
-    """By one thread, and by one for each CPU, which is how many put pages back in a rollback."""
+    """With one thread, and with one per CPU, the number of threads that restore pages in a rollback."""
     for threads, percent, took in lines([program, str(size_mb), str(os.cpu_count()), *map(str, dirty)]):
         table.add("memcpy" if threads == 1 else "memcpy by all CPUs", "operation", took, "ns", dirty=percent)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""All measurements for one size and number of threads."""
+"""All measurements for one size and one number of threads."""
 
 import time
 
@@ -11,7 +11,7 @@ from .target import Target
 
 
 class Cell:
-    """A target of one size, and the rivals in turn, so that a disturbance meets all of them."""
+    """A target of one size, and all rivals in turn, so that a disturbance affects all of them."""
 
     def __init__(self, options, table, folder, size_mb, threads):
         self.options, self.table, self.size_mb = options, table, size_mb
@@ -30,7 +30,7 @@ class Cell:
         self.seconds[name] = self.seconds.get(name, 0) + time.monotonic() - begin
 
     def pauses(self):
-        """From the image that has just been written, tracked since."""
+        """Pauses from the image that has just been written, with tracking since then."""
         for percent in (0, *self.options.dirty):
             self.table.dirty = percent
             self.table.add("pause", "change pages", self.target.change(percent), "ns")
@@ -43,7 +43,7 @@ class Cell:
         self.table.dirty = ""
 
     def snapshots(self):
-        """Held in memory: the first rollback, and one of those that follow."""
+        """A snapshot in memory: the first rollback, and a later one."""
         holder = Holder(self.program("snapshot"), self.target.pid, self.table)
         for percent in (0, *self.options.dirty):
             self.table.dirty = percent

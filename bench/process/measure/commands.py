@@ -28,7 +28,7 @@ def timed(argv, log):
 
 
 def kill(pid):
-    """End a child, or whatever has become our child; returns ns until it has gone."""
+    """Kill a child, also an adopted one; returns the ns until it is gone."""
     begin = time.monotonic_ns()
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -36,7 +36,7 @@ def kill(pid):
 
 
 def available():
-    """Bytes of memory that programs may still have."""
+    """Bytes of memory available to programs."""
     with open("/proc/meminfo", encoding="ascii") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):
@@ -45,6 +45,6 @@ def available():
 
 
 def stored(path):
-    """Bytes that a file or the files of a folder take."""
+    """Disk usage in bytes of a file or of the files of a directory."""
     names = [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else [path]
     return sum(os.stat(name).st_blocks * 512 for name in names)

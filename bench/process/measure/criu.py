@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""CRIU, in the same guest, on the same target."""
+"""CRIU in the same guest, with the same target."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import subprocess
 
 from .commands import Failed, kill, stored, timed
 
-# CRIU's statistics: a file of two magic numbers, the length and the message. Times are in microseconds.
+# CRIU's statistics file: two magic numbers, the length and the message. Times are in microseconds.
 HEADER_BYTES = 12
 DUMP, RESTORE = 1, 2
 FREEZING, FROZEN = 1, 2
@@ -52,7 +52,7 @@ class Criu:
         self.table.add("criu dump", "stored", stored(self.folder), "bytes")
 
     def restore(self, pid):
-        """What a rollback takes with CRIU: end the process, make it again from the dump."""
+        """A rollback with CRIU: kill the process, restore it from the dump."""
         killed = kill(pid)
         took = self.run("restore", "-d")
         numbers = statistics(os.path.join(self.folder, "stats-restore"), RESTORE)

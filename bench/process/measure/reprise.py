@@ -7,7 +7,7 @@ import subprocess
 
 from .commands import Failed, available, kill, stored, timed
 
-# What is kept of a report, beside its total and the time that threads stood still.
+# The steps of a report that are recorded, beside the total and the time that threads stood still.
 STEPS = ("open", "agent", "freeze", "collect", "snapshot", "verify", "mappings", "pages", "descriptors", "shared",
          "process", "threads", "write")
 
@@ -21,7 +21,7 @@ def times(report):
 
 
 class Reprise:
-    """One target and the image of it."""
+    """One target and its image."""
 
     def __init__(self, folder, table, split_huge):
         self.options = ["--split-huge"] if split_huge else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The table of what was measured: one value a row."""
+"""The table of measurements: one value per row."""
 
 import csv
 import os
@@ -11,7 +11,7 @@ COLUMNS = ("kernel", "cpus", "accel", "thp", "size_mb", "threads", "dirty_pct", 
 
 
 def accel():
-    """How the guest's instructions are carried out."""
+    """The accelerator that executes the guest's instructions."""
     with open("/proc/cpuinfo", encoding="ascii") as text:
         info = text.read()
     if "QEMU TCG" in info:
@@ -20,13 +20,13 @@ def accel():
 
 
 def huge_pages():
-    """Whether memory is mapped by huge pages without being asked: always, madvise or never."""
+    """The setting of transparent huge pages: always, madvise or never."""
     with open(HUGE_PAGES, encoding="ascii") as text:
         return text.read().partition("[")[2].partition("]")[0]
 
 
 class Table:
-    """Rows go to the file as they come, so that a run that ends early is not lost."""
+    """Rows are written at once, so that an interrupted run is not lost."""
 
     def __init__(self, path, split_huge):
         self.file = open(path, "w", encoding="ascii", newline="")
@@ -37,7 +37,7 @@ class Table:
         self.size = self.threads = self.dirty = self.repeat = ""
 
     def add(self, what, metric, value, unit, dirty=None):
-        """dirty: percentage, where it is not the present one."""
+        """dirty: the percentage, if it is not the current one."""
         self.writer.writerow((*self.machine, self.size, self.threads, self.dirty if dirty is None else dirty, what,
                               metric, value, unit, self.repeat))
 

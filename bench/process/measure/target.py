@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The process that is saved and brought back."""
+"""The process that is saved and restored."""
 
 import os
 import select
@@ -11,7 +11,7 @@ ANSWER_SECONDS = 120
 
 
 class Target:
-    """Started with files and a session of its own, so that nothing ties it to us."""
+    """Started with its own files and session, so that it shares nothing with this process."""
 
     def __init__(self, program, folder, size_mb, threads):
         self.paths = [os.path.join(folder, name) for name in ("commands", "answers")]
@@ -22,7 +22,7 @@ class Target:
         process = subprocess.Popen([program, *self.paths, str(size_mb), str(threads)], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
                                    start_new_session=True, close_fds=True)
-        process.returncode = 0  # its pid is waited for, whoever has made the process anew
+        process.returncode = 0  # wait by pid: a restart makes a new process
         self.pid = process.pid
         if self.answer() != "ready":
             raise Failed("the target does not start")
@@ -37,7 +37,7 @@ class Target:
         return int(self.answer())
 
     def change(self, percent):
-        """Change so many of its pages; returns the ns that it took the target."""
+        """Change this percentage of its pages; returns the ns that the target needed."""
         return self.ask(f"d {percent}")
 
     def must_be_unchanged(self, after, every_word=False):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the table of single values to what people read."""
+"""Makes the readable reports from the table of single values."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The goals, and what was reached of them."""
+"""The goals and the measured ratios."""
 
 from .text import ms, three
 
-# Where they are looked at, if it was measured.
+# The case in which the goals are checked, if it was measured.
 SIZE, THREADS = 256, 16
 
-# what is asked; the two things compared (dirty %, what, metric); the ratio first / second that is asked for.
-# "at least": the first, a rival's, must be so many times the second; "at most": the first, ours, so many times.
+# text; sense; ratio asked for; the two keys to compare (dirty %, what, metric). "at least": the first, a rival's,
+# must be at least this many times the second. "at most": the first, ours, must be at most this many times the second.
 GOALS = (
     ("pause, 1 % changed: the operation", "at least", 100,
      ("", "criu restore", "kill and restore"), (1, "pause", "operation")),
@@ -46,7 +46,7 @@ def goal_rows(values, size, threads):
 
 
 def place(values):
-    """(size, threads) that the goals are for, or the nearest that there is."""
+    """(size, threads) for which the goals are defined, or the last measured case."""
     return (SIZE, THREADS) if (SIZE, THREADS) in values.cells() else values.cells()[-1]
 
 

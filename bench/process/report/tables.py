@@ -4,7 +4,7 @@
 from .goals import place
 from .text import mb, ms, table
 
-# Columns: title, what, metric, how it is shown
+# Columns: title, what, metric, format
 ONCE = (
     ("checkpoint", "checkpoint", "command", ms),
     ("CRIU dump", "criu dump", "command", ms),
@@ -59,7 +59,7 @@ def by_dirty(values, columns):
 
 
 def steps(values):
-    """Where a pause spends its time."""
+    """The time of each step of a pause."""
     size, threads = place(values)
     kinds = [(what, dirty) for what in ("pause", "first rollback", "later rollback") for dirty in values.dirty()]
     names = sorted({key[4] for key in values.keys() if key[3] in ("pause", "first rollback") and

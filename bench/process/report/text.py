@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Numbers as people read them."""
+"""Numbers in readable form."""
 
 
 def three(value):
-    """With three digits that count, or all before the point."""
+    """With three significant digits, or all digits before the point."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The values of process.csv, by what was measured."""
+"""The values of process.csv by measurement."""
 
 import csv
 from statistics import median
 
 
 class Values:
-    """Keys are (size_mb, threads, dirty_pct, what, metric); dirty_pct is "" where it does not matter."""
+    """Keys are (size_mb, threads, dirty_pct, what, metric); dirty_pct is "" if it does not apply."""
 
     def __init__(self, path):
         self.table, self.units = {}, {}
@@ -46,6 +46,6 @@ class Values:
         return self.units[key]
 
     def ratio(self, above, below):
-        """Of two keys: the ratio of their medians, and the least and the most of the repeats' own ratios."""
+        """For two keys: the ratio of their medians, and the smallest and largest ratio within a repeat."""
         ratios = [a / b for a, b in zip(self.all(*above), self.all(*below))]
         return self.median(*above) / self.median(*below), min(ratios), max(ratios)
