@@ -378,7 +378,7 @@ bool Coordinator::check_module() {
     return false;
   }
   out_.say(Log::WARNING, "no checkpoints can be taken on " + hosts + " (" + problem +
-                             "): the job runs plainly and will not outlive the loss of a node; load the module cr there");
+                             "): the job runs without checkpoints and will not survive a lost node; load the module cr there");
   settings_.spec.set_no_checkpoints(true);
   return true;
 }
@@ -448,7 +448,7 @@ void Coordinator::attached(Now now) {
     if (!ranks_[rank].alive) dead.push_back(rank);
   if (was_recovering_) return recover("crrun was started again during a recovery", now);
   if (was_spawning_) return recover("start of another crrun while spawned processes ran", now);
-  if (!dead.empty()) return recover(rank_list(dead) + " did not live on without crrun", now);
+  if (!dead.empty()) return recover(rank_list(dead) + " died while no crrun ran", now);
   out_.add(SaveState{});
   out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": all ranks live");
   clock_.running(now, false);
@@ -495,7 +495,7 @@ void Coordinator::tick(Now now) {
         out_.say(Log::ERROR, what);
         return end(1, true, begin_ == Begin::restart, now);
       }
-      out_.say(Log::WARNING, what + " The job does without this spare");
+      out_.say(Log::WARNING, what + " The job runs without this spare");
       members_.lose(member.node.index(), now);
       out_.add(StopDaemon{member.node.index()});
     }

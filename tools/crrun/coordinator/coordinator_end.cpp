@@ -169,9 +169,9 @@ void Coordinator::end(int code, bool kill, bool keep_images, Now now) {
 void Coordinator::restartable_end(const std::string& why, Now now) {
   const bool staged = store_.newest_staged().has_value();
   out_.say(Log::ERROR, why + ": the job is ended" +
-                           (staged ? "; take it up from wave " + std::to_string(*store_.newest_staged()) +
+                           (staged ? "; restart it from wave " + std::to_string(*store_.newest_staged()) +
                                          " with: crrun --restart " + settings_.job_directory
-                                   : "; no wave of it is in shared storage, so it can only be started anew"));
+                                   : "; no wave is in shared storage: start it from the beginning"));
   end(staged ? kRestartable : 1, true, staged, now);
 }
 
@@ -225,7 +225,7 @@ void Coordinator::interrupt(int code, Now now) {
   for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
     out_.add(Reply{request, false, "no checkpoint: the job is ending"});
   for (const Drain& drain : std::exchange(drains_, {})) out_.add(Reply{drain.request, false, "the job is ending"});
-  out_.say(Log::WARNING, "the ranks are asked to end; they are killed after " + std::to_string(kTermMs / 1000) +
+  out_.say(Log::WARNING, "the ranks get SIGTERM; they are killed after " + std::to_string(kTermMs / 1000) +
                              " s, or at once when you press Ctrl-C again");
   event({{"event", "job-end"}, {"code", code}, {"restartable", false}}, now);
   out_.send().mutable_signal()->set_signal(SIGTERM);

@@ -123,7 +123,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   last_recovery_.detected_ns = now.unix_ns;
   const bool no_checkpoints = settings_.spec.no_checkpoints();
   if (no_checkpoints) {
-    out_.say(Log::ERROR, "without checkpoints the job cannot go on after the " + cause);
+    out_.say(Log::ERROR, "without checkpoints the job cannot continue after the " + cause);
     return end(1, true, false, now);
   }
   abort_wave("the " + cause, false, now);
@@ -156,13 +156,13 @@ void Coordinator::recover(const std::string& cause, Now now) {
   void_spawns(wave);
   if (!wave) {
     if (had_waves)
-      out_.say(Log::WARNING, "no wave is left of which every rank's image can be had" +
+      out_.say(Log::WARNING, "no wave is left for which every rank's image is available" +
                                  std::string(settings_.spec.shared_directory().empty() ? " (there is no --shared)" : "") +
                                  ": the job begins anew");
     return relaunch(now);
   }
   if (wave != newest)
-    out_.say(Log::WARNING, "wave " + std::to_string(newest) + " cannot be had as a whole: the job goes back to wave " +
+    out_.say(Log::WARNING, "wave " + std::to_string(newest) + " is not completely available: the job goes back to wave " +
                                std::to_string(wave));
   store_.forget_after(wave);
   const std::set<Rank> restart = to_restart(*way);
@@ -190,7 +190,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   last_recovery_.heard_ns = 0;
   std::string text = "recovery " + std::to_string(recovery_number_) + " (" + cause + "): back to wave " +
                      std::to_string(wave) + ", " +
-                     (restart.empty() ? "nobody is restarted"
+                     (restart.empty() ? "no rank is restarted"
                                       : rank_list(last_recovery_.restarted) +
                                             (restart.size() == 1 ? " is restarted" : " are restarted"));
   std::set<NodeIndex> hosts;
@@ -242,7 +242,7 @@ void Coordinator::relaunch(Now now) {
   last_recovery_.restarted.clear();
   roll_back_streams(nullptr);
   for (const Drain& drain : std::exchange(drains_, {}))
-    out_.add(Reply{drain.request, true, members_.host(drain.node) + " is left; the job began anew"});
+    out_.add(Reply{drain.request, true, members_.host(drain.node) + " is empty; the job was started from the beginning"});
   launch(now);
   event({{"event", "recovery-done"}, {"recovery", recovery_number_}}, now);
 }
@@ -261,7 +261,7 @@ void Coordinator::roll_back_streams(const StoredWave* wave) {
     lost_input |= reads && !input_.from(info.input_sent);
   }
   if (lost_input)
-    out_.say(Log::WARNING, "more standard input was read since than is kept: a part of it cannot be given again");
+    out_.say(Log::WARNING, "crrun does not keep enough standard input: a part of it cannot be sent again");
 }
 
 void Coordinator::restored(const Restored& message, Now now) {

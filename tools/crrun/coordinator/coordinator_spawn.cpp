@@ -48,7 +48,7 @@ void Coordinator::spawn(const Up& up, Now now) {
   // Numbers are never reused.
   const bool numbers_left = placed && placed->size() < std::numeric_limits<Rank>::max() - next_number_;
   if (!placed || placed->empty() || !numbers_left) {
-    out_.say(Log::WARNING, on(wish.from()) + " wanted to start further processes, for which there is no place");
+    out_.say(Log::WARNING, on(wish.from()) + " asked to spawn processes, but there are not enough slots");
     SpawnReply& reply = *out_.send({up.from()}).mutable_spawn_reply();
     reply.set_id(wish.id());
     reply.set_status(kOutOfResource);
@@ -182,7 +182,7 @@ void Coordinator::void_spawns(WaveNumber wave) {
   for (NodeIndex node : spawns_.nodes())
     if (members_.up(node)) leaving_.insert(node);
   if (spawns_.any_live())
-    out_.say(Log::INFO, spawns_.words() + ": they are ended, and started again by the program when it comes there again");
+    out_.say(Log::INFO, spawns_.words() + ": they are killed; the program spawns them again when it repeats that call");
   spawns_.roll_back(wave);
   early_spawns_.clear();
   modex_.forget_from(static_cast<Rank>(ranks_.size()));

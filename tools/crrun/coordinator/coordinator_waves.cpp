@@ -167,7 +167,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
       const Log::Level level = std::exchange(staging_fails_, true) ? Log::DEBUG : Log::WARNING;
       out_.say(level, "the image of " + on(rank.rank()) + " in wave " + std::to_string(message.wave()) +
                           " could not be copied to shared storage (" + rank.error() +
-                          "); it is tried again, until then the job goes on with what is on the nodes");
+                          "); crrun tries again; until then only the images on the nodes are available");
       continue;
     }
     whole |= store_.staged(message.wave(), rank.rank());
@@ -239,7 +239,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   std::vector<Seat> without = seats(false);
   for (Seat& seat : without)
     if (seat.node == *node) seat.usable = false;
-  if (!place_again(placement_, without, settings_.double_up)) return refuse("there is no place for its ranks elsewhere");
+  if (!place_again(placement_, without, settings_.double_up)) return refuse("no other node has slots for its ranks");
   member.draining = true;
   drains_.push_back({request, *node});
   clock_.request(now);

@@ -81,7 +81,7 @@ std::vector<Loss> Membership::silent(Now now) {
     const std::uint64_t limit =
         member.suspected ? std::min(lost_after_ms_, kSuspectedBeats * heartbeat_ms_) : lost_after_ms_;
     if (silence < limit) continue;
-    out.push_back({member.node.index(), "nothing was heard of it for " + std::to_string(silence) + " ms"});
+    out.push_back({member.node.index(), "it was silent for " + std::to_string(silence) + " ms"});
     lose(member.node.index(), now);
   }
   return out;

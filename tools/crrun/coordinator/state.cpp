@@ -91,7 +91,7 @@ State state_from_json(const nlohmann::json& json, std::size_t ranks) {
     throw std::runtime_error(std::string("the job's state is damaged: ") + error.what());
   }
   if ((!out.placement.empty() && out.placement.size() != ranks) || out.incarnation.size() != ranks)
-    throw std::runtime_error("the job's state is not of " + std::to_string(ranks) + " ranks");
+    throw std::runtime_error("the job's state does not have " + std::to_string(ranks) + " ranks");
   return out;
 }
 

@@ -46,7 +46,7 @@ std::string WaveRound::why() const {
   std::vector<Rank> missing;
   for (Rank rank = 0; rank < have_.size(); ++rank)
     if (!have_[rank]) missing.push_back(rank);
-  return "no answer of " + rank_list(missing);
+  return "no answer from " + rank_list(missing);
 }
 
 void WaveClock::running(Now now, bool soon) {
