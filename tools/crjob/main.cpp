@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
       ->type_name("")
       ->check(CLI::IsMember({"list", "status", "checkpoint", "drain", "report", "end"}));
   app.add_option("JOB", job, "the job")->type_name("");
-  app.add_option("NODE", node, "of drain: the node, named as in crrun --hosts")->type_name("");
+  app.add_option("NODE", node, "of drain: the node, named as in crjob status")->type_name("");
   app.add_option("-o,--output", file, "of report: output file (default: JOB.html; - is standard output)")->type_name("FILE");
   app.add_flag("--json", common.json, "print JSON");
 
