@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # The man pages: each command's tells of the options that its --help prints, and of no
-# other; and all are free of mistakes as far as mandoc or groff, where they are, can tell.
+# other; each function of libcr.h is on one of section 3; and all are free of mistakes as far as mandoc or groff, where they are, can tell.
 # $1: docs/man, then the commands.
 set -u
 folder=$1
@@ -21,6 +21,13 @@ for command; do
 	written=$(sed -n 's/^\.It Fl //p' "$page" | sed 's/ Ns .*//; s/ Ar .*//; s/ , /\n/g' | sed 's/^/-/' | sort -u)
 	[ "$(wc -l <<<"$helped")" -gt 4 ] || complain "${command##*/} --help lists no options: $helped"
 	complain "$(diff --label "${command##*/} --help" --label "$page" -u0 <(echo "$helped") <(echo "$written"))"
+done
+
+# Every function of the library is on one page, and is found by its name.
+for function in $(sed -nE 's/^extern [a-z_ ]+[ *](cri?_[a-z_]+)\(.*/\1/p' "$folder/../../libcr/include/libcr.h"); do
+	name=$(sed -E 's/^cri_init_/cr_initialize_/' <<<"$function")
+	pages=$(sed -n "/^\.Sh NAME/,/^\.Sh LIBRARY/s/^\.Nm $name\( ,\)\?\$/x/p" "$folder"/*.3 | wc -l)
+	[ "$pages" = 1 ] || complain "$name is on $pages man pages"
 done
 
 for page in "$folder"/*.[1-8]; do

@@ -23,6 +23,12 @@ if readelf -d "$lib/libcr.so" | grep NEEDED | grep -v -e 'libc\.so' -e ld-linux;
   exit 1
 fi
 
+man=$(dirname "$(find "$work" -name libcr.3)")
+for name in cr_checkpoint cr_last_error cr_poll_restart_msg cr_image_json; do
+  of=$(sed -n 's/^\.so man3\///p' "$man/$name.3")
+  [ -n "$of" ] && [ -f "$man/$of" ] || { echo "man 3 $name leads nowhere" >&2; exit 1; }
+done
+
 mkdir "$work/project"
 cat >"$work/project/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.25)
