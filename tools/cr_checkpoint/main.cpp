@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_checkpoint: save a running process.
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 
 #include "base/request_flags.h"
+#include "base/error.h"
+#include "blcr_options.h"
 #include "command.h"
+#include "process/scope.h"
 #include "libcr.h"
 #include "progress.h"
 #include "report.h"
@@ -12,18 +17,81 @@
 
 using namespace reprise;
 
+namespace {
+
+/** Of whom PID is the number. */
+struct Whom {
+  bool tree = false, group = false, session = false, skip_traced = false;
+
+  void add(CLI::App& app) {
+    auto* tree_flag = app.add_flag("-T,--tree", tree, "save the process and its descendants, one after the other");
+    auto* group_flag = app.add_flag("-g,--group,--pgid", group, "PID is that of a process group: save its members");
+    app.add_flag("-s,--session,--sid", session, "PID is that of a session: save its members")
+        ->excludes(tree_flag)
+        ->excludes(group_flag);
+    group_flag->excludes(tree_flag);
+    app.add_flag("--ptraced-skip", skip_traced, "leave out processes that are being traced");
+  }
+  cr_scope_t scope() const {
+    return tree ? CR_SCOPE_TREE : group ? CR_SCOPE_PGRP : session ? CR_SCOPE_SESS : CR_SCOPE_PROC;
+  }
+};
+
+void save(CheckpointOptions& options, const tool::Common& common) {
+  Report report;
+  {
+    ProgressBar bar("saving", !common.json && !common.quiet);
+    options.progress = bar.callback();
+    report = checkpoint(options);
+  }
+  tool::print(common, report,
+              "saved to " + report.image + ": " + tool::counted(report.threads, "thread") + ", " +
+                  tool::counted(report.pages, "page") + ", " + tool::bytes(report.bytes) + " in " +
+                  tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
+              stdout);
+}
+
+/** One image each, by its pid, in the directory that IMAGE names. */
+void save_all(const Whom& whom, CheckpointOptions options, const tool::Common& common) {
+  const std::string directory = options.image.empty() ? "" : options.image + "/";
+  if (!directory.empty() && !std::filesystem::is_directory(directory))
+    throw Error(Failure::usage, ENOTDIR, options.image + " is no directory: each process gets an image context.PID in it");
+  unsigned saved = 0;
+  for (const pid_t pid : processes_in(whom.scope(), options.pid)) {
+    if (whom.skip_traced && tracer_of(pid) != 0) continue;
+    options.pid = pid;
+    options.image = directory + "context." + std::to_string(pid);
+    try {
+      save(options, common);
+      ++saved;
+    } catch (const Error& error) {
+      if (error.code() != ESRCH && error.code() != CR_EOMITTED) throw;
+    }
+  }
+  if (saved == 0) throw Error(Failure::refused, ESRCH, "no process is left to be saved");
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app{"Save a running process to an image, from which cr_pause can roll it back and cr_restart make it anew.",
                "cr_checkpoint"};
   tool::Common common("cr_checkpoint");
   tool::SignalOptions signal;
   CheckpointOptions options;
+  Whom whom;
+  std::string backup;
   app.add_option("PID", options.pid, "process to save")
       ->required()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
       ->type_name("");
   app.add_option("IMAGE,-f,--file", options.image, "file to save it to (default: context.PID in this directory)")
       ->type_name("IMAGE");
+  whom.add(app);
+  auto* keep = app.add_flag("--backup{~}", backup,
+                            "keep an image that is replaced, as NAME (default: IMAGE.~1~, IMAGE.~2~ ..., the first that is "
+                            "free)");
+  keep->type_name("NAME");
   app.add_flag("--clobber,!--no-clobber", options.clobber, "replace an existing image (default), or do not");
   app.add_flag("--sync,!--no-sync", options.sync, "have the image on disk before it gets its name (default), or do not");
   app.add_flag("--track,!--no-track", options.track,
@@ -38,22 +106,18 @@ int main(int argc, char** argv) {
       ->type_name("SIZE");
   signal.add(app, "once it is saved");
   common.add(app, tool::kTargetTimeout);
+  tool::add_blcr_options(app);
 
   return tool::run(app, common, argc, argv, [&] {
     options.signal = signal.signal();
-    options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, options.pid);
+    options.request_flags = api::pack_request(options.signal, whom.scope(), options.pid);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
-    Report report;
-    {
-      ProgressBar bar("saving", !common.json && !common.quiet);
-      options.progress = bar.callback();
-      report = checkpoint(options);
-    }
-    tool::print(common, report,
-                "saved to " + report.image + ": " + tool::counted(report.threads, "thread") + ", " +
-                    tool::counted(report.pages, "page") + ", " + tool::bytes(report.bytes) + " in " +
-                    tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
-                stdout);
+    options.backup = keep->count() > 0;
+    options.backup_name = backup == "~" ? "" : backup;
+    if (whom.scope() == CR_SCOPE_PROC)
+      save(options, common);
+    else
+      save_all(whom, options, common);
     return 0;
   });
 }
