@@ -19,7 +19,6 @@
 #include "restore/file_content.h"
 #include "restore/nameless_files.h"
 #include "restore/on_behalf.h"
-#include "session/pulse.h"
 
 namespace reprise {
 
@@ -103,14 +102,12 @@ void restore_object(Session& session, const OnBehalf& behalf, const Process& ima
   if (unlinked || object.kind() != SharedObject::FILE) punch_since(object, fd.get(), within);
   constexpr std::uint64_t chunk = 1 << 20;
   const auto buffer = std::make_unique<char[]>(2 * chunk);
-  Pulse pulse(session);
   for (const auto& extent : object.extents()) {
     for (const FileRange& part : intersect({extent.offset(), extent.offset() + extent.length()}, within)) {
       for (std::uint64_t at = part.start; at < part.end; at += chunk) {
         const std::uint64_t len = std::min(chunk, part.end - at);
         read(extent.blob_offset() + (at - extent.offset()), buffer.get(), len);
         write_different(object, fd.get(), at, buffer.get(), buffer.get() + chunk, len);
-        pulse.beat();
       }
     }
   }

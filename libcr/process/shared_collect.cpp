@@ -15,7 +15,6 @@
 #include "process/shared.h"
 #include "process/shared_open.h"
 #include "restore/nameless_files.h"
-#include "session/pulse.h"
 
 namespace reprise {
 namespace {
@@ -150,14 +149,12 @@ void SharedContents::collect(Session& session, Process& process, std::uint64_t d
   data_ = static_cast<char*>(room);
   size_ = end;
   constexpr std::uint64_t chunk = 16 << 20;
-  Pulse pulse(session);
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     const SharedObject& object = process.shared_objects(i);
     for (const auto& extent : object.extents()) {
       for (std::uint64_t at = 0; at < extent.length(); at += chunk) {
         read_content(object, files[static_cast<std::size_t>(i)].get(), extent.offset() + at, data_ + extent.blob_offset() + at,
                      std::min(chunk, extent.length() - at));
-        pulse.beat();
       }
     }
   }

@@ -12,7 +12,6 @@
 #include "process/shared.h"
 #include "process/shared_open.h"
 #include "restore/nameless_files.h"
-#include "session/pulse.h"
 
 namespace reprise {
 namespace {
@@ -78,7 +77,6 @@ SharedRoom SharedRoom::take(Session& session, const Process& image, const Restor
   SharedRoom room;
   const OnBehalf behalf = OnBehalf::of(session.pid(), image, options, mode);
   std::unique_ptr<char[]> buffer;
-  Pulse pulse(session);
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
     const std::vector<FileRange> written = written_ranges(image, i);
@@ -94,7 +92,6 @@ SharedRoom SharedRoom::take(Session& session, const Process& image, const Restor
           const std::uint64_t len = std::min(chunk, part.end - at);
           read(extent.blob_offset() + (at - extent.offset()), buffer.get(), len);
           add_nonzero(buffer.get(), len, at, needed);
-          pulse.beat();
         }
       }
     }

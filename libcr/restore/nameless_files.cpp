@@ -16,7 +16,6 @@
 
 #include "base/text.h"
 #include "restore/file_content.h"
-#include "session/pulse.h"
 
 // Of newer C libraries.
 #ifndef MFD_NOEXEC_SEAL
@@ -115,14 +114,12 @@ void NamelessFiles::fill(const SharedObject& object, int fd) {
   if (::ftruncate(fd, static_cast<off_t>(object.size())) != 0) fail_content(object, "setting its size", errno);
   constexpr std::uint64_t chunk = 1 << 20;
   const auto buffer = std::make_unique<char[]>(chunk);
-  Pulse pulse(session_);
   for (const auto& extent : object.extents()) {
     const std::uint64_t end = std::min(extent.offset() + extent.length(), object.size());
     for (std::uint64_t at = extent.offset(); at < end; at += chunk) {
       const std::uint64_t len = std::min(chunk, end - at);
       read_(extent.blob_offset() + (at - extent.offset()), buffer.get(), len);
       write_content(object, fd, at, buffer.get(), len);
-      pulse.beat();
     }
   }
 }
