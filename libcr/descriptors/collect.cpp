@@ -13,7 +13,8 @@ namespace reprise {
 
 Collector::Collector(Source& source, Process& image, std::vector<cr_fd> fds, bool save_deleted)
     : source(source), image(image), fds(std::move(fds)), save_deleted(save_deleted),
-      behalf(OnBehalf::of_process(source.pid())), fd_dir_(source.pid(), "fd"), fdinfo_(source.pid(), "fdinfo"), paths_(source.pid()) {}
+      behalf(OnBehalf::of_process(source.pid())), fd_dir_(source.pid(), "fd"), fdinfo_(source.pid(), "fdinfo"),
+      paths_(source.pid()) {}
 
 void Collector::refuse(int fd, const std::string& what) {
   refusals_.add("descriptor " + std::to_string(fd) + ": " + what, false);

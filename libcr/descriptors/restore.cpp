@@ -96,7 +96,8 @@ std::string late_problem(const Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
   if (const ProcPath whose = parse_proc_path(description.file().path()); whose.tid > 0) {
     const auto& threads = restorer.image.threads();
-    if (std::any_of(threads.begin(), threads.end(), [&](const Thread& thread) { return thread.tid() == whose.tid; })) return {};
+    const auto is_it = [&](const Thread& thread) { return thread.tid() == whose.tid; };
+    if (std::any_of(threads.begin(), threads.end(), is_it)) return {};
     return "thread " + std::to_string(whose.tid) + " is not part of the image";
   }
   if (description.kind() != Description::SOCKET || restorer.way(index) != Way::make) return {};

@@ -71,7 +71,8 @@ void validate_description(const Checker& check, const Process& process, const De
                  (one.kind() != Description::MEMFD || one.shared_object() > 0),
              [&] { return what + " refers to a shared object that is not there"; });
   // Only these are opened through one; a file that has a name is opened by it.
-  const SharedObject* object = one.shared_object() > 0 ? &process.shared_objects(static_cast<int>(one.shared_object()) - 1) : nullptr;
+  const SharedObject* object =
+      one.shared_object() == 0 ? nullptr : &process.shared_objects(static_cast<int>(one.shared_object()) - 1);
   check.need(!object || (one.kind() == Description::MEMFD && object->kind() == SharedObject::MEMFD) ||
                  (one.kind() == Description::REGULAR && one.file().deleted() && object->has_deleted()),
              [&] { return what + " refers to a shared object of another kind"; });

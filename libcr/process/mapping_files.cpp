@@ -200,9 +200,14 @@ void MappingFiles::add_nameless(const Process& image, NamelessFiles& nameless) {
   }
 }
 
+bool MappingFiles::is_remade(std::uint32_t number) const {
+  return files_.count(Key{number, "w:"}) > 0 || files_.count(Key{number, "r:"}) > 0;
+}
+
 int MappingFiles::find(std::uint32_t number) const {
   for (const char* how : {"w:", "r:"})
-    if (const auto entry = files_.find(Key{number, how}); entry != files_.end() && entry->second.fd) return entry->second.fd.get();
+    if (const auto entry = files_.find(Key{number, how}); entry != files_.end() && entry->second.fd)
+      return entry->second.fd.get();
   return -1;
 }
 

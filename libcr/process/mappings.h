@@ -61,7 +61,9 @@ class MappingFiles {
   void apply(Session& session, Remote& remote, const MappingPlan& plan, const Process& image, std::uint64_t gap,
              Report& report);
 
-  /** A descriptor of ours for the file of shared object @p number (1 + index); -1 where none of its mappings is made anew. */
+  /** Is a mapping of shared object @p number (1 + index) made anew? If not all of them are intact. */
+  bool is_remade(std::uint32_t number) const;
+  /** A descriptor of ours for the file of such a one; -1 where that is made behind the commit. */
   int find(std::uint32_t number) const;
 
   /** Descriptors of the target that apply() takes. */

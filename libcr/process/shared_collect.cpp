@@ -38,8 +38,9 @@ UniqueFd open_to_read(Session& session, const OnBehalf& behalf, const Process& p
 void check_limit(const Process& process, int index, std::uint64_t bytes, std::uint64_t limit) {
   if (bytes <= limit) return;
   std::string who = "file " + process.shared_objects(index).file().path();
+  const auto number = static_cast<std::uint32_t>(index) + 1;
   for (const Descriptor& descriptor : process.descriptors())
-    if (process.descriptions(static_cast<int>(descriptor.description())).shared_object() == static_cast<std::uint32_t>(index) + 1) {
+    if (process.descriptions(static_cast<int>(descriptor.description())).shared_object() == number) {
       who = "descriptor " + std::to_string(descriptor.fd()) + " (" + who + ")";
       break;
     }
@@ -153,8 +154,8 @@ void SharedContents::collect(Session& session, Process& process, std::uint64_t d
     const SharedObject& object = process.shared_objects(i);
     for (const auto& extent : object.extents()) {
       for (std::uint64_t at = 0; at < extent.length(); at += chunk) {
-        read_content(object, files[static_cast<std::size_t>(i)].get(), extent.offset() + at, data_ + extent.blob_offset() + at,
-                     std::min(chunk, extent.length() - at));
+        read_content(object, files[static_cast<std::size_t>(i)].get(), extent.offset() + at,
+                     data_ + extent.blob_offset() + at, std::min(chunk, extent.length() - at));
       }
     }
   }

@@ -43,14 +43,14 @@ void add_nonzero(const char* buf, std::uint64_t len, std::uint64_t offset, std::
   }
 }
 
-/** The file of object number @p index that the target has, open for writing; none where there is nothing to be written to. */
+/** The file of object number @p index that the target has, open for writing; none where nothing is written to one. */
 UniqueFd open_for_room(Session& session, const OnBehalf& behalf, const Process& image, const RestoreOptions& options,
                        RestoreMode mode, int index, const MappingFiles& files, NamelessFiles& nameless) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
   const SharedObject& object = image.shared_objects(index);
   int there = files.find(number);
   UniqueFd mapped;
-  if (there < 0 && mode == RestoreMode::restart) return {};
+  if (there < 0 && (mode == RestoreMode::restart || files.is_remade(number))) return {};
   if (there < 0 && is_kept(object)) there = nameless.file(number);
   if (there < 0) {
     mapped = open_object(session, behalf, image, index, options.relocated(object.file().path()));

@@ -95,7 +95,8 @@ UniqueFd NamelessFiles::make_somewhere(const File& file, const char* kind, Make 
     const UniqueFd there = behalf_.open(folder.path, O_PATH | O_DIRECTORY);
     if (there) {
       if (UniqueFd made = make(there.get())) {
-        if (folder.other) elsewhere_.push_back("deleted " + std::string(kind) + " " + file.path() + ": made again in " + folder.path);
+        if (folder.other)
+          elsewhere_.push_back("deleted " + std::string(kind) + " " + file.path() + ": made again in " + folder.path);
         return made;
       }
     }
@@ -103,8 +104,8 @@ UniqueFd NamelessFiles::make_somewhere(const File& file, const char* kind, Make 
     tried += (tried.empty() ? "" : "; ") + folder.path + ": " + error_text(code);
   }
   throw Error(code == ENOSPC ? Failure::temporary : Failure::refused, code,
-              std::string(kind) + " " + file.path() + ", which had been deleted before the checkpoint, cannot be made again (" +
-                  tried + "): make room, or name another folder in TMPDIR");
+              std::string(kind) + " " + file.path() +
+                  ", which had been deleted before the checkpoint, cannot be made again (" + tried + "): make room, or name another folder in TMPDIR");
 }
 
 void NamelessFiles::fill(const SharedObject& object, int fd) {
@@ -133,7 +134,8 @@ UniqueFd NamelessFiles::make_memfd(const SharedObject& object) {
   UniqueFd made(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | execute));
   if (!made && errno == EINVAL) made.reset(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!made)
-    throw Error(errno == ENOMEM ? Failure::temporary : Failure::refused, errno, path + " cannot be made again: " + error_text(errno));
+    throw Error(errno == ENOMEM ? Failure::temporary : Failure::refused, errno,
+                path + " cannot be made again: " + error_text(errno));
   fill(object, made.get());
   return made;
 }

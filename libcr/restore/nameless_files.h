@@ -32,8 +32,8 @@ class NamelessFiles {
   NamelessFiles(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode, BlobReader read);
 
   /**
-   * A descriptor of ours for shared object @p number (1 + index), for which is_kept() holds: of the file that the target still
-   * has open or mapped in a pause, else of one that is made. Open for reading and writing when it was made.
+   * A descriptor of ours for shared object @p number (1 + index), for which is_kept() holds: of the file that the target
+   * still has open or mapped in a pause, else of one that is made. Open for reading and writing when it was made.
    * Throws Error (refused) naming the file and each folder where it could not be made.
    */
   int file(std::uint32_t number);

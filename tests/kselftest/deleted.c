@@ -573,7 +573,8 @@ static void full(void) {
   target_end(&t);
 }
 
-static const struct test tests[] = {{"unknown name", unknown}, {"folder gone", gone}, {"limit", limited}, {"substitute", substituted}, {"full", full}, {}};
+static const struct test tests[] = {
+    {"unknown name", unknown}, {"folder gone", gone}, {"limit", limited}, {"substitute", substituted}, {"full", full}, {}};
 
 int main(int argc, char **argv) {
   const struct scenario *all = scenarios;
