@@ -134,6 +134,7 @@ static void image_written_to(void) {
   const char *unable = spoil_image();
   code = ended(pid);
   if (!why) why = unable;
+  for (int i = 0; i < 100 && target_alive(&t); i++) sleep_ms(100);  // it may be on its way out
   if (!why && (code != 5 || target_alive(&t))) why = no("exit %d, or the process runs on", code);
   say("an image that is written to while it is read", why);
   target_end(&t);

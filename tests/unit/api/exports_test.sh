@@ -8,7 +8,7 @@ for tool in nm grep sort; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-sed -nE 's/^extern [a-z_ ]+[ *](cri?_[a-z_]+)\(.*/\1/p' "$2" | sort >"$work/declared"
+sed -nE 's/^extern [a-z0-9_ ]+[ *](cri?_[a-z_]+)\(.*/\1/p' "$2" | sort >"$work/declared"
 nm -D --defined-only --with-symbol-versions "$1" >"$work/symbols"
 grep -E ' T ' "$work/symbols" | sed 's/.* T //' | sort >"$work/exported"
 sed 's/@.*//' "$work/exported" | sort >"$work/names"

@@ -302,7 +302,7 @@ TEST(WaveTest, AnErrorThatStaysWeighsMoreThanOneOfTheMoment) {
   WaveRound silent(2, 0, 3, {0, 0}, 1000);
   EXPECT_EQ(silent.verdict({999, 0}), WaveRound::Verdict::pending);
   EXPECT_EQ(silent.verdict({1000, 0}), WaveRound::Verdict::late);
-  EXPECT_EQ(silent.why(), "no answer of ranks 0-2");
+  EXPECT_EQ(silent.why(), "no answer from ranks 0-2");
 }
 
 TEST(StateTest, ComesBackAsItWas) {
