@@ -568,7 +568,8 @@ int FakeKernel::ioctl(int, unsigned long request, void* arg) {
       committed_ = true;
       return 0;
     case CR_IOC_NOTIFY: return -ENOENT;
-    case CR_IOC_OUTCOME: return 0;
+    case CR_IOC_OUTCOME:
+    case CR_IOC_ORIGIN: return 0;
     default: break;
   }
   need(attached_ && frozen_, "a running process is asked");

@@ -19,9 +19,10 @@
 #include <xxhash.h>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
+#include "base/proc_stat.h"
 #include "fake_kernel.h"
 #include "image_sample.h"
-#include "process/maps.h"
 #include "proto_mutator.h"
 #include "request/requests.h"
 
@@ -65,10 +66,7 @@ struct Here {
     while (!boot.empty() && boot.back() == '\n') boot.pop_back();
     ::stat("/proc/self/exe", &exe);
     ::stat("/", &root);
-    const std::string stat = read_proc("/proc/self/stat");
-    std::size_t at = stat.rfind(')') + 1;
-    for (int field = 3; field < 22; ++field) at = stat.find(' ', at + 1);
-    ticks = std::strtoull(stat.c_str() + at, nullptr, 10);
+    ticks = running_since(::getpid());
   }
 };
 

@@ -103,6 +103,11 @@ int main(int argc, char** argv) try {
   save(sample, dir, "no-pages");
   sample.blob.clear();
   sample.process.mutable_shared_objects(0)->clear_extents();
+  auto* memfd = sample.process.add_shared_objects();
+  memfd->set_kind(SharedObject::MEMFD);
+  memfd->mutable_file()->set_path("/memfd:name");
+  memfd->mutable_file()->set_ino(Description::MEMFD);
+  memfd->mutable_file()->set_mode(S_IFREG | 0600);
   for (int kind = Description::REGULAR; kind <= Description::OTHER; ++kind) {
     auto* one = sample.process.add_descriptions();
     one->set_kind(static_cast<Description::Kind>(kind));
@@ -110,7 +115,7 @@ int main(int argc, char** argv) try {
     one->mutable_inotify()->add_watches()->set_wd(1);
     one->mutable_socket()->add_options()->set_value("option");
     one->mutable_terminal()->set_termios("termios");
-    one->set_shared_object(1);
+    if (kind == Description::MEMFD) one->set_shared_object(static_cast<std::uint32_t>(sample.process.shared_objects_size()));
     one->set_serial(static_cast<std::uint64_t>(kind));
     one->mutable_file()->set_path("/tmp/" + std::to_string(kind));
     one->mutable_file()->set_ino(static_cast<std::uint64_t>(kind));
