@@ -64,6 +64,8 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
 		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN | CR_FEAT_THREAD_CREDS | CR_FEAT_SHARERS;
 	a->arena_size = CR_ARENA_SIZE;
+	/* The owner can show that it lives while a request of its own holds ioctl_lock. */
+	cr_session_alive(s);
 	return 0;
 }
 

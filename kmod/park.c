@@ -503,7 +503,6 @@ int cr_wait_parked(struct cr_member *m, unsigned long timeout)
 	long r;
 
 	for (;;) {
-		cr_session_alive(s);	/* whoever waits for a long call is not silent */
 		r = wait_event_killable_timeout(s->coord, READ_ONCE(m->state) == CR_PARKED ||
 						READ_ONCE(m->leave) || cr_lost(m), slice);
 		if (r < 0)

@@ -95,7 +95,10 @@ struct cr_why {
 
 /* ------------------------------------------------------------ the session */
 
-/* CR_IOC_INFO: version and features of this module. Needs no target. */
+/*
+ * CR_IOC_INFO: version and features of this module. Needs no target. Counts as an ioctl
+ * of the session for thaw_after_ms, and waits for no other ioctl.
+ */
 struct cr_info {
 	__u32 api_version;	/* out: CR_API_VERSION */
 	__u32 page_size;	/* out */
