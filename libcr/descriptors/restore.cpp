@@ -18,6 +18,7 @@
 #include "descriptors/plan.h"
 #include "descriptors/socket_name.h"
 #include "restore/credentials.h"
+#include "session/checked_batch.h"
 
 namespace reprise {
 namespace {
@@ -194,7 +195,7 @@ class Installer {
  public:
   /** @param kept descriptions that have a number already at which they stay */
   Installer(Session& session, Remote& remote, Restorer& restorer, std::map<std::uint32_t, int> kept)
-      : session_(session), remote_(remote), restorer_(restorer), placed_(std::move(kept)) {}
+      : session_(session), remote_(remote), restorer_(restorer), duplicates_(remote), placed_(std::move(kept)) {}
 
   void run(const std::vector<DescriptorPlan::Install>& all) {
     for (const auto& install : all) {
@@ -206,7 +207,7 @@ class Installer {
         duplicate(there->second, install);
         continue;
       }
-      if (!queued_.empty()) flush();  // what comes next makes calls of its own
+      duplicates_.run();  // what comes next makes calls of its own
       if (stands_in) {
         stand_in(install);
         continue;
@@ -218,24 +219,14 @@ class Installer {
         remote_.install(restorer_.must_fd(install.description), install.fd, install.cloexec);
       placed_[install.description] = install.fd;
     }
-    if (!queued_.empty()) flush();
+    duplicates_.run();
   }
 
  private:
   void duplicate(int from, const DescriptorPlan::Install& to) {
-    if (!queued_.empty() && !remote_.room(1, 0)) flush();
-    remote_.add({SYS_dup3, {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to.fd),
-                            static_cast<std::uint64_t>(to.cloexec ? O_CLOEXEC : 0)}});
-    queued_.push_back(to.fd);
-  }
-
-  void flush() {
-    const auto results = remote_.run();
-    for (std::size_t i = 0; i < queued_.size(); ++i)
-      if (results[i] < 0)
-        throw Error(Failure::permanent, static_cast<int>(-results[i]),
-                    "descriptor " + std::to_string(queued_[i]) + ": " + error_text(results[i]));
-    queued_.clear();
+    duplicates_.must({SYS_dup3, {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to.fd),
+                                 static_cast<std::uint64_t>(to.cloexec ? O_CLOEXEC : 0)}},
+                     [fd = to.fd] { return "descriptor " + std::to_string(fd); });
   }
 
   void agent(const DescriptorPlan::Install& install) {
@@ -273,36 +264,8 @@ class Installer {
   Session& session_;
   Remote& remote_;
   Restorer& restorer_;
+  CheckedBatch duplicates_;
   std::map<std::uint32_t, int> placed_;
-  std::vector<int> queued_;
-};
-
-/** Calls of the target in batches, each with what to say when it fails. */
-class Changes {
- public:
-  Changes(Remote& remote, Restorer& restorer) : remote_(remote), restorer_(restorer) {}
-  ~Changes() = default;
-  void add(std::uint32_t index, const char* what, const Remote::Call& call) {
-    remote_.add(call, false);
-    queued_.push_back({index, what});
-    if (!remote_.room(1, sizeof(f_owner_ex))) flush();
-  }
-  void flush() {
-    if (queued_.empty()) return;
-    const auto results = remote_.run();
-    for (std::size_t i = 0; i < queued_.size(); ++i)
-      if (results[i] < 0) restorer_.warn(queued_[i].index, std::string(queued_[i].what) + ": " + error_text(results[i]));
-    queued_.clear();
-  }
-
- private:
-  struct Queued {
-    std::uint32_t index;
-    const char* what;
-  };
-  Remote& remote_;
-  Restorer& restorer_;
-  std::vector<Queued> queued_;
 };
 
 /** A thread of the image but the first, by the number that it has in its own pid namespace. */
@@ -334,7 +297,10 @@ Remote::Call set_owner(const Process& image, Remote& remote, std::uint64_t numbe
 }
 
 void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& plan) {
-  Changes changes(remote, restorer);
+  CheckedBatch changes(remote, 0, &restorer.warnings);
+  const auto cannot = [&restorer](std::uint32_t index, const char* what) {
+    return [&restorer, index, what] { return description_text(restorer.image, index) + ": its " + what + " cannot be set"; };
+  };
   std::map<std::uint64_t, const cr_fd*> live;
   for (const cr_fd& fd : restorer.live) live[fd.serial] = &fd;
   for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
@@ -353,21 +319,23 @@ void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& pl
       signal_was = static_cast<int>(now.owner_signal);
     }
     if (kind_ops(description.kind()).seekable && position != description.offset())
-      changes.add(index, "its position cannot be set",
-                  {SYS_lseek, {number, static_cast<std::uint64_t>(description.offset()), SEEK_SET}});
-    if (const int owner = owner_of(restorer, index); owner != owner_was)
-      changes.add(index, "its owner cannot be set", set_owner(restorer.image, remote, number, owner));
+      changes.may({SYS_lseek, {number, static_cast<std::uint64_t>(description.offset()), SEEK_SET}},
+                  cannot(index, "position"));
+    if (const int owner = owner_of(restorer, index); owner != owner_was) {
+      changes.need(sizeof(f_owner_ex));
+      changes.may(set_owner(restorer.image, remote, number, owner), cannot(index, "owner"));
+    }
     if (description.owner_signal() != signal_was)
-      changes.add(index, "its signal cannot be set",
-                  {SYS_fcntl, {number, F_SETSIG, static_cast<std::uint64_t>(description.owner_signal())}});
+      changes.may({SYS_fcntl, {number, F_SETSIG, static_cast<std::uint64_t>(description.owner_signal())}},
+                  cannot(index, "signal"));
     if ((flags ^ description.flags()) & kStatus)
-      changes.add(index, "its flags cannot be set", {SYS_fcntl, {number, F_SETFL, description.flags() & kStatus}});
+      changes.may({SYS_fcntl, {number, F_SETFL, description.flags() & kStatus}}, cannot(index, "flags"));
   }
   for (const auto& flag : plan.cloexec) {
-    changes.add(flag.description, "its close-on-exec flag cannot be set",
-                {SYS_fcntl, {static_cast<std::uint64_t>(flag.fd), F_SETFD, flag.cloexec ? FD_CLOEXEC : 0ULL}});
+    changes.may({SYS_fcntl, {static_cast<std::uint64_t>(flag.fd), F_SETFD, flag.cloexec ? FD_CLOEXEC : 0ULL}},
+                cannot(flag.description, "close-on-exec flag"));
   }
-  changes.flush();
+  changes.run();
 }
 
 }  // namespace

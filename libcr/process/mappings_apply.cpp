@@ -1,52 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
-#include <functional>
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "base/text.h"
 #include "process/mappings.h"
+#include "session/checked_batch.h"
 
 namespace reprise {
 namespace {
 
 constexpr int kDroppable = 0x08;  // MAP_DROPPABLE, in place of MAP_PRIVATE; newer than some libraries' headers
 constexpr long kMseal = 462;  // SYS_mseal, newer than some kernels' headers
-
-/** Calls queued with what to say when one fails. */
-class Batch {
- public:
-  Batch(Remote& remote, Report& report) : remote_(remote), report_(report) {}
-  void must(Remote::Call call, std::function<std::string()> name) { add(call, std::move(name), true); }
-  void may(Remote::Call call, std::function<std::string()> name) { add(call, std::move(name), false); }
-  void run() {
-    if (names_.empty()) return;
-    const std::vector<std::int64_t> results = remote_.run();
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      const std::int64_t ret = results[i];
-      if (ret >= 0 || ret < -4095) continue;
-      const std::string text = names_[i].name() + ": " + error_text(ret);
-      if (names_[i].must) throw Error(Failure::permanent, static_cast<int>(-ret), text);
-      report_.warnings.push_back(text);
-    }
-    names_.clear();
-  }
-
- private:
-  struct Entry {
-    std::function<std::string()> name;
-    bool must;
-  };
-  void add(const Remote::Call& call, std::function<std::string()> name, bool must) {
-    if (!remote_.room(1, 0)) run();
-    remote_.add(call, must);
-    names_.push_back({std::move(name), must});
-  }
-  Remote& remote_;
-  Report& report_;
-  std::vector<Entry> names_;
-};
 
 int map_flags(const Mapping& mapping) {
   const std::uint64_t flags = mapping.flags();
@@ -80,7 +46,7 @@ void allocate_pkeys(Session& session, Remote& remote, const Process& image) {
   for (const std::int64_t key : surplus) remote.call(0, SYS_pkey_free, static_cast<std::uint64_t>(key));
 }
 
-void move_special(Batch& batch, const MappingPlan& plan, std::uint64_t gap) {
+void move_special(CheckedBatch& batch, const MappingPlan& plan, std::uint64_t gap) {
   // By way of unused space: the old and the new places may overlap each other in any way.
   constexpr std::uint64_t how = MREMAP_MAYMOVE | MREMAP_FIXED;
   const auto name = [] { return std::string("moving the vdso"); };
@@ -102,7 +68,7 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
                          std::uint64_t gap, Report& report) {
   allocate_pkeys(session, remote, image);
   if (plan.empty()) return;
-  Batch batch(remote, report);
+  CheckedBatch batch(remote, 0, &report.warnings);
   for (const MappingPlan::Range& step : plan.removes)
     batch.must({SYS_munmap, {step.start, step.end - step.start}, step.end - step.start},
                [start = step.start] { return "unmapping " + hex(start); });

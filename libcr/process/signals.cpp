@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "session/checked_batch.h"
 
 namespace reprise {
 namespace {
@@ -51,26 +52,17 @@ cr_sigaction wanted_action(const Process& image, int signal) {
 
 void restore_actions(Session& session, Remote& remote, const Process& image) {
   const cr_process now = session.process();
-  std::vector<int> queued;
-  const auto flush = [&] {
-    if (queued.empty()) return;
-    const auto results = remote.run();
-    for (std::size_t i = 0; i < queued.size(); ++i)
-      if (results[i] < 0)
-        throw Error(Failure::permanent, static_cast<int>(-results[i]),
-                    "the disposition of signal " + std::to_string(queued[i]) + ": " + error_text(results[i]));
-    queued.clear();
-  };
+  CheckedBatch calls(remote);
   for (int signal = 1; signal <= kSignals; ++signal) {
     if (signal == SIGKILL || signal == SIGSTOP) continue;
     const cr_sigaction wanted = wanted_action(image, signal);
     if (std::memcmp(&wanted, &now.action[signal - 1], sizeof wanted) == 0) continue;
-    if (!remote.room(1, sizeof wanted)) flush();
+    calls.need(sizeof wanted);
     const std::uint64_t argument = remote.argument_of(wanted);
-    remote.add({SYS_rt_sigaction, {static_cast<std::uint64_t>(signal), argument, 0, sizeof(std::uint64_t)}}, false);
-    queued.push_back(signal);
+    calls.must({SYS_rt_sigaction, {static_cast<std::uint64_t>(signal), argument, 0, sizeof(std::uint64_t)}},
+               [signal] { return "the disposition of signal " + std::to_string(signal); });
   }
-  flush();
+  calls.run();
 }
 
 /** Let @p tid take what is pending for it, and for the process, until nothing is left. */

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/proc_dir.h"
 #include "process/timer_list.h"
+#include "session/checked_batch.h"
 
 namespace reprise {
 namespace {
@@ -118,22 +119,15 @@ void create_with_id(Remote& remote, const Timers::Posix& timer, bool by_wish) {
 }
 
 void set_times(Remote& remote, const std::vector<const Timers::Posix*>& timers) {
-  std::vector<const Timers::Posix*> queued;
-  const auto flush = [&] {
-    if (queued.empty()) return;
-    const auto results = remote.run();
-    for (std::size_t i = 0; i < queued.size(); ++i)
-      if (results[i] < 0) fail(*queued[i], "cannot be set", results[i]);
-    queued.clear();
-  };
+  CheckedBatch calls(remote);
   for (const Timers::Posix* timer : timers) {
     const itimerspec spec = {to_timespec(timer->interval_ns()), to_timespec(timer->value_ns())};
-    if (!remote.room(1, sizeof spec)) flush();
+    calls.need(sizeof spec);
     const std::uint64_t argument = remote.argument_of(spec);
-    remote.add({SYS_timer_settime, {static_cast<std::uint64_t>(timer->id()), 0, argument, 0}}, false);
-    queued.push_back(timer);
+    calls.must({SYS_timer_settime, {static_cast<std::uint64_t>(timer->id()), 0, argument, 0}},
+               [timer] { return "timer " + std::to_string(timer->id()) + ": cannot be set"; });
   }
-  flush();
+  calls.run();
 }
 
 void restore_interval_timers(Session& session, Remote& remote, const Process& image) {
