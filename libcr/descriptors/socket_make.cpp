@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
 #include "descriptors/kinds.h"
 #include "descriptors/socket_name.h"
@@ -59,6 +60,15 @@ int bind_to_path(int fd, const Socket& socket, const std::string& address, const
     if (result == 0 && socket.name_gone() && ::unlink(path.c_str()) != 0) result = errno;
   }).join();
   return result;
+}
+
+/** A socket belongs to the network namespace of the thread that makes it: here one of ours. */
+void need_same_network(const Restorer& restorer, std::uint32_t index) {
+  if (restorer.mode == RestoreMode::restart || ProcDir(restorer.source.pid()).link("ns/net") == ProcDir(::getpid()).link("ns/net"))
+    return;
+  throw Error(Failure::refused, EXDEV,
+              description_text(restorer.image, index) + ": was closed since, and the process is in another network namespace: "
+              "run cr_pause in there (nsenter --net --target " + std::to_string(restorer.source.pid()) + ")");
 }
 
 }  // namespace
@@ -107,6 +117,7 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
     restorer.made[index] = dead_socket(restorer, index);
     return;
   }
+  need_same_network(restorer, index);
   const OnBehalf::Rights rights(restorer.behalf);
   const int nonblock = (open_flags(description) & O_NONBLOCK) ? SOCK_NONBLOCK : 0;
   UniqueFd fd(::socket(static_cast<int>(socket.family()), static_cast<int>(socket.type()) | SOCK_CLOEXEC | nonblock,

@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,6 +287,14 @@ static void tls_since(void) {
   tls_moves_on();
 }
 
+static int lone = -1;
+static void elsewhere_setup(void) {
+  if (unshare(CLONE_NEWNET)) die("unshare: %m");
+  lone = MUST(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+static const char *elsewhere_ok(void) { return fcntl(lone, F_GETFD) < 0 ? no("the socket is closed") : NULL; }
+static void elsewhere_closed(void) { close(lone); }
+
 static const struct scenario scenarios[] = {
     {.name = "sockets inside", .flags = NO_RESTART | NO_SELF_CHECK /* a pause must not touch them */,
      .setup = inside_setup, .check = inside_ok, .mutate = number_changed},
@@ -298,6 +307,8 @@ static const struct scenario scenarios[] = {
     {.name = "kernel TLS", .flags = NO_RESTART, .setup = tls_setup, .check = tls_ok, .mutate = tls_moves_on,
      .finish = tls_works},
     {.name = "keys given since", .flags = NO_PAUSE | NO_RESTART, .setup = tls_connect, .check = tls_ok, .mutate = tls_since},
+    {.name = "in another network", .flags = NO_PAUSE | NO_RESTART, .setup = elsewhere_setup, .check = elsewhere_ok,
+     .mutate = elsewhere_closed},
     {},
 };
 
@@ -396,6 +407,20 @@ static void closed_since(void) {
     tap((code == 3 && got == 2) || (code == 0 && got == 1), "a connection closed since: refused, or all is old",
         "exit %d, reads %d: %s", code, got, why_not(&r));
     close(fresh);
+  }
+  target_end(&t);
+}
+
+// A socket that was made for it here would be one of this network.
+static void other_network(void) {
+  if (!target_start(&t, scenario_named(scenarios, "in another network"))) return;
+  if (checkpointed("a process in another network namespace")) {
+    int code = target_pause(&t, &r);
+    tap(!code, "a pause keeps its sockets", "%s", why_not(&r));
+    target_op(&t, OP_MUTATE);
+    code = target_pause(&t, &r);
+    tap(code == 3 && strstr(r.err, "network namespace") && target_alive(&t), "a closed one is refused by name", "%s",
+        why_not(&r));
   }
   target_end(&t);
 }
@@ -515,6 +540,7 @@ static const struct test tests[] = {{"kernel TLS", tls_keys_since},
                                     {"pause keeps", pause_keeps},
                                     {"closed since", closed_since},
                                     {"connected restart", connected_restart},
+                                    {"other network", other_network},
                                     {"port taken", port_taken},
                                     {}};
 
