@@ -52,7 +52,7 @@ def show_progress(what, log, done):
     started = time.monotonic()
     while not done.wait(20):
         steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text("utf-8", "replace"), re.M)
-        if steps:
+        if steps and steps[-1][0] != "0":
             made, of = map(int, steps[-1])
             left = (time.monotonic() - started) / made * (of - made)
             say(f"  {made} of {of} files, some {max(1, round(left / 10)) * 10} s left")
