@@ -6,19 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "area.h"
 #include "harness.h"
-
-enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
-static char *area;
-
-static char *map(size_t bytes) { return MUST(mmap(NULL, bytes, RW, ANON, -1, 0)); }
-
-static void plain(void) {
-  area = map(MB);
-  fill(area, MB, 1);
-}
-static const char *plain_ok(void) { return filled(area, MB, 1); }
-static void plain_change(void) { fill(area, MB, 2); }
 
 /* ---- NUMA policies */
 

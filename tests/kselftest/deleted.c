@@ -101,11 +101,7 @@ static void file_setup(void) {
   fds_note();
 }
 static void user_setup(void) {
-  MUST(chown(path(""), 1000, 1000));
-  MUST(chown(path("ctl"), 1000, 1000));
-  MUST(setgroups(0, NULL));
-  MUST(setresgid(1000, 1000, 1000));
-  MUST(setresuid(1000, 1000, 1000));
+  become_user();
   file_setup();
 }
 static const char *file_ok(void) {

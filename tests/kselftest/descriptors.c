@@ -653,11 +653,7 @@ static void proc_setup(void) {
   fds_note();
 }
 static void proc_user_setup(void) {
-  MUST(chown(path(""), 1000, 1000));
-  MUST(chown(path("ctl"), 1000, 1000));
-  MUST(setgroups(0, NULL));
-  MUST(setresgid(1000, 1000, 1000));
-  MUST(setresuid(1000, 1000, 1000));
+  become_user();
   MUST(prctl(PR_SET_DUMPABLE, 1));
   proc_setup();
 }

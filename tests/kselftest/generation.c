@@ -123,8 +123,6 @@ static const struct scenario scenarios[] = {
 static struct target t;
 static struct run r;
 
-static void say(const char *what, const char *why) { tap(!why, what, "%s", why ? why : ""); }
-
 static struct seen seen(void) {
   struct seen s = {0};
   int fd = open(path("seen"), O_RDONLY | O_CLOEXEC);
@@ -153,7 +151,7 @@ static void pauses_and_restarts(void) {
   if (!why && target_checkpoint(&t, &r)) why = why_not(&r);
   if (!why) why = target_op(&t, OP_CHECK);
   if (!why && seen().now != last) why = no("%lu after %lu", seen().now, last);
-  say("a checkpoint leaves it as it is", why);
+  tap_why("a checkpoint leaves it as it is", why);
   for (int i = 0; !why && i < 2; i++) {
     unsigned char random[64];
     if (!(why = target_op(&t, OP_CHECK))) memcpy(random, seen().random, sizeof random);
@@ -161,7 +159,7 @@ static void pauses_and_restarts(void) {
     if (!why && target_pause(&t, &r)) why = why_not(&r);
     if (!why) why = risen(&last);
     if (!why && !memcmp(random, seen().random, sizeof random)) why = "the same random numbers come again";
-    say(i ? "it goes up by a second pause" : "it goes up by a pause", why);
+    tap_why(i ? "it goes up by a second pause" : "it goes up by a pause", why);
   }
   unsigned char random[2][64];
   for (int i = 0; !why && i < 2; i++) {
@@ -171,12 +169,12 @@ static void pauses_and_restarts(void) {
     if (!why) why = risen(&at_checkpoint);
     last = at_checkpoint;
     if (!why) memcpy(random[i], seen().random, 64);
-    say(i ? "it goes up by a second restart" : "it goes up by a restart", why);
+    tap_why(i ? "it goes up by a second restart" : "it goes up by a restart", why);
   }
   tap(why || memcmp(random[0], random[1], 64), "two restarts get different random numbers", "they are the same");
   if (!why && target_pause(&t, &r)) why = why_not(&r);
   if (!why) why = risen(&last);
-  say("it goes up by a pause after the restart", why);
+  tap_why("it goes up by a pause after the restart", why);
   target_end(&t);
 }
 
@@ -186,12 +184,12 @@ static void children(void) {
   struct seen s = seen();
   if (!why && s.child <= s.now) why = no("%lu in the child, %lu in its parent", s.child, s.now);
   if (!why && s.rounds[0] <= s.child) why = no("%lu in the grandchild, %lu in its parent", s.rounds[0], s.child);
-  say("it is higher in a child, and in a child's child", why);
+  tap_why("it is higher in a child, and in a child's child", why);
   if (!why && s.now != s.cached) why = no("the parent had %lu, and now %lu", s.cached, s.now);
-  say("fork leaves the parent's as it is", why);
+  tap_why("fork leaves the parent's as it is", why);
   if (!why && s.raw_child) why = no("%lu in a child by clone()", s.raw_child);
   if (!why && s.raw_child_asked <= s.now) why = no("%lu when a child by clone() has asked", s.raw_child_asked);
-  say("a child by clone() has none until it asks", why);
+  tap_why("a child by clone() has none until it asks", why);
   target_end(&t);
 }
 
@@ -201,7 +199,7 @@ static void of_itself(void) {
   struct seen s = seen();
   for (int i = 1; !why && i < 4; i++)
     if (s.rounds[i] <= s.rounds[i - 1]) why = no("%lu after %lu", s.rounds[i], s.rounds[i - 1]);
-  say("it goes up by each rollback of oneself to a snapshot", why);
+  tap_why("it goes up by each rollback of oneself to a snapshot", why);
   target_end(&t);
 }
 
@@ -216,7 +214,7 @@ static void of_another(void) {
     if (!why && cr_snapshot_rollback(other)) why = cr_last_error();
     if (!why) why = risen(&last);
   }
-  say("it goes up by each rollback of another process to a snapshot", why);
+  tap_why("it goes up by each rollback of another process to a snapshot", why);
   if (other) cr_snapshot_drop(other);
   target_end(&t);
 }
@@ -255,14 +253,14 @@ static void forged_images(void) {
   if (!why) why = refuses(change);
   if (!why) why = refuses("generation=18446744073709551615");
   if (!why && seen().now != before) why = no("the number has changed from %lu to %lu", before, seen().now);
-  say("an image that names another place is refused", why);
+  tap_why("an image that names another place is refused", why);
   target_end(&t);
 }
 
 static void none(void) {
   if (!begin("not watching")) return;
   const char *why = target_checkpoint(&t, &r) || target_pause(&t, &r) ? why_not(&r) : NULL;
-  say("a program without it goes back as before", why);
+  tap_why("a program without it goes back as before", why);
   target_end(&t);
 }
 

@@ -50,6 +50,7 @@ void tap(bool ok, const char *what, const char *why, ...) {
   note("%s", text);
 }
 
+void tap_why(const char *what, const char *why) { tap(!why, what, "%s", why ? why : ""); }
 void tap_skip(const char *what, const char *why) {
   printf("ok %d - %s # SKIP %s\n", ++made, what, why);
   fflush(stdout);
@@ -283,6 +284,10 @@ static void back(struct target *t, int64_t start, int restarted) {
   pwrite(t->ctl, &restarted, sizeof restarted, offsetof(struct control, times.restarted));
 }
 
+const char *target_saved(struct target *t, struct run *r, const struct scenario *s) {
+  if (!target_start(t, s)) return "it could not be set up";
+  return target_checkpoint(t, r) ? why_not(r) : NULL;
+}
 int target_pause(struct target *t, struct run *r) {
   int64_t start = now_ns();
   int code = command(t, r, "cr_pause", t->scenario->pause_args, pid_text(t->pid), t->image, NULL);

@@ -72,6 +72,7 @@ _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2))
 void tap(bool ok, const char *what, const char *why, ...) __attribute__((format(printf, 3, 4)));
 void harness_prepare(void);  // for a main() of its own
 int harness_end(void);       // prints the plan, returns the exit code
+void tap_why(const char *what, const char *why);  // passed when there is no why
 void tap_skip(const char *what, const char *why);
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -101,6 +102,7 @@ extern struct target *current;  // whose folder path() means
 extern bool dry;                // -n: no checkpoints, only the self-checks
 bool target_start(struct target *t, const struct scenario *s);  // with its setup; false: reported
 const char *target_op(struct target *t, enum op op);            // NULL or what is wrong
+const char *target_saved(struct target *t, struct run *r, const struct scenario *s);  // start and checkpoint: the same
 bool target_alive(struct target *t);
 void target_kill(struct target *t);
 void target_end(struct target *t);  // and removes its folder
@@ -110,6 +112,7 @@ int target_restart(struct target *t, struct run *r);
 void target_adopt(struct target *t);  // it was started anew by some other means
 
 /* ---- in the target */
+void become_user(void);  // user 1000, who gets the folder
 // A check of several parts: part() for each, then return parts(). The self-check
 // wants every part to notice the change, not just one.
 void part(const char *name, const char *why);

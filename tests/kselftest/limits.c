@@ -7,38 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "area.h"
 #include "harness.h"
-
-enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
-static char *area;
-
-static char *map(size_t bytes) { return MUST(mmap(NULL, bytes, RW, ANON, -1, 0)); }
-
-static void plain(void) {
-  area = map(MB);
-  fill(area, MB, 1);
-}
-static const char *plain_ok(void) { return filled(area, MB, 1); }
-static void plain_change(void) { fill(area, MB, 2); }
-
-static void locked_setup(void) {
-  plain();
-  MUST(mlock(area, MB));
-}
-static const char *locked_ok(void) {
-  part("memory", plain_ok());
-  part("locked", vm_flag(area, "lo") ? NULL : no("it is not"));
-  const char *why = NULL;
-  for (size_t i = 0; i < MB && !why; i += PAGE)
-    if (page_state(area + i) != 1) why = no("page %zu is not in memory", i / PAGE);
-  part("in memory", why);
-  return parts();
-}
-// Memory of another kind: what was there is mapped anew.
-static void locked_change(void) {
-  munmap(area, MB);
-  MUST(mmap(area, MB, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-}
 
 /* ---- limits that have become narrower since */
 
@@ -106,20 +76,13 @@ static const struct scenario scenarios[] = {
 static struct target t;
 static struct run r;
 
-static void say(const char *what, const char *why) { tap(!why, what, "%s", why ? why : ""); }
-
-static const char *begin(const char *name) {
-  if (!target_start(&t, scenario_named(scenarios, name))) return "it could not be set up";
-  return target_checkpoint(&t, &r) ? why_not(&r) : NULL;
-}
-
 static void limits_for_good(void) {
-  const char *why = begin("limits for good");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "limits for good"));
   if (!why) why = target_op(&t, OP_MUTATE);
   if (!why && target_pause(&t, &r) != 3) why = no("not refused: %s", why_not(&r));
   if (!why && !strstr(r.err, "address space")) why = no("not by name: %s", why_not(&r));
   if (!why) why = target_op(&t, OP_CHECK_CHANGED);
-  say("a limit that cannot be raised again is refused before anything has changed", why);
+  tap_why("a limit that cannot be raised again is refused before anything has changed", why);
   target_end(&t);
 }
 
@@ -131,14 +94,14 @@ static void write_text(const char *file, const char *text) {
 
 static void few_mappings(void) {
   char before[32] = "";
-  const char *why = begin("many mappings");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "many mappings"));
   target_kill(&t);
   slurp("/proc/sys/vm/max_map_count", before, sizeof before);
   write_text("/proc/sys/vm/max_map_count", "2000");
   if (!why && runl(&r, "cr_restart", "--detach", t.image, NULL) != 3) why = no("not refused: %s", why_not(&r));
   write_text("/proc/sys/vm/max_map_count", before);
   if (!why && !strstr(r.err, "max_map_count")) why = no("not by name: %s", why_not(&r));
-  say("more mappings than may be are refused", why);
+  tap_why("more mappings than may be are refused", why);
   target_end(&t);
 }
 

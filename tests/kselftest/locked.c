@@ -4,24 +4,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "area.h"
 #include "harness.h"
 
 #ifndef PR_SET_MEMORY_MERGE
 #define PR_SET_MEMORY_MERGE 67
 #define PR_GET_MEMORY_MERGE 68
 #endif
-
-enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
-static char *area;
-
-static char *map(size_t bytes) { return MUST(mmap(NULL, bytes, RW, ANON, -1, 0)); }
-
-static void plain(void) {
-  area = map(MB);
-  fill(area, MB, 1);
-}
-static const char *plain_ok(void) { return filled(area, MB, 1); }
-static void plain_change(void) { fill(area, MB, 2); }
 
 /* ---- mlockall: what mappings get that are made later */
 
@@ -82,27 +71,6 @@ static void no_future_change(void) {
   MUST(mlockall(MCL_CURRENT | MCL_FUTURE));
   plain_change();
   munmap(area + 512 * 1024, 64 * PAGE);
-}
-
-/* ---- locked memory with holes: all of it is there afterwards */
-
-static void locked_setup(void) {
-  plain();
-  MUST(mlock(area, MB));
-}
-static const char *locked_ok(void) {
-  part("memory", plain_ok());
-  part("locked", vm_flag(area, "lo") ? NULL : no("it is not"));
-  const char *why = NULL;
-  for (size_t i = 0; i < MB && !why; i += PAGE)
-    if (page_state(area + i) != 1) why = no("page %zu is not in memory", i / PAGE);
-  part("in memory", why);
-  return parts();
-}
-// Memory of another kind: what was there is mapped anew.
-static void locked_change(void) {
-  munmap(area, MB);
-  MUST(mmap(area, MB, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 }
 
 /* ---- merging of equal pages */

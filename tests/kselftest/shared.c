@@ -217,18 +217,13 @@ static int pause_with(const char *shared_memory) {
 static void say(const char *kind, const char *what, const char *why) {
   char text[128];
   snprintf(text, sizeof text, "%s: %s", kind, what);
-  tap(!why, text, "%s", why ? why : "");
-}
-
-static const char *begin_target(const char *name) {
-  if (!target_start(&t, scenario_named(scenarios, name))) return "it could not be set up";
-  return target_checkpoint(&t, &r) ? why_not(&r) : NULL;
+  tap_why(text, why);
 }
 
 static const char *ok(int code, enum op op) { return code ? why_not(&r) : target_op(&t, op); }
 
 static void refused(const char *kind) {
-  const char *why = begin_target(kind);
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, kind));
   if (!why) why = ok(pause_with(NULL), OP_CHECK);
   say(kind, "a pause when nothing in it has changed", why);
   why = target_op(&t, OP_MUTATE);
@@ -251,7 +246,7 @@ static void refused(const char *kind) {
 static void left_alone(const char *kind) {
   char name[64];
   snprintf(name, sizeof name, "%s, kept", kind);
-  const char *why = begin_target(name);
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, name));
   if (!why) why = target_op(&t, OP_MUTATE);
   if (!why) why = ok(pause_with("keep"), OP_CHECK);
   if (!why && !strstr(r.err, "kept")) why = no("it does not say so: %s", r.err);
@@ -271,7 +266,7 @@ static void test_sysv(void) { both("System V"); }
 static void test_open_memfd(void) { both("an open memfd"); }
 
 static void test_read_only(void) {
-  const char *why = begin_target("read only");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "read only"));
   if (!why) why = target_op(&t, OP_MUTATE);
   if (!why) why = ok(pause_with(NULL), OP_CHECK);
   say("read only", "a pause leaves it to those who write it", why);
@@ -280,7 +275,7 @@ static void test_read_only(void) {
 
 // A restart writes the files that were mapped: here one that the test program maps.
 static void test_restart(void) {
-  const char *why = begin_target("a file");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "a file"));
   target_kill(&t);
   while (waitpid(-1, NULL, 0) > 0) {}  // the other process, which was in the target's session
   int fd = MUST(open(path("file"), O_RDWR | O_CLOEXEC));
@@ -310,7 +305,7 @@ static void test_restart(void) {
 
 // A file that only has the number of the one that is mapped: on another file system, under the same name.
 static void test_same_number(void) {
-  const char *why = begin_target("on its own file system");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "on its own file system"));
   MUST(mount("none", path("fs"), "tmpfs", 0, NULL));
   int fd = MUST(open(path("fs/file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   char text[32] = "of others";
@@ -328,7 +323,7 @@ static void test_same_number(void) {
 }
 
 static void test_same_number_as_memfd(void) {
-  const char *why = begin_target("a file with the memfd's number");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "a file with the memfd's number"));
   if (!why) why = target_op(&t, OP_MUTATE);
   if (!why) why = ok(pause_with(NULL), OP_CHECK);
   say("a memfd", "the seals of a file that has its number are not taken for its own", why);

@@ -38,13 +38,6 @@ static const struct scenario scenarios[] = {
 static struct target t;
 static struct run r;
 
-static void say(const char *what, const char *why) { tap(!why, what, "%s", why ? why : ""); }
-
-static const char *begin(const char *name) {
-  if (!target_start(&t, scenario_named(scenarios, name))) return "it could not be set up";
-  return target_checkpoint(&t, &r) ? why_not(&r) : NULL;
-}
-
 // A command that takes its time is heard of; one that is stopped is not.
 static const char *slowly(const char *stage, const char *command) {
   char fault[64];
@@ -56,14 +49,14 @@ static void slow_files(void) {
     tap_skip("slow files", "the commands were built without CR_FAULT (-DREPRISE_FAULTS=ON)");
     return;
   }
-  const char *why = begin("plain");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "plain"));
   if (!why) why = slowly("collect", "cr_checkpoint");
   if (!why) why = target_op(&t, OP_CHECK);
-  say("a checkpoint that reads for longer than the module's patience", why);
+  tap_why("a checkpoint that reads for longer than the module's patience", why);
   if (!why) why = target_op(&t, OP_MUTATE);
   if (!why) why = slowly("shared", "cr_pause");
   if (!why) why = target_op(&t, OP_CHECK);
-  say("a pause that writes for longer", why);
+  tap_why("a pause that writes for longer", why);
   pid_t pid = MUST(fork());
   if (!pid) {
     MUST(setenv("CR_SILENCE_MS", "3000", 1));
@@ -118,7 +111,7 @@ static void image_written_to(void) {
     tap_skip("images that are written to", "the commands were built without CR_FAULT (-DREPRISE_FAULTS=ON)");
     return;
   }
-  const char *why = begin("plain");
+  const char *why = target_saved(&t, &r, scenario_named(scenarios, "plain"));
   if (!why) why = target_op(&t, OP_MUTATE);
   pid_t pid = pause_with_a_rest();
   char other[160];
@@ -127,7 +120,7 @@ static void image_written_to(void) {
   int code = ended(pid);
   if (!why && code) why = no("exit %d", code);
   if (!why) why = target_op(&t, OP_CHECK);
-  say("an image that gets another name while it is read", why);
+  tap_why("an image that gets another name while it is read", why);
   MUST(rename(other, t.image));
   if (!why) why = target_op(&t, OP_MUTATE);
   pid = pause_with_a_rest();
@@ -136,7 +129,7 @@ static void image_written_to(void) {
   if (!why) why = unable;
   for (int i = 0; i < 100 && target_alive(&t); i++) sleep_ms(100);  // it may be on its way out
   if (!why && (code != 5 || target_alive(&t))) why = no("exit %d, or the process runs on", code);
-  say("an image that is written to while it is read", why);
+  tap_why("an image that is written to while it is read", why);
   target_end(&t);
 }
 

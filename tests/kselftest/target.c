@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,14 @@ void die(const char *format, ...) {
     printf("Bail out! %s\n", text);
   fflush(stdout);
   _exit(99);
+}
+
+void become_user(void) {
+  MUST(chown(path(""), 1000, 1000));
+  MUST(chown(path("ctl"), 1000, 1000));
+  MUST(setgroups(0, NULL));
+  MUST(setresgid(1000, 1000, 1000));
+  MUST(setresuid(1000, 1000, 1000));
 }
 
 const struct times *times(void) { return &control.times; }
