@@ -13,60 +13,53 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "session/checked_batch.h"
 
 namespace reprise {
 namespace {
 
 constexpr std::uint32_t kKeep = ~0U;  // -1: leave this id as it is
 
-/** Calls of one thread, each with its name for messages. */
+/** Calls of one thread that changes its own credentials. */
 class Calls {
  public:
-  Calls(Remote& remote, pid_t tid) : remote_(remote), tid_(tid) {}
+  Calls(Remote& remote, pid_t tid) : remote_(remote), tid_(tid), batch_(remote, tid) {}
   void add(const char* what, const Remote::Call& call) {
-    remote_.add(call, false);
-    names_.push_back(what);
+    batch_.must(call, [this, what] { return text(what); });
   }
   void prctl(const char* what, int option, std::uint64_t a, std::uint64_t b = 0) {
     add(what, {SYS_prctl, {static_cast<std::uint64_t>(option), a, b, 0, 0}});
   }
   void capabilities(const Credentials& to) {
     const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    const auto words = capability_words(to);
+    batch_.need(sizeof header + sizeof words + 32);  // each is aligned
     const std::uint64_t header_at = remote_.argument_of(header);
-    add("capabilities", {SYS_capset, {header_at, remote_.argument_of(capability_words(to))}});
+    add("capabilities", {SYS_capset, {header_at, remote_.argument_of(words)}});
   }
-  std::vector<std::int64_t> run() {
-    if (names_.empty()) return {};
-    const auto results = remote_.run(tid_);
-    for (std::size_t i = 0; i < names_.size(); ++i)
-      if (results[i] < 0) fail(names_[i], results[i]);
-    names_.clear();
-    return results;
+  void groups(const std::vector<std::uint32_t>& all) {
+    std::uint64_t at = 0;
+    const std::size_t bytes = all.size() * sizeof(std::uint32_t);
+    batch_.need(bytes);
+    if (bytes) std::memcpy(remote_.argument(bytes, at), all.data(), bytes);
+    add("supplementary groups", {SYS_setgroups, {all.size(), at}});
   }
-  [[noreturn]] void fail(const char* what, std::int64_t code) const {
-    throw Error(Failure::permanent, static_cast<int>(-code),
-                "thread " + std::to_string(tid_) + ": " + what + ": " + error_text(code));
+  /** An id of the file system: the call tells no errors, only what was before. */
+  void filesystem_id(const char* what, long nr, std::uint32_t id) {
+    add(what, {nr, {id}});
+    add(what, {nr, {kKeep}});
+    if (static_cast<std::uint32_t>(batch_.run().back()) != id)
+      throw Error(Failure::permanent, EPERM, text(what) + ": " + error_text(EPERM));
   }
+  void run() { batch_.run(); }
 
  private:
+  std::string text(const char* what) const { return "thread " + std::to_string(tid_) + ": " + what; }
+
   Remote& remote_;
   pid_t tid_;
-  std::vector<const char*> names_;
+  CheckedBatch batch_;
 };
-
-/** An id of the file system: the call tells no errors, only what was before. */
-void set_filesystem_id(Calls& calls, const char* what, long nr, std::uint32_t id) {
-  calls.add(what, {nr, {id}});
-  calls.add(what, {nr, {kKeep}});
-  if (static_cast<std::uint32_t>(calls.run().back()) != id) calls.fail(what, -EPERM);
-}
-
-void set_groups(Remote& remote, Calls& calls, const std::vector<std::uint32_t>& groups) {
-  std::uint64_t at = 0;
-  const std::size_t bytes = groups.size() * sizeof(std::uint32_t);
-  if (bytes) std::memcpy(remote.argument(bytes, at), groups.data(), bytes);
-  calls.add("supplementary groups", {SYS_setgroups, {groups.size(), at}});
-}
 
 void set_ambient(Calls& calls, std::uint64_t to) {
   calls.prctl("ambient capabilities", PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
@@ -91,9 +84,9 @@ void set_credentials(Remote& remote, pid_t tid, const Credentials& from, const C
     calls.prctl("securebits", PR_SET_SECUREBITS, bits &= ~static_cast<std::uint32_t>(SECBIT_NO_CAP_AMBIENT_RAISE));
   calls.run();
 
-  if (from.groups != to.groups) set_groups(remote, calls, to.groups);
+  if (from.groups != to.groups) calls.groups(to.groups);
   if (gids) calls.add("group ids", {SYS_setresgid, {to.gids[0], to.gids[1], to.gids[2]}});
-  if (from.gids != to.gids) set_filesystem_id(calls, "filesystem group id", SYS_setfsgid, to.gids[3]);
+  if (from.gids != to.gids) calls.filesystem_id("filesystem group id", SYS_setfsgid, to.gids[3]);
   if (uids) {
     if (must_keep_capabilities(from, to)) {
       calls.prctl("keeping capabilities", PR_SET_KEEPCAPS, 1);
@@ -104,7 +97,7 @@ void set_credentials(Remote& remote, pid_t tid, const Credentials& from, const C
     if (able.permitted) calls.capabilities(able);
   }
   if (from.uids != to.uids) {
-    set_filesystem_id(calls, "filesystem user id", SYS_setfsuid, to.uids[3]);
+    calls.filesystem_id("filesystem user id", SYS_setfsuid, to.uids[3]);
     if (able.permitted) calls.capabilities(able);
   }
   calls.run();
