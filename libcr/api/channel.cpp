@@ -25,6 +25,7 @@
 #include "api/spawn.h"
 #include "api/threads.h"
 #include "base/channel_name.h"
+#include "base/descriptor_passing.h"
 #include "base/proc_stat.h"
 
 namespace reprise::api {
@@ -83,23 +84,6 @@ bool add_text(Block& block, const char* text) {
   std::memcpy(block.text + block.text_used, text, size);
   block.text_used += static_cast<std::uint32_t>(size);
   return true;
-}
-
-void send_descriptor(int socket, int fd) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {}
 }
 
 long long now_ns() {

@@ -1,12 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-only
-#include "crd/descriptor_passing.h"
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "base/descriptor_passing.h"
 
 #include <cerrno>
 #include <cstring>
 
-#include <sys/socket.h>
-
-namespace reprise::crd {
+namespace reprise {
 
 bool send_descriptor(int socket, int descriptor, const void* data, std::size_t size) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptor)] = {};
@@ -21,10 +19,13 @@ bool send_descriptor(int socket, int descriptor, const void* data, std::size_t s
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof descriptor);
   std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+  ssize_t sent;
+  while ((sent = ::sendmsg(socket, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  return sent == static_cast<ssize_t>(size);
 }
 
-UniqueFd receive_descriptor(int socket) {
+UniqueFd receive_descriptor(int socket, int flags) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   char byte = 0;
   iovec part{&byte, 1};
@@ -33,7 +34,9 @@ UniqueFd receive_descriptor(int socket) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  ssize_t got;
+  while ((got = ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
   if (got <= 0) {
     if (got == 0) errno = ECONNRESET;
     return {};
@@ -45,4 +48,4 @@ UniqueFd receive_descriptor(int socket) {
   return UniqueFd(descriptor);
 }
 
-}  // namespace reprise::crd
+}  // namespace reprise

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <set>
 
-#include "crd/descriptor_passing.h"
+#include "base/descriptor_passing.h"
 #include "crd/pmix_process.h"
 
 namespace reprise::crd {

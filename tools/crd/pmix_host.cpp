@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "crd/descriptor_passing.h"
+#include "base/descriptor_passing.h"
 #include "crd/environment.h"
 #include "crd/framed.h"
 #include "crd/process.h"

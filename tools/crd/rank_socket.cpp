@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor_passing.h"
 #include "base/unique_fd.h"
-#include "crd/descriptor_passing.h"
 #include "job/log.h"
 
 namespace reprise::crd {
