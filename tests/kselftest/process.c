@@ -497,6 +497,11 @@ static const char *thread_switches_ok(void *arg) {
   if (tsc != PR_TSC_SIGSEGV) return no("PR_GET_TSC: %d", tsc);
   return prctl(PR_MCE_KILL_GET, 0, 0, 0, 0) != PR_MCE_KILL_EARLY ? no("PR_MCE_KILL_GET") : NULL;
 }
+static const char *no_io_flusher(void) {
+  if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0)) return "needs CAP_SYS_RESOURCE";
+  MUST(prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0));
+  return NULL;
+}
 static void switches_setup(void) {
   worker_start(&w);
   const char *why = worker_do(&w, thread_switches, &w);
@@ -575,7 +580,7 @@ static const struct scenario scenarios[] = {
     {.name = "credentials dropped for good", .flags = PAUSE_MAY_REFUSE, .setup = as_root_setup, .check = as_root_ok,
      .mutate = credentials_dropped, .skip = not_root},
     {.name = "no_new_privs", .setup = no_new_privs_setup, .check = no_new_privs_ok, .mutate = no_new_privs_change},
-    {.name = "switches", .setup = switches_setup, .check = switches_ok, .mutate = switches_change, .skip = not_root},
+    {.name = "switches", .setup = switches_setup, .check = switches_ok, .mutate = switches_change, .skip = no_io_flusher},
     // It cannot be taken back.
     {.name = "never writable and executable", .flags = NO_SELF_CHECK, .setup = mdwe_setup, .check = mdwe_ok,
      .mutate = dummy_change},
