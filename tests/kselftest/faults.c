@@ -249,9 +249,7 @@ static int pending(void) {
   return r ? r : a.infos.count == 1 ? 0 : -EPROTO;
 }
 static int sharers(void) {
-  static int file = -1;
-  if (file < 0) file = memfd_create("asked about", MFD_CLOEXEC);
-  struct cr_sharers a = {.fd = file};
+  struct cr_sharers a = {.fd = source};
   int r = ask(CR_IOC_SHARERS, &a);
   return r ? r : a.mappings ? -EPROTO : 0;
 }
