@@ -70,7 +70,7 @@ void make_eventfd(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_eventfd(Restorer& restorer, std::uint32_t index) {
+void restore_eventfd_state(Restorer& restorer, std::uint32_t index) {
   const EventFd& wanted = restorer.description(index).eventfd();
   std::uint64_t now = 0;
   if (!restorer.made.count(index)) {

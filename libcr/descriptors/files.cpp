@@ -102,7 +102,7 @@ void make_file(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_file(Restorer& restorer, std::uint32_t index) {
+void restore_file_state(Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
   const int access = static_cast<int>(description.flags()) & O_ACCMODE;
   if ((description.flags() & O_PATH) || access == O_RDONLY) return;

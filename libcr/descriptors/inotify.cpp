@@ -147,7 +147,7 @@ void make_inotify(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_inotify(Restorer& restorer, std::uint32_t index) {
+void restore_inotify_state(Restorer& restorer, std::uint32_t index) {
   if (restorer.made.count(index)) return;
   std::map<int, const Inotify::Watch*> wanted;
   for (const auto& watch : restorer.description(index).inotify().watches()) wanted[watch.wd()] = &watch;

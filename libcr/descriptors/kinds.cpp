@@ -16,22 +16,22 @@ namespace {
 
 using D = Description;
 constexpr KindOps kKinds[] = {
-    // kind          collect           make            settle           dead         seekable
-    {D::REGULAR,   nullptr,          make_file,      settle_file,     nullptr,     true},
-    {D::DIRECTORY, nullptr,          make_file,      nullptr,         nullptr,     true},
-    {D::CHARDEV,   nullptr,          make_file,      nullptr,         nullptr,     true},
-    {D::PIPE,      collect_pipe,     make_pipe,      settle_pipe,     dead_pipe,   false},
-    {D::FIFO,      collect_pipe,     make_pipe,      settle_pipe,     dead_pipe,   false},
-    {D::EVENTFD,   collect_eventfd,  make_eventfd,   settle_eventfd,  nullptr,     false},
-    {D::EPOLL,     collect_epoll,    make_epoll,     nullptr,         nullptr,     false},
-    {D::TIMERFD,   collect_timerfd,  make_timerfd,   settle_timerfd,  nullptr,     false},
-    {D::SIGNALFD,  collect_signalfd, make_signalfd,  settle_signalfd, nullptr,     false},
-    {D::INOTIFY,   collect_inotify,  make_inotify,   settle_inotify,  nullptr,     false},
-    {D::TERMINAL,  collect_terminal, make_terminal,  settle_terminal, nullptr,     false},
-    {D::SOCKET,    collect_socket,   make_socket,    settle_socket,   dead_socket, false},
-    {D::MEMFD,     collect_memfd,    make_memfd,     settle_memfd,    nullptr,     true},
-    {D::PIDFD,     collect_pidfd,    make_pidfd,     nullptr,         nullptr,     false},
-    {D::CR_AGENT,  nullptr,          nullptr,        nullptr,         nullptr,     false},
+    // kind         collect           make           restore_state           dead         seekable
+    {D::REGULAR,   nullptr,          make_file,     restore_file_state,     nullptr,     true},
+    {D::DIRECTORY, nullptr,          make_file,     nullptr,                nullptr,     true},
+    {D::CHARDEV,   nullptr,          make_file,     nullptr,                nullptr,     true},
+    {D::PIPE,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false},
+    {D::FIFO,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false},
+    {D::EVENTFD,   collect_eventfd,  make_eventfd,  restore_eventfd_state,  nullptr,     false},
+    {D::EPOLL,     collect_epoll,    make_epoll,    nullptr,                nullptr,     false},
+    {D::TIMERFD,   collect_timerfd,  make_timerfd,  restore_timerfd_state,  nullptr,     false},
+    {D::SIGNALFD,  collect_signalfd, make_signalfd, restore_signalfd_state, nullptr,     false},
+    {D::INOTIFY,   collect_inotify,  make_inotify,  restore_inotify_state,  nullptr,     false},
+    {D::TERMINAL,  collect_terminal, make_terminal, restore_terminal_state, nullptr,     false},
+    {D::SOCKET,    collect_socket,   make_socket,   restore_socket_state,   dead_socket, false},
+    {D::MEMFD,     collect_memfd,    make_memfd,    restore_memfd_state,    nullptr,     true},
+    {D::PIDFD,     collect_pidfd,    make_pidfd,    nullptr,                nullptr,     false},
+    {D::CR_AGENT,  nullptr,          nullptr,       nullptr,                nullptr,     false},
 };
 constexpr KindOps kNone = {D::UNKNOWN, nullptr, nullptr, nullptr, nullptr, false};
 
@@ -91,9 +91,9 @@ void Restorer::fail(std::uint32_t index, const std::string& what, int code) cons
   throw Error(Failure::refused, code, description_text(image, index) + ": " + what + ": " + std::strerror(code));
 }
 
-bool Restorer::is_late(std::uint32_t index) const {
+bool Restorer::made_after_commit(std::uint32_t index) const {
   const Description& what = description(index);
-  if (late.count(index)) return true;
+  if (bind_after_commit.count(index)) return true;
   if (what.kind() == Description::CR_AGENT) return true;
   // Threads that have ended are made again last of all, and their files with them.
   if (const ProcPath whose = parse_proc_path(what.file().path()); whose.tid > 0 && whose.pid == image.pid())
@@ -105,7 +105,7 @@ bool Restorer::is_late(std::uint32_t index) const {
 }
 
 void Restorer::make(std::uint32_t index, bool last) {
-  if (made.count(index) || (is_late(index) && !last)) return;
+  if (made.count(index) || (made_after_commit(index) && !last)) return;
   const KindOps& ops = kind_ops(description(index).kind());
   if (way(index) == Way::dead && ops.dead)
     made[index] = ops.dead(*this, index);
@@ -113,9 +113,9 @@ void Restorer::make(std::uint32_t index, bool last) {
     ops.make(*this, index);
 }
 
-void Restorer::settle(std::uint32_t index) {
+void Restorer::restore_state(std::uint32_t index) {
   if ((way(index) != Way::keep && way(index) != Way::make) || (description(index).flags() & O_PATH)) return;
-  if (const auto settle = kind_ops(description(index).kind()).settle) settle(*this, index);
+  if (const auto restore_state = kind_ops(description(index).kind()).restore_state) restore_state(*this, index);
 }
 
 }  // namespace reprise

@@ -17,7 +17,7 @@
 #include "base/proc_dir.h"
 #include "base/unique_fd.h"
 #include "cr.h"
-#include "descriptors/decide.h"
+#include "descriptors/choose_method.h"
 #include "descriptors/plan.h"
 #include "descriptors/socket_options.h"
 #include "image/state.pb.h"
@@ -127,10 +127,10 @@ class Restorer {
   /** Make what is to be made and is not yet. @p last: also what changes the system (binding a Unix path). */
   void make(std::uint32_t index, bool last);
   /** Is it only made after the commit? */
-  bool is_late(std::uint32_t index) const;
-  std::set<std::uint32_t> late;  ///< beside those which always are
+  bool made_after_commit(std::uint32_t index) const;
+  std::set<std::uint32_t> bind_after_commit;  ///< beside those which always are
   /** Bring the state of a made or live description back: all but its epoll set and POSIX locks. */
-  void settle(std::uint32_t index);
+  void restore_state(std::uint32_t index);
 
  private:
   std::optional<ProcDir> fdinfo_, fd_dir_;
@@ -145,7 +145,7 @@ struct KindOps {
   /** Make one in our own process. May make others of its group, too. Throws Error. */
   void (*make)(Restorer&, std::uint32_t index);
   /** Bring the state of a live or made one back. */
-  void (*settle)(Restorer&, std::uint32_t index);
+  void (*restore_state)(Restorer&, std::uint32_t index);
   /** Make one whose other side is gone. */
   UniqueFd (*dead)(Restorer&, std::uint32_t index);
   bool seekable;
@@ -180,18 +180,18 @@ void finish_deleted(Collector&);
 // files.cpp: regular files, directories, devices
 void make_file(Restorer&, std::uint32_t);
 /** Tell of, or cut back, files that have grown. */
-void settle_file(Restorer&, std::uint32_t);
+void restore_file_state(Restorer&, std::uint32_t);
 // pipes.cpp: pipes and FIFOs
 void collect_pipe(Collector&, const cr_fd&, Description&);
 /** After all descriptors were saved: which pipes are inside the process, and their content. */
 void finish_pipes(Collector&, const std::map<std::uint32_t, int>& numbers);
 void make_pipe(Restorer&, std::uint32_t);
-void settle_pipe(Restorer&, std::uint32_t);
+void restore_pipe_state(Restorer&, std::uint32_t);
 UniqueFd dead_pipe(Restorer&, std::uint32_t);
 // one file each
 void collect_eventfd(Collector&, const cr_fd&, Description&);
 void make_eventfd(Restorer&, std::uint32_t);
-void settle_eventfd(Restorer&, std::uint32_t);
+void restore_eventfd_state(Restorer&, std::uint32_t);
 void collect_epoll(Collector&, const cr_fd&, Description&);
 /** After all descriptors were saved: which of them each entry is of. */
 void finish_epolls(Collector&, const std::map<std::uint32_t, int>& numbers);
@@ -200,25 +200,25 @@ void collect_timerfd(Collector&, const cr_fd&, Description&);
 /** After all descriptors were saved: which of those that seem not to be armed are only just due. */
 void finish_timerfds(Collector&, const std::map<std::uint32_t, int>& numbers);
 void make_timerfd(Restorer&, std::uint32_t);
-void settle_timerfd(Restorer&, std::uint32_t);
+void restore_timerfd_state(Restorer&, std::uint32_t);
 void collect_signalfd(Collector&, const cr_fd&, Description&);
 void make_signalfd(Restorer&, std::uint32_t);
-void settle_signalfd(Restorer&, std::uint32_t);
+void restore_signalfd_state(Restorer&, std::uint32_t);
 void collect_inotify(Collector&, const cr_fd&, Description&);
 void make_inotify(Restorer&, std::uint32_t);
-void settle_inotify(Restorer&, std::uint32_t);
+void restore_inotify_state(Restorer&, std::uint32_t);
 /** Has a live instance lost watches? Their numbers are only to be had in a new one. */
 bool inotify_lost(const Description& description, const std::string& fdinfo);
 void collect_terminal(Collector&, const cr_fd&, Description&);
 void make_terminal(Restorer&, std::uint32_t);
-void settle_terminal(Restorer&, std::uint32_t);
+void restore_terminal_state(Restorer&, std::uint32_t);
 /** What takes the place of terminal @p number in a restart. */
 UniqueFd own_terminal(Restorer&, int number, const Description& description);
 /** If that is a terminal: the settings of the image, where they tell how a program is typed to. */
-void settle_own_terminal(Restorer&, int fd, const Description& description);
+void restore_own_terminal_state(Restorer&, int fd, const Description& description);
 void collect_memfd(Collector&, const cr_fd&, Description&);
 void make_memfd(Restorer&, std::uint32_t);
-void settle_memfd(Restorer&, std::uint32_t);
+void restore_memfd_state(Restorer&, std::uint32_t);
 void collect_pidfd(Collector&, const cr_fd&, Description&);
 void make_pidfd(Restorer&, std::uint32_t);
 // sockets.cpp, socket_make.cpp
@@ -226,7 +226,7 @@ void collect_socket(Collector&, const cr_fd&, Description&);
 /** The address to which it will be bound, after relocation. */
 std::string socket_address(const Restorer&, const Socket&);
 void make_socket(Restorer&, std::uint32_t);
-void settle_socket(Restorer&, std::uint32_t);
+void restore_socket_state(Restorer&, std::uint32_t);
 UniqueFd dead_socket(Restorer&, std::uint32_t);
 /** Set the options of a new one; report what cannot be set. Throws Error where the socket must not be without it. */
 void set_options(Restorer&, std::uint32_t, int fd, SetWhen when);
@@ -246,7 +246,7 @@ std::set<std::uint32_t> look_at_unix_pairs(Restorer&);
 /** Both ends at once. */
 void make_unix_pair(Restorer&, std::uint32_t);
 /** Put back what was to be read from it. */
-void settle_unix_pair(Restorer&, std::uint32_t);
+void restore_unix_pair_state(Restorer&, std::uint32_t);
 
 // epoll.cpp: sets are brought back by calls of the target, when every descriptor is in its place.
 /**

@@ -54,7 +54,7 @@ void make_memfd(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_memfd(Restorer& restorer, std::uint32_t index) {
+void restore_memfd_state(Restorer& restorer, std::uint32_t index) {
   struct ::stat now;
   const mode_t mode = restorer.description(index).file().mode() & 01777;
   if (!restorer.stat(index, now) || (now.st_mode & 01777) == mode) return;

@@ -206,7 +206,7 @@ void make_pipe(Restorer& restorer, std::uint32_t index) {
     if (restorer.way(member) == Way::make) open_end(restorer, member, out.get());
 }
 
-void settle_pipe(Restorer& restorer, std::uint32_t index) {
+void restore_pipe_state(Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
   if (description.pipe().outside() || (description.flags() & O_PATH)) return;
   const auto groups = groups_of(restorer.image);

@@ -36,7 +36,7 @@ void make_signalfd(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_signalfd(Restorer& restorer, std::uint32_t index) {
+void restore_signalfd_state(Restorer& restorer, std::uint32_t index) {
   if (restorer.made.count(index)) return;
   const std::uint64_t mask = restorer.description(index).signalfd().mask();
   const auto now = parse_signalfd(restorer.fdinfo(index));

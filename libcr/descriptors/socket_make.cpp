@@ -143,11 +143,11 @@ void make_socket(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_socket(Restorer& restorer, std::uint32_t index) {
+void restore_socket_state(Restorer& restorer, std::uint32_t index) {
   const auto made = restorer.made.find(index);
   const Socket& socket = restorer.description(index).socket();
   if (socket.inside()) {
-    settle_unix_pair(restorer, index);
+    restore_unix_pair_state(restorer, index);
     return;
   }
   // Open ones stay exactly as they are. A new one begins to listen when nothing can fail any more.

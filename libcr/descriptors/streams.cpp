@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "descriptors/decide.h"
+#include "descriptors/choose_method.h"
 #include "image/state.pb.h"
 
 namespace reprise {
 
 void use_streams_for_pipes(const Process& image, RestoreOptions& options, Report& report) {
-  const std::vector<Decision> decisions = decide(image, options, RestoreMode::restart, {});
+  const std::vector<Decision> decisions = choose_method(image, options, RestoreMode::restart, {});
   std::vector<bool> named(decisions.size());
   for (const Descriptor& descriptor : image.descriptors()) {
     const std::uint32_t index = descriptor.description();

@@ -74,7 +74,7 @@ void make_terminal(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_terminal(Restorer& restorer, std::uint32_t index) {
+void restore_terminal_state(Restorer& restorer, std::uint32_t index) {
   const std::string& saved = restorer.description(index).terminal().termios();
   KernelTermios wanted, now;
   if (saved.size() != sizeof wanted) return;
@@ -85,7 +85,7 @@ void settle_terminal(Restorer& restorer, std::uint32_t index) {
   if (!set_settings(fd, wanted)) restorer.warn(index, "its settings cannot be put back: " + error_text(errno));
 }
 
-void settle_own_terminal(Restorer& restorer, int fd, const Description& description) {
+void restore_own_terminal_state(Restorer& restorer, int fd, const Description& description) {
   const std::string& saved = description.terminal().termios();
   KernelTermios wanted, now;
   if (saved.size() != sizeof wanted || !get_settings(fd, now)) return;

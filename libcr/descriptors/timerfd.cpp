@@ -79,7 +79,7 @@ void make_timerfd(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(fd);
 }
 
-void settle_timerfd(Restorer& restorer, std::uint32_t index) {
+void restore_timerfd_state(Restorer& restorer, std::uint32_t index) {
   const TimerFd& wanted = restorer.description(index).timerfd();
   const bool armed = wanted.value_ns() != 0;
   // One that is alive is set in any case: it may be due, which does not show.

@@ -280,7 +280,7 @@ void make_unix_pair(Restorer& restorer, std::uint32_t index) {
   restorer.made[index] = std::move(first);
 }
 
-void settle_unix_pair(Restorer& restorer, std::uint32_t index) {
+void restore_unix_pair_state(Restorer& restorer, std::uint32_t index) {
   const Socket& socket = restorer.description(index).socket();
   const auto other = other_end(restorer, socket);
   const bool both = other && restorer.way(*other) == restorer.way(index);

@@ -85,7 +85,7 @@ void refuse_changing(const cr_vma& vma) {
  * nobody sees: a mapping that cannot be written is accounted for (VM_ACCOUNT) if it ever could be, and a new one is not.
  * And it must not join what lies before it instead.
  */
-std::vector<bool> scattered(std::span<const cr_vma> now, const Process& image) {
+std::vector<bool> must_remap_whole(std::span<const cr_vma> now, const Process& image) {
   std::vector<bool> result(static_cast<std::size_t>(image.mappings_size()));
   std::size_t i = 0;
   for (int j = 0; j < image.mappings_size(); ++j) {
@@ -172,7 +172,7 @@ bool MappingPlan::touches(std::uint64_t start, std::uint64_t size) const {
 MappingPlan plan_mappings(std::span<const cr_vma> now, const Process& image) {
   MappingPlan plan;
   plan_special(now, image, plan);
-  const std::vector<bool> anew = scattered(now, image);
+  const std::vector<bool> anew = must_remap_whole(now, image);
   std::size_t i = 0;
   int j = 0;
   std::uint64_t at = 0;

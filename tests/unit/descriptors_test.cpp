@@ -30,7 +30,7 @@
 
 #include "base/proc_dir.h"
 #include "descriptors/classify.h"
-#include "descriptors/decide.h"
+#include "descriptors/choose_method.h"
 #include "descriptors/fdinfo.h"
 #include "descriptors/kinds.h"
 #include "descriptors/plan.h"
@@ -345,7 +345,7 @@ TEST(Decide, ASubstituteCountsForAllDuplicates) {
   add_descriptor(image, 9, 0);
   RestoreOptions options;
   options.substitute = {{9, 0}};
-  EXPECT_EQ(decide(image, options, RestoreMode::restart, {})[0].way, Way::substitute);
+  EXPECT_EQ(choose_method(image, options, RestoreMode::restart, {})[0].way, Way::substitute);
 }
 
 TEST(Decide, ListeningSocketsAreMade) {
@@ -353,15 +353,15 @@ TEST(Decide, ListeningSocketsAreMade) {
   Socket& socket = *add_connection(image, 7).mutable_socket();
   socket.clear_peer();
   socket.set_listening(true);
-  EXPECT_EQ(decide(image, {}, RestoreMode::restart, {})[0].way, Way::make);
+  EXPECT_EQ(choose_method(image, {}, RestoreMode::restart, {})[0].way, Way::make);
   EXPECT_EQ(socket_text(socket), "listening TCP socket 127.0.0.1:6379");
 }
 
 TEST(Decide, OpenSocketsAreKeptInAPause) {
   Process image;
   add_connection(image, 7);
-  EXPECT_EQ(decide(image, {}, RestoreMode::pause, {{0, 7}})[0].way, Way::keep);
-  EXPECT_EQ(decide(image, {}, RestoreMode::pause, {})[0].way, Way::refuse);
+  EXPECT_EQ(choose_method(image, {}, RestoreMode::pause, {{0, 7}})[0].way, Way::keep);
+  EXPECT_EQ(choose_method(image, {}, RestoreMode::pause, {})[0].way, Way::refuse);
 }
 
 TEST(Decide, PipesWithAnEndOutside) {
@@ -369,14 +369,14 @@ TEST(Decide, PipesWithAnEndOutside) {
   Description& pipe = add_description(image, Description::PIPE, 1);
   pipe.mutable_pipe()->set_ino(5);
   add_descriptor(image, 1, 0);
-  EXPECT_EQ(decide(image, {}, RestoreMode::restart, {})[0].way, Way::make);
+  EXPECT_EQ(choose_method(image, {}, RestoreMode::restart, {})[0].way, Way::make);
   pipe.mutable_pipe()->set_outside(true);
-  const Decision decision = decide(image, {}, RestoreMode::restart, {})[0];
+  const Decision decision = choose_method(image, {}, RestoreMode::restart, {})[0];
   EXPECT_EQ(decision.way, Way::refuse);
   EXPECT_TRUE(decision.dead_helps);
   RestoreOptions options;
   options.dead_sockets = true;
-  EXPECT_EQ(decide(image, options, RestoreMode::restart, {})[0].way, Way::dead);
+  EXPECT_EQ(choose_method(image, options, RestoreMode::restart, {})[0].way, Way::dead);
 }
 
 TEST(Decide, DeletedFilesAndForeignPidfds) {
@@ -386,16 +386,16 @@ TEST(Decide, DeletedFilesAndForeignPidfds) {
   image.set_pid(77);
   add_descriptor(image, 3, 0);
   add_descriptor(image, 4, 1);
-  const auto decisions = decide(image, {}, RestoreMode::restart, {});
+  const auto decisions = choose_method(image, {}, RestoreMode::restart, {});
   EXPECT_EQ(decisions[0].way, Way::refuse);
   EXPECT_THAT(decisions[0].why, testing::HasSubstr("not saved"));
   EXPECT_EQ(decisions[1].way, Way::refuse);
   image.mutable_descriptions(0)->mutable_file()->set_links(1);
-  EXPECT_THAT(decide(image, {}, RestoreMode::restart, {})[0].why, testing::HasSubstr("other names"));
+  EXPECT_THAT(choose_method(image, {}, RestoreMode::restart, {})[0].why, testing::HasSubstr("other names"));
   image.mutable_descriptions(0)->set_shared_object(1);
-  EXPECT_EQ(decide(image, {}, RestoreMode::restart, {})[0].way, Way::make);
+  EXPECT_EQ(choose_method(image, {}, RestoreMode::restart, {})[0].way, Way::make);
   image.set_pid(1);
-  EXPECT_EQ(decide(image, {}, RestoreMode::restart, {})[1].way, Way::make);
+  EXPECT_EQ(choose_method(image, {}, RestoreMode::restart, {})[1].way, Way::make);
 }
 
 TEST(Decide, TerminalsGiveWayToTheCallersOwn) {
@@ -404,7 +404,7 @@ TEST(Decide, TerminalsGiveWayToTheCallersOwn) {
   add_description(image, Description::TERMINAL, 2).mutable_file()->set_path("/dev/ptmx");
   add_descriptor(image, 0, 0);
   add_descriptor(image, 3, 1);
-  const auto decisions = decide(image, {}, RestoreMode::restart, {});
+  const auto decisions = choose_method(image, {}, RestoreMode::restart, {});
   EXPECT_EQ(decisions[0].way, Way::terminal);
   EXPECT_EQ(decisions[1].way, Way::refuse);
 }
@@ -451,20 +451,20 @@ class Self : public testing::Test {
   int make(std::uint32_t index = 0, RestoreMode mode = RestoreMode::restart) {
     restorer(mode, {});
     for (std::uint32_t i = 0; i < restorer_->decisions.size(); ++i) restorer_->make(i, true);
-    for (std::uint32_t i = 0; i < restorer_->decisions.size(); ++i) restorer_->settle(i);
+    for (std::uint32_t i = 0; i < restorer_->decisions.size(); ++i) restorer_->restore_state(i);
     return restorer_->fd(index);
   }
 
   /** Bring the open one back to what was saved. */
-  void settle(const std::map<std::uint32_t, int>& alive) {
+  void restore_states(const std::map<std::uint32_t, int>& alive) {
     restorer(RestoreMode::pause, alive);
-    for (std::uint32_t i = 0; i < restorer_->decisions.size(); ++i) restorer_->settle(i);
+    for (std::uint32_t i = 0; i < restorer_->decisions.size(); ++i) restorer_->restore_state(i);
   }
 
   void restorer(RestoreMode mode, const std::map<std::uint32_t, int>& alive) {
     restorer_ = std::make_unique<Restorer>(source_, image_, options_, mode);
     restorer_->alive = alive;
-    restorer_->decisions = decide(image_, options_, mode, alive);
+    restorer_->decisions = choose_method(image_, options_, mode, alive);
   }
 
   const Description& saved(int index = 0) const { return image_.descriptions(index); }
@@ -509,11 +509,11 @@ TEST_F(Self, GrownFilesAreToldOrCut) {
   ASSERT_EQ(::write(fd.get(), "hello", 5), 5);
   save({fd.get()});
   ASSERT_EQ(::write(fd.get(), " world", 6), 6);
-  settle({{0, fd.get()}});
+  restore_states({{0, fd.get()}});
   ASSERT_EQ(restorer_->warnings.size(), 1U);
   EXPECT_THAT(restorer_->warnings[0], HasSubstr("5 -> 11 bytes"));
   options_.rewind_files = true;
-  settle({{0, fd.get()}});
+  restore_states({{0, fd.get()}});
   EXPECT_EQ(::lseek(fd.get(), 0, SEEK_END), 5);
 }
 
@@ -572,7 +572,7 @@ TEST_F(Self, PipeWithContent) {
   ASSERT_EQ(::read(out.get(), text, sizeof text), 3);
   ASSERT_EQ(::write(in.get(), "other", 5), 5);
 
-  settle({{0, out.get()}, {1, in.get()}});
+  restore_states({{0, out.get()}, {1, in.get()}});
   ASSERT_EQ(::read(out.get(), text, sizeof text), 3);
   EXPECT_EQ(std::string(text, 3), "abc");
   EXPECT_EQ(::fcntl(out.get(), F_GETFL) & O_NONBLOCK, 0);
@@ -668,7 +668,7 @@ TEST_F(Self, UnixPairsWithTheirQueues) {
     // Saving took nothing.
     EXPECT_EQ(received(b.get()), first);
     ASSERT_EQ(::send(b.get(), "since", 5, 0), 5);
-    settle({{0, a.get()}, {1, b.get()}});
+    restore_states({{0, a.get()}, {1, b.get()}});
     EXPECT_EQ(received(a.get()), "nothing");
     EXPECT_EQ(received(b.get()), first);
     make();
@@ -714,7 +714,7 @@ TEST_F(Self, WhatIsUnderWayIsNotLost) {
   EXPECT_FALSE(saved(1).socket().inside());
   EXPECT_EQ(saved(1).socket().queue_size(), 0);
   EXPECT_THAT(socket_problem(saved(1).socket()), HasSubstr("SCM_RIGHTS"));
-  EXPECT_EQ(decide(image_, {}, RestoreMode::restart, {})[1].way, Way::refuse);
+  EXPECT_EQ(choose_method(image_, {}, RestoreMode::restart, {})[1].way, Way::refuse);
   EXPECT_EQ(received(b.get()), "x");
 }
 
@@ -752,7 +752,7 @@ TEST_F(Self, EventFds) {
   value = 5;
   ASSERT_EQ(::write(zero.get(), &value, sizeof value), 8);
   ASSERT_EQ(::write(semaphore.get(), &value, sizeof value), 8);
-  settle({{0, plain.get()}, {1, zero.get()}, {2, semaphore.get()}, {3, semaphore_zero.get()}});
+  restore_states({{0, plain.get()}, {1, zero.get()}, {2, semaphore.get()}, {3, semaphore_zero.get()}});
   EXPECT_EQ(::read(zero.get(), &value, sizeof value), -1);
   ASSERT_EQ(::read(plain.get(), &value, sizeof value), 8);
   EXPECT_EQ(value, 7U);
@@ -794,7 +794,7 @@ TEST_F(Self, TimerFds) {
   const itimerspec day = {{0, 0}, {86400, 0}};
   ASSERT_EQ(::timerfd_settime(armed.get(), 0, &day, nullptr), 0);
   ASSERT_EQ(::timerfd_settime(idle.get(), 0, &day, nullptr), 0);
-  settle({{0, armed.get()}, {1, idle.get()}, {2, absolute.get()}, {3, ticked.get()}});
+  restore_states({{0, armed.get()}, {1, idle.get()}, {2, absolute.get()}, {3, ticked.get()}});
   ASSERT_EQ(::timerfd_gettime(armed.get(), &left), 0);
   EXPECT_NEAR(static_cast<double>(left.it_value.tv_sec), 3600, 5);
   ASSERT_EQ(::timerfd_gettime(idle.get(), &left), 0);
@@ -812,7 +812,7 @@ TEST_F(Self, SignalFd) {
             1ULL << (SIGUSR1 - 1));
   sigaddset(&set, SIGUSR2);
   ASSERT_EQ(::signalfd(fd.get(), &set, 0), fd.get());
-  settle({{0, fd.get()}});
+  restore_states({{0, fd.get()}});
   EXPECT_EQ(parse_signalfd(ProcDir(::getpid()).read("fdinfo/" + std::to_string(fd.get())))->mask(),
             1ULL << (SIGUSR1 - 1));
 }
@@ -943,7 +943,7 @@ TEST_F(Self, SocketWhosePeerIsGone) {
   ::close(ends[1]);
   save({one.get()});
   EXPECT_TRUE(socket_was_dead(saved().socket()));
-  EXPECT_EQ(decide(image_, {}, RestoreMode::restart, {})[0].way, Way::make);
+  EXPECT_EQ(choose_method(image_, {}, RestoreMode::restart, {})[0].way, Way::make);
   char text[2];
   EXPECT_EQ(::read(make(), text, sizeof text), 0);
 }

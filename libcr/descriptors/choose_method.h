@@ -31,7 +31,7 @@ struct Decision {
  * One decision for each description.
  * @param alive  descriptions that the target still has (none in a restart)
  */
-std::vector<Decision> decide(const Process& image, const RestoreOptions& options, RestoreMode mode,
+std::vector<Decision> choose_method(const Process& image, const RestoreOptions& options, RestoreMode mode,
                              const std::map<std::uint32_t, int>& alive);
 
 /** Why an epoll set cannot be made again with all its entries, "" if it can. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "descriptors/decide.h"
+#include "descriptors/choose_method.h"
 
 #include <utility>
 
@@ -102,7 +102,7 @@ struct Decider {
 
 }  // namespace
 
-std::vector<Decision> decide(const Process& image, const RestoreOptions& options, RestoreMode mode,
+std::vector<Decision> choose_method(const Process& image, const RestoreOptions& options, RestoreMode mode,
                              const std::map<std::uint32_t, int>& alive) {
   const Decider decider{image, options, mode, alive};
   std::vector<Decision> decisions(static_cast<std::size_t>(image.descriptions_size()));

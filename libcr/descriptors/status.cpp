@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+#include "descriptors/restore_parts.h"
+#include "session/checked_batch.h"
+
+namespace reprise {
+namespace {
+
+// Status flags that F_SETFL changes.
+constexpr std::uint32_t kStatus = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
+
+/** A thread of the image but the first, by the number that it has in its own pid namespace. */
+bool is_worker(const Process& image, int id) {
+  return std::any_of(image.threads().begin(), image.threads().end(), [&](const Thread& thread) {
+    return &thread != &image.threads(0) && (thread.own_tid() ? thread.own_tid() : thread.tid()) == id;
+  });
+}
+
+/** Whom the kernel shall signal for a descriptor (F_SETOWN); < 0: a process group, 0: nobody. */
+int owner_of(Restorer& restorer, std::uint32_t index) {
+  const Process& image = restorer.image;
+  const int owner = restorer.description(index).owner_pid();
+  const bool leads = image.pgid() == image.pid();
+  if (restorer.mode != RestoreMode::restart || !owner || owner == image.pid() || is_worker(image, owner) ||
+      (leads && owner == -image.pid()))
+    return owner;
+  // The number is somebody else's by now, or nobody's.
+  restorer.warn(index, std::string("its signals went to ") + (owner < 0 ? "process group " : "process ") +
+                           std::to_string(owner < 0 ? -owner : owner) + ", which is not part of the image: they go to nobody");
+  return 0;
+}
+
+Remote::Call set_owner(const Process& image, Remote& remote, std::uint64_t number, int owner) {
+  // F_SETOWN would take a thread's id for a process's.
+  if (is_worker(image, owner))
+    return {SYS_fcntl, {number, F_SETOWN_EX, remote.argument_of(f_owner_ex{F_OWNER_TID, owner})}};
+  return {SYS_fcntl, {number, F_SETOWN, static_cast<std::uint64_t>(static_cast<std::int64_t>(owner))}};
+}
+
+}  // namespace
+
+void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& plan) {
+  CheckedBatch changes(remote, 0, &restorer.warnings);
+  const auto cannot = [&restorer](std::uint32_t index, const char* what) {
+    return [&restorer, index, what] { return description_text(restorer.image, index) + ": its " + what + " cannot be set"; };
+  };
+  std::map<std::uint64_t, const cr_fd*> live;
+  for (const cr_fd& fd : restorer.live) live[fd.serial] = &fd;
+  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
+    const Way way = restorer.way(index);
+    const Description& description = restorer.description(index);
+    if ((way != Way::keep && way != Way::make) || (description.flags() & O_PATH)) continue;
+    const auto number = static_cast<std::uint64_t>(restorer.number(index));
+    std::int64_t position = 0;
+    int owner_was = 0, signal_was = 0;
+    std::uint32_t flags = static_cast<std::uint32_t>(open_flags(description));
+    if (way == Way::keep) {
+      const cr_fd& now = *live.at(description.serial());
+      position = static_cast<std::int64_t>(now.pos);
+      flags = now.f_flags;
+      owner_was = now.owner_pid;
+      signal_was = static_cast<int>(now.owner_signal);
+    }
+    if (kind_ops(description.kind()).seekable && position != description.offset())
+      changes.may({SYS_lseek, {number, static_cast<std::uint64_t>(description.offset()), SEEK_SET}},
+                  cannot(index, "position"));
+    if (const int owner = owner_of(restorer, index); owner != owner_was) {
+      changes.need(sizeof(f_owner_ex));
+      changes.may(set_owner(restorer.image, remote, number, owner), cannot(index, "owner"));
+    }
+    if (description.owner_signal() != signal_was)
+      changes.may({SYS_fcntl, {number, F_SETSIG, static_cast<std::uint64_t>(description.owner_signal())}},
+                  cannot(index, "signal"));
+    if ((flags ^ description.flags()) & kStatus)
+      changes.may({SYS_fcntl, {number, F_SETFL, description.flags() & kStatus}}, cannot(index, "flags"));
+  }
+  for (const auto& flag : plan.cloexec) {
+    changes.may({SYS_fcntl, {static_cast<std::uint64_t>(flag.fd), F_SETFD, flag.cloexec ? FD_CLOEXEC : 0ULL}},
+                cannot(flag.description, "close-on-exec flag"));
+  }
+  changes.run();
+}
+
+}  // namespace reprise
