@@ -104,13 +104,16 @@ std::vector<cr_range> merged(std::vector<cr_range> ranges) {
 namespace {
 
 /** The parts of @p ranges that lie in @p scope; both sorted. */
-std::vector<cr_range> common(std::span<const cr_range> scope, std::span<const cr_range> ranges) {
+std::vector<cr_range> intersect(std::span<const cr_range> scope, std::span<const cr_range> ranges) {
   std::vector<cr_range> out;
   for (std::size_t i = 0, j = 0; i < scope.size() && j < ranges.size();) {
     const std::uint64_t scope_end = scope[i].addr + scope[i].len, range_end = ranges[j].addr + ranges[j].len;
     const std::uint64_t start = std::max(scope[i].addr, ranges[j].addr), end = std::min(scope_end, range_end);
     if (start < end) out.push_back({start, end - start});
-    scope_end < range_end ? ++i : ++j;
+    if (scope_end < range_end)
+      ++i;
+    else
+      ++j;
   }
   return out;
 }
@@ -123,7 +126,7 @@ void restore_pages(Session& session, const Process& image, const PageSource& sou
   std::vector<cr_range> scope = page_scope(image);
   std::vector<cr_page_run> runs;
   const bool partly = source.tracked && source.changed.size() <= kMaxPieces;
-  if (partly) scope = common(scope, source.changed);
+  if (partly) scope = intersect(scope, source.changed);
   cr_restore request{};
   request.source_fd = -1;
   if (source.file) {

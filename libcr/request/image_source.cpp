@@ -12,18 +12,17 @@
 
 namespace reprise {
 
-Rollback rollback_from(Session& session, const Image& image, Process& process, const RestoreOptions& options,
-                       RestoreMode mode) {
-  Rollback rollback(session, process, image.threads(), options, mode);
-  rollback.pages.file = &image;
-  rollback.pages.id = image.id();
-  rollback.blob = [&image](std::uint64_t offset, void* buf, std::size_t len) { image.read_blob(offset, buf, len); };
-  rollback.read_page = [&image](std::uint64_t addr, char(&page)[4096]) {
+RollbackSource source_from(const Image& image) {
+  RollbackSource source;
+  source.pages.file = &image;
+  source.pages.id = image.id();
+  source.blob = [&image](std::uint64_t offset, void* buf, std::size_t len) { image.read_blob(offset, buf, len); };
+  source.read_page = [&image](std::uint64_t addr, char(&page)[4096]) {
     if (!image.has_page(addr)) return false;
     image.read_pages(addr, page, sizeof page);
     return true;
   };
-  return rollback;
+  return source;
 }
 
 Image open_image(const std::string& path, int fd) {

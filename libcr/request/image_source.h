@@ -7,9 +7,8 @@
 
 namespace reprise {
 
-/** @param process  the image's state, a copy: see Rollback::image */
-Rollback rollback_from(Session& session, const Image& image, Process& process, const RestoreOptions& options,
-                       RestoreMode mode);
+/** @param image  must outlive the result */
+RollbackSource source_from(const Image& image);
 
 /** Compare the content of shared memory with its checksums, as Image::verify does for private pages. */
 void verify_shared(const Image& image);

@@ -94,14 +94,15 @@ Report pause(const PauseOptions& options) {
 
   report.pipes = queued_in_pipes(session, image.process());
   Process process = image.process();
-  Rollback rollback = rollback_from(session, image, process, options.restore, RestoreMode::pause);
-  rollback.pages.tracked = tracked;
-  rollback.dirty = std::move(dirty);
+  RollbackSource source = source_from(image);
+  source.pages.tracked = tracked;
+  source.dirty = std::move(dirty);
   if (tracked && !verified)
-    rollback.verify = [&](const std::vector<cr_range>& ranges) {
+    source.verify = [&](const std::vector<cr_range>& ranges) {
       image.verify(ranges);
       verify_shared(image);
     };
+  Rollback rollback(session, process, image.threads(), options.restore, RestoreMode::pause, std::move(source));
   rollback.run(report);
   report.pages = image.page_count();
   report.bytes = image.file_size();

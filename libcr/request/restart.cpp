@@ -100,10 +100,10 @@ Report restart(const RestartOptions& options) {
     Remote remote(session);
     BlankChild::prepare(remote, process, restore);
   }
-  Rollback rollback = rollback_from(session, image, process, restore, RestoreMode::restart);
-  rollback.files = std::move(files);
+  RollbackSource source = source_from(image);
+  source.files = std::move(files);
   // Descriptors and shared memory come next: files that others use, too, are not touched for a damaged image.
-  rollback.hold = [&] {
+  source.hold = [&] {
     Stopwatch held;
     enter(Stage::verify);
     verification.finish();
@@ -114,6 +114,7 @@ Report restart(const RestartOptions& options) {
     }
     report.held_ns = held.lap();
   };
+  Rollback rollback(session, process, image.threads(), restore, RestoreMode::restart, std::move(source));
   rollback.run(report);
   rollback.carry_out(Stage::outcome, [&] {
     if (process.has_agent()) session.outcome(CR_PHASE_RESTARTED, options.request_flags);

@@ -75,29 +75,29 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   }
   plan.now = session_.process();
   plan.policies = with_policy(vmas);
-  plan.files = files ? std::move(*files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
+  plan.files = source_.files ? std::move(*source_.files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
   plan.mappings = std::move(mappings);
-  plan.nameless.emplace(session_, image_, options_, mode_, blob);
+  plan.nameless.emplace(session_, image_, options_, mode_, source_.blob);
   plan.descriptors = check_descriptors_live(session_, image_, options_, mode_, plan.files.size(), *plan.nameless);
   plan.files.add_nameless(image_, *plan.nameless);
   plan.cwd = check_environment_live(session_, image_, options_, mode_, *plan.nameless);
   plan.nameless->finish(report);
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
-  plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, blob, report);
-  plan.room = SharedRoom::take(session_, image_, options_, mode_, blob, plan.files, *plan.nameless, plan.kept);
+  plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, source_.blob, report);
+  plan.room = SharedRoom::take(session_, image_, options_, mode_, source_.blob, plan.files, *plan.nameless, plan.kept);
   plan.generation = next_generation(session_, vmas, image_);
   plan.limits = check_memory_limits(session_, vmas, image_, plan.mappings, arena + room,
-                                    pages.file ? pages.file->page_count() * image::kPage : 0);
+                                    source_.pages.file ? source_.pages.file->page_count() * image::kPage : 0);
   check_timers_live(session_, plan.remote, image_, mode_);
   plan.threads = plan_threads(session_.threads(), image_);
   check_xstate(image_, regs_, plan.threads.missing, mode_, report);
 
   report.collect_ns += watch.lap();
   std::vector<cr_range> changed = plan.mappings.remade(image_);
-  changed.insert(changed.end(), dirty.begin(), dirty.end());
-  pages.changed = merged(std::move(changed));
+  changed.insert(changed.end(), source_.dirty.begin(), source_.dirty.end());
+  source_.pages.changed = merged(std::move(changed));
   enter(Stage::verify);
-  if (verify) verify(pages.changed);
+  if (source_.verify) source_.verify(source_.pages.changed);
   report.verify_ns += watch.lap();
   enter(Stage::birth);
   // Last, as it is the one thing that would have to be undone.
@@ -140,7 +140,7 @@ void Rollback::restore_address_space(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_private_memory(Plan& plan, Report& report) {
-  restore_pages(session_, image_, pages, report);
+  restore_pages(session_, image_, source_.pages, report);
   restore_guards(session_, *plan.remote, image_);
   restore_generation(session_, image_, plan.generation);
   restore_locks(session_, *plan.remote, plan.future, plan.mappings, image_, report);
@@ -151,7 +151,7 @@ void Rollback::restore_files(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_shared_memory(Plan& plan, Report& report) {
-  restore_shared(session_, image_, options_, mode_, blob, *plan.nameless, plan.kept);
+  restore_shared(session_, image_, options_, mode_, source_.blob, *plan.nameless, plan.kept);
   plan.files.keep(report);
   plan.room.keep();
 }
@@ -172,8 +172,8 @@ void Rollback::restore_each_thread(Plan& plan, Report& report) {
   restore_limits(session_, image_, report);
   begin_stop(session_, remote, image_);
   restore_dumpable(session_, remote, image_, report);
-  restore_registers(session_, remote, image_, regs_, in_session, report);
-  restore_rseq_pointers(session_, image_, remote.used(), read_page);
+  restore_registers(session_, remote, image_, regs_, source_.in_session, report);
+  restore_rseq_pointers(session_, image_, remote.used(), source_.read_page);
 }
 
 void Rollback::end_process() {
@@ -225,9 +225,9 @@ void Rollback::run(Report& report) {
     Stopwatch watch;
     if (step.make) {
       carry_out(step.stage, [&] { (this->*step.make)(plan, report); });
-    } else if (hold) {
+    } else if (source_.hold) {
       enter(step.stage);
-      hold();
+      source_.hold();
     }
     if (step.time) report.*step.time += watch.lap();
   }

@@ -18,6 +18,21 @@
 
 namespace reprise {
 
+/** Where the content comes from, and what a request adds to the steps. */
+struct RollbackSource {
+  PageSource pages;
+  BlobReader blob;
+  /** Read one saved page. @return false when none is saved at that address */
+  std::function<bool(std::uint64_t addr, char (&page)[4096])> read_page;
+  std::vector<cr_range> dirty;        ///< with tracking: what has changed since the checkpoint
+  bool in_session = false;            ///< the source is the session's own snapshot
+  std::optional<MappingFiles> files;  ///< restart: opened before the target existed
+  /** Verifies the pages that will be put back. Called before the commit. May be empty. */
+  std::function<void(const std::vector<cr_range>& ranges)> verify;
+  /** Called in stage hold: the memory is back, and nothing that others can see has changed. Throws to give up. May be empty. */
+  std::function<void()> hold;
+};
+
 class Rollback {
  public:
   /**
@@ -25,24 +40,12 @@ class Rollback {
    * @param regs   in the order of image.threads()
    */
   Rollback(Session& session, Process& image, const std::vector<ThreadRegs>& regs, const RestoreOptions& options,
-           RestoreMode mode)
-      : session_(session), image_(image), regs_(regs), options_(options), mode_(mode) {}
-
-  PageSource pages;
-  BlobReader blob;
-  /** One saved page; false when there is none at that address. */
-  std::function<bool(std::uint64_t addr, char (&page)[4096])> read_page;
-  /** Called before the commit with the pages that will be put back: verify them. May be empty. */
-  std::function<void(const std::vector<cr_range>& ranges)> verify;
-  /** Called when the memory is back, and nothing was touched yet that others can see. Throws to give up. May be empty. */
-  std::function<void()> hold;
-  std::vector<cr_range> dirty;        ///< tracked: what has changed
-  std::optional<MappingFiles> files;  ///< restart: opened before
-  bool in_session = false;            ///< the source is the session's own snapshot
+           RestoreMode mode, RollbackSource source)
+      : session_(session), image_(image), regs_(regs), options_(options), mode_(mode), source_(std::move(source)) {}
 
   /**
-   * Do it. Target frozen on entry, and on return; the caller thaws, by carry_out(). Throws Error: either nothing
-   * has changed and the target is still frozen, or it has been killed (committed() tells).
+   * Roll the target back. It must be frozen and stays frozen; the caller thaws it, by carry_out(). Throws Error: either
+   * nothing has changed and the target is still frozen, or it has been killed (committed() tells).
    */
   void run(Report& report);
   bool committed() const { return committed_; }
@@ -81,6 +84,7 @@ class Rollback {
   const std::vector<ThreadRegs>& regs_;
   const RestoreOptions& options_;
   RestoreMode mode_;
+  RollbackSource source_;
   bool committed_ = false;
 };
 

@@ -96,20 +96,26 @@ Report Snapshot::rollback(const RestoreOptions& restore) {
   enter(Stage::freeze);
   report.freeze_ns = session.freeze(options_.timeout_ms).ns;
 
-  Rollback rollback(session, state_->process, state_->regs, restore, RestoreMode::pause);
+  RollbackSource source;
+  source.in_session = true;
+  source.pages.id = state_->id;
+  source.blob = [this](std::uint64_t offset, void* buf, std::size_t len) { state_->shared.read(offset, buf, len); };
+  source.read_page = [&session](std::uint64_t addr, char(&page)[4096]) {
+    try {
+      session.read_snapshot(addr, page, sizeof page);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
   try {
-    rollback.pages.id = state_->id;
-    rollback.pages.tracked = session.dirty(state_->id, rollback.dirty);
-    rollback.blob = [this](std::uint64_t offset, void* buf, std::size_t len) { state_->shared.read(offset, buf, len); };
-    rollback.read_page = [&session](std::uint64_t addr, char(&page)[4096]) {
-      try {
-        session.read_snapshot(addr, page, sizeof page);
-        return true;
-      } catch (const Error&) {
-        return false;
-      }
-    };
-    rollback.in_session = true;
+    source.pages.tracked = session.dirty(state_->id, source.dirty);
+  } catch (...) {
+    thaw_after_failure(session);
+    throw;
+  }
+  Rollback rollback(session, state_->process, state_->regs, restore, RestoreMode::pause, std::move(source));
+  try {
     rollback.run(report);
   } catch (...) {
     if (!rollback.committed()) thaw_after_failure(session);
