@@ -558,6 +558,7 @@ void cr_track_exit(void);
 int cr_track_begin(struct mm_struct *mm, const u8 *id);
 void cr_track_stop(struct mm_struct *mm);
 bool cr_track_is(struct mm_struct *mm, const u8 *id);
+long cr_ioc_lineage(struct cr_session *s, struct cr_lineage *a);
 int cr_split_huge(struct vm_area_struct *vma);
 void cr_track_clear_pte(struct mm_struct *mm, unsigned long addr, pte_t *ptep);
 void cr_track_clear_pmd(struct mm_struct *mm, unsigned long addr, pmd_t *pmdp);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tracking of the pages that change after a checkpoint. The module clears the soft-dirty
+ * What the module keeps about an mm beyond a session: tracking, and the lineage that a
+ * restart has set.
+ *
+ * Tracking of the pages that change after a checkpoint: the module clears the soft-dirty
  * bits. An MMU notifier invalidates tracking when the bits are lost. There are two cases:
  * - another process clears them (a write to /proc/PID/clear_refs);
  * - KSM may have merged pages. A merge drops the soft-dirty bit of a written page, and the
@@ -26,6 +29,8 @@ struct cr_track {
 	struct mmu_notifier mn;
 	struct list_head node;	/* protected by cr_track_lock */
 	u8 id[CR_ID_SIZE];
+	u8 lineage[CR_ID_SIZE];	/* with has_lineage, protected by cr_track_lock */
+	bool has_lineage;
 	bool valid;		/* READ_ONCE/WRITE_ONCE: the notifier clears it */
 };
 
@@ -131,6 +136,37 @@ void cr_track_stop(struct mm_struct *mm)
 	mutex_unlock(&cr_track_lock);
 }
 
+/*
+ * The state of @mm, made if there is none yet, with cr_track_lock held. ERR_PTR(-errno) on
+ * failure, without the lock. The caller holds mm_users, so the notifier stays registered.
+ */
+static struct cr_track *cr_track_get_locked(struct mm_struct *mm)
+{
+	struct mmu_notifier *mn;
+	struct cr_track *t;
+
+	mutex_lock(&cr_track_lock);
+	t = cr_track_find(mm);
+	if (t)
+		return t;
+	mutex_unlock(&cr_track_lock);
+	/* takes mmap_lock, so not under cr_track_lock */
+	mn = mmu_notifier_get(&cr_mn_ops, mm);
+	if (IS_ERR(mn))
+		return ERR_CAST(mn);
+	t = container_of(mn, struct cr_track, mn);
+	mutex_lock(&cr_track_lock);
+	if (list_empty(&t->node)) {
+		list_add(&t->node, &cr_tracks);
+		return t;
+	}
+	/* somebody else was faster, and the list holds their reference */
+	mutex_unlock(&cr_track_lock);
+	mmu_notifier_put(mn);
+	mutex_lock(&cr_track_lock);
+	return t;
+}
+
 /**
  * cr_track_begin() - begin tracking
  * @mm: the mm; the caller holds mm_users
@@ -143,25 +179,49 @@ void cr_track_stop(struct mm_struct *mm)
  */
 int cr_track_begin(struct mm_struct *mm, const u8 *id)
 {
-	struct mmu_notifier *mn = NULL;
-	struct cr_track *t;
+	struct cr_track *t = cr_track_get_locked(mm);
 
-	mutex_lock(&cr_track_lock);
-	t = cr_track_find(mm);
-	mutex_unlock(&cr_track_lock);
-	if (!t) {
-		mn = mmu_notifier_get(&cr_mn_ops, mm);
-		if (IS_ERR(mn))
-			return PTR_ERR(mn);
-		t = container_of(mn, struct cr_track, mn);
-	}
-	mutex_lock(&cr_track_lock);
-	if (mn)
-		list_add(&t->node, &cr_tracks);
+	if (IS_ERR(t))
+		return PTR_ERR(t);
 	memcpy(t->id, id, CR_ID_SIZE);
 	WRITE_ONCE(t->valid, true);
 	mutex_unlock(&cr_track_lock);
 	return 0;
+}
+
+/**
+ * cr_ioc_lineage() - CR_IOC_LINEAGE
+ * @s: the session
+ * @a: its argument
+ *
+ * The lineage belongs to the mm, as tracking does: a fork does not copy it, and an exec
+ * loses it.
+ *
+ * Return: 0, -EINVAL, -ENODATA, -EINTR when a signal is pending for the caller, or -ENOMEM.
+ */
+long cr_ioc_lineage(struct cr_session *s, struct cr_lineage *a)
+{
+	struct cr_track *t;
+	long r = 0;
+
+	if (a->flags & ~CR_LINEAGE_SET || a->reserved)
+		return -EINVAL;
+	if (a->flags & CR_LINEAGE_SET) {
+		t = cr_track_get_locked(s->mm);
+		if (IS_ERR(t))
+			return PTR_ERR(t);
+		memcpy(t->lineage, a->id, CR_ID_SIZE);
+		t->has_lineage = true;
+	} else {
+		mutex_lock(&cr_track_lock);
+		t = cr_track_find(s->mm);
+		if (t && t->has_lineage)
+			memcpy(a->id, t->lineage, CR_ID_SIZE);
+		else
+			r = -ENODATA;
+	}
+	mutex_unlock(&cr_track_lock);
+	return r;
 }
 
 /**

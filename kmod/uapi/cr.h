@@ -47,6 +47,7 @@
 #define CR_FEAT_ORIGIN		(1ULL << 6)	/* CR_IOC_*ORIGIN, CR_NOTIFY_TELL, CR_PHASE_DONE, CR_AGENT_FAILED */
 #define CR_FEAT_THREAD_CREDS	(1ULL << 7)	/* securebits and no_new_privs of every thread */
 #define CR_FEAT_SHARERS		(1ULL << 8)	/* CR_IOC_SHARERS */
+#define CR_FEAT_LINEAGE		(1ULL << 9)	/* CR_IOC_LINEAGE */
 
 /* Upper limits of the counts that a caller passes. */
 #define CR_MAX_THREADS		32768
@@ -501,6 +502,18 @@ struct cr_dirty {
 	struct cr_array ranges;	/* struct cr_range */
 };
 
+/*
+ * CR_IOC_LINEAGE [frozen or not]: a value by which a restarted process is recognized as
+ * the process that was saved. The module keeps it until the process ends or execs; a
+ * forked child does not inherit it. Get: ENODATA if none was set.
+ */
+#define CR_LINEAGE_SET	1
+struct cr_lineage {
+	__u8  id[CR_ID_SIZE];	/* set: in; get: out */
+	__u32 flags;		/* CR_LINEAGE_SET, 0: get */
+	__u32 reserved;
+};
+
 struct cr_page_run {
 	__u64 addr;		/* in the target */
 	__u64 len;		/* bytes, page aligned */
@@ -667,5 +680,6 @@ struct cr_lease {
 #define CR_IOC_ORIGIN		_IOW(CR_IOC_MAGIC, 29, struct cr_origin)
 #define CR_IOC_AGENT_ORIGIN	_IOWR(CR_IOC_MAGIC, 30, struct cr_origin)
 #define CR_IOC_SHARERS		_IOWR(CR_IOC_MAGIC, 31, struct cr_sharers)
+#define CR_IOC_LINEAGE		_IOWR(CR_IOC_MAGIC, 32, struct cr_lineage)
 
 #endif /* _UAPI_CR_H */

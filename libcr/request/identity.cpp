@@ -49,17 +49,17 @@ std::string boot_id() {
   return id;
 }
 
-/** The bytes behind AT_RANDOM; empty when they cannot be read. */
-std::string exec_random(Session& session) {
-  const std::string auxv = read_proc("/proc/" + std::to_string(session.pid()) + "/auxv");
-  for (std::size_t at = 0; at + 16 <= auxv.size(); at += 16) {
-    std::uint64_t entry[2];
-    std::memcpy(entry, auxv.data() + at, sizeof entry);
-    if (entry[0] != AT_RANDOM) continue;
-    std::string bytes(16, '\0');
-    if (::pread(session.mem(), bytes.data(), bytes.size(), static_cast<off_t>(entry[1])) == 16) return bytes;
-  }
-  return {};
+/**
+ * The value that is the same for a process and for its restarts, and differs for all others with the same pid: what a
+ * restart has set, else a hash of the boot and of the process's start. A fork copies neither.
+ */
+std::string lineage_of(Session& session, const ProcStat& stat) {
+  if (std::string set = session.lineage(); !set.empty()) return set;
+  const std::string start = boot_id() + " " + std::to_string(stat.start_ticks);
+  XXH128_canonical_t hash;
+  ::XXH128_canonicalFromHash(&hash, ::XXH3_128bits(start.data(), start.size()));
+  static_assert(sizeof hash.digest == CR_ID_SIZE);
+  return {reinterpret_cast<const char*>(hash.digest), sizeof hash.digest};
 }
 
 std::string exe_path(pid_t pid) {
@@ -113,7 +113,7 @@ void collect_identity(Session& session, Process& process) {
   process.set_sid(stat.sid);
   process.set_comm(stat.comm);
   process.set_start_time_ticks(stat.start_ticks);
-  process.set_exec_random(exec_random(session));
+  process.set_lineage(lineage_of(session, stat));
 
   const std::string cmdline = read_proc("/proc/" + std::to_string(pid) + "/cmdline");
   for (std::size_t at = 0; at < cmdline.size();) {
@@ -147,10 +147,15 @@ void check_same_process(Session& session, const Process& image, bool tracked) {
                     " (" + stat.comm + ") " + why + ": to bring the saved one back use cr_restart");
   };
   if (image.pid() != session.pid()) refuse("is another one");
-  // A restarted process is the same for this purpose, though it was started later.
-  const bool same_run = !image.exec_random().empty() && image.exec_random() == exec_random(session);
-  if (!tracked && !same_run && image.start_time_ticks() != stat.start_ticks)
-    refuse("was started " + seconds_since_boot(stat.start_ticks));
+  // Tracking belongs to the process, so it proves the identity.
+  const bool same_start = image.start_time_ticks() == stat.start_ticks && same_boot(image);
+  const bool same_run = image.lineage().empty() ? same_start : image.lineage() == lineage_of(session, stat);
+  if (!tracked && !same_run) {
+    if (same_start)
+      refuse("was restarted from another one's image");
+    refuse("was started " + seconds_since_boot(stat.start_ticks) +
+           (same_boot(image) ? "" : ", and the machine has been booted since"));
+  }
   const struct stat st = exe_stat(session);
   if (st.st_ino != image.exe().ino() || st.st_dev != image.exe().dev())
     refuse("runs another program now, " + exe_path(session.pid()));

@@ -16,8 +16,8 @@ void collect_identity(Session& session, Process& process);
 void collect_host(Session& session, Process& process);
 
 /**
- * Is @p image of the process that @p session is bound to? @p tracked: the module knows that
- * the process descends from this image, which settles it even after a restart. Target frozen.
+ * Check that @p image is of the process that @p session is bound to, or of one that it was restarted from.
+ * @param tracked  the module tracks the process under this image's id, which settles it. Target frozen.
  * Throws Error (refused) naming both.
  */
 void check_same_process(Session& session, const Process& image, bool tracked);

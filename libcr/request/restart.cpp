@@ -96,6 +96,7 @@ Report restart(const RestartOptions& options) {
   session.origin(report.image, options.requester);
   enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
+  if (!process.lineage().empty()) session.set_lineage(process.lineage());
   {
     Remote remote(session);
     BlankChild::prepare(remote, process, restore);

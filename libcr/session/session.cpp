@@ -336,6 +336,21 @@ Sharers Session::sharers(int fd) {
   return {request.mappings, request.pid};
 }
 
+std::string Session::lineage() {
+  cr_lineage request{};
+  const int err = call(CR_IOC_LINEAGE, &request);
+  if (err == -ENODATA) return {};
+  if (err) fail("where it comes from", err);
+  return {reinterpret_cast<const char*>(request.id), sizeof request.id};
+}
+
+void Session::set_lineage(const std::string& id) {
+  cr_lineage request{};
+  request.flags = CR_LINEAGE_SET;
+  std::memcpy(request.id, id.data(), std::min(id.size(), sizeof request.id));
+  if (int err = call(CR_IOC_LINEAGE, &request)) fail("marking it as restarted", err);
+}
+
 int Session::put_fd(int fd, bool cloexec) {
   cr_put_file request{};
   request.fd = fd;

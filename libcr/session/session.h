@@ -88,6 +88,10 @@ class Session {
   bool dirty(std::span<const std::uint8_t, CR_ID_SIZE> id, std::vector<cr_range>& out);
   /** Guard pages (MADV_GUARD_INSTALL), by address, each range within one mapping. */
   std::vector<cr_range> guards();
+  /** The value that a restart has given the target (CR_IOC_LINEAGE); empty: none. Target frozen. */
+  std::string lineage();
+  /** @param id  CR_ID_SIZE bytes */
+  void set_lineage(const std::string& id);
   /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
   void restore(cr_restore& request);
 

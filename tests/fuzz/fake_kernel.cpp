@@ -615,6 +615,7 @@ int FakeKernel::ioctl(int, unsigned long request, void* arg) {
       need(!committed_, "who shares memory is asked behind the commit");
       static_cast<cr_sharers*>(arg)->mappings = requests_ % 3 == 0;
       return 0;
+    case CR_IOC_LINEAGE: return -ENODATA;
     case CR_IOC_GUARDS: return fill(*static_cast<cr_array*>(arg), std::vector<cr_range>{});
     case CR_IOC_RESTORE: check_restore(*static_cast<const cr_restore*>(arg)); return 0;
     default: harm("the module is asked for what a rollback does not need");

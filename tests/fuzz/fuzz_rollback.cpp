@@ -88,6 +88,7 @@ void fit(Process& state, const fuzz::RollbackCase& what) {
   state.mutable_exe()->set_ino(here.exe.st_ino);
   state.mutable_exe()->set_dev(here.exe.st_dev);
   state.set_start_time_ticks(here.ticks);
+  state.clear_lineage();
   if (!what.other_files()) {
     state.mutable_env()->mutable_root()->set_path("/");
     state.mutable_env()->mutable_root()->set_ino(here.root.st_ino);

@@ -253,6 +253,11 @@ static int sharers(void) {
   int r = ask(CR_IOC_SHARERS, &a);
   return r ? r : a.mappings ? -EPROTO : 0;
 }
+static int lineage(void) {
+  struct cr_lineage a = {.flags = CR_LINEAGE_SET, .id = "faults"}, got = {0};
+  int r = ask(CR_IOC_LINEAGE, &a);
+  return r ? r : ask(CR_IOC_LINEAGE, &got) ?: strcmp((char *)got.id, "faults") ? -EPROTO : 0;
+}
 static struct cr_get_file wanted;
 static int get_file(void) {
   struct cr_get_file a = wanted;
@@ -426,6 +431,7 @@ static const struct fault_case cases[] = {
     {"GET_FILE descriptor", FROZEN, get_file, put_back, .get = {.kind = CR_FILE_FD, .which = 1}},
     {"GET_FILE executable", FROZEN, get_file, put_back, .get = {.kind = CR_FILE_EXE}},
     {"SHARERS", FROZEN, sharers},
+    {"LINEAGE", FROZEN, lineage},
     {"PUT_FILE", CALLS, put_file, take_back, .type = 1},
     {"PUT_FILE of the device", CALLS, put_file, take_back, .type = ~0U},
     {"ARENA", FROZEN, map_arena, refreeze},

@@ -269,6 +269,14 @@ static void test_run(void) {
   tap(io(CR_IOC_SHARERS, &sharers) < 0 && errno == EBADF, "no descriptor to ask about: EBADF");
   sharers.fd = dev;
   tap(io(CR_IOC_SHARERS, &sharers) < 0 && errno == EINVAL, "one of no regular file: EINVAL");
+  struct cr_lineage lineage = {0};
+  tap(io(CR_IOC_LINEAGE, &lineage) < 0 && errno == ENODATA, "no lineage was set: ENODATA");
+  lineage = (struct cr_lineage){.id = "made from one", .flags = CR_LINEAGE_SET};
+  tap(!io(CR_IOC_LINEAGE, &lineage), "set one");
+  lineage = (struct cr_lineage){0};
+  tap(!io(CR_IOC_LINEAGE, &lineage) && !strcmp((char *)lineage.id, "made from one"), "and get it");
+  lineage.flags = 2;
+  tap(io(CR_IOC_LINEAGE, &lineage) < 0 && errno == EINVAL, "unknown flags of it: EINVAL");
   tap(!thaw() && runs_on() && !sh->eintr, "thaw: the borrowed threads run on where they were");
 }
 

@@ -369,6 +369,46 @@ static void taken_ids(void) {
   target_end(&t);
 }
 
+// Processes that one parent has forked share their program and what the kernel gave it at exec.
+static void siblings(void) {
+  pid_t first = fork();
+  if (!first)
+    while (true) pause();
+  char image[] = "/tmp/image.sibling", second[] = "/tmp/image.second";
+  if (runl(&r, "cr_checkpoint", "--clobber", pid_text(first), image, NULL)) {
+    tap(false, "checkpoint of a forked process", "%s", why_not(&r));
+    return release(first);
+  }
+  release(first);
+  sleep_ms(20);  // starts are counted in units of 10 ms
+  pid_t other = take_pid(first);
+  if (other == first) {
+    runl(&r, "cr_pause", pid_text(other), image, NULL);
+    expect("an image of a forked sibling that had the same pid", REFUSED, "was started");
+    tap(!waitpid(other, NULL, WNOHANG), "an image of a forked sibling: the target lives", " ");
+  } else {
+    tap_skip("an image of a forked sibling that had the same pid", "the pid could not be taken");
+  }
+  release(other);
+  unlink(image);
+  // A restarted process is the one that was saved, for older images as well.
+  if (!target_start(&t, find("plain"))) return;
+  if (good_image()) {
+    target_kill(&t);
+    const char *why = target_restart(&t, &r) ? why_not(&r) : NULL;
+    if (!why && runl(&r, "cr_checkpoint", pid_text(t.pid), second, NULL)) why = why_not(&r);
+    target_op(&t, OP_MUTATE);
+    if (!why) why = target_pause(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);
+    tap(!why, "a restarted process goes back to an image older than its last one", "%s", why);
+    target_op(&t, OP_MUTATE);
+    if (!why && runl(&r, "cr_pause", pid_text(t.pid), second, NULL)) why = why_not(&r);
+    if (!why) why = target_op(&t, OP_CHECK);
+    tap(!why, "and to the last one", "%s", why);
+    unlink(second);
+  }
+  target_end(&t);
+}
+
 static void other_images(void) {
   static struct target other;
   if (!target_start(&t, find("plain"))) return;
@@ -573,6 +613,7 @@ static const struct test tests[] = {{"arguments", arguments},
                                     {"owners", owners},
                                     {"special targets", specials_refused},
                                     {"ids that are taken", taken_ids},
+                                    {"siblings", siblings},
                                     {"images of others", other_images},
                                     {"traced and stopped", traced_and_stopped},
                                     {"odd programs", odd_programs},

@@ -66,6 +66,7 @@ const std::vector<Op> kOps = {
     IOCTL("restore", 6, CR_IOC_RESTORE, M(cr_restore, source_fd, kDescriptor, 0), M(cr_restore, flags, kFlags, 3), M(cr_restore, id, kId, 0),
           M(cr_restore, runs, kRuns, 0), M(cr_restore, nruns, kCount, 0), M(cr_restore, scope, kScope, 0), M(cr_restore, nscope, kCount, 0),
           M(cr_restore, max_workers, kNumber, 8)),
+    IOCTL("lineage", 1, CR_IOC_LINEAGE, M(cr_lineage, id, kId, 0), M(cr_lineage, flags, kFlags, 1), M(cr_lineage, reserved, kFlags, 0)),
     IOCTL("agent_wait", 1, CR_IOC_AGENT_WAIT, M(cr_agent, flags, kFlags, 1), M(cr_agent, status, kNumber, 200)),
     IOCTL("agent_ready", 1, CR_IOC_AGENT_READY, M(cr_agent, flags, kFlags, 0), M(cr_agent, status, kNumber, 200)),
     IOCTL("notify", 2, CR_IOC_NOTIFY, M(cr_notify, phase, kNumber, 7), M(cr_notify, flags, kFlags, 3), M(cr_notify, timeout_ms, kMs, 0)),
