@@ -17,6 +17,7 @@
 
 #include "base/unique_fd.h"
 #include "image/state.pb.h"
+#include "restore/on_behalf.h"
 #include "restore/options.h"
 #include "restore/report.h"
 #include "session/remote.h"
@@ -47,10 +48,12 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
  * Refusals that depend on the target and on the system as it is now. Target frozen, not committed; changes
  * nothing in the target. Give the result to make_room() and restore_descriptors().
  * @param spare  descriptors that other steps give the target for a moment
+ * @param behalf    opens files
  * @param nameless  makes files that have no name
  */
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
-                                           RestoreMode mode, std::size_t spare, NamelessFiles& nameless);
+                                           RestoreMode mode, std::size_t spare, const OnBehalf& behalf,
+                                           NamelessFiles& nameless);
 
 /** Have the target take as many descriptors as the steps behind the commit give it: the first of them. */
 void make_room(const Session& session, const PreparedDescriptors& prepared);
@@ -63,6 +66,6 @@ std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& im
 
 /** Bring the target's descriptors back. Target frozen and committed, mappings and pages in place. */
 void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
-                         RestoreMode mode, Report& report, PreparedDescriptors prepared = {});
+                         RestoreMode mode, const OnBehalf& behalf, Report& report, PreparedDescriptors prepared);
 
 }  // namespace reprise

@@ -49,6 +49,7 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
 
   // A name first, opened only when it is what it should be: opening may block or change things.
   UniqueFd name = restorer.behalf.open(path, O_PATH | (S_ISLNK(file.mode()) ? O_NOFOLLOW : 0));
+  if (!name && errno == EXDEV) restorer.fail(index, "lies outside of the root directory of the process (chroot)", EXDEV);
   if (!name) restorer.fail(index, named + "cannot be opened", errno);
   struct ::stat now;
   if (::fstat(name.get(), &now) != 0) restorer.fail(index, named + "cannot be looked at", errno);
@@ -70,7 +71,7 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
   int flags = open_flags(description) | extra_flags;
   if (flags & O_PATH) return name;
   if (access >= 0) flags = (flags & ~O_ACCMODE) | access;
-  UniqueFd fd = restorer.behalf.reopen(name.get(), flags);
+  UniqueFd fd = restorer.behalf.open_found(name, path, flags);
   if (!fd) restorer.fail(index, named + "cannot be opened", errno);
   return fd;
 }

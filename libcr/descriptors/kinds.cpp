@@ -47,9 +47,9 @@ pid_t SessionSource::pid() const { return session_.pid(); }
 UniqueFd SessionSource::get(int fd) { return session_.get_fd(fd); }
 UniqueFd SessionSource::get_mapping(std::uint64_t addr) { return session_.get_vma_file(addr); }
 
-Restorer::Restorer(Source& source, const Process& image, const RestoreOptions& options, RestoreMode mode)
-    : source(source), image(image), options(options), mode(mode),
-      behalf(OnBehalf::of(source.pid(), image, options, mode)) {
+Restorer::Restorer(Source& source, const Process& image, const RestoreOptions& options, RestoreMode mode,
+                   OnBehalf behalf)
+    : source(source), image(image), options(options), mode(mode), behalf(std::move(behalf)) {
   for (const Descriptor& descriptor : image.descriptors()) {
     int& lowest = numbers_.try_emplace(descriptor.description(), descriptor.fd()).first->second;
     lowest = std::min(lowest, descriptor.fd());

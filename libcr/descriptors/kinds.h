@@ -87,7 +87,7 @@ class Collector {
 /** While descriptors are brought back. */
 class Restorer {
  public:
-  Restorer(Source& source, const Process& image, const RestoreOptions& options, RestoreMode mode);
+  Restorer(Source& source, const Process& image, const RestoreOptions& options, RestoreMode mode, OnBehalf behalf);
 
   Source& source;
   const Process& image;

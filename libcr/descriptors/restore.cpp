@@ -128,9 +128,10 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
 }
 
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
-                                           RestoreMode mode, std::size_t spare, NamelessFiles& nameless) {
+                                           RestoreMode mode, std::size_t spare, const OnBehalf& behalf,
+                                           NamelessFiles& nameless) {
   SessionSource source(session);
-  Restorer restorer(source, image, options, mode);
+  Restorer restorer(source, image, options, mode, behalf);
   restorer.nameless = &nameless;
   const DescriptorPlan plan = compare_with_image(restorer, session.fds());
   Refusals refusals;
@@ -166,9 +167,9 @@ void make_room(const Session& session, const PreparedDescriptors& prepared) {
 }
 
 void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
-                         RestoreMode mode, Report& report, PreparedDescriptors prepared) {
+                         RestoreMode mode, const OnBehalf& behalf, Report& report, PreparedDescriptors prepared) {
   SessionSource source(session);
-  Restorer restorer(source, image, options, mode);
+  Restorer restorer(source, image, options, mode, behalf);
   restorer.made = std::move(prepared.made);
   const DescriptorPlan plan = compare_with_image(restorer, session.fds());
   restorer.warnings = std::move(prepared.warnings);  // what was to be said of the look was said then

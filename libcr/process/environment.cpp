@@ -116,7 +116,7 @@ void check_environment(const Process& image, const RestoreOptions& options, Rest
 }
 
 UniqueFd check_environment_live(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
-                                NamelessFiles& nameless) {
+                                const OnBehalf& behalf, NamelessFiles& nameless) {
   const File& cwd = image.env().cwd();
   const auto make_again = [&] { return UniqueFd(::fcntl(nameless.folder(cwd), F_DUPFD_CLOEXEC, 0)); };
   if (mode == RestoreMode::restart) return cwd.deleted() ? make_again() : UniqueFd();
@@ -127,20 +127,19 @@ UniqueFd check_environment_live(Session& session, const Process& image, const Re
   check_credentials_live(session, image);
   if (same_directory(proc, "cwd", cwd)) return {};
   if (cwd.deleted()) return make_again();
-  open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
+  open_cwd(behalf, image, options, mode);
   return {};
 }
 
 void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
-                         RestoreMode mode, Report& report, UniqueFd made_cwd) {
+                         RestoreMode mode, const OnBehalf& behalf, Report& report, UniqueFd made_cwd) {
   const Environment& env = image.env();
   const ProcDir proc(session.pid());
   const bool restart = mode == RestoreMode::restart;
 
   const bool moved = restart && options.relocated(env.cwd().path()) != env.cwd().path();
   if (made_cwd || moved || !same_directory(proc, "cwd", env.cwd())) {
-    const UniqueFd cwd = made_cwd ? std::move(made_cwd)
-                                  : open_cwd(OnBehalf::of(session.pid(), image, options, mode), image, options, mode);
+    const UniqueFd cwd = made_cwd ? std::move(made_cwd) : open_cwd(behalf, image, options, mode);
     const auto there = static_cast<std::uint64_t>(session.put_fd(cwd.get(), true));
     const std::size_t change = remote.add({SYS_fchdir, {there}}, false);
     remote.add({SYS_close, {there}}, false);

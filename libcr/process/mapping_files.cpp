@@ -145,9 +145,8 @@ MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOption
 }
 
 MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> now, const MappingPlan& plan,
-                                     const Process& image) {
+                                     const Process& image, const OnBehalf& behalf) {
   MappingFiles files;
-  const OnBehalf behalf = OnBehalf::of(session.pid(), image, {}, RestoreMode::pause);
   std::vector<cr_fd> fds;
   bool have_fds = false;
   for (const MappingPlan::Map& step : plan.maps) {

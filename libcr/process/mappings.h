@@ -49,7 +49,7 @@ class MappingFiles {
    * Target frozen, not committed.
    */
   static MappingFiles for_pause(Session& session, std::span<const cr_vma> now, const MappingPlan& plan,
-                                const Process& image);
+                                const Process& image, const OnBehalf& behalf);
 
   /** What no mapping or descriptor of the target shows any more, and had no name: deleted files, memfds. */
   void add_nameless(const Process& image, NamelessFiles& nameless);

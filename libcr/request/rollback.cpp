@@ -28,6 +28,7 @@
 #include "request/identity.h"
 #include "request/stopwatch.h"
 #include "restore/nameless_files.h"
+#include "restore/on_behalf.h"
 
 namespace reprise {
 
@@ -35,6 +36,7 @@ namespace reprise {
 struct Rollback::Plan {
   explicit Plan(Session& session, std::uint64_t gap) : remote(session, gap) {}
   LazyRemote remote;
+  std::optional<OnBehalf> behalf;  // opens what the image names
   std::uint64_t gap = 0;  // unused address space behind the arena
   cr_process now{};
   FutureFlags future;
@@ -75,12 +77,17 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   }
   plan.now = session_.process();
   plan.policies = with_policy(vmas);
-  plan.files = source_.files ? std::move(*source_.files) : MappingFiles::for_pause(session_, vmas, mappings, image_);
+  const OnBehalf behalf = mode_ == RestoreMode::pause ? OnBehalf::of_target(session_, plan.remote, image_)
+                                                      : OnBehalf::of_image(image_, options_);
+  plan.behalf = behalf;
+  plan.files = source_.files ? std::move(*source_.files)
+                                  : MappingFiles::for_pause(session_, vmas, mappings, image_, behalf);
   plan.mappings = std::move(mappings);
   plan.nameless.emplace(session_, image_, options_, mode_, source_.blob);
-  plan.descriptors = check_descriptors_live(session_, image_, options_, mode_, plan.files.size(), *plan.nameless);
+  plan.descriptors =
+      check_descriptors_live(session_, image_, options_, mode_, plan.files.size(), behalf, *plan.nameless);
   plan.files.add_nameless(image_, *plan.nameless);
-  plan.cwd = check_environment_live(session_, image_, options_, mode_, *plan.nameless);
+  plan.cwd = check_environment_live(session_, image_, options_, mode_, behalf, *plan.nameless);
   plan.nameless->finish(report);
   if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
   plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, source_.blob, report);
@@ -147,7 +154,8 @@ void Rollback::restore_private_memory(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_files(Plan& plan, Report& report) {
-  restore_descriptors(session_, *plan.remote, image_, options_, mode_, report, std::move(plan.descriptors));
+  restore_descriptors(session_, *plan.remote, image_, options_, mode_, *plan.behalf, report,
+                      std::move(plan.descriptors));
 }
 
 void Rollback::restore_shared_memory(Plan& plan, Report& report) {
@@ -157,7 +165,7 @@ void Rollback::restore_shared_memory(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_process(Plan& plan, Report& report) {
-  restore_environment(session_, *plan.remote, image_, options_, mode_, report, std::move(plan.cwd));
+  restore_environment(session_, *plan.remote, image_, options_, mode_, *plan.behalf, report, std::move(plan.cwd));
   restore_ldt(session_, *plan.remote, image_);
   end_stop(session_, *plan.remote, image_);
   restore_signals(session_, *plan.remote, image_, mode_, report);

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,9 +15,11 @@
 
 #include "base/error.h"
 #include "base/proc_dir.h"
+#include "base/raised_limit.h"
 #include "base/text.h"
 #include "restore/credentials.h"
 #include "restore/target_paths.h"
+#include "session/lazy_remote.h"
 
 namespace reprise {
 namespace {
@@ -39,13 +43,29 @@ bool set_fs_uid(uid_t uid) {
   return static_cast<uid_t>(::syscall(SYS_setfsuid, uid)) == uid;
 }
 
+bool same_file(int one, int other) {
+  struct ::stat a, b;
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/** The lowest limit of open files with which a process whose table is full can open one more. */
+rlim_t one_more(Session& session) {
+  rlim_t end = 0;
+  for (const cr_fd& fd : session.fds()) end = std::max(end, static_cast<rlim_t>(fd.fd) + 1);
+  return end + 1;
+}
+
 }  // namespace
 
 struct OnBehalf::State {
+  Session* session = nullptr;          ///< of_target(): opens files there
+  LazyRemote* remote = nullptr;
+  bool confined = false;               ///< the target may be in a sandbox that its ids do not show
   pid_t pid = 0;                       ///< 0: not there yet
   const Environment* image = nullptr;  ///< none: the live process is meant
   Credentials to, own;                 ///< of whom this thread acts for, and what it has otherwise
   bool differs = false;
+  bool other_rights = false;           ///< the target has others now than at the checkpoint, and can have those again
   bool trust = false, looked = false;
   unsigned depth = 0;                  ///< of Rights that exist
   TargetPaths paths;
@@ -60,7 +80,10 @@ struct OnBehalf::State {
     if (pid) {
       Credentials live = parse_credentials(ProcDir(pid).read("status"));
       live.securebits = to.securebits;
-      if (!image || !why_not(live, to).empty()) to = live;
+      confined = live.no_new_privs || ProcDir(pid).link("ns/user") != ProcDir(::getpid()).link("ns/user");
+      other_rights = live.effective != to.effective || live.uids[3] != to.uids[3] || live.gids[3] != to.gids[3] ||
+                     live.groups != to.groups;
+      if (!image || !why_not(live, to).empty()) to = live, other_rights = false;
     }
     own = parse_credentials(ProcDir("/proc/thread-self").read("status"));
     to.effective &= own.effective;
@@ -69,6 +92,36 @@ struct OnBehalf::State {
     differs = to.effective != own.effective || to.uids[3] != own.uids[3] || to.gids[3] != own.gids[3] ||
               to.groups != own.groups;
     looked = true;
+  }
+
+  /** openat(2) in the target, and its descriptor here. */
+  UniqueFd open_there(const std::string& inside, int flags, mode_t mode) {
+    Remote& calls = **remote;
+    const auto open = [&] {
+      return calls.call(0, SYS_openat, static_cast<std::uint64_t>(AT_FDCWD), calls.argument(inside),
+                        static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOCTTY), mode);
+    };
+    std::int64_t number = open();
+    if (number == -EMFILE)
+      if (const RaisedLimit raised(pid, RLIMIT_NOFILE, one_more(*session)); raised) number = open();
+    if (number < 0) return errno = static_cast<int>(-number), UniqueFd();
+    UniqueFd here;
+    try {
+      here = session->get_fd(static_cast<int>(number));
+    } catch (...) {
+      calls.call(0, SYS_close, static_cast<std::uint64_t>(number));
+      throw;
+    }
+    calls.call(0, SYS_close, static_cast<std::uint64_t>(number));
+    return here;
+  }
+
+  /** /proc shows a process's paths from our root directory. @return the path from its own, "" if it lies outside */
+  std::string inside(const std::string& path) const {
+    const std::string root = ProcDir(pid).link("root");
+    if (root == "/" || root.empty()) return path;
+    if (path == root) return "/";
+    return path.starts_with(root + "/") ? path.substr(root.size()) : "";
   }
 
   bool take() const {
@@ -103,6 +156,14 @@ OnBehalf OnBehalf::of(pid_t target, const Process& image, const RestoreOptions& 
   return OnBehalf(std::move(state));
 }
 
+OnBehalf OnBehalf::of_target(Session& session, LazyRemote& remote, const Process& image) {
+  auto state = std::make_shared<State>(session.pid());
+  state->image = &image.env();
+  state->session = &session;
+  state->remote = &remote;
+  return OnBehalf(std::move(state));
+}
+
 OnBehalf::Rights::Rights(const OnBehalf& whom) : whom_(whom) {
   State& state = *whom_.state_;
   state.look();
@@ -123,6 +184,16 @@ OnBehalf::Rights::~Rights() {
 }
 
 UniqueFd OnBehalf::open(const std::string& path, int flags, mode_t mode) const {
+  if (state_->remote) {
+    const std::string inside = state_->inside(path);
+    if (inside.empty()) return errno = EXDEV, UniqueFd();
+    UniqueFd fd = state_->open_there(inside, flags, mode);
+    if (fd || (errno != EACCES && errno != EPERM)) return fd;
+    const int code = errno;
+    state_->look();
+    // A process that has changed its ids since opens with those of the checkpoint, unless its sandbox would be left.
+    if (!state_->other_rights || state_->confined) return errno = code, UniqueFd();
+  }
   const Rights rights(*this);
   return state_->paths.open(path, flags, mode);
 }
@@ -131,6 +202,13 @@ UniqueFd OnBehalf::reopen(int fd, int flags) const {
   const Rights rights(*this);
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY));
+}
+
+UniqueFd OnBehalf::open_found(const UniqueFd& name, const std::string& path, int flags) const {
+  if (!state_->remote) return reopen(name.get(), flags);
+  UniqueFd fd = open(path, flags);
+  if (fd && !same_file(fd.get(), name.get())) return errno = ESTALE, UniqueFd();
+  return fd;
 }
 
 }  // namespace reprise

@@ -16,6 +16,9 @@
 
 namespace reprise {
 
+class LazyRemote;
+class Session;
+
 class OnBehalf {
  public:
   /** Of a live process: with its rights, inside its root directory where it has another mount namespace. */
@@ -28,10 +31,25 @@ class OnBehalf {
    */
   static OnBehalf of(pid_t target, const Process& image, const RestoreOptions& options, RestoreMode mode);
 
-  /** As open(2); @return an empty descriptor with errno set on failure */
+  /**
+   * In a pause: open() is a system call of the target's first thread. So the kernel asks all that it asks of the process
+   * itself: ids, capabilities, security module, Landlock, root directory and mount namespace. @p session and @p remote
+   * must stay; the target is frozen at each open().
+   */
+  static OnBehalf of_target(Session& session, LazyRemote& remote, const Process& image);
+
+  /**
+   * As open(2), close-on-exec. @return an empty descriptor with errno set on failure; EXDEV: the path lies outside of the
+   * root directory of the target
+   */
   UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
   /** Another description of what is open here as @p fd, which the process must be allowed to open with @p flags. */
   UniqueFd reopen(int fd, int flags) const;
+  /**
+   * Open what @p name, an O_PATH descriptor from open(@p path), refers to. @return an empty descriptor with errno set on
+   * failure; ESTALE: another file has the path by now
+   */
+  UniqueFd open_found(const UniqueFd& name, const std::string& path, int flags) const;
 
   /**
    * While it exists this thread, and those that it starts, have the file system's ids, the groups and none but the

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "base/raised_limit.h"
 #include "base/text.h"
 
 namespace reprise {
@@ -40,7 +41,15 @@ Remote::~Remote() {
 void Remote::map() {
   cr_arena request{};
   request.addr = addr_;
-  if (int err = session_.call(CR_IOC_ARENA, &request)) session_.fail("mapping the arena", err, &request.why);
+  int err = session_.call(CR_IOC_ARENA, &request);
+  if (err == -ENOMEM) {
+    // The target's own limit of address space may be reached.
+    const RaisedLimit raised(session_.pid(), RLIMIT_AS, RLIM_INFINITY);
+    request = cr_arena{};
+    request.addr = addr_;
+    err = session_.call(CR_IOC_ARENA, &request);
+  }
+  if (err) session_.fail("mapping the arena", err, &request.why);
   addr_ = request.addr;
   data_addr_ = request.data_addr;
   data_size_ = request.data_size;

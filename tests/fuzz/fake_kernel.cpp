@@ -264,6 +264,7 @@ void FakeKernel::check_refused() const {
   need(std::none_of(threads_.begin(), threads_.end(), [](const cr_thread& one) { return one.flags & CR_THREAD_BORN; }),
        "a refusal leaves threads behind that were made");
   need(made_.empty(), "a refusal leaves files behind that were made");
+  need(opened_.empty(), "a refusal leaves descriptors behind that were opened");
 }
 
 // --------------------------------------------------------------------------------------- descriptors of ours
@@ -650,6 +651,13 @@ int FakeKernel::get_file(cr_get_file& request) {
 int FakeKernel::put_file(cr_put_file& request) {
   need(request.fd == -1 || real_is_open(request.fd), "a descriptor is given that is not open");
   need(committed_ || case_.restart(), "a descriptor is given before the commit");
+  cr_fd& fd = add_descriptor();
+  put_.insert(fd.fd);
+  request.target_fd = fd.fd;
+  return 0;
+}
+
+cr_fd& FakeKernel::add_descriptor() {
   int number = 0;
   while (std::any_of(fds_.begin(), fds_.end(), [&](const cr_fd& fd) { return fd.fd == number; })) ++number;
   cr_fd fd{};
@@ -657,9 +665,7 @@ int FakeKernel::put_file(cr_put_file& request) {
   fd.serial = 4'000'000 + requests_;
   fds_.push_back(fd);
   std::sort(fds_.begin(), fds_.end(), [](const cr_fd& a, const cr_fd& b) { return a.fd < b.fd; });
-  put_.insert(number);
-  request.target_fd = number;
-  return 0;
+  return *std::find_if(fds_.begin(), fds_.end(), [&](const cr_fd& one) { return one.fd == number; });
 }
 
 int FakeKernel::place_arena(cr_arena& request) {

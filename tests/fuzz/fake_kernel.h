@@ -87,6 +87,8 @@ class FakeKernel {
   std::int64_t run_one(pid_t tid, const cr_call& call);
   std::int64_t run_mapping(const cr_call& call);
   std::int64_t run_descriptor(const cr_call& call);
+  std::int64_t run_open(const cr_call& call);
+  cr_fd& add_descriptor();
   std::int64_t run_credentials(pid_t tid, const cr_call& call);
   std::int64_t run_prctl(pid_t tid, const cr_call& call);
   std::int64_t run_clone(const cr_call& call);
@@ -118,6 +120,7 @@ class FakeKernel {
   std::map<int, File> files_;                ///< this process's descriptors that stand for files of the image
   std::set<int> devices_, memories_;
   std::set<std::string> made_;               ///< paths that were created with O_CREAT
+  std::set<int> opened_;                     ///< descriptors of the target that its own open(2) has made
   std::vector<char> arena_;
   std::uint64_t arena_addr_ = 0;
   std::set<int> put_;                        ///< numbers in the target that are ours

@@ -3,11 +3,14 @@
 // for.
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -25,7 +28,43 @@ static void threads_setup(void) {
 static const char *plain_ok(void) { return filled(area, MB, 1); }
 static void plain_change(void) { fill(area, MB, 2); }
 
+// In a sandbox that its ids do not show: Landlock allows it one folder.
+static int there = -1;
+static void sandbox_setup(void) {
+  plain_setup();
+  mkdir("allowed", 0755);
+  there = MUST(open("allowed/file", O_RDWR | O_CREAT, 0644));
+  struct landlock_ruleset_attr all = {.handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE};
+  int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
+  if (rules < 0) return;  // a kernel without it
+  struct landlock_path_beneath_attr one = {.allowed_access = all.handled_access_fs,
+                                           .parent_fd = MUST(open("allowed", O_PATH | O_DIRECTORY))};
+  MUST((int)syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &one, 0));
+  MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  MUST((int)syscall(SYS_landlock_restrict_self, rules, 0));
+  close(one.parent_fd);
+  close(rules);
+}
+static void sandbox_close(void) {
+  plain_change();
+  close(there);
+}
+static const char *sandbox_ok(void) {
+  if (write(there, "x", 1) != 1) return no("its file: %s", strerror(errno));
+  return plain_ok();
+}
+
+static void chroot_setup(void) {
+  plain_setup();
+  mkdir("jail", 0755);
+  MUST(chroot("jail"));
+  MUST(chdir("/"));
+  there = MUST(open("/file", O_RDWR | O_CREAT, 0644));
+}
+
 static const struct scenario scenarios[] = {
+    {"in a sandbox", NO_PAUSE | NO_RESTART | AS_USER, sandbox_setup, sandbox_ok, sandbox_close},
+    {"in a chroot", NO_PAUSE | NO_RESTART, chroot_setup, sandbox_ok, sandbox_close},
     {"of root", NO_PAUSE | NO_RESTART, plain_setup, plain_ok, plain_change},
     {"of a user", NO_PAUSE | NO_RESTART | AS_USER, threads_setup, plain_ok, plain_change},
     {},
@@ -166,6 +205,37 @@ static void root_pauses(void) {
   target_end(&t);
 }
 
+// What the ids of a process allow, its sandbox or root directory may not.
+static void confined_pauses(const char *name, const char *word) {
+  char what[96];
+  char other[200];
+  if (!taken(name)) return;
+  snprintf(other, sizeof other, "%s/outside", t.dir);
+  int fd = MUST(open(other, O_RDWR | O_CREAT, 0666));
+  MUST(fchmod(fd, 0666));
+  close(fd);
+  const char *descriptor = opens_secret(other);
+  run_uid = 0;
+  if (forge((const char *const[]){descriptor, NULL})) {
+    runl(&r, "cr_pause", pid_text(t.pid), forged, NULL);
+    snprintf(what, sizeof what, "%s: a file outside is not opened", name);
+    tap(r.code == REFUSED && strcasestr(r.err, word) && !has_descriptor(50), what, "%s", why_not(&r));
+  }
+  const char *why = target_op(&t, OP_MUTATE);
+  if (!why) why = target_pause(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);
+  snprintf(what, sizeof what, "%s: its own file is opened again", name);
+  tap(!why, what, "%s", why);
+  target_end(&t);
+}
+
+static void confined(void) {
+  if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 1)
+    confined_pauses("in a sandbox", "permission");
+  else
+    tap_skip("in a sandbox", "this kernel has no Landlock");
+  confined_pauses("in a chroot", "root directory");
+}
+
 // Root restarts it: somebody else's image only when told to, and then with all rights; its own with those of the user.
 static void root_restarts(void) {
   make_secret();
@@ -205,6 +275,7 @@ static void recipes(void) {
   recipe("cap_checkpoint_restore,cap_sys_admin,cap_sys_time");
 }
 
-static const struct test tests[] = {{"setcap", recipes}, {"root pauses", root_pauses}, {"root restarts", root_restarts}, {}};
+static const struct test tests[] = {{"setcap", recipes}, {"root pauses", root_pauses}, {"confined", confined},
+                                    {"root restarts", root_restarts}, {}};
 
 int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }

@@ -462,7 +462,8 @@ class Self : public testing::Test {
   }
 
   void restorer(RestoreMode mode, const std::map<std::uint32_t, int>& alive) {
-    restorer_ = std::make_unique<Restorer>(source_, image_, options_, mode);
+    restorer_ = std::make_unique<Restorer>(source_, image_, options_, mode,
+                                           OnBehalf::of(source_.pid(), image_, options_, mode));
     restorer_->alive = alive;
     restorer_->decisions = choose_method(image_, options_, mode, alive);
   }
