@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The name of the memory by which a program that uses libcr and its helper talk to each other. */
+/** @file Name of the shared memory through which a program that uses libcr and its helper process communicate. */
 
 namespace reprise {
 
-/** Of the memfd. A rollback rewrites it though the helper maps it, too: both count on that. */
+/**
+ * Name of the memfd. A rollback rewrites its content although another process, the helper, maps it too: the program
+ * and its helper rely on that.
+ */
 inline constexpr char kChannelName[] = "reprise-request";
 
 }  // namespace reprise

@@ -4,7 +4,7 @@
 
 namespace reprise {
 
-/** @return what the code CR_E... means, nullptr when @p err is none of them */
+/** @return the meaning of the code CR_E…; nullptr when @p err is not such a code */
 const char* code_text(int err);
 
 }  // namespace reprise

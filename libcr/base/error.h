@@ -8,22 +8,26 @@
 
 namespace reprise {
 
-/** What the caller can do about it; also the exit codes of the commands. */
+/** Kinds of failure, by what the caller can do about them. The values are the exit codes of the commands. */
 enum class Failure {
-  usage = 2,       ///< the call's own arguments are wrong
+  usage = 2,       ///< the arguments are wrong
   refused = 3,     ///< cannot be checkpointed or restored; nothing has changed
-  temporary = 4,   ///< try again: busy, did not stop in time, disk full
+  temporary = 4,   ///< a later attempt can succeed: busy, did not stop in time, disk full
   permanent = 5,   ///< broken: damaged image, I/O error, target lost
 };
 
 class Error : public std::runtime_error {
  public:
-  /** @param code errno value, 0 if none; @param text names the thing and the way out */
+  /**
+   * @param kind  kind of failure
+   * @param code  errno value or CR_E…, 0 if none
+   * @param text  message for the user: names the object that failed and, where possible, what to do about it
+   */
   Error(Failure kind, int code, const std::string& text)
       : std::runtime_error(text), kind_(kind), code_(code), stage_(current_stage()) {}
   Failure kind() const { return kind_; }
   int code() const { return code_; }
-  /** Where the thread was that threw it. */
+  /** Stage of the thread that constructed the Error. */
   Stage stage() const { return stage_; }
 
  private:
@@ -32,7 +36,10 @@ class Error : public std::runtime_error {
   Stage stage_;
 };
 
-/** "text: strerror (way out)" as an Error of the given kind. */
+/**
+ * Throw an Error with the text "WHAT: strerror". Its kind is temporary for ENOSPC, EAGAIN, EMFILE, ENFILE and ENOMEM,
+ * otherwise permanent.
+ */
 [[noreturn]] void fail_errno(int code, const std::string& what);
 
 }  // namespace reprise

@@ -14,7 +14,7 @@
 namespace reprise {
 namespace {
 
-/** Nothing when it cannot be read, with errno set. The kernel gives some files, as maps, a page at a time. */
+/** @return the whole content, or nothing with errno set. read(2) returns files such as maps one page at a time. */
 std::optional<std::string> read_all(int fd) {
   std::string text;
   for (std::size_t used = 0;;) {

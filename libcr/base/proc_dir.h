@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Reading small files and links of /proc/PID without looking the path up again each time. */
+/** @file Read small files and links of /proc/PID without a path lookup each time. */
 #include <optional>
 #include <string>
 
@@ -11,20 +11,20 @@
 
 namespace reprise {
 
-/** One directory below /proc, held open. */
+/** An open directory below /proc. */
 class ProcDir {
  public:
-  /** /proc/@p pid/@p below. Throws Error (temporary: gone, or not allowed). */
+  /** Open /proc/@p pid/@p below. Throws Error: permanent, ESRCH when the process has exited; else as fail_errno(). */
   explicit ProcDir(pid_t pid, const std::string& below = "");
-  /** Any directory. */
+  /** Open the directory @p path. Throws Error. */
   explicit ProcDir(const std::string& path);
-  /** Content of a file, whatever its length. Throws Error. */
+  /** @return the whole content of the file @p name. Throws Error. */
   std::string read(const std::string& name) const;
-  /** As read; nothing when it cannot be read. */
+  /** As read(), but returns nothing when the file cannot be read. */
   std::optional<std::string> try_read(const std::string& name) const;
-  /** Target of a link; "" when it cannot be read. */
+  /** @return the target of the symbolic link @p name; "" when it cannot be read */
   std::string link(const std::string& name) const;
-  /** stat of what a link leads to. @return false when it is gone */
+  /** stat(2) of @p name, following links. @return false on failure */
   bool stat(const std::string& name, struct ::stat& out) const;
   int fd() const { return dir_.get(); }
   const std::string& path() const { return path_; }
@@ -34,10 +34,10 @@ class ProcDir {
   UniqueFd dir_;
 };
 
-/** A whole file of /proc. Throws Error. */
+/** @return the whole content of the file @p path. Throws Error (permanent). */
 std::string read_proc(const std::string& path);
 
-/** @return what follows @p key (as "Umask:") in a file of such lines, without blanks around it; "" if absent */
+/** @return the value after @p key (such as "Umask:") at the start of a line, without blanks around it; "" if absent */
 std::string proc_field(const std::string& text, const std::string& key);
 
 }  // namespace reprise

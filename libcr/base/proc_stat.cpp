@@ -11,12 +11,12 @@
 namespace reprise {
 namespace {
 
-/** The numbers of a line, one after the other. */
+/** Reads the numbers of a line in order. */
 class Fields {
  public:
   explicit Fields(std::string_view text) : text_(text) {}
 
-  /** The next one; fields that T cannot hold, and missing ones, leave @p to as it is. */
+  /** Read the next number into @p to. A missing field, or one that T cannot hold, leaves @p to unchanged. */
   template <class T>
   void next(T& to) {
     text_.remove_prefix(std::min(text_.find_first_not_of(' '), text_.size()));
@@ -35,14 +35,14 @@ class Fields {
 }  // namespace
 
 std::optional<ProcStat> parse_proc_stat(std::string_view text) {
-  // The name may hold parentheses and blanks; the state follows the last parenthesis.
+  // The name may contain parentheses and blanks. The state follows the last parenthesis.
   const std::size_t open = text.find('('), close = text.rfind(')');
   if (open == text.npos || close == text.npos || close < open || close + 3 > text.size()) return std::nullopt;
   ProcStat stat;
   const std::size_t length = std::min(close - open - 1, sizeof stat.comm - 1);
   std::copy_n(text.data() + open + 1, length, stat.comm);
   stat.state = text[close + 2];
-  Fields fields(text.substr(close + 3));  // from the 4th on
+  Fields fields(text.substr(close + 3));  // starts at field 4, ppid
   fields.next(stat.ppid);
   fields.next(stat.pgid);
   fields.next(stat.sid);

@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * The 32 bits that a request hands to the callbacks of its target, by way of the
- * module (struct cr_notify, member flags): what cr_get_checkpoint_info() tells.
+ * The 32 bits that a request passes to the callbacks of its target through the module
+ * (struct cr_notify, member flags). cr_get_checkpoint_info() reports them.
  */
 #include <sys/types.h>
 
@@ -11,15 +11,15 @@
 
 namespace reprise::api {
 
-/** Pids have 22 bits: the kernel's PID_MAX_LIMIT. */
+/** A pid takes the upper 22 bits: the kernel's PID_MAX_LIMIT is 4194304. */
 constexpr int kRequestTargetShift = 10;
 constexpr std::uint32_t kRequestProhibitSelf = 0x80;
 
 /**
- * @param signal sent afterwards, 0: none
+ * @param signal signal that is sent after the checkpoint, 0: none
  * @param scope cr_scope_t
+ * @param target process, process group or session that @p scope refers to; 0: the process that is notified
  * @param prohibit_self CR_CHKPT_PROHIBIT_SELF
- * @param target process, group or session that the scope is of; 0: the process that hears of it
  */
 constexpr std::uint32_t pack_request(int signal, int scope, pid_t target, bool prohibit_self = false) {
   return (static_cast<std::uint32_t>(signal) & 0x7F) | (prohibit_self ? kRequestProhibitSelf : 0) |

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file For how long the module hears nothing of a session before it takes its owner for dead. */
+/** @file Time without an ioctl of a session after which the module regards the session's owner as dead. */
 
 namespace reprise {
 
 inline constexpr unsigned kSilenceMs = 60'000;
 
-/** As sessions ask for it: kSilenceMs, or in a test build what CR_SILENCE_MS says, so that a test need not wait so long. */
+/** @return kSilenceMs; in a test build the shorter value of the environment variable CR_SILENCE_MS, if it is set */
 unsigned silence_ms();
 
 }  // namespace reprise

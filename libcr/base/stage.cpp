@@ -29,9 +29,9 @@ namespace {
 
 struct Fault {
   std::string stage;
-  unsigned long left = 0;  ///< requests to the module until then; 0: when the stage begins
+  unsigned long left = 0;  ///< requests to the module before the failure; 0: fail when the stage begins
   bool memory = false, done = true;
-  std::chrono::milliseconds sleep{0};  ///< instead of failing
+  std::chrono::milliseconds sleep{0};  ///< not 0: sleep this long instead of failing
   Fault() {
     const char* const wanted = ::secure_getenv("CR_FAULT");
     if (!wanted) return;

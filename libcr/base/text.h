@@ -10,14 +10,14 @@
 
 namespace reprise {
 
-/** @return @p value as maps files show addresses, without 0x */
+/** @return @p value in hexadecimal without 0x, as /proc/PID/maps shows addresses */
 inline std::string hex(std::uint64_t value) {
   char text[20];
   std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(value));
   return text;
 }
 
-/** @return errno or CR_E... in words; @p err may be negative */
+/** @return the text for an errno value or CR_E… code; @p err may be negative */
 inline std::string error_text(long err) {
   const int code = static_cast<int>(err < 0 ? -err : err);
   const char* const text = code_text(code);

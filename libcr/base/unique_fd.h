@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Owner of one file descriptor. */
+/** @file Owner of one descriptor: closes it on destruction. */
 #include <unistd.h>
 
 #include <utility>
