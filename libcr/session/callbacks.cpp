@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/** @file A session and the program's own callbacks. */
+/** @file The part of Session that notifies the program's own callbacks. */
 #include <cerrno>
 #include <climits>
 #include <filesystem>
@@ -17,7 +17,7 @@ void Session::origin(const std::string& image, pid_t requester) {
   request.len = path.size() < PATH_MAX ? static_cast<std::uint32_t>(path.size() + 1) : 0;
   request.requester = requester;
   const int err = call(CR_IOC_ORIGIN, &request);
-  if (err && err != -ENOTTY) fail("telling the program who asks", err);
+  if (err && err != -ENOTTY) fail("passing image path and requester to the program", err);
 }
 
 bool Session::notify(unsigned phase, unsigned flags, unsigned timeout_ms, const std::function<void()>& told) {
@@ -41,9 +41,9 @@ bool Session::notify(unsigned phase, unsigned flags, unsigned timeout_ms, const 
                 who + ": the program's own callbacks took too long: try again or raise --timeout");
   if (err == -EBUSY)
     throw Error(Failure::temporary, EBUSY,
-                who + ": another request is under way, or the program's own callbacks still deal with it: try again when "
-                      "they are through");
-  if (err) fail("telling the program", err);
+                who + ": another request is in progress, or the program's own callbacks have not returned from it: try "
+                      "again when they have");
+  if (err) fail("notifying the program", err);
   return true;
 }
 
@@ -64,7 +64,7 @@ void Session::outcome(unsigned phase, unsigned flags) {
   request.phase = phase;
   request.flags = flags;
   const int err = call(CR_IOC_OUTCOME, &request);
-  if (err && err != -ENOENT) fail("telling the program", err);
+  if (err && err != -ENOENT) fail("reporting the outcome to the program", err);
 }
 
 }  // namespace reprise

@@ -23,7 +23,7 @@ std::vector<std::int64_t> CheckedBatch::run() {
   if (made.empty()) return {};
   std::vector<std::int64_t> results = remote_.run(tid_);
   for (std::size_t i = 0; i < made.size(); ++i) {
-    // Addresses (mmap) may look negative.
+    // Only -4095 … -1 are errors: an address that mmap returns may be negative as a signed number.
     if (results[i] >= 0 || results[i] < -4095) continue;
     const auto text = [&] { return made[i].name() + ": " + error_text(results[i]); };
     if (made[i].must) throw Error(Failure::permanent, static_cast<int>(-results[i]), text());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file System calls of the target in batches, each with what to say when it fails. */
+/** @file Batches of system calls of the target, each with its own error message. */
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,28 +13,32 @@
 namespace reprise {
 
 /**
- * Queues calls and makes them when the batch is full, or by run(). Calls that are queued when it ends are not made.
- * Nothing else may use the Remote while calls are queued.
+ * Queues calls and makes them in run(), or earlier when the batch is full. The destructor drops calls that are still
+ * queued. No other code may use the Remote while calls are queued.
  */
 class CheckedBatch {
  public:
-  /** What the call is for, as "mapping 7f12 of /x: cannot be made". Only asked for when the call has failed. */
+  /** Returns the name of a call for messages, such as "mapping 7f12 of /x: cannot be made". Called only on failure. */
   using Name = std::function<std::string()>;
 
   /**
    * @param tid       thread that makes the calls, 0: the leader
-   * @param warnings  gets "NAME: strerror" of each call that may fail; nullptr: nobody wants to know
+   * @param warnings  receives "NAME: strerror" for each failed call of may(); nullptr: these failures are ignored
    */
   explicit CheckedBatch(Remote& remote, pid_t tid = 0, std::vector<std::string>* warnings = nullptr)
       : remote_(remote), tid_(tid), warnings_(warnings) {}
 
-  /** Makes the queued calls unless there is room for one more with that many bytes of arguments in the arena. */
+  /** Run the queued calls unless the arena has room for one more call with @p bytes bytes of arguments. */
   void need(std::size_t bytes);
-  /** A call that has to succeed: run() throws Error "NAME: strerror" (permanent), and makes none of those behind it. */
+  /** Queue a call that must succeed. If it fails, later calls are not made and run() throws Error "NAME: strerror". */
   void must(const Remote::Call& call, Name name) { add(call, std::move(name), true); }
-  /** A call whose failure is only a warning. */
+  /** Queue a call whose failure is only a warning. */
   void may(const Remote::Call& call, Name name) { add(call, std::move(name), false); }
-  /** @return results of the calls since the last run, by order; errors of those that may fail as -errno */
+  /**
+   * Run the queued calls.
+   * @return their results in order; -errno for a failed call of may()
+   * Throws Error (permanent) when a call of must() fails.
+   */
   std::vector<std::int64_t> run();
 
  private:

@@ -9,7 +9,7 @@
 namespace reprise {
 namespace {
 
-/** " (name)" of a process or thread, "" when it cannot be told. */
+/** @return " (name)" of a process or thread, "" when its name cannot be read */
 std::string name_of(std::uint64_t id) {
   const auto stat = proc_stat(static_cast<pid_t>(id));
   return stat ? std::string(" (") + stat->comm + ")" : "";
@@ -77,7 +77,7 @@ std::string describe(const cr_why& why, int err) {
   }
   switch (err < 0 ? -err : err) {
     case ENOTCONN:
-      return "the process does not stand still (any more): the time limit for holding it has passed";
+      return "the process is not frozen (any more): the time limit of the freeze has passed";
     case ESRCH:
       return "no such process";
     case ENXIO:

@@ -10,7 +10,7 @@
 namespace reprise {
 
 Heartbeat::Heartbeat(int device, std::chrono::milliseconds interval) : device_(device), interval_(interval) {
-  // Signals are for the threads that the caller knows of.
+  // Block all signals in the new thread: they must reach the caller's own threads.
   sigset_t all, old;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -34,7 +34,7 @@ Heartbeat::~Heartbeat() {
 
 void Heartbeat::set(bool beating) {
   const std::lock_guard lock(mutex_);
-  // Not woken for this: the next beat is a whole interval away at most, and a thaw is not to wait for it.
+  // No wakeup is needed: the thread reads beating_ within one interval.
   beating_ = beating;
 }
 
@@ -43,7 +43,7 @@ void Heartbeat::run() {
   while (!changed_.wait_for(lock, interval_, [this] { return quit_; })) {
     if (!beating_) continue;
     lock.unlock();
-    // The one sign of life that does not wait for a request that is under way.
+    // CR_IOC_INFO is the only request that does not wait for another request of this session.
     cr_info info{};
     ::ioctl(device_, CR_IOC_INFO, &info);
     lock.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Telling the module that the owner of a session lives, whatever it is busy with while its target is frozen. */
+/** @file Regular requests to the module that show that the owner of a session is alive while its target is frozen. */
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -9,23 +9,23 @@
 namespace reprise {
 
 /**
- * A thread that makes a request to the module every few seconds while the target is frozen. The module takes a session
- * that is silent for a minute for dead: it lets the target go, or kills it when it is half restored. Reading and writing
- * files can take longer than that, and makes no request. A process that is stopped, or hangs as a whole, is silent still.
+ * A thread that makes a request to the module every few seconds while the target is frozen. After 60 s without a
+ * request (kSilenceMs) the module thaws the target, or kills it if a restore has begun. Reading and writing files makes
+ * no request and can take longer than that. If the whole owner is stopped or hangs, the heartbeat stops with it.
  */
 class Heartbeat {
  public:
   /**
    * @param device    descriptor of the session, borrowed
-   * @param interval  from one request to the next
+   * @param interval  time between two requests
    */
   Heartbeat(int device, std::chrono::milliseconds interval);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  void begin() { set(true); }  ///< the target is frozen
-  void end() { set(false); }
+  void begin() { set(true); }  ///< start sending: the target is frozen
+  void end() { set(false); }   ///< stop sending: the target is thawed
 
  private:
   void set(bool beating);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file A Remote that is made when first asked for; Remote itself maps its arena on first use. */
+/** @file A holder of a Remote, which maps its arena on first use. */
 #include <cstdint>
 
 #include "session/remote.h"

@@ -14,12 +14,12 @@
 namespace reprise {
 namespace {
 
-constexpr std::size_t kCalls = 256;                 // at most, in one batch
+constexpr std::size_t kCalls = 256;                 // most calls in one batch
 constexpr std::size_t kRobustHead = 24;             // sizeof(struct robust_list_head)
 constexpr std::uint64_t kRseqUnregister = 1;        // RSEQ_FLAG_UNREGISTER
-constexpr std::uint64_t kBatchMs = 10'000;          // for calls that do little
-constexpr std::uint64_t kBytesPerMs = 16 << 10;     // at least, where memory is found, emptied or given back
-constexpr std::uint64_t kMostMs = 3'600'000;        // more the module does not wait
+constexpr std::uint64_t kBatchMs = 10'000;          // timeout of a batch, without the time for Call::bytes
+constexpr std::uint64_t kBytesPerMs = 16 << 10;     // slowest rate of calls that allocate, clear or free memory
+constexpr std::uint64_t kMostMs = 3'600'000;        // longest timeout of the module (CR_RUN_MOST_MS)
 
 static_assert(sizeof(cr_call) == 64, "the table of calls is part of the module's interface");
 
@@ -154,7 +154,7 @@ std::int64_t Remote::must(const char* what, pid_t tid, long nr, std::uint64_t a,
 std::int64_t Remote::block(pid_t tid, long nr, const std::uint64_t (&arg)[6]) {
   ready();
   if (!ran_ && ncalls_) run();
-  // The arguments of this call were queued before, so that the batch must not begin anew here.
+  // Do not call begin_batch(): the arguments of this call already lie in the arena.
   ran_ = false;
   ncalls_ = 0;
   results_.clear();
@@ -172,7 +172,7 @@ std::int64_t Remote::block(pid_t tid, long nr, const std::uint64_t (&arg)[6]) {
 void Remote::exit_thread(const cr_thread& thread) {
   begin_batch();
   if (ncalls_) run();
-  // Otherwise its end would write to memory, or wake a waiter, that belong to the restored program.
+  // Otherwise the thread's exit would write to memory of the restored program, or wake its futex waiters.
   add({SYS_set_robust_list, {0, kRobustHead}}, false);
   add({SYS_set_tid_address, {0}}, false);
   if (thread.rseq_addr)
