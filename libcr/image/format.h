@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * The image's layout on disk: constants and structures shared by writer and
- * reader. Described byte by byte in docs/image-format.md.
+ * The layout of an image on disk: constants and structures of writer and reader.
+ * docs/image-format.md describes it byte by byte.
  */
 #include <sys/types.h>
 #include <sys/user.h>
@@ -23,37 +23,37 @@ struct ThreadRegs {
 
 namespace image {
 
-inline constexpr std::uint32_t kFormat = 1;  ///< newest format this code reads and the one it writes
+inline constexpr std::uint32_t kFormat = 1;  ///< the format that this code writes, and the newest that it reads
 inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kTaskSize = 0x7ffffffff000;  ///< addresses end below this
-inline constexpr std::uint64_t kBlobBlock = 65536;          ///< bytes of the blob section under one hash
+inline constexpr std::uint64_t kBlobBlock = 65536;          ///< bytes of the blob section per checksum
 inline constexpr std::size_t kFpregsSize = sizeof(user_fpregs_struct);
 
-// Limits that keep a hostile image from making the reader allocate without bound.
-inline constexpr std::uint64_t kMaxPages = (1ULL << 29) - 1;  ///< hashes must fit a note: 2 TiB of saved pages
+// Limits on what a hostile image can make the reader allocate.
+inline constexpr std::uint64_t kMaxPages = (1ULL << 29) - 1;  ///< 2 TiB: the checksums must fit into one note
 inline constexpr std::uint64_t kMaxBlob = 1ULL << 44;         ///< 16 TiB of shared content
 inline constexpr std::uint64_t kMaxState = 256ULL << 20;      ///< bytes of the serialized Process
-inline constexpr std::uint64_t kMaxStateItems = 4ULL << 20;   ///< messages, strings and repeated numbers in it
+inline constexpr std::uint64_t kMaxStateItems = 4ULL << 20;   ///< messages, strings and repeated numbers in Process
 inline constexpr std::uint64_t kMaxMappings = 1ULL << 20;
 inline constexpr std::uint64_t kMaxNotes = 1ULL << 30;  ///< bytes of the first note segment
 
-/** Name and types of the project's own notes. Types are unlike any of CORE's: some readers ignore the name. */
+/** Name and types of the project's own notes. The types differ from those of CORE: some readers ignore the name. */
 inline constexpr char kNoteName[] = "REPRISE";
 inline constexpr std::uint32_t kNoteState = 0x43520001;       ///< reprise.Process, serialized
 inline constexpr std::uint32_t kNoteHashes = 0x43520002;      ///< XXH64 of every page, seed: its address
 inline constexpr std::uint32_t kNoteBlobHashes = 0x43520003;  ///< XXH64 of every block, seed: its offset in the blob
-inline constexpr std::uint32_t kNoteSeal = 0x43520004;        ///< struct Seal, ends the file
+inline constexpr std::uint32_t kNoteSeal = 0x43520004;        ///< struct Seal, at the end of the file
 
-/** Content of the seal note: the last bytes of an image. Little endian, as everything in it. */
+/** Content of the seal note: the last bytes of an image. Little endian, like the whole image. */
 struct Seal {
   std::uint32_t format;        ///< kFormat
   std::uint32_t page_size;     ///< kPage
-  std::uint64_t pages_offset;  ///< where the saved pages begin
-  std::uint64_t pages_size;    ///< their bytes
-  std::uint64_t blob_offset;   ///< where the blob section begins: pages_offset + pages_size
-  std::uint64_t blob_size;     ///< its bytes
+  std::uint64_t pages_offset;  ///< file offset of the saved pages
+  std::uint64_t pages_size;    ///< bytes of the saved pages
+  std::uint64_t blob_offset;   ///< file offset of the blob section: pages_offset + pages_size
+  std::uint64_t blob_size;     ///< bytes of the blob section
   std::uint64_t blob_block;    ///< kBlobBlock
-  std::uint64_t file_size;     ///< of the whole image
+  std::uint64_t file_size;     ///< bytes of the whole image
   /// XXH64, seed 0, of [0, pages_offset) followed by [blob_offset + blob_size, file_size - 8)
   std::uint64_t hash;
 };

@@ -22,7 +22,7 @@ Elf64_Word protection(std::uint64_t flags) {
   return (flags & CR_VMA_READ ? PF_R : 0) | (flags & CR_VMA_WRITE ? PF_W : 0) | (flags & CR_VMA_EXEC ? PF_X : 0);
 }
 
-// One segment per run and, as in the kernel's core files, an empty one per mapping of which nothing is saved.
+// One segment per run. A mapping without saved pages gets an empty segment, as in the kernel's core files.
 std::vector<Elf64_Phdr> load_segments(const Process& process, const std::vector<cr_page_run>& runs) {
   std::vector<Elf64_Phdr> out;
   out.reserve(runs.size() + process.mappings_size());
@@ -132,7 +132,7 @@ std::string build_headers(const Process& process, const std::string& notes, std:
   note.p_filesz = tail_size((offset - pages_offset) / kPage, (blob_size + kBlobBlock - 1) / kBlobBlock);
   append(out, note);
   if (many) {
-    Elf64_Shdr section{};  // the kernel's way to count beyond 16 bits
+    Elf64_Shdr section{};  // with PN_XNUM, sh_info holds the number of segments, which exceeds 16 bits
     section.sh_info = static_cast<Elf64_Word>(count);
     section.sh_size = 1;
     append(out, section);

@@ -104,12 +104,12 @@ void Loader::read_seal() {
   need(end + tail_size(seal.pages_size / kPage, blocks_of(seal.blob_size)) == size, "has impossible sizes (checksums)");
 }
 
-// The tail has one form only, so it is compared rather than parsed.
+// The tail has a fixed form: compare it with the expected headers instead of parsing it.
 void Loader::read_tail() {
   const Seal& seal = out_.seal;
   head_.resize(seal.pages_offset);
   read_exactly(fd_, name_, 0, head_.data(), head_.size());
-  // Where the table of the pages, which is long, comes to lie such that it can be used in place.
+  // Read the tail at an offset that aligns the table of page checksums to 8 bytes: it is long and used in place.
   const std::uint64_t size = seal.file_size - seal.blob_offset - seal.blob_size;
   const std::uint64_t pages = seal.pages_size / kPage, padding = (8 - seal.blob_size % 8) % 8;
   const std::string header = note_header(kNoteName, kNoteHashes, pages * 8);
@@ -205,7 +205,7 @@ void Loader::read_notes() {
   }
   need(have_state_, "lacks the state of the process");
 
-  // Bring the registers into the order of the state's threads.
+  // Put the registers into the order of the state's threads.
   std::map<pid_t, ThreadRegs*> by_tid;
   for (auto& one : found_) need(by_tid.emplace(one.tid, &one).second, "has two threads of one number");
   for (const auto& thread : out_.process.threads()) {
@@ -241,7 +241,7 @@ void Loader::take_note(std::string_view name, std::uint32_t type, std::string_vi
     need(parse_state(content, out_.process), "has a malformed state of the process");
     have_state_ = true;
   }
-  // Other notes are for debuggers; what they say is in the state, too.
+  // Other notes are for debuggers; the state contains the same information.
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Taking an image's headers and notes apart. Everything in them may be hostile. */
+/** @file Parse the headers and notes of an image. None of their content is trusted. */
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,27 +13,33 @@
 
 namespace reprise::image {
 
-/** What is read when an image is opened. */
+/** The parts of an image that are read when it is opened. */
 struct Loaded {
   Seal seal{};
   Process process;
   std::vector<ThreadRegs> threads;  ///< in the order of process.threads()
   std::vector<cr_page_run> runs;
-  std::unique_ptr<std::uint64_t[]> tail;  ///< the checksums as they were read, which are not copied
-  std::span<const std::uint64_t> hashes;  ///< in there
+  std::unique_ptr<std::uint64_t[]> tail;  ///< padding and second note segment, as read from the file
+  std::span<const std::uint64_t> hashes;  ///< checksums of pages, inside tail
   std::vector<std::uint64_t> blob_hashes;
 };
 
-/** Read and check all that is not pages or shared content. @throws Error naming what is wrong */
+/**
+ * Read and check all of an image but pages and shared content.
+ * @param fd    borrowed
+ * @param name  name of the image in messages
+ * @throws Error usage (not a regular file), permanent (damaged, truncated, not an image, of a newer format)
+ */
 void load(int fd, const std::string& name, Loaded& out);
 
 /**
- * Parse a serialized Process without letting a small message grow into a huge
- * one in memory. @return false when it is malformed or has too many parts
+ * Parse a serialized Process. Limits the memory that a small hostile message can
+ * make the parser allocate (kMaxState, kMaxStateItems).
+ * @return false when the message is malformed or exceeds a limit
  */
 bool parse_state(std::string_view bytes, Process& out);
 
-/** Read exactly @p len bytes. @throws Error when the file ends before, or fails */
+/** Read exactly @p len bytes at file offset @p offset. @throws Error when the file is shorter or cannot be read */
 void read_exactly(int fd, const std::string& name, std::uint64_t offset, void* buf, std::size_t len);
 
 }  // namespace reprise::image

@@ -62,7 +62,7 @@ std::string prstatus(const Process& process, const Thread& thread, const ThreadR
   return std::string(bytes_of(status));
 }
 
-// count, page size, (start, end, offset in pages) of each, then the names.
+// NT_FILE: count, page size, (start, end, offset in pages) of each mapping, then the names.
 std::string mapped_files(const Process& process) {
   std::uint64_t count = 0;
   std::string table, names;

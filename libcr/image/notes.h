@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The notes of an image, as the kernel writes those of a core file. */
+/** @file Build the notes of an image in the format of the kernel's core files. */
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,16 +11,17 @@
 
 namespace reprise::image {
 
-/** Header and padded name of a note whose content of @p size bytes follows. */
+/** @return header and padded name of a note with @p size bytes of content. @throws Error (refused) above 4 GiB */
 std::string note_header(std::string_view name, std::uint32_t type, std::uint64_t size);
 
-/** Append a whole note, padded. */
+/** Append a whole note, padded to 4 bytes, to @p out. */
 void append_note(std::string& out, std::string_view name, std::uint32_t type, std::string_view content);
 
 /**
- * The first note segment: process, threads (leader first), auxv, mapped files
- * and the serialized state.
+ * Build the first note segment: process, threads (leader first), auxv, mapped
+ * files and the serialized state.
  * @param regs in the order of process.threads()
+ * @throws Error (refused) when the state is too large
  */
 std::string build_notes(const Process& process, const std::vector<const ThreadRegs*>& regs);
 

@@ -13,8 +13,8 @@ using google::protobuf::io::CodedInputStream;
 
 constexpr int kMaxDepth = 16;
 
-// Walks the wire format without building anything, counting what parsing would
-// have to allocate: two bytes can become a message of some hundred bytes.
+// Walks the wire format without allocating, and counts the objects that parsing
+// would allocate: two bytes can become a message of some hundred bytes.
 bool within_limits(CodedInputStream& in, const Descriptor* type, std::uint64_t& budget, int depth) {
   const auto spend = [&budget](std::uint64_t items) {
     if (items > budget) return false;
@@ -64,8 +64,8 @@ bool parse_state(std::string_view bytes, Process& out) {
   if (bytes.size() > kMaxState) return false;
   const auto data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const int size = static_cast<int>(bytes.size());
-  // Nothing takes less than a byte, so that most states need not be walked. That spares
-  // making the descriptors, which takes longer than all else of opening an image.
+  // Every item takes at least one byte, so a state of at most kMaxStateItems bytes needs no walk. This
+  // avoids building the protobuf descriptors, which takes longer than the rest of opening an image.
   if (bytes.size() > kMaxStateItems) {
     CodedInputStream walk(data, size);
     std::uint64_t budget = kMaxStateItems;

@@ -56,10 +56,10 @@ Image::Times Image::times() const {
           static_cast<std::uint64_t>(st.st_size)};
 }
 
-// A new name changes the times, too, and so does taking the old one away: that alone is no reason to give up.
+// link(), rename() and unlink() change ctime too: the caller must verify the content, not give up.
 bool Image::touched() const { return times() != opened_; }
 
-// Each run lies in one mapping: validate_runs.
+// validate_runs() has checked that each run lies in one mapping.
 void Image::sort_runs(const std::vector<cr_page_run>& runs) {
   auto mapping = process_->mappings().begin();
   runs_.reserve(runs.size());

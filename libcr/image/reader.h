@@ -2,9 +2,9 @@
 #pragma once
 /**
  * @file
- * Reading an image. Opening checks headers, notes and their seal and reads the
- * table of page checksums, never the pages; these are verified where they are
- * used. Whatever is wrong with an image is an Error that names it.
+ * Read an image. Opening it checks headers, notes and seal and reads the table
+ * of page checksums, but not the pages. The pages are verified where they are
+ * used. Every defect of an image is an Error that names the image.
  */
 #include <array>
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace reprise {
 
 class Image {
  public:
-  /** done, total: bytes. Called now and then, from one thread at a time. */
+  /** Called repeatedly with bytes done and bytes in total, from one thread at a time. */
   using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
   /**
@@ -33,45 +33,50 @@ class Image {
    * @throws Error permanent (damaged, truncated, not an image, of a newer format), usage (no such file)
    */
   static Image open(const std::string& path);
-  /** The same for an open descriptor; what cannot be sought in (a pipe) is copied to memory first. */
+  /** As above, for an open descriptor. A descriptor that cannot seek (a pipe) is first copied to a temporary file. */
   static Image open(UniqueFd fd, const std::string& name);
 
   const std::string& name() const { return name_; }
   int fd() const { return fd_.get(); }
   const Process& process() const { return *process_; }
-  /** Identity of the checkpoint, as the module wants it. */
+  /** Identity of the checkpoint, in the module's format. */
   std::array<std::uint8_t, CR_ID_SIZE> id() const;
 
-  /** In the order of process().threads(). */
+  /** Registers of all threads, in the order of process().threads(). */
   const std::vector<ThreadRegs>& threads() const { return threads_; }
-  /** Registers of @p tid; throws Error when the image has no such thread. */
+  /** Registers of thread @p tid. Throws Error (permanent) when the image has no such thread. */
   const ThreadRegs& regs(pid_t tid) const;
 
   /**
-   * The saved pages, sorted by address: usable for CR_IOC_RESTORE with fd() as
-   * source_fd. Without those of the vdso, which are for debuggers only.
+   * The saved pages, sorted by address, for CR_IOC_RESTORE with fd() as source_fd.
+   * Pages of the vdso are not included: they are for debuggers only.
    */
   const std::vector<cr_page_run>& runs() const { return runs_; }
-  /** The parts of the saved pages that lie in @p range. */
+  /** @return the parts of runs() that lie in @p range, extended to whole pages */
   std::vector<cr_page_run> runs_in(const cr_range& range) const;
   bool has_page(std::uint64_t addr) const;
-  /** Pages in runs(). */
+  /** @return number of pages in runs() */
   std::uint64_t page_count() const;
 
   /**
-   * Compare the saved pages that lie in @p ranges with their checksums: costs
-   * what those pages cost to read. @throws Error naming the damaged page
+   * Compare the saved pages that lie in @p ranges with their checksums. Reads
+   * only those pages.
+   * @param threads most threads to use, 0: as many as CPUs
+   * @throws Error (permanent) naming the damaged page
    */
   void verify(std::span<const cr_range> ranges, unsigned threads = 0) const;
-  /** Everything: all pages, all blob content. @param threads 0: as many as CPUs */
+  /** Verify all pages and all blob content. @param threads as for verify() */
   void verify_all(unsigned threads = 0, const Progress& progress = {}) const;
 
-  /** Read saved pages (whole pages; all must be saved), verified. */
+  /** Read and verify whole pages at @p addr. Throws Error when a page is damaged or not saved. */
   void read_pages(std::uint64_t addr, void* buf, std::size_t len) const;
-  /** Read from the blob section (SharedObject.Extent.blob_offset), verified. */
+  /** Read and verify content of the blob section at @p offset (SharedObject.Extent.blob_offset). Throws Error. */
   void read_blob(std::uint64_t offset, void* buf, std::size_t len) const;
 
-  /** Has the file changed, or may it have, since it was opened? What is read from it unverified must be verified then. */
+  /**
+   * Whether size, mtime or ctime of the file differ from when it was opened: its content may have changed, and pages
+   * that were read from it without verification must be verified.
+   */
   bool touched() const;
 
   std::uint64_t file_size() const { return seal_.file_size; }
@@ -81,15 +86,15 @@ class Image {
   std::uint64_t meta_bytes() const { return seal_.file_size - seal_.pages_size - seal_.blob_size; }
 
  private:
-  struct Piece {                // contiguous bytes under checksums
+  struct Piece {                // contiguous bytes with checksums
     std::uint64_t offset, len;  // in the file
     std::uint64_t seed;         // address, or offset in the blob
-    std::uint64_t unit;         // bytes under one hash
+    std::uint64_t unit;         // bytes per hash
     const std::uint64_t* hashes;
   };
   Image() = default;
   void sort_runs(const std::vector<cr_page_run>& runs);
-  std::vector<cr_page_run>::const_iterator first_after(std::uint64_t addr) const;  // first run that ends above
+  std::vector<cr_page_run>::const_iterator first_after(std::uint64_t addr) const;  // first run that ends above addr
   Piece pages(const cr_page_run& run) const;
   Piece blob(std::uint64_t offset, std::uint64_t len) const;
   static Piece part(const Piece& piece, std::uint64_t from);
@@ -110,7 +115,7 @@ class Image {
   std::vector<ThreadRegs> threads_;
   std::map<pid_t, std::size_t> by_tid_;
   std::vector<cr_page_run> runs_;
-  std::vector<cr_page_run> debug_runs_;  // of mappings that the kernel makes itself
+  std::vector<cr_page_run> debug_runs_;  // of mappings that the kernel itself makes (the vdso)
   std::unique_ptr<std::uint64_t[]> tail_;
   std::span<const std::uint64_t> hashes_;  // in tail_
   std::vector<std::uint64_t> blob_hashes_;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Failures of system calls on image files as Errors that say what to do about them. */
+/** @file Turn failures of system calls on image files into Errors that say what to do about them. */
 #include <string>
 
 #include "base/error.h"
 
 namespace reprise::image {
 
-/** What a failed write, sync or open of an image amounts to. */
+/** @return the kind of failure of an open, write or sync of an image that failed with errno @p err */
 Failure classify(int err);
 
-/** @throws Error "NAME: what: reason (way out)" */
+/** @throws Error "NAME: WHAT: strerror", for some errors followed by "; " and advice. Its kind is classify(@p err). */
 [[noreturn]] void throw_system(const std::string& name, const std::string& what, int err);
 
 }  // namespace reprise::image

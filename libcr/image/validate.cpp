@@ -38,7 +38,7 @@ void Checker::pending(const PendingSignal& pending, const std::string& what) con
 
 namespace {
 
-/** Of the leader (Environment) or of another thread: only what a thread can have. */
+/** Check the credentials of the leader (Environment) or of another thread: the kernel must be able to hold them. */
 template <class Credentials>
 void validate_credentials(const Checker& check, const Credentials& has, const std::string& whose) {
   check.need(has.groups_size() <= 65536, [&] { return whose + " holds too many groups"; });

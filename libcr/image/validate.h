@@ -2,9 +2,9 @@
 #pragma once
 /**
  * @file
- * The meaning of an image's state: everything the restoring side relies upon
- * without looking again. The writer checks it, too, so that no image is
- * written that could not be used.
+ * Semantic checks of an image's state: everything that the restoring code relies
+ * on without another check. The writer makes the same checks, so that it never
+ * writes an image that cannot be used.
  */
 #include <span>
 #include <string>
@@ -16,15 +16,16 @@ namespace reprise {
 
 /**
  * Check @p process: counts, indices, addresses, order, ranges of numbers.
- * @param name      how messages call the image
+ * @param name      name of the image in messages
  * @param blob_size bytes of the blob section
- * @throws Error permanent, naming the thread, mapping or descriptor
+ * @throws Error (permanent) naming the thread, mapping or descriptor
  */
 void validate_process(const std::string& name, const Process& process, std::uint64_t blob_size);
 
 /**
- * Check that every run of saved pages lies in one mapping whose pages are put
- * back (CR_VMA_PAGES) or are there for debuggers (CR_VMA_SPECIAL: the vdso).
+ * Check that every run of saved pages lies in one mapping whose pages are restored
+ * (CR_VMA_PAGES) or are saved for debuggers (CR_VMA_SPECIAL: the vdso).
+ * @throws Error (permanent)
  */
 void validate_runs(const std::string& name, const Process& process, std::span<const cr_page_run> runs);
 

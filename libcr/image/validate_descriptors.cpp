@@ -12,7 +12,7 @@ namespace reprise::image {
 namespace {
 
 constexpr std::uint32_t kMaxPipe = 1U << 31;
-constexpr std::size_t kMaxOption = 1 << 16;    // a filter of the longest kind has half of that
+constexpr std::size_t kMaxOption = 1 << 16;    // twice the longest socket filter (BPF_MAXINSNS * 8 bytes)
 constexpr std::size_t kMaxAddress = 128;  // struct sockaddr_storage
 
 void validate_socket(const Checker& check, const Socket& socket, const std::string& what) {
@@ -70,7 +70,7 @@ void validate_description(const Checker& check, const Process& process, const De
   check.need(one.shared_object() <= static_cast<std::uint32_t>(process.shared_objects_size()) &&
                  (one.kind() != Description::MEMFD || one.shared_object() > 0),
              [&] { return what + " refers to a shared object that is not there"; });
-  // Only these are opened through one; a file that has a name is opened by it.
+  // Only memfds and deleted files are opened through a shared object; any other file is opened by its path.
   const SharedObject* object =
       one.shared_object() == 0 ? nullptr : &process.shared_objects(static_cast<int>(one.shared_object()) - 1);
   check.need(!object || (one.kind() == Description::MEMFD && object->kind() == SharedObject::MEMFD) ||
@@ -78,7 +78,7 @@ void validate_description(const Checker& check, const Process& process, const De
              [&] { return what + " refers to a shared object of another kind"; });
 }
 
-/** Both ends of a connection inside the process tell of one another. */
+/** Check that the two ends of a connection inside the process refer to each other. */
 void validate_pairs(const Checker& check, const Process& process) {
   std::map<std::uint64_t, const Socket*> inside;
   for (const auto& one : process.descriptions())
@@ -96,7 +96,7 @@ void validate_pairs(const Checker& check, const Process& process) {
 }  // namespace
 
 void validate_descriptors(const Checker& check, const Process& process) {
-  // Messages name a descriptor, which people know, rather than the index of a description.
+  // Messages name a descriptor, which users know, rather than the index of a description.
   std::vector<std::string> names(process.descriptions_size());
   std::set<std::int32_t> numbers;
   for (const auto& descriptor : process.descriptors()) {

@@ -14,7 +14,7 @@ namespace image {
 namespace {
 
 constexpr std::uint64_t kKnownFlags = (CR_VMA_POLICY << 1) - 1;
-constexpr std::size_t kNodes = 1024;  // of NUMA, at most
+constexpr std::size_t kNodes = 1024;  // most NUMA nodes
 constexpr std::uint64_t kMaxFile = INT64_MAX;
 constexpr int kMaxAttributes = 4096;
 
@@ -49,7 +49,7 @@ void validate_mapping(const Checker& check, const Process& process, const Mappin
   check.need(
       !((mapping.flags() & CR_VMA_PAGES) && (mapping.flags() & (CR_VMA_SHARED | CR_VMA_SPECIAL | CR_VMA_DEVICE))),
       [&] { return what + " is not private memory though its pages are said to be saved"; });
-  // The kernel makes no other: a restore would fail only after its commit.
+  // The kernel makes droppable mappings of no other kind. Refuse here: a restore would fail only after its commit.
   constexpr std::uint64_t kNotDroppable =
       CR_VMA_SHARED | CR_VMA_FILE | CR_VMA_SHMEM | CR_VMA_GROWSDOWN | CR_VMA_PAGES | CR_VMA_SPECIAL | CR_VMA_DEVICE;
   check.need(!(mapping.flags() & CR_VMA_DROPPABLE) || !((mapping.flags() & kNotDroppable) || mapping.has_file()),
@@ -66,7 +66,7 @@ void validate_mapping(const Checker& check, const Process& process, const Mappin
   check.need(mapping.pkey() < 16, [&] { return what + " has an impossible protection key"; });
 }
 
-/** Where they lie is given to madvise: inside of mappings, in order. */
+/** Guard pages must lie inside mappings and be sorted: their addresses are passed to madvise(2). */
 void validate_guards(const Checker& check, const Process& process) {
   auto mapping = process.mappings().begin();
   std::uint64_t after = 0;
@@ -83,7 +83,7 @@ void validate_guards(const Checker& check, const Process& process) {
   }
 }
 
-/** What is made of it is made with rights that the image's owner may not have. */
+/** Check strictly: the file is created with rights that the image's owner may not have. */
 void validate_deleted(const Checker& check, const SharedObject& object, const std::string& what) {
   check.need(object.file().deleted() && S_ISREG(object.file().mode()) && object.kind() != SharedObject::MEMFD,
              [&] { return what + " is no deleted file though it is said to be one"; });
@@ -97,7 +97,7 @@ void validate_deleted(const Checker& check, const SharedObject& object, const st
   }
 }
 
-/** It is written to: memory of its own that a fork empties, and nothing else. */
+/** A restore writes to this page: it must be a private anonymous page with MADV_WIPEONFORK, and nothing else. */
 void validate_generation(const Checker& check, const Process& process) {
   if (!process.generation_address()) return;
   constexpr std::uint64_t kIs = CR_VMA_READ | CR_VMA_WRITE | CR_VMA_WIPEONFORK;
@@ -125,7 +125,7 @@ void validate_shared(const Checker& check, const Process& process, std::uint64_t
                [&] { return what + " is of an unknown kind"; });
     check.file(object.file(), what);
     if (object.has_deleted()) validate_deleted(check, object, what);
-    // The kernel maps none of no length, and a mapping is how it is made.
+    // Shared anonymous memory is created by mmap(2), which refuses length 0.
     check.need(object.size() <= kMaxFile - kPage && (object.size() > 0 || object.kind() != SharedObject::SHARED_ANONYMOUS),
                [&] { return what + " has an impossible size"; });
     const std::uint64_t size = (object.size() + kPage - 1) / kPage * kPage;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Inside of validate.h: one function per area, one way to refuse. */
+/** @file Internal to validate.h: one function per area of the state. */
 #include <cstdint>
 #include <string>
 
@@ -10,13 +10,13 @@
 
 namespace reprise::image {
 
-/** Knows the image's name and how to refuse it. */
+/** Refuses an image with an Error (permanent, EBADMSG) that names it. */
 class Checker {
  public:
   explicit Checker(const std::string& name) : name_(name) {}
 
   [[noreturn]] void bad(const std::string& what) const;
-  /** @p what is only built when it is needed: a callable or a string */
+  /** Throw Error unless @p good. @param what the message: a string, or a callable that builds it only on failure */
   template <class What>
   void need(bool good, const What& what) const {
     if (good) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Content of an image: reading it and comparing it with its checksums.
+// Read the content of an image and compare it with its checksums.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace reprise {
 using namespace image;
 
 namespace {
-constexpr std::uint64_t kChunk = 128 << 10;       // bytes read at once: they stay in the cache
-constexpr std::uint64_t kPerThread = 4ULL << 20;  // less is not worth a thread,
-constexpr std::uint64_t kPiecesPerThread = 256;   // nor are fewer reads
-constexpr std::size_t kBatch = 16;                // that a thread takes at a time
+constexpr std::uint64_t kChunk = 128 << 10;       // bytes of one read: they stay in the cache
+constexpr std::uint64_t kPerThread = 4ULL << 20;  // one more thread for each of these bytes,
+constexpr std::uint64_t kPiecesPerThread = 256;   // and for each of these pieces
+constexpr std::size_t kBatch = 16;                // chunks that a thread takes at a time
 }  // namespace
 
 Image::Piece Image::pages(const cr_page_run& run) const {
@@ -56,11 +56,11 @@ void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, co
       std::clamp<std::uint64_t>(total / kPerThread + pieces.size() / kPiecesPerThread, 1, threads));
 
   std::mutex mutex;
-  std::size_t next = 0;    // piece
-  std::uint64_t from = 0;  // in it
+  std::size_t next = 0;    // index of the next piece
+  std::uint64_t from = 0;  // offset in that piece
   std::uint64_t failed_at = UINT64_MAX;
   std::exception_ptr failure;
-  // Several at a time: scattered pages are small work, and threads that meet at a lock are not.
+  // Take several chunks at a time: a scattered page costs less than a contended lock.
   const auto take = [&](std::array<Piece, kBatch>& chunks) {
     const std::lock_guard lock(mutex);
     std::size_t n = 0;
@@ -97,7 +97,7 @@ void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, co
     try {
       others.emplace_back(work);
     } catch (const std::system_error&) {
-      break;  // as many as there may be
+      break;  // RLIMIT_NPROC or pids.max: continue with fewer threads
     }
   }
   work();
@@ -143,7 +143,7 @@ void Image::read_blob(std::uint64_t offset, void* buf, std::size_t len) const {
   char* to = static_cast<char*>(buf);
   std::vector<char> block(kBlobBlock);
   while (len > 0) {
-    // Whole blocks go where they belong, parts of blocks through a buffer.
+    // Read whole blocks directly into the result, parts of blocks through a buffer.
     const std::uint64_t start = offset / kBlobBlock * kBlobBlock;
     const std::uint64_t size = std::min(kBlobBlock, seal_.blob_size - start), skip = offset - start;
     const std::uint64_t take = std::min<std::uint64_t>(len, size - skip);

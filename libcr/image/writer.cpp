@@ -80,7 +80,7 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
   page_written_.assign(pages, 0);
   blob_hashes_.assign(blocks, 0);
   block_hashed_.assign(blocks, 0);
-  // Going beyond it would not only fail but raise SIGXFSZ, which ends most programs.
+  // A write beyond RLIMIT_FSIZE raises SIGXFSZ, whose default action ends the program.
   rlimit limit;
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && file_size_ > limit.rlim_cur)
     fail("cannot make the file " + std::to_string(file_size_) + " bytes long", EFBIG);
@@ -104,7 +104,7 @@ void ImageWriter::put(std::uint64_t offset, const void* buf, std::size_t len) {
   }
 }
 
-// The file is new, so what is not written reads as zeros.
+// The file is new: unwritten parts read as zeros.
 void ImageWriter::put_sparse(std::uint64_t offset, const void* buf, std::size_t len) {
   const char* data = static_cast<const char*>(buf);
   std::size_t from = 0, at = 0;
@@ -149,7 +149,7 @@ void ImageWriter::write_blob(std::uint64_t offset, const void* buf, std::size_t 
   if (offset > blob_size_ || len > blob_size_ - offset)
     throw Error(Failure::permanent, EINVAL, name_ + ": shared content lies outside of what was announced");
   const char* data = static_cast<const char*>(buf);
-  // Hash blocks that are whole here; the others are read back by finish().
+  // Hash the blocks that lie completely in this write; finish() reads the others back.
   for (std::uint64_t block = round_up(offset, kBlobBlock) / kBlobBlock; block < blob_hashes_.size(); ++block) {
     const std::uint64_t at = block * kBlobBlock, size = std::min(kBlobBlock, blob_size_ - at);
     if (at + size > offset + len) break;

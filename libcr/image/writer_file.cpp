@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Where an image is written to, and how it gets its name.
+// Open the file of an image and give it its name.
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ using namespace image;
 
 namespace {
 
-// Hidden, recognizable, and within NAME_MAX.
+// A hidden, recognizable name within NAME_MAX.
 std::string temporary_name(const std::string& name) {
   std::uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint64_t>(::getpid());
@@ -34,7 +34,7 @@ int link_unnamed(int fd, int dir, const std::string& to) {
   return -1;
 }
 
-// Rename that never replaces: not every file system has RENAME_NOREPLACE.
+// Rename without replacing. Falls back to link and unlink: not every file system supports RENAME_NOREPLACE.
 int rename_new(int dir, const std::string& from, const std::string& to) {
   if (::renameat2(dir, from.c_str(), dir, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return -1;
@@ -65,7 +65,7 @@ ImageWriter::ImageWriter(std::string path, WriterOptions options, int dir_fd)
 
   if (options_.unnamed) fd_.reset(::openat(dir_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, options_.mode));
   for (int attempt = 0; !fd_ && attempt < 16; ++attempt) {
-    // No unnamed files here (EOPNOTSUPP), or no permission, which the next call tells as well.
+    // O_TMPFILE is not supported (EOPNOTSUPP), or failed for a reason that this call reports as well.
     temp_name_ = temporary_name(final_name_);
     fd_.reset(::openat(dir_.get(), temp_name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, options_.mode));
     if (!fd_ && errno != EEXIST) {
@@ -83,7 +83,7 @@ ImageWriter::ImageWriter(UniqueFd fd, std::string name, WriterOptions options)
   if (flags < 0 || ::fstat(fd.get(), &st) != 0) fail("cannot write to it", errno);
   if ((flags & O_ACCMODE) == O_RDONLY)
     throw Error(Failure::usage, EBADF, name_ + ": descriptor is not open for writing");
-  // In place needs reading back, and pwrite that goes where it is told to.
+  // In place needs a readable descriptor (finish() reads back), and pwrite(2) ignores its offset with O_APPEND.
   if (S_ISREG(st.st_mode) && (flags & O_ACCMODE) == O_RDWR && !(flags & O_APPEND) &&
       ::lseek(fd.get(), 0, SEEK_CUR) == 0) {
     in_place_ = true;
@@ -97,11 +97,11 @@ ImageWriter::ImageWriter(UniqueFd fd, std::string name, WriterOptions options)
 ImageWriter::~ImageWriter() {
   if (finished_) return;
   if (!temp_name_.empty()) ::unlinkat(dir_.get(), temp_name_.c_str(), 0);
-  // Nothing that could be taken for an image stays in the caller's file.
+  // Empty the caller's file, so that nobody mistakes its content for an image.
   if (in_place_ && touched_ && ::ftruncate(fd_.get(), 0) != 0) return;
 }
 
-// A second name for the old image; it keeps its first one until the new one takes that.
+// Link the old image to a second name. It keeps its first name until the new image replaces it.
 void ImageWriter::keep_backup() {
   constexpr int kMost = 100000;
   for (int number = 1; number <= kMost; ++number) {
@@ -110,7 +110,7 @@ void ImageWriter::keep_backup() {
     const std::string name = given ? options_.backup_name : final_name_ + ".~" + std::to_string(number) + "~";
     if (::linkat(dir_.get(), final_name_.c_str(), dir, name.c_str(), 0) == 0 || errno == ENOENT) return;
     if (errno == EEXIST && !given) continue;
-    // Not every file system has links.
+    // Not every file system supports hard links.
     if (errno == EEXIST || ::renameat2(dir_.get(), final_name_.c_str(), dir, name.c_str(), RENAME_NOREPLACE) != 0)
       throw Error(Failure::refused, errno, "the image before cannot be kept as " + name + ": " + error_text(errno));
     return;
@@ -127,7 +127,7 @@ void ImageWriter::publish() {
   }
   if (options_.sync && ::fsync(fd_.get()) != 0) fail("syncing failed", errno);
   if (in_place_) {
-    // As after writing it: the caller may write on behind the image.
+    // Leave the position where writing would: the caller may append after the image.
     if (::lseek(fd_.get(), 0, SEEK_END) < 0) fail("seeking failed", errno);
     return;
   }
@@ -136,7 +136,7 @@ void ImageWriter::publish() {
   if (temp_name_.empty()) {
     result = link_unnamed(fd_.get(), dir_.get(), final_name_);
     if (result != 0 && errno == EEXIST && options_.clobber) {
-      // A link never replaces: give it a temporary name first.
+      // linkat(2) never replaces a file: link to a temporary name, then rename.
       std::string name = temporary_name(final_name_);
       if (link_unnamed(fd_.get(), dir_.get(), name) != 0) fail("cannot name the file", errno);
       temp_name_ = name;
