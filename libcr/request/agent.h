@@ -5,7 +5,10 @@
 
 namespace reprise {
 
-/** Has the callbacks run when made; without another outcome the program hears that nothing was done. */
+/**
+ * Runs the program's callbacks on construction. The destructor reports CR_PHASE_ABORTED to the program unless outcome()
+ * was called.
+ */
 class Agent {
  public:
   Agent(Session& session, unsigned phase, unsigned flags, unsigned timeout_ms, const std::function<void()>& told = {})
@@ -14,14 +17,17 @@ class Agent {
     if (!present_ || told_) return;
     try {
       session_.outcome(CR_PHASE_ABORTED, flags_);
-    } catch (const Error&) {  // the process is gone, and with it whoever could hear it
+    } catch (const Error&) {  // the process has exited
     }
   }
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
   bool present() const { return present_; }
-  /** @p saved: the image has an agent, which hears of it even when the process had none any more. */
+  /**
+   * Report the outcome to the program's agent.
+   * @param saved  the image has an agent: report to it even if the process had none before the rollback
+   */
   void outcome(unsigned phase, bool saved = false) {
     if (present_ || saved) session_.outcome(phase, flags_);
     told_ = true;

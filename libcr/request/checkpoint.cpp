@@ -16,7 +16,7 @@
 namespace reprise {
 namespace {
 
-// Held until its image is safe; the module lets it go earlier only when we die.
+// With a signal, the target stays frozen until the image is complete. If we die, the module thaws it earlier.
 constexpr unsigned kHoldMs = 24 * 3600 * 1000U;
 
 ImageWriter writer_for(const CheckpointOptions& options, const std::string& path) {
@@ -40,7 +40,7 @@ Report checkpoint(const CheckpointOptions& options) {
   Session session = Session::attach(options.pid);
   const bool context = options.image.empty() && options.image_fd < 0;
   report.image = context ? "context." + std::to_string(options.pid) : options.image;
-  // Before anything is asked of the program: most often it is here that a path is wrong.
+  // Open the image before the program's callbacks run: a wrong path is the most frequent failure.
   ImageWriter writer = writer_for(options, report.image);
   State state;
   collect_running(session, state);
@@ -51,7 +51,7 @@ Report checkpoint(const CheckpointOptions& options) {
   Agent agent(session, CR_PHASE_CHECKPOINT, options.request_flags, options.agent_timeout_ms, options.told);
   state.process.set_has_agent(agent.present());
   report.agent_ns = watch.lap();
-  // A signal that ends the program must not come before its image is complete.
+  // Send a signal only when the image is complete: it may end the program.
   const bool hold = options.signal != 0;
   enter(Stage::freeze);
   report.freeze_ns = session.freeze(options.timeout_ms, hold ? kHoldMs : 0).ns;
@@ -81,7 +81,7 @@ Report checkpoint(const CheckpointOptions& options) {
   try {
     report.frozen_ns = session.thaw();
   } catch (const Error&) {
-    if (!kills(options.signal)) throw;  // it is gone, as was asked for
+    if (!kills(options.signal)) throw;  // after SIGKILL the target has exited, as requested
   }
   if (!hold) {
     state.process.set_frozen_ns(report.frozen_ns);

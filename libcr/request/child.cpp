@@ -36,16 +36,17 @@
 namespace reprise {
 namespace {
 
-/** What the blank child keeps of ours, found out before it is made. */
+/** Capabilities of ours that the blank child keeps. Computed before clone3(): the child cannot use the C library. */
 struct Kept {
-  bool all = true;  ///< root's
+  bool all = true;  ///< the caller is root: keep all
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> data{};
 };
 
 /**
- * Of capabilities that this command was given the blank child keeps CAP_CHECKPOINT_RESTORE alone, which threads with
- * given ids take, until it gets the program's own. Its user cannot trace it meanwhile, having fewer.
+ * Of the command's file capabilities the blank child keeps only CAP_CHECKPOINT_RESTORE, which clone3() needs for
+ * threads with given ids. A later step sets the program's own capabilities. Until then the user cannot trace the child:
+ * ptrace_may_access() requires a superset of its capabilities.
  */
 Kept kept_rights() {
   Credentials own = parse_credentials(ProcDir(::getpid()).read("status"));
@@ -58,14 +59,14 @@ Kept kept_rights() {
   return kept;
 }
 
-/** Nothing of the C library here: it does not know of this process. Never returns. */
+/** Raw system calls only: the C library's state is not valid in a child of a raw clone3(). Never returns. */
 [[noreturn]] void wait_blank(pid_t parent, Kept& kept) {
   if (!kept.all) ::syscall(SYS_capset, &kept.header, kept.data.data());
-  // After an exec that gave us capabilities we are not dumpable, and neither is it: nobody could trace it, not even we.
+  // The child inherits that we are not dumpable after an exec with file capabilities. Then not even we could trace it.
   ::syscall(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
   ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::syscall(SYS_getppid) != parent) ::syscall(SYS_exit_group, 1);
-  // The last of it: whoever made it waits for the end of a pipe.
+  // Close all descriptors last: clone_child() waits for EOF on its pipe.
   ::syscall(SYS_close_range, 3, ~0U, 0);
   for (;;) ::syscall(SYS_pause);
 }
@@ -93,13 +94,13 @@ pid_t clone_child(pid_t pid) {
   return static_cast<pid_t>(got);
 }
 
-/** @return "" when there is no such process */
+/** @return the name of process @p pid, "" when there is no such process */
 std::string name_of(pid_t pid) {
   const auto stat = proc_stat(pid);
   return stat ? stat->comm : "";
 }
 
-/** For what a process id is taken: the kernel keeps that of a group or session until its last member has ended. */
+/** Describe who uses @p pid. The kernel keeps the id of a process group or session until its last member has exited. */
 std::string use_of(pid_t pid) {
   const std::string owner = name_of(pid);
   if (!owner.empty()) return "in use by " + owner;
@@ -135,12 +136,13 @@ pid_t BlankChild::make(const Process& image, const RestartOptions& options, cons
 }
 
 /**
- * A thread of its own, since the namespace of what it makes cannot be changed back. The kernel takes it for the
- * parent that a blank child, and many a program, is to die with.
+ * A thread that creates the child in another time namespace: unshare(CLONE_NEWTIME) sets the time namespace of all later
+ * children of a thread. PR_SET_PDEATHSIG refers to the thread that created the child. So this thread lives on until the
+ * child may lose its parent.
  */
 struct BlankChild::Maker {
   std::thread thread;
-  std::promise<UniqueFd> done;  ///< with the process to wait for, or nothing
+  std::promise<UniqueFd> done;  ///< pidfd of the process to wait for; empty: the thread ends at once
 };
 
 BlankChild::BlankChild(const Process& image, const RestartOptions& options, Report& report)
@@ -208,7 +210,7 @@ void BlankChild::end_maker() {
 
 void BlankChild::release() {
   if (maker_ && dies_with_parent_) {
-    // As long as the process lives its parent does, unless all of ours ends.
+    // Keep the thread until the process ends: its exit would send the parent-death signal.
     maker_->done.set_value(UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))));
     maker_->thread.detach();
     maker_.reset();
@@ -230,7 +232,7 @@ void BlankChild::prepare(Remote& remote, const Process& image, const RestoreOpti
     throw Error(Failure::refused, EPERM,
                 "process group " + std::to_string(image.pgid()) + " is not one of this session any more: leave "
                 "--restore-pgid out");
-  // Older images don't tell whether the program had registered, and one that had must not be refused its barriers.
+  // Older images do not record this registration. Register always: without it membarrier(2) fails with EPERM.
   if (!image.has_membarrier()) remote.call(0, SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The blank process that a restart is made of. */
+/** @file The blank process into which a restart restores the image. */
 #include <memory>
 
 #include <sys/types.h>
@@ -14,12 +14,16 @@
 
 namespace reprise {
 
-/** A child of ours, or of who asks, that does nothing but wait; killed, and reaped when ours, unless released. */
+/**
+ * A process that only waits: our child, or one that RestartOptions::make_child creates. Unless released, the destructor
+ * kills it and, if it is our child, reaps it.
+ */
 class BlankChild {
  public:
   /**
-   * With the image's pid, or any when it is not to be restored, and with its clocks where we may give it a time
-   * namespace. Throws Error (refused) when the pid cannot be had.
+   * Create the process with the image's pid, or with any pid unless options.restore.restore_pid. Where permitted, it
+   * gets a time namespace that continues the image's clocks; otherwise @p report receives a warning.
+   * Throws Error (refused) when the pid is in use or setting it is not permitted.
    */
   BlankChild(const Process& image, const RestartOptions& options, Report& report);
   ~BlankChild();
@@ -27,13 +31,15 @@ class BlankChild {
   BlankChild& operator=(const BlankChild&) = delete;
 
   pid_t pid() const { return pid_; }
+  /** Bind a session to the process. Throws Error. */
   Session attach();
-  /** It is no longer blank: leave it alone. */
+  /** The process is restored: the destructor leaves it alone. */
   void release();
 
   /**
-   * Give it a session and a process group of its own where the image's process led one, and those of the image where
-   * that is asked for. Frozen, uncommitted. Throws Error (refused) when they cannot be had.
+   * Create a session or process group for the target if the image's process led one; join those of the image where
+   * @p options ask for it. The target must be frozen and not committed.
+   * Throws Error (refused) when they cannot be joined.
    */
   static void prepare(Remote& remote, const Process& image, const RestoreOptions& options);
 
@@ -44,9 +50,9 @@ class BlankChild {
   struct Maker;
   pid_t pid_ = 0;
   bool ours_ = true;               ///< our child: we reap it
-  UniqueFd mem_;                   ///< of one that is not
-  bool dies_with_parent_ = false;  ///< as the image wants it: with the thread that made it
-  std::unique_ptr<Maker> maker_;   ///< the thread that made it, when it needs a time namespace
+  UniqueFd mem_;                   ///< /proc/PID/mem of a process that is not our child
+  bool dies_with_parent_ = false;  ///< a thread of the image has a parent-death signal
+  std::unique_ptr<Maker> maker_;   ///< the thread that created the process, if it needs a time namespace
 };
 
 }  // namespace reprise

@@ -7,13 +7,17 @@
 
 namespace reprise {
 
-/** @param image  must outlive the result */
+/** @return a source that reads from @p image, which must outlive it */
 RollbackSource source_from(const Image& image);
 
-/** Compare the content of shared memory with its checksums, as Image::verify does for private pages. */
+/** Compare the content of shared memory with its checksums, as Image::verify() does for private pages. Throws Error. */
 void verify_shared(const Image& image);
 
-/** @param fd  borrowed, -1: the file @p path is opened */
+/**
+ * Open an image. Throws Error.
+ * @param path  file to open; with a descriptor the name in messages
+ * @param fd    descriptor to read instead (borrowed), -1: open @p path
+ */
 Image open_image(const std::string& path, int fd);
 
 }  // namespace reprise

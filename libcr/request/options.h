@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What each request may be asked for. */
+/** @file The options of each request. */
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -16,71 +16,72 @@ namespace reprise {
 struct ClockOffsets;
 
 /**
- * Asked, when all is ready that can be made ready without harm, whether the request may go on; waits for @p ms at most.
- * Asked again as long as it says no. Throws Error to give up.
+ * Called when all preparations without visible effect are done. Waits at most @p ms milliseconds.
+ * @return whether the request may continue; after false it is called again. Throws Error to cancel the request.
  */
 using Hold = std::function<bool(unsigned ms)>;
 
 /**
- * Makes the blank process of a restart as somebody else's child, who reaps it.
- * @param pid      it is to have; 0: any
- * @param offsets  of a time namespace of its own; nullptr: it stays in ours. What fails of that is no failure
+ * Creates the blank process of a restart as the child of another process, which must reap it.
+ * @param pid      pid of the new process; 0: any
+ * @param offsets  clock offsets of a new time namespace for it; nullptr: it stays in ours. If that namespace cannot be
+ *                 created, the process is created without it
  * @param mem      receives its /proc/PID/mem, open for reading and writing
- * @return its pid, or -errno
+ * @return pid of the new process, or -errno
  */
 using MakeChild = std::function<pid_t(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem)>;
 
-/** Bytes of deleted files that are open: they are copied while the process stands still. */
+/** Default limit on saved bytes of open deleted files, which are copied while the process is frozen. */
 inline constexpr std::uint64_t kDeletedLimit = 1ULL << 30;
 
 struct CheckpointOptions {
   pid_t pid = 0;
-  std::string image;            ///< path; "" is context.PID in the working directory
-  int image_fd = -1;            ///< written to instead (borrowed); image is then what messages call it, "" if it has no name
+  std::string image;            ///< path; "": context.PID in the working directory
+  int image_fd = -1;            ///< descriptor to write to instead (borrowed); image is then its name in messages or ""
   bool clobber = true;          ///< replace an existing image
-  bool backup = false;          ///< keep the one that is replaced under another name
-  std::string backup_name;      ///< "": IMAGE.~1~, IMAGE.~2~ …, the first that is free
+  bool backup = false;          ///< keep the replaced image under another name
+  std::string backup_name;      ///< name of the backup; "": the first free of IMAGE.~1~, IMAGE.~2~ …
   bool sync = true;             ///< fsync before the image gets its name
-  int signal = 0;               ///< sent before any instruction runs after the checkpoint; 0: none
-  unsigned timeout_ms = 0;      ///< to stop all threads; 0: 5 s
-  unsigned agent_timeout_ms = 0;  ///< for the program's own callbacks; 0: 60 s
-  unsigned request_flags = 0;   ///< given to the program's callbacks
-  pid_t requester = 0;          ///< who asks, as they hear it; 0: this process
-  std::function<void()> told;   ///< called when the program knows: its agent was told, or it stands still
-  bool track = true;            ///< note what changes from now on, so that a pause is fast
-  std::uint64_t deleted_limit = kDeletedLimit;  ///< bytes of deleted files that are saved at most; 0: none are wanted
-  bool split_huge = false;      ///< note it by the page where memory is mapped by huge pages, too, which it then is not
-  Progress progress;
+  int signal = 0;               ///< sent when the image is complete, before the target runs again; 0: none
+  unsigned timeout_ms = 0;      ///< time to stop all threads; 0: 5 s
+  unsigned agent_timeout_ms = 0;  ///< time for the program's own callbacks; 0: 60 s
+  unsigned request_flags = 0;   ///< passed to the program's callbacks, see base/request_flags.h
+  pid_t requester = 0;          ///< the requester that callbacks see; 0: this process
+  std::function<void()> told;   ///< called once the program's agent is notified or, without an agent, it is frozen
+  bool track = true;            ///< track changes from now on, so that a pause is fast
+  std::uint64_t deleted_limit = kDeletedLimit;  ///< most bytes of deleted files to save; 0: save none
+  bool split_huge = false;      ///< split huge pages, to track changes of their memory by 4 KiB page
+  Progress progress;            ///< of the pages written
 };
 
 struct PauseOptions {
   pid_t pid = 0;
   pid_t requester = 0;          ///< as for a checkpoint
   std::string image;
-  int image_fd = -1;            ///< read instead (borrowed); image is then what messages call it
+  int image_fd = -1;            ///< read from this descriptor instead (borrowed); image is then its name in messages
   RestoreOptions restore;
-  int signal = 0;               ///< as for a checkpoint
-  unsigned timeout_ms = 0;
-  unsigned agent_timeout_ms = 0;
-  unsigned request_flags = 0;
-  bool use_tracking = true;     ///< false: take every page as changed
-  Hold hold;                    ///< before anything is done to the process; empty: do not wait
-  Progress progress;
+  int signal = 0;               ///< sent before the target runs again; 0: none
+  unsigned timeout_ms = 0;      ///< as for a checkpoint
+  unsigned agent_timeout_ms = 0;  ///< as for a checkpoint
+  unsigned request_flags = 0;   ///< as for a checkpoint
+  bool use_tracking = true;     ///< false: treat every page as changed
+  Hold hold;                    ///< called before the request touches the process; empty: do not wait
+  Progress progress;            ///< of the verification of the image
 };
 
 struct RestartOptions {
   std::string image;
   int image_fd = -1;            ///< as for a pause
   RestoreOptions restore;
-  int signal = 0;               ///< sent when callbacks have returned, where they are waited for; else before it runs
-  bool signal_first = false;    ///< sent before it runs in any case
+  int signal = 0;               ///< sent after callbacks that callbacks_ms waits for, else before the process runs
+  bool signal_first = false;    ///< send the signal before the process runs in any case
   pid_t requester = 0;          ///< as for a checkpoint
-  unsigned callbacks_ms = 0;    ///< how long to wait for the program's own callbacks when it runs; 0: not
-  MakeChild make_child;         ///< empty: restart() makes it, and it is our child
-  unsigned timeout_ms = 0;
-  unsigned request_flags = 0;
-  Hold hold;                    ///< when the process has its memory, and no descriptors yet; empty: do not wait
-  Progress progress;
+  unsigned callbacks_ms = 0;    ///< how long to wait for the program's callbacks after the thaw; 0: do not wait
+  MakeChild make_child;         ///< empty: restart() creates the process, as our child
+  unsigned timeout_ms = 0;      ///< as for a checkpoint
+  unsigned request_flags = 0;   ///< as for a checkpoint
+  Hold hold;                    ///< called when memory is restored and descriptors are not yet; empty: do not wait
+  Progress progress;            ///< of the verification of the image
 };
 
 }  // namespace reprise

@@ -17,7 +17,7 @@
 namespace reprise {
 namespace {
 
-/** Verifies an image by one thread while there is time. */
+/** Verifies an image in a background thread during a hold. */
 class EarlyVerification {
  public:
   explicit EarlyVerification(const Image& image)
@@ -28,7 +28,7 @@ class EarlyVerification {
           });
         })) {}
   ~EarlyVerification() { stop_ = true; }
-  /** Wait until @p hold lets go. @return whether everything was verified by then. Throws when something is damaged. */
+  /** Wait until @p hold returns true. @return whether the whole image is verified. Throws Error when it is damaged. */
   bool wait(const Hold& hold) {
     bool verified = false;
     while (!hold(verified ? 10'000 : 100)) verified = verified || look();
@@ -82,7 +82,7 @@ Report pause(const PauseOptions& options) {
   bool tracked = options.use_tracking && session.dirty(id, dirty);
   check_same_process(session, image.process(), tracked);
   if (!tracked && !verified) {
-    // Every page will be put back: look at all of them while the program still runs.
+    // All pages will be restored: verify them while the program still runs.
     report.frozen_ns += session.thaw();
     enter(Stage::verify);
     watch.lap();
@@ -115,7 +115,7 @@ Report pause(const PauseOptions& options) {
     try {
       report.frozen_ns += session.thaw();
     } catch (const Error&) {
-      if (!kills(options.signal)) throw;  // it is gone, as was asked for
+      if (!kills(options.signal)) throw;  // after SIGKILL the target has exited, as requested
     }
   });
   report.total_ns = Stopwatch::now() - begin - report.held_ns;

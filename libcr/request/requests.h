@@ -7,19 +7,20 @@
 namespace reprise {
 
 /**
- * Save a running process. It goes on (or gets the signal that was asked for) and the image is
- * written behind its back. On failure there is no image and the process runs on as before.
+ * Save a running process. It continues while the image is written. With a signal, it stays frozen
+ * until the image is complete and the signal is sent. On failure there is no image and the process
+ * continues as before.
  */
 Report checkpoint(const CheckpointOptions& options);
 
 /**
- * Roll a live process back, in place, to an image of it. When something stands in the way nothing has
- * changed; a failure half way ends the process (Error permanent says so).
+ * Roll a live process back, in place, to an image of it. A failure before the commit leaves the
+ * process unchanged. A failure after the commit kills it; the Error is permanent and says so.
  */
 Report pause(const PauseOptions& options);
 
 /**
- * Make a new process from an image: a child of the caller, Report.pid, which must be waited for.
+ * Create a new process from an image: a child of the caller, Report.pid, which the caller must reap.
  * On failure there is no such child.
  */
 Report restart(const RestartOptions& options);

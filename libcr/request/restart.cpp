@@ -21,7 +21,7 @@
 namespace reprise {
 namespace {
 
-/** Verifies the whole image beside the restart: until it is thawed the new process harms nobody. */
+/** Verifies the whole image in parallel with the restart. The restart waits for the result in stage hold. */
 class Verification {
  public:
   Verification(const Image& image, const Progress& progress)
@@ -32,22 +32,22 @@ class Verification {
   void finish() { done_.get(); }
 
  private:
-  std::future<void> done_;  // its destructor waits, too
+  std::future<void> done_;  // its destructor waits too
 };
 
 /**
- * Whoever owns an image may have made it say anything: which user, which groups, which limits. That is harmless when
- * somebody restarts it who cannot give what the owner does not have; root can.
+ * The owner of an image can forge its content: user, groups, limits. That is harmless when an unprivileged user
+ * restarts it, who cannot grant what the owner does not have. Root can, so refuse other users' images for root.
  */
 void check_owner(const Image& image, const RestoreOptions& options) {
   struct stat st {};
   if (::geteuid() != 0 || options.trust || ::fstat(image.fd(), &st) != 0 || st.st_uid == 0) return;
   throw Error(Failure::refused, EPERM,
               image.name() + " belongs to user " + std::to_string(st.st_uid) +
-                  ", who may have it say anything: restart it as that user, or with --trust if you vouch for it");
+                  ", who can forge its content: restart it as that user, or with --trust if you vouch for it");
 }
 
-/** What its own callbacks make of the restart. */
+/** Wait for the program's callbacks after the restart. Throws Error (permanent) when one of them failed. */
 void finish_callbacks(Session& session, unsigned timeout_ms, Report& report) {
   Stopwatch watch;
   switch (session.finish_callbacks(timeout_ms)) {
@@ -90,8 +90,8 @@ Report restart(const RestartOptions& options) {
   Verification verification(image, options.progress);
   const pid_t pid = child.pid();
   if (!restore.restore_pid && process.threads_size() > 1)
-    report.warnings.push_back("its threads have new ids, which the C library does not hear of: locks that know their "
-                              "owner by thread id may fail");
+    report.warnings.push_back("its threads have new ids, which the C library does not know: locks that store their "
+                              "owner's thread id may fail");
   Session session = child.attach();
   session.origin(report.image, options.requester);
   enter(Stage::freeze);
@@ -103,7 +103,7 @@ Report restart(const RestartOptions& options) {
   }
   RollbackSource source = source_from(image);
   source.files = std::move(files);
-  // Descriptors and shared memory come next: files that others use, too, are not touched for a damaged image.
+  // The next stages change files that other processes use too: wait for the verification first.
   source.hold = [&] {
     Stopwatch held;
     enter(Stage::verify);

@@ -32,25 +32,25 @@
 
 namespace reprise {
 
-/** What was found out before the commit. */
+/** Everything that prepare() determines and creates before the commit. */
 struct Rollback::Plan {
   explicit Plan(Session& session, std::uint64_t gap) : remote(session, gap) {}
   LazyRemote remote;
   std::optional<OnBehalf> behalf;  // opens what the image names
-  std::uint64_t gap = 0;  // unused address space behind the arena
+  std::uint64_t gap = 0;  // unused address space before the arena, for MappingFiles
   cr_process now{};
   FutureFlags future;
   std::vector<cr_range> policies;  // mappings that have a NUMA policy of their own
   MappingPlan mappings;
   MappingFiles files;
   WiderLimits limits;
-  std::uint64_t generation = 0;  // that the program will see
-  std::set<int> kept;  // shared objects of the image that are left as they are
+  std::uint64_t generation = 0;  // the generation number after the rollback
+  std::set<int> kept;  // shared objects of the image that the rollback leaves unchanged
   ThreadPlan threads;
   PreparedDescriptors descriptors;
   std::optional<NamelessFiles> nameless;
   SharedRoom room;
-  UniqueFd cwd;  // where it had been deleted, and the process is elsewhere
+  UniqueFd cwd;  // new directory in place of a deleted working directory; empty if none is needed
 };
 
 void check_image(const Process& image, const RestoreOptions& options, RestoreMode mode) {
@@ -65,12 +65,12 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   MappingPlan mappings = plan_mappings(vmas, image_);
   const std::uint64_t arena = session_.arena_size();
   const std::uint64_t room = MappingFiles::gap_size(mappings, image_);
-  // The arena must not lie where something is or will be.
+  // The arena must overlap neither the current mappings nor those of the image.
   const std::uint64_t gap = find_gap(vmas, image_, arena + room);
   auto made = std::make_unique<Plan>(session_, gap + room);
   Plan& plan = *made;
   plan.gap = gap;
-  // What names the threads is compared and made by their new ids.
+  // First of all: this replaces the tids in image_, and later comparisons use the new ones.
   if (!options_.restore_pid) {
     make_threads_with_new_ids(session_, *plan.remote, image_);
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
@@ -107,7 +107,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   if (source_.verify) source_.verify(source_.pages.changed);
   report.verify_ns += watch.lap();
   enter(Stage::birth);
-  // Last, as it is the one thing that would have to be undone.
+  // Last, because a later failure would have to undo it.
   make_threads(session_, *plan.remote, image_, plan.threads);
   report.threads_ns += watch.lap();
   return made;
@@ -119,12 +119,12 @@ struct Rollback::Step {
   std::uint64_t Report::*time;
 };
 
-/** The order of a restore behind the commit. */
+/** The steps of a restore after the commit, in order. */
 const Rollback::Step Rollback::kSteps[] = {
     {Stage::surplus, &Rollback::end_surplus, &Report::threads_ns},
     {Stage::mappings, &Rollback::restore_address_space, &Report::mappings_ns},
     {Stage::pages, &Rollback::restore_private_memory, &Report::pages_ns},
-    // Up to here only the process itself has changed.
+    // Until here the changes are visible to the process only.
     {Stage::hold, nullptr, nullptr},
     {Stage::descriptors, &Rollback::restore_files, &Report::descriptors_ns},
     {Stage::shared, &Rollback::restore_shared_memory, &Report::shared_ns},
@@ -200,7 +200,7 @@ void Rollback::end_process() {
   } catch (const std::exception& error) {
     why = error.what();
   }
-  // Never let a process run on that is half one thing and half another.
+  // Kill the target: its state is inconsistent.
   try {
     session_.thaw(true);
   } catch (const Error&) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Making a stopped process what an image says: the one code for pause, restart and in-memory snapshots. */
+/** @file Restore a frozen process to a saved state. Pause, restart and in-memory snapshots share this code. */
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,41 +18,44 @@
 
 namespace reprise {
 
-/** Where the content comes from, and what a request adds to the steps. */
+/** Source of the saved content, and hooks of the request. */
 struct RollbackSource {
   PageSource pages;
   BlobReader blob;
   /** Read one saved page. @return false when none is saved at that address */
   std::function<bool(std::uint64_t addr, char (&page)[4096])> read_page;
-  std::vector<cr_range> dirty;        ///< with tracking: what has changed since the checkpoint
+  std::vector<cr_range> dirty;        ///< with tracking: ranges that have changed since the checkpoint
   bool in_session = false;            ///< the source is the session's own snapshot
-  std::optional<MappingFiles> files;  ///< restart: opened before the target existed
-  /** Verifies the pages that will be put back. Called before the commit. May be empty. */
+  std::optional<MappingFiles> files;  ///< restart: files that were opened before the target existed
+  /** Called before the commit to verify the pages that will be restored. Throws Error. May be empty. */
   std::function<void(const std::vector<cr_range>& ranges)> verify;
-  /** Called in stage hold: the memory is back, and nothing that others can see has changed. Throws to give up. May be empty. */
+  /**
+   * Called in stage hold: private memory is restored, and nothing that other processes can see has changed.
+   * Throws Error to cancel the request. May be empty.
+   */
   std::function<void()> hold;
 };
 
 class Rollback {
  public:
   /**
-   * @param image  state to bring back; tids are put in here when they are not restored
-   * @param regs   in the order of image.threads()
+   * All referenced objects must outlive the Rollback.
+   * @param image  the state to restore; without options.restore_pid, run() replaces its tids by the new ones
+   * @param regs   registers in the order of image.threads()
    */
   Rollback(Session& session, Process& image, const std::vector<ThreadRegs>& regs, const RestoreOptions& options,
            RestoreMode mode, RollbackSource source)
       : session_(session), image_(image), regs_(regs), options_(options), mode_(mode), source_(std::move(source)) {}
 
   /**
-   * Roll the target back. It must be frozen and stays frozen; the caller thaws it, by carry_out(). Throws Error: either
-   * nothing has changed and the target is still frozen, or it has been killed (committed() tells).
+   * Roll the target back. It must be frozen and stays frozen; the caller thaws it in carry_out(). Throws Error. Then, if
+   * committed() is false, nothing has changed and the target is still frozen; otherwise it has been killed.
    */
   void run(Report& report);
   bool committed() const { return committed_; }
 
   /**
-   * A step behind the commit. There is no way back any more: whatever it throws, the process is ended, and the Error
-   * says so.
+   * Run a step after the commit. If it throws, the target is killed, and an Error (permanent) says so.
    */
   template <class Work>
   void carry_out(Stage stage, Work work) {
@@ -76,7 +79,7 @@ class Rollback {
   void restore_shared_memory(Plan& plan, Report& report);
   void restore_process(Plan& plan, Report& report);
   void restore_each_thread(Plan& plan, Report& report);
-  /** In a catch block: kill the target, and throw what says so. */
+  /** Kill the target and throw an Error with the reason. Call it in a catch block. */
   [[noreturn]] void end_process();
 
   Session& session_;
@@ -88,7 +91,7 @@ class Rollback {
   bool committed_ = false;
 };
 
-/** Refusals that need no target: descriptors and surroundings that the image and the options rule out. */
+/** Throw Error (refused) where image and options alone rule a restore out: descriptors and environment. */
 void check_image(const Process& image, const RestoreOptions& options, RestoreMode mode);
 
 }  // namespace reprise

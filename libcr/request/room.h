@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Is there memory for a snapshot? It brings swapped pages back and keeps all of them there. */
+/** @file Check for enough memory for a snapshot, which swaps all pages in and keeps them in memory. */
 #include <sys/types.h>
 
 #include <string>
@@ -8,15 +8,15 @@
 namespace reprise {
 
 /**
- * @param status   a process's /proc/PID/status
- * @param meminfo  /proc/meminfo
- * @return what speaks against a snapshot of it, "" if nothing does
+ * @param status   content of the process's /proc/PID/status
+ * @param meminfo  content of /proc/meminfo
+ * @return why a snapshot of the process cannot be taken, "" if it can
  */
 std::string room_problem(const std::string& status, const std::string& meminfo);
 
 /**
- * Throws Error (temporary) when the process has more memory swapped out than there is room for. The kernel
- * would find that out by itself, but only by ending the largest process, which is most often this one.
+ * Throw Error (temporary) when the process has more memory swapped out than is available. Without this check
+ * the kernel's OOM killer would end the largest process, which is usually the target.
  */
 void check_room(pid_t pid);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The signal that a request may end with. */
+/** @file The signal that a request sends at its end. */
 #include <sys/types.h>
 
 namespace reprise {
 
-/** @return 0 or errno */
+/** kill(2). @return 0 or errno */
 int send_signal(pid_t pid, int signal);
-/** Is it one that nothing survives? */
+/** Whether every process dies of @p signal: SIGKILL. */
 bool kills(int signal);
 
 }  // namespace reprise

@@ -11,15 +11,15 @@
 namespace reprise {
 namespace {
 
-/** The session goes on being used after a failure, and the error must not be lost to one of the thaw. */
+/** Thaw, because the caller goes on using the session. Ignore errors, so that they do not replace the first one. */
 void thaw_after_failure(Session& session) {
   try {
     session.thaw();
-  } catch (const Error&) {  // the process is gone
+  } catch (const Error&) {  // the process has exited
   }
 }
 
-/** The program's callbacks, where they are wanted. */
+/** Notify the program's agent. @return nullptr unless options.notify */
 std::unique_ptr<Agent> call_agent(Session& session, unsigned phase, const SnapshotOptions& options) {
   if (!options.notify) return nullptr;
   return std::make_unique<Agent>(session, phase, options.request_flags, options.agent_timeout_ms);

@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * A checkpoint that stays in memory: pages in the kernel, copy-on-write, all else in
- * this process. Lives as long as the session; rolled back to as often as one likes.
+ * A checkpoint in memory: the pages are in the kernel, copy-on-write, everything else is
+ * in this process. It lives as long as the session and can be rolled back to repeatedly.
  */
 #include <memory>
 #include <string>
@@ -17,26 +17,29 @@
 namespace reprise {
 
 struct SnapshotOptions {
-  unsigned timeout_ms = 0;        ///< to stop all threads; 0: 5 s
-  unsigned agent_timeout_ms = 0;  ///< for the program's own callbacks; 0: 60 s
-  unsigned request_flags = 0;     ///< given to the program's callbacks
-  bool notify = true;             ///< have the program's callbacks run
+  unsigned timeout_ms = 0;        ///< time to stop all threads; 0: 5 s
+  unsigned agent_timeout_ms = 0;  ///< time for the program's own callbacks; 0: 60 s
+  unsigned request_flags = 0;     ///< passed to the program's callbacks, see base/request_flags.h
+  bool notify = true;             ///< run the program's callbacks
 };
 
 class Snapshot {
  public:
-  /** Take one of the process that @p session is bound to; replaces the session's snapshot. */
+  /**
+   * Take a snapshot of the process that @p session is bound to. It replaces the session's previous snapshot.
+   * @p session must outlive the result. Throws Error.
+   */
   static Snapshot take(Session& session, const SnapshotOptions& options = {});
   ~Snapshot();
   Snapshot(Snapshot&& other) noexcept;
   Snapshot& operator=(Snapshot&&) = delete;
 
-  /** Roll back to it, in place. Throws Error as pause() does. */
+  /** Roll the process back to the snapshot, in place. Throws Error as pause() does. */
   Report rollback(const RestoreOptions& restore = {});
-  /** Write it out as an image. @return what a checkpoint would tell */
+  /** Write the snapshot to an image at @p path. @return the report of an equivalent checkpoint. Throws Error. */
   Report write(const std::string& path, bool clobber = true, bool sync = true, const Progress& progress = {});
 
-  /** What taking it was like. */
+  /** The report of take(). */
   const Report& report() const { return report_; }
   const CheckpointId& id() const { return state_->id; }
 

@@ -28,7 +28,7 @@ namespace reprise {
 CheckpointId new_checkpoint_id() {
   CheckpointId id{};
   if (::getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size()))
-    throw Error(Failure::permanent, errno, "the kernel gives no random numbers");
+    throw Error(Failure::permanent, errno, "cannot get random numbers from the kernel");
   return id;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Everything that is saved of a process beside its private pages. */
+/** @file The saved state of a process without its private pages. */
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -16,7 +16,7 @@ namespace reprise {
 
 using CheckpointId = std::array<std::uint8_t, CR_ID_SIZE>;
 
-/** A new identity, at random. */
+/** @return a new random identity. Throws Error when getrandom(2) fails. */
 CheckpointId new_checkpoint_id();
 
 struct State {
@@ -26,9 +26,13 @@ struct State {
   CheckpointId id{};
 };
 
-/** Save everything that needs no stop. */
+/** Save the part of the state that can be read while the target runs. Throws Error. */
 void collect_running(Session& session, State& state);
-/** Save everything else. Target frozen. Throws Error (refused) naming what cannot be saved; nothing has changed. */
+/**
+ * Save the rest of the state. The target must be frozen.
+ * @param deleted_limit  most bytes of open deleted files to save; 0: save none
+ * Throws Error (refused) naming what cannot be saved; nothing has changed.
+ */
 void collect_frozen(Session& session, State& state, Report& report, std::uint64_t deleted_limit = kDeletedLimit);
 
 }  // namespace reprise

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Times of the phases of a request. */
+/** @file Measure the phases of a request. */
 #include <cstdint>
 #include <ctime>
 
@@ -9,11 +9,12 @@ namespace reprise {
 class Stopwatch {
  public:
   Stopwatch() : last_(now()) {}
-  /** @return ns since it was made or asked the last time */
+  /** @return ns since construction or the last lap() */
   std::uint64_t lap() {
     const std::uint64_t before = last_;
     return (last_ = now()) - before;
   }
+  /** @return CLOCK_MONOTONIC in ns */
   static std::uint64_t now() {
     timespec ts{};
     ::clock_gettime(CLOCK_MONOTONIC, &ts);

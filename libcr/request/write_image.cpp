@@ -10,7 +10,7 @@
 namespace reprise {
 namespace {
 
-/** Where the process has the vdso: debuggers unwind through it. One without has an empty range. */
+/** @return the process's vdso mapping, which debuggers need to unwind; an empty range if it has none */
 cr_range vdso_of(const Process& process) {
   for (const Mapping& mapping : process.mappings())
     if (mapping.flags() & CR_VMA_SPECIAL && mapping.name() == "[vdso]")
@@ -22,7 +22,7 @@ cr_range vdso_of(const Process& process) {
 
 void write_image(Session& session, ImageWriter& writer, const State& state, const Progress& progress, Report& report) {
   const std::vector<cr_range> runs = session.snapshot_runs();
-  // The kernel shows the same vdso to every process, to us, too.
+  // The kernel maps the same vdso into every process: save our copy.
   const cr_range vdso = vdso_of(state.process);
   const auto* content = reinterpret_cast<const void*>(::getauxval(AT_SYSINFO_EHDR));
   std::vector<cr_range> all = runs;

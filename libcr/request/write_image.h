@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file From a session's snapshot to an image. */
+/** @file Write a session's snapshot to an image. */
 #include "image/writer.h"
 #include "request/state.h"
 #include "restore/report.h"
@@ -8,7 +8,7 @@
 
 namespace reprise {
 
-/** Write and publish the image. The target may run meanwhile. Fills in Report.bytes. */
+/** Write and publish the image. The target may run meanwhile. Fills in Report.bytes. Throws Error. */
 void write_image(Session& session, ImageWriter& writer, const State& state, const Progress& progress, Report& report);
 
 }  // namespace reprise
