@@ -18,7 +18,7 @@
 namespace reprise {
 namespace {
 
-constexpr std::uint32_t kKnownBits = 0xff;  // securebits of Linux 4.3, SECURE_ALL_BITS and _LOCKS
+constexpr std::uint32_t kKnownBits = 0xff;  // SECURE_ALL_BITS and SECURE_ALL_LOCKS of Linux 4.3
 
 std::vector<std::uint32_t> numbers(const std::string& text) {
   std::vector<std::uint32_t> all;
@@ -39,7 +39,7 @@ std::uint64_t set_of(const std::string& status, const char* key) {
 
 bool capable(const Credentials& who, int capability) { return (who.effective >> capability) & 1; }
 
-/** Each of the three ids must be one that the thread already has in some place. */
+/** Whether each of the three ids is the thread's real, effective or saved id: setresuid(2) then needs no capability. */
 bool among(const std::array<std::uint32_t, 4>& wanted, const std::array<std::uint32_t, 4>& has) {
   return std::all_of(wanted.begin(), wanted.end(),
                      [&](std::uint32_t id) { return std::find(has.begin(), has.begin() + 3, id) != has.begin() + 3; });
@@ -80,12 +80,15 @@ void to_message(const Credentials& has, Message& saved) {
   saved.set_no_new_privs(has.no_new_privs);
 }
 
-/** "" or why the securebits of @p from cannot become those of @p to. */
+/**
+ * @param may  the thread has CAP_SETPCAP
+ * @return why a thread with @p from cannot set the securebits of @p to, "" if it can
+ */
 std::string why_not_securebits(const Credentials& from, const Credentials& to, bool may) {
   constexpr std::uint32_t locks = SECURE_ALL_LOCKS, keep = SECBIT_KEEP_CAPS;
   const std::uint32_t change = from.securebits ^ to.securebits;
   const std::uint32_t locked = (from.securebits & locks) >> 1 | (from.securebits & locks);
-  // Whether capabilities are kept is everybody's own choice (PR_SET_KEEPCAPS). Not all kernels know higher bits.
+  // SECBIT_KEEP_CAPS needs no capability (PR_SET_KEEPCAPS). Bits beyond kKnownBits do not exist on all kernels.
   bool can = !(change & locked) && !(change & ~kKnownBits) && (may || !(change & ~keep));
   if (must_keep_capabilities(from, to)) can = can && !(from.securebits & SECBIT_KEEP_CAPS_LOCKED);
   if (raises_ambient(from, to) && from.securebits & SECBIT_NO_CAP_AMBIENT_RAISE)
@@ -128,7 +131,7 @@ void save_credentials(const Credentials& has, Thread::Credentials& saved) { to_m
 
 Credentials executed_by(const Credentials& caller) {
   Credentials result = caller;
-  // Root keeps all that it has; from anybody else only ambient capabilities are handed on.
+  // execve(2) keeps all capabilities of root, and only the ambient ones of other users.
   if (caller.uids[0] != 0 && caller.uids[1] != 0) result.permitted = result.effective = caller.ambient;
   return result;
 }
@@ -148,7 +151,7 @@ std::uint64_t known_capabilities() {
 }
 
 std::string why_not(const Credentials& from, const Credentials& to) {
-  // What is permitted can be brought into force, and stays so while ids change.
+  // The thread can make its permitted capabilities effective, and PR_SET_KEEPCAPS keeps them while the ids change.
   Credentials able = from;
   able.effective = from.permitted;
   if (to.uids != from.uids && !among(to.uids, from.uids) && !capable(able, CAP_SETUID))

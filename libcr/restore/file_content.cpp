@@ -26,7 +26,7 @@ UniqueFd to_be_read(const OnBehalf& behalf, UniqueFd file, std::uint32_t flags) 
 
 std::vector<FileRange> data_ranges(int fd, std::uint64_t size) {
   std::vector<FileRange> ranges;
-  const off_t position = ::lseek(fd, 0, SEEK_CUR);  // it may be the target's own
+  const off_t position = ::lseek(fd, 0, SEEK_CUR);  // restored below: the target may share this description
   for (std::uint64_t at = 0; at < size;) {
     const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
     if (data < 0) break;
@@ -83,7 +83,7 @@ void read_content(const SharedObject& object, int fd, std::uint64_t offset, char
     const ssize_t got = ::pread(fd, buf, len, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_content(object, "reading", errno);
-    if (got == 0) {  // it ends earlier than it did a moment ago
+    if (got == 0) {  // the file was truncated meanwhile
       std::memset(buf, 0, len);
       return;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Reading and writing what files and shared memory hold, with their holes. */
+/** @file Read and write the content of files and shared memory, with their holes. */
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,12 +12,15 @@
 
 namespace reprise {
 
-/** Gives content by its offset in the blob section, verified. */
+/** Reads @p len bytes at @p offset of the blob section, verified. Throws Error. */
 using BlobReader = std::function<void(std::uint64_t offset, void* buf, std::size_t len)>;
 
 /**
- * Another description of @p file, open in the target with @p flags, so that reading moves no position; @p file itself
- * where the process may not open it any more. Empty when it cannot be read.
+ * Open a description of @p file for reading, because reading through the target's own would move its position.
+ * @param file   our descriptor of a file that the target has open
+ * @param flags  O_* flags with which the target has it open
+ * @return the new description; @p file itself if the process may not open the file any more; empty if that one was not
+ *         opened for reading
  */
 UniqueFd to_be_read(const OnBehalf& behalf, UniqueFd file, std::uint32_t flags);
 
@@ -26,25 +29,29 @@ struct FileRange {
   std::uint64_t start, end;
 };
 
-/** Where there is data in [0, size). The position of @p fd stays as it is. */
+/** @return the ranges of data in [0, size), without holes (SEEK_DATA). The position of @p fd does not change. */
 std::vector<FileRange> data_ranges(int fd, std::uint64_t size);
-/** Sort, and join what touches. */
+/** Sort the ranges, join those that overlap or touch, and remove empty ones. */
 void merge(std::vector<FileRange>& ranges);
-/** What of @p range lies within @p within, which is merged. */
+/** @return the parts of @p range that lie in @p within, which must be merged */
 std::vector<FileRange> intersect(FileRange range, const std::vector<FileRange>& within);
-/** Which parts of [0, size) no extent of @p object covers: they were never written. */
+/** @return the parts of [0, size) that no extent of @p object covers: the holes at the checkpoint */
 std::vector<FileRange> holes_of(const SharedObject& object);
 
-/** Throws Error naming @p object; temporary where there is no room. */
+/** Throw an Error that names @p object: temporary for ENOSPC, else permanent. */
 [[noreturn]] void fail_content(const SharedObject& object, const char* what, int err);
-/** Zeros where it has ended. Throws Error. */
+/** Read exactly @p len bytes; zeros beyond the end of the file. Throws Error. */
 void read_content(const SharedObject& object, int fd, std::uint64_t offset, char* buf, std::uint64_t len);
-/** Throws Error. */
+/** Write exactly @p len bytes. Throws Error. */
 void write_content(const SharedObject& object, int fd, std::uint64_t offset, const char* buf, std::uint64_t len);
-/** Only pages that differ: sealed and untouched memory stays as it is, and so do holes and times of files. */
+/**
+ * Write only the pages that differ, so that sealed memory, holes and times stay unchanged if nothing differs.
+ * @param scratch  buffer of @p len bytes
+ * Throws Error.
+ */
 void write_different(const SharedObject& object, int fd, std::uint64_t offset, const char* buf, char* scratch,
                      std::uint64_t len);
-/** Make holes within @p within where the object has them. Throws Error. */
+/** Punch the holes of @p object into the data of @p fd, inside the ranges @p within. Throws Error. */
 void punch_since(const SharedObject& object, int fd, const std::vector<FileRange>& within);
 
 }  // namespace reprise

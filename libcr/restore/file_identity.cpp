@@ -10,7 +10,7 @@ namespace reprise {
 bool cut_deleted(std::string& link, std::uint64_t inode, const TargetPaths& paths) {
   constexpr std::string_view mark = " (deleted)";
   if (link.size() <= mark.size() || !std::string_view(link).ends_with(mark)) return false;
-  // A file may really be called so: then it is found under that name.
+  // The name of the file may really end in " (deleted)": then the path opens the same inode.
   const UniqueFd literal = paths.open(link, O_PATH | O_NOFOLLOW);
   struct ::stat named;
   if (literal && ::fstat(literal.get(), &named) == 0 && named.st_ino == inode) return false;

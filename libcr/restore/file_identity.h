@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Which file an image means. */
+/** @file Path and identity of a file in an image. */
 #include <string>
 
 #include <sys/stat.h>
@@ -11,14 +11,18 @@
 namespace reprise {
 
 /**
- * Identity and size of a file by its link in /proc and its stat.
- * @param paths  of the process whose link it is
+ * Fill in path, identity and size of a file.
+ * @param link    target of its link in /proc
+ * @param status  its stat
+ * @param paths   paths of the process whose link it is
  */
 void fill_file(File& file, const std::string& link, const struct ::stat& status, const TargetPaths& paths);
 
 /**
- * The path in @p link, which the kernel shows of a file with @p inode: with or without " (deleted)", which may be part
- * of its name. @return whether it was deleted
+ * Remove the " (deleted)" that the kernel appends to links of deleted files, unless it is part of the file's name.
+ * @param link   target of the link in /proc, changed in place
+ * @param inode  inode of the file
+ * @return whether the file was deleted
  */
 bool cut_deleted(std::string& link, std::uint64_t inode, const TargetPaths& paths);
 

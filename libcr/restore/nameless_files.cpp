@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "restore/file_content.h"
 
-// Of newer C libraries.
+// Older C libraries lack these.
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #define MFD_EXEC 0x0010U
@@ -50,7 +50,7 @@ NamelessFiles::NamelessFiles(Session& session, const Process& image, const Resto
 bool NamelessFiles::is_it(int fd, std::uint32_t number) const {
   struct stat now {};
   if (::fstat(fd, &now) != 0 || !S_ISREG(now.st_mode) || now.st_nlink > 0) return false;
-  // Stacked file systems tell one device of a descriptor and another of a mapping.
+  // On stacked file systems st_dev of a descriptor may differ from the device of a mapping of the same file.
   for (const Description& one : image_.descriptions())
     if (one.shared_object() == number && one.file().ino() == now.st_ino && one.file().dev() == now.st_dev) return true;
   for (const Mapping& one : image_.mappings())
@@ -109,7 +109,7 @@ UniqueFd NamelessFiles::make_somewhere(const File& file, const char* kind, Make 
 }
 
 void NamelessFiles::fill(const SharedObject& object, int fd) {
-  // Going beyond it would not only fail but raise SIGXFSZ, which ends most programs.
+  // A write beyond RLIMIT_FSIZE raises SIGXFSZ, whose default action ends the program.
   rlimit most;
   if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && object.size() > most.rlim_cur) fail_content(object, "making it", EFBIG);
   if (::ftruncate(fd, static_cast<off_t>(object.size())) != 0) fail_content(object, "setting its size", errno);
@@ -128,7 +128,7 @@ void NamelessFiles::fill(const SharedObject& object, int fd) {
 UniqueFd NamelessFiles::make_memfd(const SharedObject& object) {
   const std::string& path = object.file().path();
   const std::string name = path.substr(path.find(':') + 1);
-  // What the kernel may be told to refuse without one of these, those before 6.3 do not know.
+  // Give one of the two flags: the default depends on vm.memfd_noexec. Kernels before 6.3 reject both (EINVAL).
   const unsigned execute = object.seals() & F_SEAL_EXEC ? MFD_NOEXEC_SEAL : MFD_EXEC;
   const OnBehalf::Rights rights(behalf_);
   UniqueFd made(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | execute));
@@ -160,7 +160,7 @@ int NamelessFiles::file(std::uint32_t number) {
     try {
       fill(object, made.get());
     } catch (const Error& error) {
-      // A full or small file system: there may be room in the next folder.
+      // The file system is full or limits file sizes: try the next directory.
       if (error.code() != ENOSPC && error.code() != EDQUOT && error.code() != EFBIG && error.code() != EIO) throw;
       errno = error.code();
       return UniqueFd();
@@ -193,7 +193,7 @@ void NamelessFiles::finish_one(const SharedObject& object, int fd, Report& repor
   for (const auto& attribute : was.attributes())
     if (::fsetxattr(fd, attribute.name().c_str(), attribute.value().data(), attribute.value().size(), 0) != 0)
       report.warnings.push_back(who + "its attribute " + attribute.name() + " is not given again: " + error_text(errno));
-  // Never set-user-ID: what runs with whose rights is not for an image to say.
+  // Never set-user-ID or set-group-ID: the content comes from an image, which is not trusted.
   const mode_t wanted = object.file().mode() & 01777;
   if (object.file().mode() & 06000) report.warnings.push_back(who + "it is not set-user-ID or set-group-ID any more");
   if ((now.st_mode & 07777) != wanted && ::fchmod(fd, wanted) != 0)
@@ -201,7 +201,7 @@ void NamelessFiles::finish_one(const SharedObject& object, int fd, Report& repor
   if (memfd) return;
   const timespec times[2] = {time_of(was.atime_ns()), time_of(object.file().mtime_ns())};
   if (::futimens(fd, times) != 0) report.warnings.push_back(who + "its times stay as they are: " + error_text(errno));
-  // Last, as only its owner may do the rest.
+  // Last, because only the owner may change the rest.
   if ((now.st_uid != was.uid() || now.st_gid != was.gid()) && ::fchown(fd, was.uid(), was.gid()) != 0)
     report.warnings.push_back(who + "it belongs to user " + std::to_string(now.st_uid) + " and group " +
                               std::to_string(now.st_gid) + " now: " + error_text(errno));

@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * What was open at the checkpoint and had lost its name before, or never had one (memfds): made again, without a name,
- * before the commit. All that can go wrong with it (no folder, no room) has been tried then.
+ * Files that were open at the checkpoint and had no name: deleted files, directories and FIFOs, and memfds. They are
+ * created again, without a name, before the commit, so that every failure (no directory, no space) comes before it.
  */
 #include <cstdint>
 #include <map>
@@ -23,43 +23,52 @@
 
 namespace reprise {
 
-/** All of its content is in the image, and what it is beside: nothing but the image is needed to make it again. */
+/** Whether the image holds all content and attributes of @p object, so that the image alone can create it again. */
 inline bool is_kept(const SharedObject& object) { return object.has_deleted() || object.kind() == SharedObject::MEMFD; }
 
 class NamelessFiles {
  public:
-  /** Nothing is looked for or made before it is asked for. @p image must stay. @p read gives content. */
+  /**
+   * Does not open or create anything yet. @p session, @p image and @p options must outlive the result.
+   * @param read  reads content of the blob section
+   */
   NamelessFiles(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode, BlobReader read);
 
   /**
-   * A descriptor of ours for shared object @p number (1 + index), for which is_kept() holds: of the file that the target
-   * still has open or mapped in a pause, else of one that is made. Open for reading and writing when it was made.
-   * Throws Error (refused) naming the file and each folder where it could not be made.
+   * Find or create the file of a shared object.
+   * @param number  1 + index of a shared object for which is_kept() holds
+   * @return our descriptor (borrowed): in a pause, of the file that the target still has open or mapped; otherwise of a
+   *         new file with the saved content, open for reading and writing
+   * Throws Error (refused or temporary) naming the file and each directory where it could not be created.
    */
   int file(std::uint32_t number);
-  /** Another description of it. @return an empty one with errno set where the process may not open it so */
+  /**
+   * Open a new description of file(@p number) with @p flags.
+   * @return an empty descriptor with errno set when the process may not open the file so
+   */
   UniqueFd open(std::uint32_t number, int flags);
 
-  /** A folder without a name, with nothing in it, opened with O_PATH. The same one for the same inode of the image. */
+  /** @return an empty directory without a name, opened with O_PATH (borrowed); one for each inode of the image */
   int folder(const File& file);
-  /** A FIFO without a name, opened for reading and writing; a new one each time. */
+  /** @return a new FIFO without a name, opened for reading and writing */
   UniqueFd fifo(const File& file);
 
   /**
-   * Owner, mode and times of what was made, when it has been opened in all the ways that are needed. The seals of a
-   * memfd come last of all, when it is mapped (restore_shared).
+   * Set owner, mode, times and extended attributes of the created files. Call it after all open() calls, because they
+   * restrict access. restore_shared() sets the seals of a memfd later, when it is mapped.
+   * @param report  receives a warning for each attribute that cannot be set
    */
   void finish(Report& report);
-  /** Numbers of the objects that were made, with their content. */
+  /** Numbers of the objects that file() has created with their content. */
   const std::set<std::uint32_t>& made() const { return made_; }
 
  private:
   struct Folder {
     std::string path;
-    bool other;  ///< than where it was
+    bool other;  ///< not the directory in which the file was
   };
   std::vector<Folder> folders(const File& file) const;
-  /** Try @p make in one folder after the other. Throws Error when it works in none. */
+  /** Try @p make in each directory of folders(). Throws Error when it fails in all of them. */
   template <class Make>
   UniqueFd make_somewhere(const File& file, const char* kind, Make make);
   UniqueFd find(std::uint32_t number);
@@ -82,12 +91,14 @@ class NamelessFiles {
 };
 
 /**
- * A file without a name in the folder that is open as @p folder, for reading and writing; by a name that is gone again
- * when this returns where the file system has no such files, or where @p by_name says so.
+ * Create a file without a name, open for reading and writing. Uses O_TMPFILE, or a temporary name that is unlinked
+ * before the return if the file system does not support O_TMPFILE.
+ * @param folder   descriptor of the directory
+ * @param by_name  use a temporary name in any case
  * @return an empty descriptor with errno set on failure
  */
 UniqueFd make_nameless_file(int folder, bool by_name = false);
-/** As make_nameless_file: of a folder, with O_PATH; of a FIFO. */
+/** As make_nameless_file(), for a directory (opened with O_PATH) and for a FIFO. Both use a temporary name. */
 UniqueFd make_nameless_folder(int folder);
 UniqueFd make_nameless_fifo(int folder);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Files, folders and FIFOs that have no name. Where one is needed for a moment it is a new one, and is taken away before
-// anything else is done.
+// Create files, directories and FIFOs without a name. Where a temporary name is needed, it is a new random one and is
+// unlinked at once.
 #include <csignal>
 #include <cstdio>
 
@@ -17,7 +17,7 @@
 namespace reprise {
 namespace {
 
-/** No signal but SIGKILL comes between a name's coming and its going. */
+/** Blocks all signals while a temporary name exists, so that only SIGKILL can leave it behind. */
 class NoSignals {
  public:
   NoSignals() {
@@ -44,8 +44,10 @@ std::string unlikely_name() {
 }
 
 /**
- * @p make makes it under a name that must not be there and tells whether it did, @p open opens it. Nothing but what was
- * opened is unlinked: others may write to the folder, too.
+ * Create a file under a temporary name, open it and unlink the name. Other processes may write to the directory: if the
+ * name refers to another file than the opened one, it is not unlinked and the call fails with ESTALE.
+ * @param make  creates the file under a name that must not exist; returns whether it did
+ * @param open  opens it by name
  */
 template <class Make, class Open>
 UniqueFd by_passing_name(int folder, int unlink_flags, Make make, Open open) {
@@ -69,7 +71,7 @@ UniqueFd by_passing_name(int folder, int unlink_flags, Make make, Open open) {
 
 UniqueFd make_nameless_file(int folder, bool by_name) {
   if (!by_name) {
-    // Without O_EXCL: the process may give it a name, as it might have given the one that it had.
+    // Without O_EXCL, so that the process can still link the file to a name (linkat(2)).
     UniqueFd made(::openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (made || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return made;
   }

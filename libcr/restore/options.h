@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What all code that restores needs to know of the request. */
+/** @file Options of a request for all code that restores. */
 #include <map>
 #include <string>
 #include <utility>
@@ -8,30 +8,30 @@
 
 namespace reprise {
 
-/** Into a live process that changes back only where it differs, or into a blank one. */
+/** pause: restore a live process where it differs from the image. restart: restore into a blank process. */
 enum class RestoreMode { pause, restart };
 
-/** What shall become of memory and mapped files that other live processes share, and that have changed since. */
+/** Treatment of changed memory and mapped files that other live processes share. */
 enum class SharedMemory {
-  refuse,   ///< to restore anything
-  restore,  ///< rewrite them, as if they were the process's alone
-  keep,     ///< leave them as they are, and report that
+  refuse,   ///< refuse the whole request
+  restore,  ///< restore their content, as for memory of this process only
+  keep,     ///< leave their content unchanged, with a warning
 };
 
-/** What the restoring code of every part needs to know. */
+/** Options of the restoring code. */
 struct RestoreOptions {
-  /** Paths beginning with `first` are looked for under `second`; the first match counts. */
+  /** Paths below directory `first` are replaced by paths below `second`; the first match counts. */
   std::vector<std::pair<std::string, std::string>> relocate;
   /** Restart: descriptor number of the image -> descriptor of ours that takes its place (borrowed). */
   std::map<int, int> substitute;
-  bool dead_sockets = false;  ///< give sockets and pipes that cannot be remade back as dead ones
-  bool rewind_files = false;  ///< cut files that have grown since back to their old size
+  bool dead_sockets = false;  ///< replace sockets and pipes that cannot be restored by disconnected ones
+  bool rewind_files = false;  ///< truncate files that have grown since to their old size
   SharedMemory shared_memory = SharedMemory::refuse;
   bool restore_pid = true;    ///< restart: with the image's pid and tids
-  bool restore_pgid = false;  ///< restart: in the image's process group, also where it did not lead it
-  bool restore_sid = false;   ///< restart: in the image's session, also where it did not lead it; only ours can be joined
+  bool restore_pgid = false;  ///< restart: join the image's process group, if the process did not lead it
+  bool restore_sid = false;   ///< restart: join the image's session, if the process did not lead it; it must be ours
   bool pipes_from_streams = false;  ///< restart: pipes to other processes become our standard input and output
-  bool trust = false;         ///< restart: the image may be anybody's, and what it names is opened with our rights
+  bool trust = false;         ///< restart: accept any user's image, and open the files it names with our own rights
 
   /** @return @p path after relocation */
   std::string relocated(const std::string& path) const;
