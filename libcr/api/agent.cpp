@@ -24,16 +24,16 @@
 namespace reprise::api {
 namespace {
 
-// Address space, not memory: callbacks of libraries may nest deeply.
+// Reserves address space, not memory: callbacks of libraries may nest deeply.
 constexpr std::size_t kStackSize = 1 << 20;
-// A program that closes all descriptors closes ours, too; do not reopen for ever.
+// A program may close all descriptors, including ours. Limits how often the agent opens the device again.
 constexpr int kReopenings = 16;
 
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool g_running = false;  // under g_mutex
 constinit std::atomic<int> g_device{-1};
 constinit std::atomic<unsigned> g_generation{0};
-char g_destination[PATH_MAX], g_source[PATH_MAX];  // of images, for callbacks; the agent alone writes them
+char g_destination[PATH_MAX], g_source[PATH_MAX];  // paths of images, for callbacks; only the agent writes them
 
 int outcome_of(std::uint32_t phase, int refusal) {
   switch (phase) {
@@ -55,7 +55,7 @@ int ready(cr_agent& agent) {
   for (;;) ::pause();
 }
 
-/** This memory is that of a checkpoint: what was asked for then has been overtaken. */
+/** This process was restarted or rolled back: requests that it had made before the checkpoint are void. */
 void overtaken(const cr_agent& agent) {
   g_generation.fetch_add(1);
   g_serving.restart_info.requester = agent.requester;
@@ -68,7 +68,7 @@ int agent_innermost(ThreadState&, bool refused) {
   if (!refused) {
     int none = 0;
     if (const int err = interrupt_threads(); err != 0) g_serving.refusal.compare_exchange_strong(none, err);
-    // What was asked for by callbacks of all threads.
+    // Save the processes that callbacks of all threads have named in cr_forward_checkpoint().
     if (g_serving.refusal.load() == 0)
       if (const int err = forward_run(); err != 0) g_serving.refusal.compare_exchange_strong(none, err);
   }
@@ -77,7 +77,7 @@ int agent_innermost(ThreadState&, bool refused) {
   agent.status = refusal;
   const int rc = ready(agent);
   int result = rc == 0 ? outcome_of(agent.phase, refusal) : rc;
-  // The requester knows. Neither this callback nor those in other threads come back.
+  // ready() has reported the failure to the requester. No callback of this process returns.
   if (g_serving.kill.load()) end_process();
   if (result > 0) overtaken(agent);
   g_serving.result.store(result);
@@ -127,13 +127,13 @@ void serve_checkpoint(ThreadState& self, const cr_agent& agent) {
 }
 
 void serve_pause() {
-  // What happens here is about to be undone: nothing else in the program hears of it.
+  // The rollback undoes this state, so no other callback runs.
   run_prepare_hook();
   cr_agent agent{};
   ready(agent);
 }
 
-/** @return false when the module is out of reach */
+/** Open the device again. @return false on failure */
 bool reopen() {
   const int fd = device::open();
   if (fd < 0) return false;
@@ -157,7 +157,7 @@ void* agent_main(void*) {
     switch (agent.phase) {
       case CR_PHASE_CHECKPOINT: serve_checkpoint(*self, agent); break;
       case CR_PHASE_PAUSE: serve_pause(); break;
-      // A checkpoint without callbacks has us waiting here.
+      // After a restart or rollback to a checkpoint that was taken without callbacks, the agent waits here.
       case CR_PHASE_RESTARTED:
       case CR_PHASE_PAUSED: overtaken(agent); break;
       default: break;
@@ -214,7 +214,7 @@ void agent_lock() { pthread_mutex_lock(&g_mutex); }
 void agent_unlock() { pthread_mutex_unlock(&g_mutex); }
 
 void agent_after_fork() {
-  // The description is the parent's session; the child must not keep it alive.
+  // The open file description is the parent's session: the child must not keep it open.
   if (g_running) device::close(g_device.exchange(-1));
   g_running = false;
   g_serving.state.store(CR_STATE_IDLE);

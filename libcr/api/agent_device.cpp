@@ -13,7 +13,7 @@
 namespace reprise::api::device {
 namespace {
 
-// Programs may count on getting low descriptor numbers; stay above those.
+// Programs may rely on getting low descriptor numbers: use one above these.
 constexpr int kLowestNumber = 480;
 
 int checked_ioctl(int fd, unsigned long request, void* arg) {
@@ -38,7 +38,7 @@ int open() {
     return -CR_EVERSION;
   }
   const int high = ::fcntl(low, F_DUPFD_CLOEXEC, kLowestNumber);
-  if (high < 0) return low;  // a small limit on descriptors: take what there is
+  if (high < 0) return low;  // RLIMIT_NOFILE is too small: keep the low number
   ::close(low);
   return high;
 }

@@ -2,26 +2,33 @@
 #pragma once
 /**
  * @file
- * The module as the agent sees it. Kept apart from the rest so that the unit
- * tests can link another one in its place.
+ * The module's interface for the agent. In a file of its own, so that the unit
+ * tests can link a fake in its place.
  */
 #include "cr.h"  // kmod/uapi
 
 namespace reprise::api::device {
 
-/** @return a descriptor of the module, out of the way of the program's own, or -errno */
+/**
+ * Open the module's device, at a descriptor number above the program's own.
+ * @return the descriptor, or -errno: -ENOSYS when the module is not loaded, -CR_EVERSION
+ */
 int open();
 void close(int fd);
-/** Is the module loaded? Cheap, and no promise that it may be opened. */
+/** Whether the module is loaded. Does not check whether the caller may open the device. */
 bool present();
 /** CR_IOC_AGENT_WAIT and CR_IOC_AGENT_READY. @return 0 or -errno */
 int wait(int fd, cr_agent& agent);
 int ready(int fd, cr_agent& agent);
-/** A callback has failed behind the outcome, with an errno or CR_E* code. */
+/** Report that a callback has failed after the outcome, with an errno or CR_E* @p code. */
 void failed(int fd, int code);
-/** Path of the image of the last request or outcome that the agent was told of, "" when it has none. */
+/** Write the image path of the last request or outcome to @p path (@p size bytes); "" when there is none. */
 void origin(int fd, char* path, unsigned size);
-/** Could the agent of the process with this /proc/PID/mem be told of a request? @return 0, EBUSY, or another errno */
+/**
+ * Check whether another process's agent could be notified of a request now, without notifying it.
+ * @param mem  descriptor of the process's /proc/PID/mem
+ * @return 0, EBUSY (another request is in progress), or another errno
+ */
 int ask(int mem);
 
 }  // namespace reprise::api::device

@@ -19,14 +19,14 @@ namespace reprise::api {
 namespace {
 
 struct Capabilities {
-  bool all = true;  ///< root's
+  bool all = true;  ///< the caller is root: keep all
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2]{};
 };
 
 /**
- * Of what the program can do by its file, and not by its user, the child keeps CAP_CHECKPOINT_RESTORE alone, which
- * threads with given ids take: an image must not get more from it than from the helper.
+ * Of the program's file capabilities the child keeps only CAP_CHECKPOINT_RESTORE, which clone3() needs for threads with
+ * given ids: an image must not gain more capabilities from this child than from one that the helper creates.
  */
 Capabilities kept_capabilities() {
   Capabilities kept;
@@ -44,7 +44,10 @@ Capabilities kept_capabilities() {
   return kept;
 }
 
-/** A time namespace is made for children; its maker joins it by itself. What fails leaves us where we are. */
+/**
+ * Create a time namespace and enter it. unshare(CLONE_NEWTIME) creates one for children only, so join it with setns(2).
+ * On failure the process stays in its time namespace.
+ */
 void enter_time_namespace(const char* clocks) {
   if (syscall(SYS_unshare, CLONE_NEWTIME) != 0) return;
   const long offsets = syscall(SYS_openat, AT_FDCWD, "/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
@@ -53,15 +56,15 @@ void enter_time_namespace(const char* clocks) {
   if (made >= 0) syscall(SYS_setns, made, CLONE_NEWTIME);
 }
 
-/** System calls alone: the C library does not know of this process. */
+/** Raw system calls only: the C library's state is not valid in a child of a raw clone3(). */
 [[noreturn]] void wait_blank(pid_t parent, const char* clocks, Capabilities& kept) {
   if (*clocks != '\0') enter_time_namespace(clocks);
   if (!kept.all) syscall(SYS_capset, &kept.header, kept.data);
-  // Whoever restores it must be able to trace it.
+  // The helper must be able to trace the child; a process that is not dumpable needs CAP_SYS_PTRACE for that.
   syscall(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
   syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (syscall(SYS_getppid) != parent) syscall(SYS_exit_group, 1);
-  // The last of it: the program waits for the end of a pipe.
+  // Close all descriptors last: make_blank_child() waits for EOF on its pipe.
   syscall(SYS_close_range, 3, ~0U, 0);
   for (;;) syscall(SYS_pause);
 }
@@ -72,7 +75,7 @@ pid_t make_blank_child(pid_t pid, const char* clocks, int& mem) {
   Capabilities kept = kept_capabilities();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -errno;
-  // One of the standard streams would not be closed with the rest.
+  // Move the write end above 2: the child closes only descriptors from 3 on.
   const int its_end = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
   const int no_end = its_end < 0 ? errno : 0;
   close(ends[1]);
@@ -108,7 +111,7 @@ pid_t make_blank_child(pid_t pid, const char* clocks, int& mem) {
 
 void end_child(pid_t pid) {
   siginfo_t info;
-  // Somebody else's by now, when it is not our child any more.
+  // If it is not our child any more, the program has reaped it and the pid may belong to another process.
   if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;
   kill(pid, SIGKILL);
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}

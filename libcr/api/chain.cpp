@@ -44,12 +44,12 @@ int Chain::proceed(int flags) {
   const unsigned caller = current_;
   bool refused = (flags & CR_CHECKPOINT_ABORT_MASK) != 0;
   if (refused) refuse(flags);
-  // Callbacks that return without having called us are ready all the same.
+  // A callback that returns 0 without a call of cr_checkpoint() counts as ready.
   while (!decided_ && !refused && next_ > 0) {
     current_ = --next_;
     const Callback callback = list_.items[current_];
     if (callback.func == nullptr || callback.func(callback.arg) == 0) continue;
-    // It could not get ready, or not go on.
+    // The callback has failed, before or after the outcome.
     if (!decided_) {
       refuse(CR_CHECKPOINT_PERM_FAILURE);
       refused = true;

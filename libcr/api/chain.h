@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * Callbacks of one thread being run, each nested in the one before: the call of
- * cr_checkpoint() of one runs the next, that of the last one waits for the outcome.
+ * One run of a thread's callbacks. They nest: cr_checkpoint() in one callback runs
+ * the next one, and in the last one it waits for the outcome.
  */
 #include "api/threads.h"
 
@@ -11,7 +11,7 @@ namespace reprise::api {
 
 class Chain {
  public:
-  /** Where all callbacks of the chain have called cr_checkpoint(): waits, and @return the outcome. */
+  /** Called when all callbacks of the chain have called cr_checkpoint(). Waits for the outcome. @return the outcome */
   using Innermost = int (*)(ThreadState& self, bool refused);
 
   Chain(ThreadState& self, CallbackList& list, Innermost innermost);
@@ -19,11 +19,11 @@ class Chain {
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
 
-  /** Run them all. @return the outcome */
+  /** Run all callbacks. @return the outcome: CR_CONTINUED, CR_RESTARTED, CR_PAUSED or a negative code */
   int run() { return proceed(CR_CHECKPOINT_READY); }
-  /** cr_checkpoint() */
+  /** Implements cr_checkpoint(). */
   int proceed(int flags);
-  /** cr_replace_self() @return 0 or an errno */
+  /** Implements cr_replace_self(). @return 0 or an errno */
   int replace_current(const Callback& callback, int flags);
 
  private:
@@ -37,7 +37,7 @@ class Chain {
   int result_ = 0;
 };
 
-/** Callbacks in thread context; they belong to the process. */
+/** Callbacks in thread context. They belong to the process, not to a thread. */
 extern CallbackList g_thread_callbacks;
 
 }  // namespace reprise::api

@@ -34,12 +34,12 @@ namespace {
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 sigset_t g_mask_of_holder;  // under g_mutex
 
-// How often a waiter looks whether the helper still lives.
+// How often a waiter checks whether the helper still lives.
 constexpr long kLookNs = 500'000'000;
-// How long a request may take to begin, and how often to look whether its helper still lives.
+// How long to wait for the start of a request, and how often to check meanwhile whether its helper still lives.
 constexpr long long kStartNs = 10'000'000'000;
 constexpr long kStartLookNs = 100'000'000;
-constexpr std::size_t kChunk = 16;  // channels made at a time
+constexpr std::size_t kChunk = 16;  // channels allocated at a time
 
 class ChannelsLock {
  public:
@@ -50,7 +50,7 @@ class ChannelsLock {
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
-  /** @return a number of one's own that is none of the standard streams', -1 with errno */
+  /** @return a duplicate of @p fd with a number above 2, close-on-exec; -1 with errno */
   static int above_streams(int fd) { return fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3); }
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
@@ -114,7 +114,7 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd, int so
   if (!find_helper(path, sizeof path)) return CR_EHELPER;
   const Descriptor own_mem(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
   if (own_mem.get() < 0) return errno;
-  // The program may have closed its standard streams, or want the image in one.
+  // Use numbers above 2: the program may have closed its standard streams, or pass one of them as image.
   const Descriptor given[] = {
       Descriptor(Descriptor::above_streams(block_fd)), Descriptor(Descriptor::above_streams(own_mem.get())),
       Descriptor(Descriptor::above_streams(start.target_mem)), Descriptor(Descriptor::above_streams(start.image)),
@@ -127,7 +127,7 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd, int so
   // A restarted process inherits the program's session and terminal.
   const int err = spawn_helper(path, inherited, start.kind != Kind::restart, helper);
   if (err != 0) return err;
-  // The helper says so itself, too, unless it dies before it can.
+  // The helper sets these as well, but it may die before that.
   block->helper_start = running_since(helper);
   block->helper.store(static_cast<std::uint32_t>(helper));
   return 0;
@@ -157,8 +157,7 @@ Channel* Channel::open(const Start& start) {
   const ChannelsLock lock;
   Channel* channel = unused();
   Block* block = nullptr;
-  // By the time of the order the descriptors for the helper are closed again: it may be about to save
-  // this very process.
+  // Close the helper's descriptors before sending the order: it may save this very process.
   int ends[2] = {-1, -1};
   int err = channel == nullptr ? ENOMEM : 0;
   if (err == 0 && start.kind == Kind::restart && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) err = errno;
@@ -166,7 +165,7 @@ Channel* Channel::open(const Start& start) {
   if (err == 0) err = prepare(start, block, ends[1]);
   if (err != 0) {
     if (ends[0] >= 0) ::close(ends[0]);
-    fail(err, err == CR_EHELPER ? "the helper cr-helper is not installed; REPRISE_HELPER may name it" : nullptr);
+    fail(err, err == CR_EHELPER ? "the helper cr-helper is not installed; set REPRISE_HELPER to its path" : nullptr);
     return nullptr;
   }
   channel->kind_ = start.kind;
@@ -192,7 +191,7 @@ Channel* Channel::open(const Start& start) {
 Channel* Channel::find(Kind kind, unsigned long handle) {
   for (Channel* channel = first_.load(); channel != nullptr; channel = channel->next_)
     if (channel->handle() == handle && channel->used_.load() && channel->kind_ == kind) return channel;
-  fail(EINVAL, "no request or snapshot of this kind has such a handle");
+  fail(EINVAL, "the handle belongs to no request or snapshot of this kind");
   return nullptr;
 }
 
@@ -224,7 +223,7 @@ bool Channel::helper_gone() const {
 
 void Channel::make_child() {
   Block* block = block_.load();
-  const ChildOrder order = block->child;  // a child does not have the block
+  const ChildOrder order = block->child;  // copied, because the child does not map the block (MADV_DONTFORK)
   int mem = -1;
   const pid_t child = make_blank_child(order.pid, order.clocks, mem);
   if (child > 0) child_ = child;
@@ -262,7 +261,7 @@ void Channel::wait_heard(Word& heard, std::uint32_t before) {
 }
 
 void Channel::wait_for_callbacks() const {
-  // The program shall go on when its callbacks are through; unless they wait for this very thread.
+  // Return to the program only after its callbacks, unless they wait for this very thread.
   const ThreadState* state = self();
   const bool needed = state != nullptr && (state->chain != nullptr || state->cs.load() > 0);
   if ((saves_self_ || overtaken()) && !needed) gate_wait_open();
@@ -312,7 +311,7 @@ int Channel::error() {
   }
   Block* block = block_.load();
   if (!answered()) {
-    fail(CR_EHELPER, "the helper process died in the middle of a request");
+    fail(CR_EHELPER, "the helper process died during the request");
     return CR_EHELPER;
   }
   if (block->error != 0) fail(block->error, block->sentence);
@@ -333,10 +332,10 @@ int Channel::copy_log(char* to, unsigned len) const {
 
 void Channel::close() {
   ChannelsLock lock;
-  // A process that was made for nothing is nobody's business but ours.
+  // The restart failed: kill and reap the blank child.
   if (child_ > 0 && !overtaken() && !(answered() && block_.load()->error == 0)) end_child(child_);
   child_ = 0;
-  // In a process that was restarted or rolled back it has nothing to do with the image any more.
+  // After a restart or rollback the descriptor does not belong to this request any more.
   if (overtaken()) parked_.forget();
   parked_.give_back();
   Block* block = block_.exchange(nullptr);
@@ -369,7 +368,7 @@ void channels_unlock() {
 }
 
 void channels_after_fork() {
-  // The blocks are not mapped here (MADV_DONTFORK).
+  // The blocks are not mapped in the child (MADV_DONTFORK).
   for (Channel* channel = Channel::first_.load(); channel != nullptr; channel = channel->next_) {
     channel->block_.store(nullptr);
     channel->used_.store(false);
@@ -379,7 +378,7 @@ void channels_after_fork() {
 
 void channels_overtaken() {
   for (Channel* channel = Channel::first_.load(); channel != nullptr; channel = channel->next_)
-    // The address alone is used: another thread may unmap the block meanwhile.
+    // futex_wake() uses only the address: another thread may unmap the block meanwhile.
     if (Block* block = channel->block_.load(); block != nullptr)
       futex_wake(block->reply_number, Sharing::between_processes);
 }

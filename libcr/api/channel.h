@@ -2,8 +2,9 @@
 #pragma once
 /**
  * @file
- * The program's end of a helper process. Channels are never freed, only used
- * again: a handle stays a valid address, and the agent may walk them at any time.
+ * The program's connection to a helper process. Channels are never freed, only
+ * reused: a handle stays a valid address, and the agent may walk their list at
+ * any time.
  */
 #include <sys/time.h>
 #include <sys/types.h>
@@ -19,55 +20,64 @@ namespace reprise::api {
 
 class Channel {
  public:
-  /** What a handle belongs to; a handle of the wrong kind is as bad as none. */
+  /** Kind of request that a handle belongs to. A handle of another kind is invalid. */
   enum class Kind { checkpoint, restart, pause, snapshot };
 
-  /** What a helper is started with; descriptors and strings stay the caller's. */
+  /** Parameters for the start of a helper. Descriptors and strings are borrowed. */
   struct Start {
     Kind kind;
     Order order;
-    int target_mem = -1;  ///< /proc/PID/mem of the target, -1: it is this process, or there are several
+    int target_mem = -1;  ///< /proc/PID/mem of the target, -1: the target is this process, or several processes
     int image = -1;
-    const char* path = nullptr;                     ///< of the image instead of a descriptor
+    const char* path = nullptr;                     ///< path of the image, instead of a descriptor
     const cr_rstrt_relocate* relocate = nullptr;
-    const Forward* forwards = nullptr;              ///< order.forwards of them
-    bool saves_self = false;                        ///< this process is to be saved
+    const Forward* forwards = nullptr;              ///< array of order.forwards elements
+    bool saves_self = false;                        ///< this process is one of the targets
   };
   /**
    * Start a helper and send it its first order. Does not allocate from the heap.
-   * @return nullptr with errno and the sentence set
+   * @return the channel, or nullptr with errno and the text of cr_last_error() set
    */
   static Channel* open(const Start& start);
-  /** @return the channel of a handle, nullptr with errno EINVAL */
+  /** @return the channel of a handle, or nullptr with errno EINVAL */
   static Channel* find(Kind kind, unsigned long handle);
-  /** An idle snapshot channel for @p target, if there is one. */
+  /** @return a snapshot channel for @p target whose helper lives, or nullptr */
   static Channel* find_target(pid_t target);
 
   unsigned long handle() const { return reinterpret_cast<unsigned long>(this); }
   pid_t target() const { return target_; }
 
-  /** A further order; the answer is awaited by wait(). One at a time. */
+  /** Send an order. Wait for its answer with wait() before the next one. */
   void send(const Order& order);
   /**
-   * Wait until the target knows of the request, or there is an answer, but no longer than that takes in earnest. Makes
-   * the process that a restart asks for meanwhile.
+   * Wait until the target is notified of the request, or there is an answer, but at most 10 s. If the order is a
+   * restart, create the process that the helper asks for.
    */
   void wait_started();
-  /** Wait until the agent of this very process has changed @p heard from @p before, with the same limits. */
+  /** Wait until the agent of this process has changed @p heard from @p before, with the same time limit. */
   void wait_heard(Word& heard, std::uint32_t before);
-  /** Has it come to an end before the target knew of it? */
+  /** Whether the request has failed before the target was notified. */
   bool refused() const { return answered() && block_.load()->progress.load() == kPreparing && block_.load()->error != 0; }
-  /** @return 1 answered (or never will be), 0 time is up, -1 with errno EINTR */
+  /**
+   * Wait for the answer.
+   * @param timeout  longest time to wait, nullptr: no limit; receives the remaining time
+   * @return 1 when there is an answer or will never be one, 0 after the timeout, -1 with errno EINTR
+   */
   int wait(timeval* timeout);
   bool answered() const;
-  /** @return errno or CR_E* code of the answer, 0 for success; sets the sentence */
+  /** @return errno or CR_E* code of the answer, 0 for success. On failure sets errno and the text of cr_last_error() */
   int error();
   std::int64_t value() const { return block_.load()->value; }
+  /**
+   * Copy the request's messages.
+   * @param to   receives at most @p len bytes with the terminating NUL
+   * @return bytes needed for all messages with the NUL, 0 if there are none
+   */
   int copy_log(char* to, unsigned len) const;
-  /** Forget it; the helper ends by itself. */
+  /** Release the channel. The helper exits by itself. */
   void close();
 
-  /** One user at a time, for snapshots. */
+  /** Exclusive use of a snapshot channel. */
   void lock();
   void unlock();
 
@@ -90,12 +100,12 @@ class Channel {
   Kind kind_ = Kind::checkpoint;
   pid_t target_ = 0;
   bool saves_self_ = false;
-  bool lasting_ = false;       // answers also after this process was rolled back
-  unsigned generation_ = 0;
-  bool gone_ = false;
-  int socket_ = -1;            // restart: to hand the process over that is being made
-  pid_t child_ = 0;            // that process
-  std::uint32_t number_ = 0;   // of the last order
+  bool lasting_ = false;       // the answer is valid also after this process was rolled back
+  unsigned generation_ = 0;    // agent_generation() when the channel was opened
+  bool gone_ = false;          // the helper has died without an answer
+  int socket_ = -1;            // restart: passes the new process's /proc/PID/mem to the helper
+  pid_t child_ = 0;            // restart: the new process
+  std::uint32_t number_ = 0;   // number of the last order
   Word busy_{0};
   ParkedFd parked_;
   char destination_[512] = "";
@@ -103,14 +113,18 @@ class Channel {
   static std::atomic<Channel*> first_;
 };
 
-/** The holder is not interrupted for callbacks: the agent may need the lock while others are. */
+/**
+ * Lock and unlock the list of channels. The holder blocks CR_SIGNUM: the agent may need the lock while other threads
+ * are interrupted.
+ */
 void channels_lock();
 void channels_unlock();
+/** Release all channels in the child of a fork(). */
 void channels_after_fork();
 
-/** For the agent: requests made before this moment will not be answered any more. Lock-free. */
+/** For the agent after a restart or rollback: wake all waiters, because earlier requests get no answer. Lock-free. */
 void channels_overtaken();
-/** For the agent: path of the image of the request this process has made of itself, or "". Lock-free. */
+/** For the agent: path of the image of this process's request to save itself, or "". Lock-free. */
 const char* channels_destination();
 
 }  // namespace reprise::api

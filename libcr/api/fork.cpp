@@ -24,9 +24,9 @@ void in_parent() {
 }
 
 /**
- * The child has this thread only: no agent and no helper. Callbacks of this thread
- * and those in thread context stay registered; the agent starts again with the next
- * call of cr_init() and its like.
+ * The child has only the calling thread, without agent and helper. The callbacks of this
+ * thread and those in thread context stay registered. The next call of agent_ensure(),
+ * in cr_init() for example, starts the agent again.
  */
 void in_child() {
   threads_after_fork();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What becomes of the library when the program forks. */
+/** @file Handlers for fork(). */
 
 namespace reprise::api {
 
-/** Once per process; cheap afterwards. */
+/** Register the handlers with pthread_atfork(), once per process. */
 void install_fork_handlers();
 
 }  // namespace reprise::api

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Waiting on a word of memory; usable in signal handlers and between processes. */
+/** @file Futexes. Async-signal-safe, and usable between processes. */
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
 
 enum class Sharing { within_process, between_processes };
 
-/** Sleep while @p word is @p expected. @return 0, or EAGAIN, EINTR, ETIMEDOUT. Leaves errno alone. */
+/** Sleep while @p word is @p expected. @return 0, or EAGAIN, EINTR, ETIMEDOUT. Does not change errno. */
 inline int futex_wait(Word& word, std::uint32_t expected, const timespec* timeout = nullptr,
                       Sharing sharing = Sharing::within_process) {
   const int op = sharing == Sharing::within_process ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT;
@@ -29,7 +29,7 @@ inline int futex_wait(Word& word, std::uint32_t expected, const timespec* timeou
   return err;
 }
 
-/** Wake all who sleep on @p word. */
+/** Wake all waiters of @p word. */
 inline void futex_wake(Word& word, Sharing sharing = Sharing::within_process) {
   const int op = sharing == Sharing::within_process ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE;
   const int saved = errno;
@@ -37,7 +37,7 @@ inline void futex_wake(Word& word, Sharing sharing = Sharing::within_process) {
   errno = saved;
 }
 
-/** Change @p word and wake all who wait for a change. */
+/** Increment @p word and wake all its waiters. */
 inline void bump(Word& word) {
   word.fetch_add(1);
   futex_wake(word);

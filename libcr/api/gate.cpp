@@ -11,7 +11,7 @@ namespace reprise::api {
 namespace {
 
 constinit Word g_closed{0};
-constinit Word g_left{0};  // changes whenever somebody left a closed gate
+constinit Word g_left{0};  // changes whenever a thread leaves its section while the gate is closed
 
 bool anybody_inside() {
   for (ThreadState* state = first_thread(); state != nullptr; state = state->next)
@@ -24,12 +24,12 @@ int fail(int err) {
   return -1;
 }
 
-/** What both ways of entering have in common. @return -1 error, 0 nothing to do, 1 go on */
+/** Check the arguments of the functions of critical sections. @return -1 error, 0 nothing to do, 1 continue */
 int admit(cr_client_id_t id, ThreadState*& state) {
   state = self();
   if (state == nullptr) return fail(CR_ENOINIT);
   if (id != state->id && !(id == CR_ID_CALLBACK && state->chain != nullptr)) return fail(EINVAL);
-  return state->chain == nullptr ? 1 : 0;  // callbacks run while the gate is closed
+  return state->chain == nullptr ? 1 : 0;  // in a callback the gate is closed anyway
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void gate_close() { g_closed.store(1); }
 void gate_wait_empty() {
   for (;;) {
     const std::uint32_t seen = g_left.load();
-    registry_lock();  // whoever was changing the lists when the gate closed has finished now
+    registry_lock();  // waits for a thread that was changing the lists when the gate closed
     const bool busy = anybody_inside();
     registry_unlock();
     if (!busy) return;
@@ -96,7 +96,7 @@ int cr_leave_cs(cr_client_id_t id) {
   if (state->cs.load() == 0) return fail(EINVAL);
   if (state->cs.fetch_sub(1) > 1 || !gate_closed()) return 0;
   gate_left();
-  // The last one out sees the request done. While others are inside, they may need us.
+  // The last thread to leave waits until the request is over. The others do not: a thread inside may need them.
   if (!anybody_inside()) gate_wait_open();
   return 0;
 }

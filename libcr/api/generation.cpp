@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/** @file cr_generation(): a page that says by its number that this memory is an earlier one, or a copy. */
+/** @file cr_generation(): a page whose number changes when this memory is rolled back, restarted or forked. */
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -19,8 +19,8 @@ constexpr std::size_t kPage = 4096;
 #endif
 
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
-GenerationPage* g_page = nullptr;   // under g_mutex; it stays where it is
-std::uint64_t g_last = 0;           // what a child goes on from: its own page is empty
+GenerationPage* g_page = nullptr;   // under g_mutex; its address never changes
+std::uint64_t g_last = 0;           // last number; a child continues from it, because its own page is empty
 
 std::uint64_t address(const GenerationPage* page) { return reinterpret_cast<std::uintptr_t>(page); }
 
@@ -38,7 +38,7 @@ void in_child() {
   pthread_mutex_unlock(&g_mutex);
 }
 
-/** Between two pages that nobody can use, so that it is a mapping of its own and never becomes part of another. */
+/** Allocate the page between two PROT_NONE pages, so that the kernel does not merge its mapping with another one. */
 GenerationPage* make() {
   void* room = mmap(nullptr, 3 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) return nullptr;
@@ -57,7 +57,7 @@ extern "C" const volatile uint64_t* cr_generation(void) {
   const int saved = errno;
   pthread_mutex_lock(&g_mutex);
   if (g_page == nullptr) g_page = make();
-  // Empty: it is new, or this is a child that was made without the C library's fork().
+  // The page is empty when it is new, or in a child that was created without the C library's fork().
   if (g_page != nullptr && is_empty(g_page)) fill(g_page);
   GenerationPage* const page = g_page;
   pthread_mutex_unlock(&g_mutex);

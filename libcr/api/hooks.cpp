@@ -12,7 +12,7 @@ namespace {
 constinit std::atomic<cr_hook_fn_t> g_hooks[CR_NUM_HOOKS]{};
 constinit std::atomic<int> g_hold_init{CR_HOLD_BOTH};
 constinit std::atomic<int> g_hold_uninit{CR_HOLD_NONE};
-constinit std::atomic<bool> g_hold_init_asked{false};  // by the program, not by default
+constinit std::atomic<bool> g_hold_init_asked{false};  // the program has set g_hold_init itself
 
 cr_hook_event_t event_of(int first, Place place) {
   return static_cast<cr_hook_event_t>(first + static_cast<int>(place));
@@ -24,7 +24,7 @@ bool any_hook(Place place) {
          g_hooks[event_of(CR_HOOK_PAUSED_SIGNAL_CONTEXT, place)].load() != nullptr;
 }
 
-/** @return whether there was one */
+/** Run the hook of @p event. @return whether there is one */
 bool run(cr_hook_event_t event) {
   const cr_hook_fn_t hook = g_hooks[event].load();
   if (hook != nullptr) hook(event);
@@ -39,7 +39,7 @@ void run_hook(Place place, int result) {
     run(event_of(CR_HOOK_CONT_SIGNAL_CONTEXT, place));
     return;
   }
-  // Programs that know nothing of pauses take one for a restart.
+  // Without a hook for pauses, run the one for restarts: BLCR programs have no other.
   if (result == CR_PAUSED && run(event_of(CR_HOOK_PAUSED_SIGNAL_CONTEXT, place))) return;
   run(event_of(CR_HOOK_RSTRT_SIGNAL_CONTEXT, place));
 }
@@ -60,7 +60,7 @@ bool held(const ThreadState* state, int result) {
     flags = state->hold.load();
     if (flags == CR_HOLD_DFLT) flags = g_hold_init.load();
   }
-  if (result < 0) return true;  // nothing was taken: go on together
+  if (result < 0) return true;  // no checkpoint was taken: all threads continue together
   return (flags & (result == CR_CONTINUED ? CR_HOLD_CONT : CR_HOLD_RSTRT)) != 0;
 }
 

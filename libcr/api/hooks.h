@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Hooks, and which threads are held until all callbacks are through. */
+/** @file Hooks, and the rules which threads are held until all callbacks have returned. */
 #include "api/threads.h"
 
 namespace reprise::api {
 
 enum class Place { signal_context, thread_context, no_callbacks };
 
-/** Run the hook for an outcome (CR_CONTINUED, …; nothing for failures). */
+/** Run the hook for an outcome. @param result  CR_CONTINUED, …; a negative one runs no hook */
 void run_hook(Place place, int result);
+/** Run the hook CR_HOOK_PAUSE_PREPARE. */
 void run_prepare_hook();
 
-/** Must a thread without callbacks be interrupted? @param state nullptr: it never called cr_init() */
+/** Whether a thread without callbacks must be interrupted. @param state  nullptr: it never called cr_init() */
 bool hooks_want(const ThreadState* state);
-/** Does the thread wait for the others after @p result? */
+/** Whether the thread waits for all callbacks after @p result. @param state  nullptr: it never called cr_init() */
 bool held(const ThreadState* state, int result);
 
 }  // namespace reprise::api

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/** @file cr_image_*: handed on to libcr-image.so, see image_api.h. */
+/** @file cr_image_…(): calls the functions of libcr-image.so, see image_api.h. */
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -18,7 +18,7 @@ namespace reprise::api {
 namespace {
 
 const ImageApi* g_api = nullptr;
-char g_why[256];  // when there is none
+char g_why[256];  // the reason when g_api is nullptr
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
 void load() {
@@ -35,7 +35,7 @@ void load() {
     std::snprintf(g_why, sizeof g_why, "images cannot be read: %s is of another version", kImageLibrary);
 }
 
-/** @return result, or -1 with errno */
+/** @return @p result, or -1 with errno and the text of cr_last_error() set when it is negative */
 template <class Result>
 Result checked(Result result) {
   if (result >= 0) return result;

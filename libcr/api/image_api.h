@@ -2,9 +2,9 @@
 #pragma once
 /**
  * @file
- * What libcr-image.so offers to libcr.so. Reading images needs protobuf and libelf; a
- * program that only has callbacks shall not load them, so the library is loaded
- * at the first use.
+ * The interface of libcr-image.so for libcr.so. Reading images needs protobuf and libelf.
+ * libcr.so loads libcr-image.so at the first use, so that a program that only has
+ * callbacks does not load those libraries.
  */
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace reprise::api {
 
-/** Functions return 0 or a result >= 0, or the negative of an errno or CR_E* code, with a sentence. */
+/** Functions return a result >= 0, or the negative of an errno or CR_E* code; sentence() then returns the message. */
 struct ImageApi {
   std::uint32_t version;
   int (*open)(const char* path, void** image);
@@ -31,7 +31,7 @@ struct ImageApi {
 };
 
 constexpr std::uint32_t kImageApiVersion = 1;
-/** `const ImageApi* reprise_image_api()` */
+/** Name of the exported function `const ImageApi* reprise_image_api()`. */
 constexpr char kImageApiSymbol[] = "reprise_image_api";
 constexpr char kImageLibrary[] = "libcr-image.so.0";
 

@@ -29,22 +29,22 @@ struct Stranger {
   Word stage;
 };
 
-// The program's action for the signal while ours is in its place; written by the agent while nobody is interrupted.
+// The program's own action for CR_SIGNUM while ours is installed. The agent writes it while no thread is interrupted.
 struct sigaction g_theirs {};
 constinit std::atomic<bool> g_borrowed{false};
 
-// Own mapping rather than the heap: see interrupt_threads().
+// A mapping of its own: the heap must not be used, see interrupt_threads() in interrupt.h.
 constinit std::atomic<Stranger*> g_strangers{nullptr};
 constinit std::atomic<unsigned> g_stranger_count{0};
 unsigned g_stranger_capacity = 0;
 
-constexpr timespec kLook{0, 200'000'000};  // how often to look for threads that have died
-constexpr int kPatienceMs = 20;            // for threads that block our signal for a moment
-constexpr int kMaxReadings = 100;          // of the list of threads while they end all the time
+constexpr timespec kLook{0, 200'000'000};  // how often to check for threads that have exited
+constexpr int kPatienceMs = 20;            // time per request to wait for threads that block the signal briefly
+constexpr int kMaxReadings = 100;          // attempts to read the whole list of threads while threads exit
 
 pid_t own_tid() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-/** @return false when there is no such thread any more */
+/** Send @p signal to thread @p tid. @return false when the thread has exited */
 bool tell(pid_t tid, int signal) { return syscall(SYS_tgkill, getpid(), tid, signal) == 0 || errno != ESRCH; }
 
 void advance(Word& stage, Stage to) {
@@ -69,7 +69,7 @@ int wait_for_outcome(Word& stage) {
 
 int signal_innermost(ThreadState& self, bool) {
   const int result = wait_for_outcome(self.stage);
-  self.tid.store(own_tid());  // a restart without the old pids has changed it
+  self.tid.store(own_tid());  // changes in a restart without CR_RSTRT_RESTORE_PID
   return result;
 }
 
@@ -92,7 +92,7 @@ bool claim(Word& stage) {
   return stage.compare_exchange_strong(asked, kRunning);
 }
 
-/** @return false when this thread was not asked to take part */
+/** Run callbacks and hooks of the interrupted thread. @return false when the agent has not interrupted this thread */
 bool take_part() {
   if (ThreadState* state = self(); state != nullptr) {
     if (!claim(state->stage)) return false;
@@ -113,7 +113,7 @@ bool take_part() {
   return true;
 }
 
-/** A signal that the program has sent to itself, or got, while we have its handler's place. */
+/** Pass a signal that the library has not sent to the program's own handler. */
 void hand_on(int signal, siginfo_t* info, void* context) {
   if (!g_borrowed.load()) return;
   if ((g_theirs.sa_flags & SA_SIGINFO) != 0)
@@ -134,7 +134,7 @@ bool installed() {
   return sigaction(CR_SIGNUM, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_signal;
 }
 
-/** Signals that the thread blocks, from /proc: glibc has no call for other threads. */
+/** Whether thread @p tid blocks CR_SIGNUM, from /proc: there is no system call for the mask of another thread. */
 bool blocks_signal(pid_t tid) {
   char path[64] = "/proc/self/task/", digits[16];
   char* end = digits + sizeof digits;
@@ -153,8 +153,8 @@ bool blocks_signal(pid_t tid) {
 }
 
 /**
- * The same, but for longer than the C library blocks everything while it makes a thread.
- * @param patience  milliseconds that one request may wait in all; counted down
+ * Whether thread @p tid blocks CR_SIGNUM for longer than the C library does while it creates a thread.
+ * @param patience  remaining milliseconds that this request may wait; counted down
  */
 bool keeps_blocking(pid_t tid, int& patience) {
   while (blocks_signal(tid)) {
@@ -185,7 +185,12 @@ bool room_for_stranger() {
   return true;
 }
 
-/** Put the threads that are not known into g_strangers. @param listed  receives how many threads there are */
+/**
+ * Read the list of threads once and put those that never called cr_init() into g_strangers.
+ * @param dir     descriptor of /proc/self/task
+ * @param listed  receives the number of threads in the list
+ * @return 0 or an errno
+ */
 int read_strangers(int dir, nlink_t& listed) {
   alignas(dirent64) char buffer[4096];
   long got;
@@ -211,15 +216,16 @@ int read_strangers(int dir, nlink_t& listed) {
 }
 
 /**
- * Fill in g_strangers. No thread has been interrupted yet.
+ * Fill in g_strangers. Call it before any thread is interrupted.
  *
- * The kernel's list stops at a thread that ends while it is read. It is whole when it names as many threads
- * as there were before: those that begin meanwhile come at its end.
+ * Reading /proc/self/task may stop early when a thread exits meanwhile. The list is complete when it names at least as
+ * many threads as existed before the reading: new threads are added at its end.
+ * @return 0 or an errno
  */
 int find_strangers(int& patience) {
   const int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (dir < 0) return errno;
-  struct stat before {};  // two links and one for each thread
+  struct stat before {};  // st_nlink of the directory is 2 + number of threads
   nlink_t listed = 0;
   int err, readings = 0;
   do {
@@ -243,7 +249,10 @@ void interrupt(Word& stage, pid_t tid) {
   if (!tell(tid, CR_SIGNUM)) stage.store(kIdle);
 }
 
-/** Is somebody below @p wanted still under way? Threads that have died are not. */
+/**
+ * Whether an interrupted thread has not reached stage @p wanted yet.
+ * @param look_for_dead  check for threads that have exited, and ignore them
+ */
 bool anybody_before(Stage wanted, bool look_for_dead) {
   const auto pending = [&](Word& stage, pid_t tid) {
     const std::uint32_t now = stage.load();
@@ -278,13 +287,13 @@ int install() {
   return sigaction(CR_SIGNUM, &action, nullptr) == 0 ? 0 : errno;
 }
 
-/** Nobody has needed the signal so far, neither we nor the program. */
+/** Whether the disposition of CR_SIGNUM is SIG_DFL: neither the library nor the program uses it. */
 bool untouched() {
   struct sigaction now {};
   return sigaction(CR_SIGNUM, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
 }
 
-/** Take the signal, which the program may use for itself: until give_back(). @return 0 or an errno */
+/** Install our handler for CR_SIGNUM and save the program's own until give_back(). @return 0 or an errno */
 int borrow() {
   if (installed()) return 0;
   const bool theirs = !untouched();
@@ -293,7 +302,7 @@ int borrow() {
   return install();
 }
 
-/** Every thread concerned is in the handler: the program gets its own back before its memory is saved. */
+/** Reinstall the program's own handler. All interrupted threads are in our handler and its state is not saved yet. */
 void give_back() {
   if (g_borrowed.load() && installed()) sigaction(CR_SIGNUM, &g_theirs, nullptr);
   g_borrowed.store(false);
@@ -316,7 +325,7 @@ int interrupt_threads() {
   const auto concerned = [me, &patience](const ThreadState& state) {
     const pid_t tid = state.tid.load();
     if (!state.used.load() || tid == me) return false;
-    // Who has callbacks is waited for, even if it blocks the signal for a while.
+    // Wait for a thread with callbacks even if it blocks the signal for long.
     return state.callbacks.any() || (hooks_want(&state) && !keeps_blocking(tid, patience));
   };
   g_stranger_count.store(0);
@@ -324,7 +333,7 @@ int interrupt_threads() {
   bool any = strangers_too;
   for (ThreadState* state = first_thread(); state != nullptr; state = state->next) any |= concerned(*state);
   if (!any) return 0;
-  // Threads without callbacks of their own are held by it, too.
+  // The signal also holds threads without callbacks.
   if (const int err = borrow(); err != 0) return err;
   if (strangers_too)
     if (const int err = find_strangers(patience); err != 0) {

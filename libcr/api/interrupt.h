@@ -2,21 +2,23 @@
 #pragma once
 /**
  * @file
- * Threads that are interrupted by CR_SIGNUM: they run their callbacks in signal
- * context, wait there for the outcome, and are held until the others are through.
+ * Interrupt threads with CR_SIGNUM. In the handler they run their callbacks in
+ * signal context, wait for the outcome, and are held until all callbacks have
+ * returned.
  */
 namespace reprise::api {
 
-/** Install the handler, unless the program has one, and let the calling thread take the signal. @return 0 or an errno */
+/** Install the handler, unless the program has one, and unblock CR_SIGNUM in this thread. @return 0 or an errno */
 int interrupt_prepare();
 
 /**
- * For the agent: interrupt all threads that have something to do, and wait until each has
- * called cr_checkpoint(). The agent must not allocate from here on: a thread may have
- * been interrupted with the allocator's lock. @return 0 or an errno
+ * For the agent: interrupt all threads that have callbacks or hooks to run or are to be held, and
+ * wait until each has called cr_checkpoint(). From here on the agent must not allocate from the
+ * heap: a thread may have been interrupted while it holds the allocator's lock.
+ * @return 0 or an errno
  */
 int interrupt_threads();
-/** For the agent: wait until all interrupted threads have run their callbacks, then let go of those held. */
+/** For the agent: wait until all interrupted threads have run their callbacks, then release the held threads. */
 void interrupt_finish();
 
 }  // namespace reprise::api

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/** @file The oldest requests: a checkpoint of the caller, waited for, without a result. */
+/** @file The deprecated requests cr_request…(): checkpoint the caller and wait, without a result. */
 #include <fcntl.h>
 #include <unistd.h>
 

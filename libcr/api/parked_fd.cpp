@@ -11,7 +11,7 @@
 namespace reprise::api {
 namespace {
 
-/** Let @p fd stand for what @p path names. @return whether it does now */
+/** Open @p path as descriptor @p fd, replacing what is there. @return false on failure */
 bool put(const char* path, int flags, int fd, int descriptor_flags) {
   const int opened = open(path, flags | O_CLOEXEC);
   if (opened < 0) return false;

@@ -20,7 +20,7 @@ constexpr int kLastSignal = 64;
 
 bool open_descriptor(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-/** The scope as it was written: that of arguments not filled in is none of the enumeration's. */
+/** @return the scope as a number: an unset one (-1) is no value of the enumeration */
 int scope_of(const cr_checkpoint_args_t& args) {
   int scope;
   static_assert(sizeof scope == sizeof args.cr_scope);
@@ -39,14 +39,15 @@ constexpr unsigned kPauseOneOf = CR_PAUSE_KEEP_SHARED | CR_PAUSE_RESTORE_SHARED;
 
 bool valid_signal(int signal) { return signal >= -kLastSignal && signal <= kLastSignal; }
 
-/** What is wrong with the surroundings, before a helper is started for nothing. */
+/** Check that the module is loaded, before the start of a helper. @return 0, or -1 with errno ENOSYS */
 int check_module() {
   return device::present() ? 0 : fail(ENOSYS, "the kernel module cr is not loaded");
 }
 
 /**
- * The request is on its way: wait until its target knows of it.
- * @param later  what fails before that is told when it is reaped
+ * Wait until the target of a request is notified of it.
+ * @param later  report an error that comes before that only in cr_reap_…()
+ * @return 0 with *handle set, or -1 with errno
  */
 int finish_request(Channel* channel, unsigned long* handle, bool later) {
   if (channel == nullptr) return -1;
@@ -61,7 +62,7 @@ int finish_request(Channel* channel, unsigned long* handle, bool later) {
   return 0;
 }
 
-/** The parts that all kinds of requests share. */
+/** These functions are shared by all kinds of requests. */
 int wait_for(Channel::Kind kind, const unsigned long* handle, timeval* timeout) {
   Channel* channel = Channel::find(kind, *handle);
   return channel == nullptr ? -1 : channel->wait(timeout);
@@ -153,16 +154,16 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
   clear_error();
   if (args->cr_version != CR_CHECKPOINT_ARGS_VERSION)
     return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
-  if (!valid_scope(scope_of(*args))) return fail(EINVAL, "cr_scope is none of CR_SCOPE_*");
-  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
+  if (!valid_scope(scope_of(*args))) return fail(EINVAL, "cr_scope is not one of CR_SCOPE_*");
+  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is not a signal number");
   if (args->cr_fd != CR_DEST_CWD && !open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
   Target target;
   if (const int err = target.find(args->cr_scope, args->cr_target); err != 0) return fail(err);
   if (target.includes_self() && (args->cr_flags & CR_CHKPT_PROHIBIT_SELF) != 0) return fail(EDEADLK);
   if (check_module() != 0) return -1;
-  // The callbacks of one request are no place to ask for another.
+  // A callback must not request a checkpoint of its own process.
   if (target.includes_self() && in_callback()) return fail(EBUSY, "callbacks of another request are running");
-  // Without an agent nobody would tell this process that it has been restarted.
+  // Only the agent can detect that this process was restarted.
   if (target.includes_self())
     if (const int err = agent_ensure(); err != 0) return fail(err);
 
@@ -182,7 +183,7 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
   const std::uint32_t heard = g_serving.heard.load();
   Channel* channel = Channel::open(start);
   if (finish_request(channel, handle, (args->cr_flags & CR_CHKPT_ASYNC_ERR) != 0) != 0) return -1;
-  // The module has told our agent, which comes to know it when it runs.
+  // The module has notified our agent; wait until the agent thread has run and seen it.
   if (target.id() == getpid() && start.saves_self) channel->wait_heard(g_serving.heard, heard);
   return 0;
 }
@@ -205,7 +206,7 @@ int cr_request_restart(cr_restart_args_t* args, cr_restart_handle_t* handle) {
   clear_error();
   if (args->cr_version != CR_RESTART_ARGS_VERSION) return fail(EINVAL, "call cr_initialize_restart_args_t() first");
   if ((args->cr_flags & kRestartOneOf) == kRestartOneOf) return fail(EINVAL, kOneOf);
-  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
+  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is not a signal number");
   if (args->cr_relocate != nullptr && args->cr_relocate->count > CR_MAX_RSTRT_RELOC)
     return fail(EINVAL, "more than CR_MAX_RSTRT_RELOC relocations");
   if (!open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
@@ -239,7 +240,7 @@ int cr_request_pause(cr_pause_args_t* args, cr_pause_handle_t* handle) {
   clear_error();
   if (args->cr_version != CR_PAUSE_ARGS_VERSION) return fail(EINVAL, "call cr_initialize_pause_args_t() first");
   if ((args->cr_flags & kPauseOneOf) == kPauseOneOf) return fail(EINVAL, kOneOf);
-  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is no signal");
+  if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is not a signal number");
   if (!open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
   Target target;
   if (const int err = target.find(CR_SCOPE_PROC, args->cr_target); err != 0) return fail(err);

@@ -18,7 +18,7 @@ constexpr unsigned kFlags =
     CR_SNAPSHOT_CALLBACKS | CR_SNAPSHOT_REWIND_FILES | CR_SNAPSHOT_KEEP_SHARED | CR_SNAPSHOT_RESTORE_SHARED;
 constexpr unsigned kOneOf = CR_SNAPSHOT_KEEP_SHARED | CR_SNAPSHOT_RESTORE_SHARED;
 
-/** One snapshot: a number that its helper knows. Freed by drop. */
+/** A snapshot handle. The helper identifies the snapshot by its number. Freed by forget(). */
 struct Snapshot {
   Snapshot* next;
   Channel* channel;
@@ -47,17 +47,21 @@ bool channel_in_use(const Channel* channel) {
   return false;
 }
 
-/** Send one order (unless it went out with the start of the helper) and await its answer. @return 0 or a code */
+/**
+ * Send an order and wait for its answer.
+ * @param order  nullptr: it was sent at the start of the helper
+ * @return 0, or an errno or CR_E* code
+ */
 int converse(Channel& channel, const Order* order) {
   if (order != nullptr) channel.send(*order);
-  while (channel.wait(nullptr) < 0) {}  // EINTR: there is no giving up half way
+  while (channel.wait(nullptr) < 0) {}  // EINTR: the order cannot be cancelled
   return channel.error();
 }
 
 void forget(Snapshot* snapshot) {
   Snapshot** at = find(reinterpret_cast<cr_snapshot_t>(snapshot));
   if (at != nullptr) *at = snapshot->next;
-  // A helper of our own stays: the next snapshot is the cheaper for it.
+  // Keep the helper of snapshots of this process: the next snapshot does not need to start one.
   Channel* channel = snapshot->channel;
   if (channel != nullptr && !channel_in_use(channel) && channel->target() != getpid()) channel->close();
   std::free(snapshot);
@@ -102,7 +106,7 @@ int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t* handle) {
   auto* snapshot = static_cast<Snapshot*>(std::calloc(1, sizeof(Snapshot)));
   if (snapshot == nullptr) return fail(ENOMEM);
 
-  // Entered in the books first: what a rollback brings back must know of the snapshot.
+  // Add it to the list first: the memory that a rollback restores must contain the entry.
   const Lock lock;
   snapshot->number = ++g_last_number;
   snapshot->next = g_snapshots;
@@ -127,7 +131,8 @@ int cr_snapshot_rollback(cr_snapshot_t handle) {
   order.command = Command::rollback;
   order.snapshot = snapshot->number;
   if (converse(*snapshot->channel, &order) != 0) return -1;
-  // Another process: what was taken after it is gone. (Of ourselves we have not come here.)
+  // The target is another process, since a rollback of this one does not return. The helper has dropped the later
+  // snapshots.
   for (Snapshot* next = g_snapshots; next != nullptr;) {
     Snapshot* candidate = next;
     next = next->next;
@@ -145,7 +150,7 @@ int cr_snapshot_drop(cr_snapshot_t handle) {
   Order order;
   order.command = Command::drop;
   order.snapshot = snapshot->number;
-  converse(*snapshot->channel, &order);  // a helper that has died has dropped it, too
+  converse(*snapshot->channel, &order);  // ignore errors: a helper that has died has dropped the snapshot
   forget(snapshot);
   clear_error();
   return 0;

@@ -31,16 +31,16 @@ struct Launch {
   volatile pid_t pid = 0;
 };
 
-/** The helper-to-be: shares our memory until exec. All signals are blocked. */
+/** Runs in the helper process until exec, with our memory (CLONE_VM) and all signals blocked. */
 int become_helper(void* arg) {
   auto* launch = static_cast<Launch*>(arg);
-  // It must not hold the program's files, pipes and sockets open.
+  // The helper must not keep the program's files, pipes and sockets open.
   bool ok = syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) == 0;
   for (int fd : {launch->inherited->block, launch->inherited->owner_mem, launch->inherited->target_mem,
                  launch->inherited->image, launch->inherited->socket})
     if (ok && fd >= 0) ok = fcntl(fd, F_SETFD, 0) == 0;
   if (ok && launch->detached) {
-    // Neither the terminal's signals nor whoever waits for the end of our output shall notice it.
+    // The helper must not get the terminal's signals, nor hold the program's output open: readers wait for EOF.
     setsid();
     const int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3 && ok; ++fd) ok = dup2(null, fd) == fd;
@@ -51,7 +51,7 @@ int become_helper(void* arg) {
   _exit(127);
 }
 
-/** In between, so that the helper is nobody's child: ends at once. */
+/** Intermediate process that starts the helper and exits at once, so that the helper is not the program's child. */
 int step_aside(void* arg) {
   auto* launch = static_cast<Launch*>(arg);
   launch->pid = clone(become_helper, launch->second_stack_top, CLONE_VM | CLONE_VFORK | SIGCHLD, launch);
@@ -98,7 +98,7 @@ bool find_helper(char* path, std::size_t size) {
   }
   std::snprintf(path, size, "%s", CR_HELPER_PATH);
   if (usable(path)) return true;
-  // Not installed: the build puts the two side by side.
+  // Not installed: the build directory has library and helper in the same folder.
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&find_helper), &info) == 0 || info.dli_fname == nullptr) return false;
   const char* slash = std::strrchr(info.dli_fname, '/');

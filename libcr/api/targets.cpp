@@ -14,7 +14,7 @@
 namespace reprise::api {
 namespace {
 
-/** The caller's own for 0. */
+/** @return @p target; for 0 the caller's own process, process group or session */
 pid_t resolve(cr_scope_t scope, pid_t target) {
   if (target != 0) return target;
   switch (scope) {
@@ -34,7 +34,7 @@ bool target_exists(cr_scope_t scope, pid_t target) {
   const pid_t id = resolve(scope, target);
   switch (scope) {
     case CR_SCOPE_PGRP: return alive(-id);
-    // A session may outlive its leader; the helper looks at its members.
+    // A session may outlive its leader; the helper checks its members.
     case CR_SCOPE_SESS: return true;
     default: return alive(id);
   }
@@ -47,7 +47,7 @@ bool target_includes(cr_scope_t scope, pid_t target, pid_t pid) {
     case CR_SCOPE_SESS: return getsid(pid) == target;
     case CR_SCOPE_TREE: break;
   }
-  // A line of ancestors that changes meanwhile may lead anywhere, but not on for ever.
+  // Ancestors may exit and their pids be reused meanwhile: limit the number of steps.
   for (int steps = 0; pid > 0 && steps < 10'000; ++steps) {
     if (pid == target) return true;
     const auto stat = proc_stat(pid);
@@ -68,7 +68,7 @@ int Target::find(cr_scope_t scope, pid_t target) {
   if (scope != CR_SCOPE_PROC) return 0;
   self_ = includes_self_;
   if (self_) return 0;
-  // Opened here: whoever may touch the target is the caller, not the helper.
+  // Open it here, so that the kernel checks the caller's access to the target, not the helper's.
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/mem", id_);
   mem_ = open(path, O_RDWR | O_CLOEXEC);

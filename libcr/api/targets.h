@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Whom a request is about, and the right to touch it. */
+/** @file The target of a request, and the check of the caller's access to it. */
 #include <sys/types.h>
 
 #include "libcr.h"
 
 namespace reprise::api {
 
+/** Whether @p scope is one of CR_SCOPE_*. */
 bool valid_scope(int scope);
-/** @param target 0: the caller's own process, group or session */
+/** Whether the target exists; of a session always true. @param target 0: the caller's own process, group or session */
 bool target_exists(cr_scope_t scope, pid_t target);
 
-/** Is @p pid one of the processes that are meant? */
+/** Whether @p pid is one of the target's processes. @param target not 0 */
 bool target_includes(cr_scope_t scope, pid_t target, pid_t pid);
 
-/** The target of a request, opened where it is one other process. */
+/** The target of a request. If it is one other process, its /proc/PID/mem is open. */
 class Target {
  public:
   Target() = default;
@@ -22,11 +23,11 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  /** @return 0, or ESRCH, EPERM, EACCES */
+  /** Find the target and check the access to it. @return 0, or ESRCH, EPERM, EACCES or another errno of open(2) */
   int find(cr_scope_t scope, pid_t target);
   pid_t id() const { return id_; }       ///< pid, process group or session
-  bool self() const { return self_; }    ///< it is just this process
-  bool includes_self() const { return includes_self_; }
+  bool self() const { return self_; }    ///< the target is this process alone
+  bool includes_self() const { return includes_self_; }  ///< this process is one of the targets
   int mem() const { return mem_; }       ///< /proc/PID/mem of one other process, else -1
 
  private:

@@ -14,7 +14,7 @@
 namespace reprise::api {
 namespace {
 
-// initial-exec: an access must not allocate, it happens in signal handlers.
+// initial-exec: accesses in signal handlers must not allocate memory.
 __attribute__((tls_model("initial-exec"))) thread_local ThreadState* t_self = nullptr;
 
 constinit std::atomic<ThreadState*> g_threads{nullptr};
@@ -33,10 +33,10 @@ void release(ThreadState& state) {
   gate_left();
 }
 
-/** Destructor of the key: the thread ends. */
+/** Destructor of the key, at the exit of a thread. */
 void at_thread_exit(void* arg) {
   auto* state = static_cast<ThreadState*>(arg);
-  // Other destructors may still need it: the C library calls us again.
+  // Other destructors may still need the state. With the value set again, the C library calls this one again.
   if (state->persist > 0 && pthread_setspecific(g_key, state) == 0) return;
   release(*state);
 }
@@ -110,8 +110,8 @@ void registry_lock() { pthread_mutex_lock(&g_mutex); }
 void registry_unlock() { pthread_mutex_unlock(&g_mutex); }
 
 Registry::Registry(ThreadState* self) {
-  // Who is in a critical section or in a callback has the agent waiting for it: it need
-  // not wait itself, and must not.
+  // The agent waits for a thread that is in a critical section or a callback. Such a thread must not
+  // wait for the agent.
   const auto exempt = [self] { return self != nullptr && (self->cs.load() > 0 || self->chain != nullptr); };
   for (;;) {
     if (!exempt()) gate_wait_open();

@@ -2,11 +2,11 @@
 #pragma once
 /**
  * @file
- * The threads that called cr_init(), and the rules by which they may be looked at.
+ * The states of threads that called cr_init(), and the rules for access to them.
  *
- * States are never freed, only used again, so that a signal handler may walk them
- * at any time. They and the lists of callbacks change only under Registry, which lets
- * nobody in while a request is being served: what the agent sees stands still.
+ * States are never freed, only reused, so that a signal handler may walk the list at
+ * any time. States and lists of callbacks change only under Registry, which blocks
+ * while a request is being served: they do not change while the agent uses them.
  */
 #include <sys/types.h>
 
@@ -24,7 +24,7 @@ struct Callback {
   void* arg = nullptr;
 };
 
-/** Callbacks of one context in order of registration. Plain memory: read by signal handlers. */
+/** Callbacks of one context in order of registration. A plain array, because signal handlers read it. */
 struct CallbackList {
   Callback* items = nullptr;
   unsigned count = 0;
@@ -33,20 +33,20 @@ struct CallbackList {
   /** @return index, or -errno */
   int append(const Callback& callback);
   void clear();
-  bool any() const;  ///< is any of them switched on?
+  bool any() const;  ///< whether any callback is not NULL
 };
 
-/** How far an interrupted thread has come in the request being served. */
+/** Stages of an interrupted thread in the request being served. */
 enum Stage : std::uint32_t {
-  kIdle,     ///< not concerned
-  kAsked,    ///< the signal is under way
+  kIdle,     ///< not interrupted
+  kAsked,    ///< the signal was sent
   kRunning,  ///< in its callbacks, before cr_checkpoint()
   kReady,    ///< waits for the outcome
   kThrough,  ///< all its callbacks have returned
 };
 
 struct ThreadState {
-  ThreadState* next = nullptr;  ///< set once, before it becomes visible
+  ThreadState* next = nullptr;  ///< set once, before the state is in the list
   int id = 0;
   std::atomic<bool> used{false};
   std::atomic<pid_t> tid{0};
@@ -54,20 +54,23 @@ struct ThreadState {
   Word stage{kIdle};
   std::atomic<int> hold{CR_HOLD_DFLT};
   CallbackList callbacks;     ///< in signal context
-  Chain* chain = nullptr;     ///< callbacks being run; only the thread itself looks
+  Chain* chain = nullptr;     ///< the running callbacks; only the thread itself reads it
   int persist = 0;
   cr_checkpoint_info checkpoint_info{};
   cr_restart_info restart_info{};
 };
 
-/** @return state of the calling thread, nullptr before cr_init(). For signal handlers, too. */
+/** @return state of the calling thread, nullptr before cr_init(). Async-signal-safe. */
 ThreadState* self();
-/** Make the calling thread known without starting anything. @return nullptr when out of memory */
+/** Add the calling thread to the list, without starting the agent. @return its state, nullptr when out of memory */
 ThreadState* adopt_thread();
-/** First of the list of all states, used or not; go on by `next`. */
+/** First element of the list of all states, used or not, linked by `next`. */
 ThreadState* first_thread();
 
-/** Excludes other changes, and waits until no request is being served (see file comment). */
+/**
+ * Exclusive lock for changes; the constructor waits until no request is being served (see file comment).
+ * A thread in a critical section or callback does not wait for requests.
+ */
 class Registry {
  public:
   explicit Registry(ThreadState* self);
@@ -76,11 +79,11 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
 };
 
-/** Lock without waiting for requests: for the agent, and around fork. */
+/** The same lock without waiting for requests: for the agent, and around fork(). */
 void registry_lock();
 void registry_unlock();
 
-/** In the child of a fork: only the calling thread is left. */
+/** In the child of a fork(): release the states of all threads but the calling one. */
 void threads_after_fork();
 
 }  // namespace reprise::api

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /**
  * @file
- * @brief Types and constants that BLCR has in a header of their own; here they are in libcr.h.
+ * @brief For BLCR programs: includes libcr.h, which contains the declarations of BLCR's blcr_common.h.
  */
 #ifndef REPRISE_BLCR_COMMON_H
 #define REPRISE_BLCR_COMMON_H 1

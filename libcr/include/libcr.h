@@ -2,16 +2,17 @@
 /**
  * @file
  * @brief The C interface of Reprise: callbacks around checkpoints, critical
- * sections, requests, snapshots in memory, and reading of images.
+ * sections, requests, in-memory snapshots, and reading of images.
  *
  * The first half keeps the names, types and meanings of the libcr.h of Berkeley
- * Lab Checkpoint/Restart (BLCR) 0.8, so that programs written for it build
- * unchanged; blcr_common.h includes this one. What is new is marked so. docs/library.md says where behaviour
- * differs and how to use the library from C, C++ and Fortran.
+ * Lab Checkpoint/Restart (BLCR) 0.8, so that programs written for BLCR compile
+ * unchanged. blcr_common.h includes this header. Additions are marked "new".
+ * docs/library.md describes the differences in behaviour, and the use of the
+ * library from C, C++ and Fortran.
  *
- * Unless a function says otherwise it returns -1 and sets errno on failure;
- * cr_strerror() also knows the CR_E* codes, cr_last_error() gives a full
- * sentence that names the descriptor, thread or mapping in the way.
+ * Unless its comment says otherwise, a function returns -1 and sets errno on
+ * failure. cr_strerror() also accepts the CR_E* codes. cr_last_error() returns a
+ * message that names the descriptor, thread or mapping that caused the failure.
  */
 #ifndef REPRISE_LIBCR_H
 #define REPRISE_LIBCR_H 1
@@ -31,13 +32,13 @@ extern "C" {
 
 /* ------------------------------------------------------------------ versions */
 
-/** Version of BLCR whose interface this is, for programs that ask. */
+/** Version of BLCR with this interface, for programs that check it. */
 #define CR_RELEASE_MAJOR 0
 #define CR_RELEASE_MINOR 8
 #define CR_RELEASE_PATCH 5
 #define CR_RELEASE_VERSION "0.8.5"
 
-/** Versions of the library and of the module that came with it. */
+/** Versions of the library and the module of that BLCR release. */
 #define LIBCR_MAJOR 0
 #define LIBCR_MINOR 5
 #define LIBCR_PATCH 5
@@ -53,7 +54,7 @@ extern "C" {
 #define CR_REPRISE_PATCH 0
 #define CR_REPRISE_VERSION "0.1.0"
 
-/** Version of an argument structure; the initialisers below set it. */
+/** Version of an argument structure; cr_initialize_*_args_t() sets it. */
 typedef int cr_version_t;
 #define CR_CHECKPOINT_ARGS_VERSION 1
 #define CR_RESTART_ARGS_VERSION 1
@@ -61,33 +62,36 @@ typedef int cr_version_t;
 
 /* -------------------------------------------------------------------- errors */
 
-/** Error codes beside those of errno.h, in errno or as negative results. */
+/** Error codes in addition to those of errno.h, in errno or as negative results. */
 enum {
   CR_MIN_ERRCODE = 2353,
-  CR_ETEMPFAIL,  /**< a callback asked not to be checkpointed now */
-  CR_EPERMFAIL,  /**< a callback gave up for good; its process was killed */
-  CR_ENOSUPPORT, /**< the process cannot take part */
-  CR_EVERSION,   /**< library and module do not fit together */
+  CR_ETEMPFAIL,  /**< a callback refused the checkpoint for now */
+  CR_EPERMFAIL,  /**< a callback failed for good; its process was killed */
+  CR_ENOSUPPORT, /**< the process cannot take part in a checkpoint */
+  CR_EVERSION,   /**< library and module are of different versions */
   CR_EOMITTED,   /**< a callback left its process out of the checkpoint */
   CR_EBADARCH,   /**< the image is of another architecture or not an image */
-  CR_EPTRACED,   /**< a target is traced, by a debugger for instance */
+  CR_EPTRACED,   /**< a target is being traced, for example by a debugger */
   CR_EPTRACER,   /**< a target traces another process */
-  CR_ERSTRTABRT, /**< a callback failed behind the restart, which ended the process */
-  CR_ERESTARTED, /**< the request was overtaken: this process was restarted or rolled back */
+  CR_ERSTRTABRT, /**< a callback failed after the restart; the restarted process was killed */
+  CR_ERESTARTED, /**< the request is void: this process was restarted or rolled back since it was made */
   CR_ENOTCB,     /**< only allowed inside a callback */
   CR_ENOINIT,    /**< the calling thread has not called cr_init() */
-  CR_EREFUSED,   /**< new: cannot be saved or restored, nothing has changed; cr_last_error() says what */
-  CR_EIMAGE,     /**< new: the image is damaged or unknown */
+  CR_EREFUSED,   /**< new: cannot be saved or restored, see cr_last_error(); nothing has changed */
+  CR_EIMAGE,     /**< new: the image is damaged or of an unknown format */
   CR_EHELPER,    /**< new: the helper process could not be started or died */
   CR_MAX_ERRCODE
 };
 
-/** @return a text for @p errnum, of errno.h or CR_E*. Never NULL. Static or per thread. */
+/**
+ * @param errnum a code of errno.h or CR_E*
+ * @return its text, never NULL; static, or valid until the next call in the thread
+ */
 extern const char *cr_strerror(int errnum);
 
 /**
- * New. @return one sentence about the last request, snapshot or image function
- * that failed in the calling thread; "" if none did. Valid until the next such call.
+ * New. @return a message about the last request, snapshot or image function that
+ * failed in the calling thread; "" if none did. Valid until the next such call.
  */
 extern const char *cr_last_error(void);
 
@@ -96,7 +100,7 @@ extern const char *cr_last_error(void);
 /** Real-time signal that the library uses for callbacks in signal context. */
 #define CR_SIGNUM 64
 
-/** Whom a request is about. */
+/** Targets of a request. */
 typedef enum {
   CR_SCOPE_PROC, /**< one process with all its threads */
   CR_SCOPE_PGRP, /**< a process group */
@@ -104,33 +108,33 @@ typedef enum {
   CR_SCOPE_TREE  /**< a process and its descendants */
 } cr_scope_t;
 
-/** What cr_status() tells. */
+/** Results of cr_status(). */
 enum {
-  CR_STATE_IDLE,    /**< nothing going on */
-  CR_STATE_PENDING, /**< requested, held up by a critical section */
-  CR_STATE_ACTIVE   /**< callbacks run or the checkpoint is being taken */
+  CR_STATE_IDLE,    /**< no request in progress */
+  CR_STATE_PENDING, /**< a request waits for critical sections to end */
+  CR_STATE_ACTIVE   /**< callbacks run, or the checkpoint is being taken */
 };
 
 /** Argument of cr_checkpoint(). */
 enum {
-  CR_CHECKPOINT_READY = 0,        /**< go ahead */
-  CR_CHECKPOINT_TEMP_FAILURE = 1, /**< not now: no checkpoint, everything runs on */
-  CR_CHECKPOINT_PERM_FAILURE = 2, /**< no checkpoint, and this process is killed */
-  CR_CHECKPOINT_OMIT = 4          /**< leave this process out */
+  CR_CHECKPOINT_READY = 0,        /**< the callback is ready for the checkpoint */
+  CR_CHECKPOINT_TEMP_FAILURE = 1, /**< refuse the checkpoint; all processes continue */
+  CR_CHECKPOINT_PERM_FAILURE = 2, /**< refuse the checkpoint; this process is killed */
+  CR_CHECKPOINT_OMIT = 4          /**< leave this process out of the checkpoint */
 };
-/** As above with an error code of the program's own, 1 to 65535; 0 is as if none were given. */
+/** As above, with an error code of the program's own, 1 to 65535; 0: no code. */
 #define CR_CHECKPOINT_TEMP_FAILURE_CODE(code_) (CR_CHECKPOINT_TEMP_FAILURE | ((code_) << 16))
 #define CR_CHECKPOINT_PERM_FAILURE_CODE(code_) (CR_CHECKPOINT_PERM_FAILURE | ((code_) << 16))
 #define CR_CHECKPOINT_ABORT_MASK (CR_CHECKPOINT_TEMP_FAILURE | CR_CHECKPOINT_PERM_FAILURE | CR_CHECKPOINT_OMIT)
 
-/** New: names for what cr_checkpoint() returns; failures are negative. */
+/** New: results of cr_checkpoint(); failures are negative. */
 enum {
-  CR_CONTINUED = 0, /**< the checkpoint was taken, this is the same process */
-  CR_RESTARTED = 1, /**< a new process, made from the image */
-  CR_PAUSED = 2     /**< the same process, rolled back in place; its sockets are still open */
+  CR_CONTINUED = 0, /**< the checkpoint was taken; this is the same process */
+  CR_RESTARTED = 1, /**< this is a new process, restarted from the image */
+  CR_PAUSED = 2     /**< this is the same process, rolled back in place; its sockets are still open */
 };
 
-/** Where a callback runs: exactly one of them in the flags of cr_register_callback(). */
+/** Context of a callback. The flags of cr_register_callback() must contain exactly one of them. */
 #define CR_SIGNAL_CONTEXT 0x2000000
 #define CR_THREAD_CONTEXT 0x4000000
 
@@ -139,66 +143,71 @@ enum {
 /** @name Flags of a checkpoint request
  * @{ */
 #define CR_CHKPT_PROHIBIT_SELF 0x00000001  /**< fail with EDEADLK when the caller is a target */
-#define CR_CHKPT_PTRACED_ALLOW 0x00000002  /**< accepted; a traced process is still refused */
-#define CR_CHKPT_PTRACED_SKIP 0x00000004   /**< leave traced processes out */
+#define CR_CHKPT_PTRACED_ALLOW 0x00000002  /**< accepted without effect; a traced process is refused (CR_EPTRACED) */
+#define CR_CHKPT_PTRACED_SKIP 0x00000004   /**< leave traced processes out; without it CR_EPTRACED */
 #define CR_CHKPT_PTRACER_SKIP 0x00000008   /**< leave tracing processes out; without it CR_EPTRACER */
-#define CR_CHKPT_ASYNC_ERR 0x00000010      /**< report errors that come before the target knows when reaping */
-#define CR_CHKPT_DUMP_EXEC 0x0200          /**< accepted, as the next three are: a message says that images hold */
-#define CR_CHKPT_DUMP_PRIVATE 0x0400       /**< what differs from the program's files, and never the files */
-#define CR_CHKPT_DUMP_SHARED 0x0800
+#define CR_CHKPT_ASYNC_ERR 0x00000010      /**< report also early errors only in cr_reap_checkpoint() */
+/* CR_CHKPT_DUMP_* are accepted without effect: an image holds what differs from the program's files, but not the
+ * files. A message of the request says so. */
+#define CR_CHKPT_DUMP_EXEC 0x0200          /**< accepted without effect */
+#define CR_CHKPT_DUMP_PRIVATE 0x0400       /**< accepted without effect */
+#define CR_CHKPT_DUMP_SHARED 0x0800        /**< accepted without effect */
 #define CR_CHKPT_DUMP_ALL (CR_CHKPT_DUMP_EXEC | CR_CHKPT_DUMP_PRIVATE | CR_CHKPT_DUMP_SHARED)
-#define CR_CHKPT_NO_SYNC 0x00020000        /**< new: do not wait until the image is on the disk */
+#define CR_CHKPT_NO_SYNC 0x00020000        /**< new: do not fsync the image */
 /** @} */
 
-/** As cr_fd of a checkpoint: write context.PID into the working directory. */
+/** Value of cr_fd in a checkpoint request: write context.PID in the caller's working directory. */
 #define CR_DEST_CWD (-4096)
 
 /** @name Flags of a restart request
  * @{ */
-#define CR_RSTRT_ASYNC_ERR 0x00000001      /**< report errors that come before there is a process when reaping */
-#define CR_RSTRT_RESTORE_PID 0x00000002
-#define CR_RSTRT_RESTORE_PGID 0x00000004   /**< in the process group it was in, or fail */
-#define CR_RSTRT_RESTORE_SID 0x00000008    /**< in the session it was in, its own or the caller's, or fail */
-#define CR_RSTRT_DEAD_SOCKETS 0x00010000   /**< new: give back sockets that cannot be remade as closed ones */
-#define CR_RSTRT_REWIND_FILES 0x00020000   /**< new: cut files back to the length they had */
-#define CR_RSTRT_TRUST 0x00040000          /**< new: as root, take the image of anybody, and open what it names as root */
-#define CR_RSTRT_KEEP_SHARED 0x00100000    /**< new: leave mapped files that other processes map, too, as they are */
-#define CR_RSTRT_RESTORE_SHARED 0x00200000 /**< new: rewrite them. With neither, a restart that must is refused */
+#define CR_RSTRT_ASYNC_ERR 0x00000001      /**< report also early errors only in cr_reap_restart() */
+#define CR_RSTRT_RESTORE_PID 0x00000002    /**< restore pid and thread ids, or fail */
+#define CR_RSTRT_RESTORE_PGID 0x00000004   /**< join the process group of the image, or fail */
+#define CR_RSTRT_RESTORE_SID 0x00000008    /**< restore the session (its own, or the caller's), or fail */
+#define CR_RSTRT_DEAD_SOCKETS 0x00010000   /**< new: replace sockets and pipes that cannot be restored by closed ones */
+#define CR_RSTRT_REWIND_FILES 0x00020000   /**< new: truncate files that have grown to their old length */
+#define CR_RSTRT_TRUST 0x00040000          /**< new: as root, accept any user's image and open its files as root */
+#define CR_RSTRT_KEEP_SHARED 0x00100000    /**< new: leave mapped files that other processes map too unchanged */
+#define CR_RSTRT_RESTORE_SHARED 0x00200000 /**< new: restore their content. With neither flag, a change is refused */
 /** @} */
 
 /** @name Flags of a pause request (new)
  * @{ */
-#define CR_PAUSE_ASYNC_ERR 0x00000001      /**< report all errors when reaping */
-#define CR_PAUSE_REWIND_FILES 0x00020000   /**< cut files back to the length they had */
-#define CR_PAUSE_NO_TRACKING 0x00040000    /**< compare everything, also where changes were tracked */
-#define CR_PAUSE_KEEP_SHARED 0x00100000    /**< leave memory that other live processes share as it is */
-#define CR_PAUSE_RESTORE_SHARED 0x00200000 /**< rewrite it. With neither, a rollback that must is refused */
+#define CR_PAUSE_ASYNC_ERR 0x00000001      /**< report all errors in cr_reap_pause() */
+#define CR_PAUSE_REWIND_FILES 0x00020000   /**< truncate files that have grown to their old length */
+#define CR_PAUSE_NO_TRACKING 0x00040000    /**< ignore tracked changes: treat every page as changed */
+#define CR_PAUSE_KEEP_SHARED 0x00100000    /**< leave memory that other live processes share unchanged */
+#define CR_PAUSE_RESTORE_SHARED 0x00200000 /**< restore its content. With neither flag, a change is refused */
 /** @} */
 
-/* ----------------------------------------------------------- one's own thread */
+/* -------------------------------------------------------- the calling thread */
 
-/** Names a thread to the critical-section functions. */
+/** Identifies a thread in the functions of critical sections. */
 typedef int cr_client_id_t;
-/** The name to use inside callbacks. */
+/** Identifier of the running callback's thread. */
 #define CR_ID_CALLBACK ((cr_client_id_t)(-1))
 
 /**
- * Make the calling thread known to the library; the first call of a process opens
+ * Register the calling thread with the library. The first call of a process opens
  * /dev/cr and starts the callback thread. Call it once in every thread that uses
- * the library; again it returns the same identifier. Not from a signal handler.
+ * the library; later calls return the same identifier. Not async-signal-safe.
  * @return an identifier >= 0, or -1 with errno:
- *   ENOSYS the module is not loaded · EACCES /dev/cr may not be opened ·
- *   CR_EVERSION the module is of another version · ENOMEM, EAGAIN no thread
+ *   ENOSYS the module is not loaded · EACCES no permission to open /dev/cr ·
+ *   CR_EVERSION the module is of another version · ENOMEM, EAGAIN the callback
+ *   thread cannot be created
  */
 extern cr_client_id_t cr_init(void);
 
 /**
- * Keep the library's data of this thread until cr_dec_persist() was called as
- * often, so that destructors of thread-specific data can still use the library.
- * @return the count before, or -1 with errno CR_ENOINIT or ERANGE
+ * Keep the library's data of this thread at its exit until cr_dec_persist() was
+ * called the same number of times, so that destructors of thread-specific data can
+ * still use the library.
+ * @return the previous count, or -1 with errno CR_ENOINIT or ERANGE
  */
 extern int cr_inc_persist(void);
-extern int cr_dec_persist(void); /**< @see cr_inc_persist */
+/** Undo one cr_inc_persist(). @return the previous count, or -1 with errno CR_ENOINIT or ERANGE (the count is 0) */
+extern int cr_dec_persist(void);
 
 /* ------------------------------------------------------------------ callbacks */
 
@@ -206,106 +215,120 @@ typedef int (*cr_callback_t)(void *);
 typedef int cr_callback_id_t;
 
 /**
- * Have @p func called with @p arg around every checkpoint, restart and pause.
+ * Register a callback that runs around every checkpoint, restart and pause.
  *
- * CR_THREAD_CONTEXT: on the library's callback thread; anything may be called.
- * CR_SIGNAL_CONTEXT: in the registering thread, possibly in a signal handler; only
- * async-signal-safe functions may be called. Callbacks of a kind run in reverse order
- * of registration, each nested in the one before; signal contexts follow when all
- * thread contexts have called cr_checkpoint().
+ * CR_THREAD_CONTEXT: @p func runs in the library's callback thread and may call any
+ * function. CR_SIGNAL_CONTEXT: @p func runs in the registering thread, possibly in a
+ * signal handler, and may call only async-signal-safe functions. The callbacks of a
+ * context run in reverse order of registration, each nested in the previous one.
+ * Callbacks in signal context run when all in thread context have called
+ * cr_checkpoint().
+ * @param func  the callback; NULL: none
+ * @param arg   its argument
+ * @param flags CR_THREAD_CONTEXT or CR_SIGNAL_CONTEXT
  * @return identifier for cr_replace_callback(), or -1 with errno CR_ENOINIT,
- *   EINVAL (flags), EBUSY (inside a callback), ENOMEM, ENOSPC
+ *   EINVAL (flags), EBUSY (inside a callback), ENOMEM, ENOSPC, or as cr_init()
  */
 extern cr_callback_id_t cr_register_callback(cr_callback_t func, void *arg, int flags);
 
 /**
- * Replace a callback; @p func NULL turns it off. The context cannot change. A callback in
- * signal context is replaced by the thread that registered it.
+ * Replace a callback. Only the thread that registered it can replace a callback in
+ * signal context.
+ * @param id    result of cr_register_callback()
+ * @param func  the new callback; NULL: none
+ * @param arg   its argument
+ * @param flags the context with which it was registered
  * @return 0, or -1 with errno CR_ENOINIT, EINVAL (id or flags), EBUSY (inside a callback)
  */
 extern int cr_replace_callback(cr_callback_id_t id, cr_callback_t func, void *arg, int flags);
 
-/** As cr_replace_callback() for the callback that is running. errno CR_ENOTCB, EINVAL. */
+/**
+ * As cr_replace_callback(), for the running callback.
+ * @return 0, or -1 with errno CR_ENOTCB, EINVAL (flags)
+ */
 extern int cr_replace_self(cr_callback_t func, void *arg, int flags);
 
 /**
- * Called by a callback when it is ready. What the callback does before the call
- * happens before the checkpoint, what follows happens after it. A callback that
- * returns 0 without calling it counts as ready.
+ * A callback calls this function when it is ready. The code before the call runs before
+ * the checkpoint, the code after it runs after the checkpoint. A callback that returns 0
+ * without calling it counts as ready.
  *
- * A callback that returns something else has failed: before the checkpoint it is as if it
- * had called this with CR_CHECKPOINT_PERM_FAILURE; behind a checkpoint, restart or pause
- * its process is killed, and who has asked for the restart gets CR_ERSTRTABRT.
- * CR_CHECKPOINT_PERM_FAILURE does not return.
+ * A callback that returns another value has failed. Before the checkpoint this is
+ * equivalent to a call with CR_CHECKPOINT_PERM_FAILURE. After a checkpoint, restart or
+ * pause the process is killed, and the requester of a restart gets CR_ERSTRTABRT.
+ * A call with CR_CHECKPOINT_PERM_FAILURE does not return.
  * @param flags CR_CHECKPOINT_*
- * @return CR_CONTINUED, CR_RESTARTED, CR_PAUSED, or the negative of an error: the code
- *   a callback refused with (-CR_ETEMPFAIL, -CR_EPERMFAIL, -CR_EOMITTED or its own),
- *   -ECANCELED when the request was given up, -CR_ENOTCB outside of a callback
+ * @return CR_CONTINUED, CR_RESTARTED, CR_PAUSED, or a negative error: the code with
+ *   which a callback refused (-CR_ETEMPFAIL, -CR_EPERMFAIL, -CR_EOMITTED or its own),
+ *   -ECANCELED when the request was cancelled, -CR_ENOTCB outside of a callback
  */
 extern int cr_checkpoint(int flags);
 
-/** About the request that is being served. */
+/** The request that is being served. */
 struct cr_checkpoint_info {
-  int signal;       /**< to be sent to the targets afterwards, 0: none */
-  const char *dest; /**< path of the image, "" when it goes to no file that has a name */
-  pid_t requester;  /**< who asked: the program, not its helper */
-  pid_t target;     /**< process, group or session it is about */
+  int signal;       /**< signal that is sent to the targets afterwards, 0: none */
+  const char *dest; /**< path of the image, "" when the image file has no name */
+  pid_t requester;  /**< pid of the requesting program (not of its helper) */
+  pid_t target;     /**< process, process group or session that scope refers to */
   cr_scope_t scope;
 };
-/** About the restart or pause that has just happened. */
+/** The restart or pause that has just happened. */
 struct cr_restart_info {
-  pid_t requester;
+  pid_t requester; /**< pid of the requesting program */
   const char *src; /**< path of the image, "" when it has none */
 };
-/** For callbacks, before cr_checkpoint(). @return NULL with errno CR_ENOTCB elsewhere */
+/** For callbacks, before cr_checkpoint(). @return the request; NULL with errno CR_ENOTCB outside of a callback */
 extern const struct cr_checkpoint_info *cr_get_checkpoint_info(void);
-/** For callbacks, after cr_checkpoint(). @return NULL with errno CR_ENOTCB elsewhere */
+/** For callbacks, after cr_checkpoint(). @return the restart; NULL with errno CR_ENOTCB outside of a callback */
 extern const struct cr_restart_info *cr_get_restart_info(void);
 
 /* ---------------------------------------------------------- critical sections */
 
 /**
- * Hold off checkpoints and their callbacks until cr_leave_cs(). Blocks while one is
- * under way. Sections nest. Inside a callback, with CR_ID_CALLBACK, it does nothing.
- * Usable in signal handlers.
+ * Enter a critical section: checkpoints and their callbacks wait until cr_leave_cs().
+ * Blocks while a checkpoint is in progress. Sections nest. Does nothing inside a
+ * callback. Async-signal-safe.
+ * @param id result of cr_init() in this thread, or CR_ID_CALLBACK inside a callback
  * @return 0, or -1 with errno CR_ENOINIT, EINVAL (id)
  */
 extern int cr_enter_cs(cr_client_id_t id);
-/** As cr_enter_cs(), but never blocks. @return 0 entered, 1 not entered, -1 as there */
+/** As cr_enter_cs(), but never blocks. @return 0 entered, 1 not entered, -1 with errno as cr_enter_cs() */
 extern int cr_tryenter_cs(cr_client_id_t id);
 /**
- * Leave a section. Leaving the last one of the process lets a waiting request
- * proceed before the call returns.
+ * Leave a section. If it is the last one of the process and a request waits, the
+ * call returns when the request is over. Async-signal-safe.
+ * @param id as for cr_enter_cs()
  * @return 0, or -1 with errno CR_ENOINIT, EINVAL (id, or not in a section)
  */
 extern int cr_leave_cs(cr_client_id_t id);
-/** @return CR_STATE_*, or -1 with errno CR_ENOINIT. Usable in signal handlers. */
+/** @return CR_STATE_*, or -1 with errno CR_ENOINIT. Async-signal-safe. */
 extern int cr_status(void);
 
 /* ----------------------------------------------------------------- hooks, hold */
 
 /** Events for cr_register_hook(). */
 typedef enum {
-  CR_HOOK_CONT_SIGNAL_CONTEXT = 0, /**< going on, in a thread that called cr_init() */
-  CR_HOOK_CONT_THREAD_CONTEXT,     /**< going on, in the callback thread */
-  CR_HOOK_CONT_NO_CALLBACKS,       /**< going on, in a thread that did not */
-  CR_HOOK_RSTRT_SIGNAL_CONTEXT,    /**< restarted, as above */
-  CR_HOOK_RSTRT_THREAD_CONTEXT,
-  CR_HOOK_RSTRT_NO_CALLBACKS,
-  CR_HOOK_PAUSED_SIGNAL_CONTEXT,   /**< new: rolled back in place; unset: as CR_HOOK_RSTRT_* */
-  CR_HOOK_PAUSED_THREAD_CONTEXT,
-  CR_HOOK_PAUSED_NO_CALLBACKS,
-  CR_HOOK_PAUSE_PREPARE,           /**< new: in the callback thread: this state will be lost */
+  CR_HOOK_CONT_SIGNAL_CONTEXT = 0, /**< after a checkpoint, in a thread that called cr_init() */
+  CR_HOOK_CONT_THREAD_CONTEXT,     /**< after a checkpoint, in the callback thread */
+  CR_HOOK_CONT_NO_CALLBACKS,       /**< after a checkpoint, in a thread that did not call cr_init() */
+  CR_HOOK_RSTRT_SIGNAL_CONTEXT,    /**< after a restart, in a thread that called cr_init() */
+  CR_HOOK_RSTRT_THREAD_CONTEXT,    /**< after a restart, in the callback thread */
+  CR_HOOK_RSTRT_NO_CALLBACKS,      /**< after a restart, in a thread that did not call cr_init() */
+  CR_HOOK_PAUSED_SIGNAL_CONTEXT,   /**< new: after a pause; if unset, CR_HOOK_RSTRT_SIGNAL_CONTEXT runs */
+  CR_HOOK_PAUSED_THREAD_CONTEXT,   /**< new: after a pause; if unset, CR_HOOK_RSTRT_THREAD_CONTEXT runs */
+  CR_HOOK_PAUSED_NO_CALLBACKS,     /**< new: after a pause; if unset, CR_HOOK_RSTRT_NO_CALLBACKS runs */
+  CR_HOOK_PAUSE_PREPARE,           /**< new: before a pause, in the callback thread; the current state will be lost */
   CR_NUM_HOOKS
 } cr_hook_event_t;
 typedef void (*cr_hook_fn_t)(cr_hook_event_t);
 #define CR_HOOK_FN_ERROR ((cr_hook_fn_t)(~0UL))
 
 /**
- * Set the function that runs at @p event in every thread concerned, when it has run its
- * callbacks; NULL: none. A hook for threads that have no callbacks makes the library
- * interrupt them by CR_SIGNUM.
- * @return the function before, or CR_HOOK_FN_ERROR with errno CR_ENOINIT, EINVAL
+ * Set the function that runs at @p event in each thread of that kind, after its callbacks.
+ * A hook for threads without callbacks makes the library interrupt them with CR_SIGNUM.
+ * @param event the event
+ * @param func  the function; NULL: none
+ * @return the previous function, or CR_HOOK_FN_ERROR with errno CR_ENOINIT, EINVAL
  */
 extern cr_hook_fn_t cr_register_hook(cr_hook_event_t event, cr_hook_fn_t func);
 
@@ -315,105 +338,128 @@ enum {
   CR_HOLD_SCOPE_INIT,   /**< threads that called cr_init() and have no value of their own */
   CR_HOLD_SCOPE_UNINIT  /**< all other threads */
 };
-#define CR_HOLD_READ (-1) /**< only tell */
-#define CR_HOLD_NONE 0    /**< run on as soon as the thread's own callbacks are through */
-#define CR_HOLD_CONT 1    /**< after a checkpoint wait for all callbacks */
-#define CR_HOLD_RSTRT 2   /**< after a restart or pause wait for all callbacks */
+#define CR_HOLD_READ (-1) /**< return the value without changing it */
+#define CR_HOLD_NONE 0    /**< continue when the thread's own callbacks have returned */
+#define CR_HOLD_CONT 1    /**< after a checkpoint, wait for all callbacks */
+#define CR_HOLD_RSTRT 2   /**< after a restart or pause, wait for all callbacks */
 #define CR_HOLD_BOTH (CR_HOLD_CONT | CR_HOLD_RSTRT)
-#define CR_HOLD_DFLT 4    /**< only for a thread: as CR_HOLD_SCOPE_INIT */
+#define CR_HOLD_DFLT 4    /**< for CR_HOLD_SCOPE_THREAD only: use the value of CR_HOLD_SCOPE_INIT */
 
 /**
- * Which threads wait until all callbacks are through. Defaults: threads DFLT, INIT
- * BOTH, UNINIT NONE. Threads without callbacks in signal context are held only when this
- * was asked for explicitly, because it takes a signal to do so.
- * @return the value before, or -1 with errno CR_ENOINIT, EINVAL
+ * Set which threads are held until all callbacks have returned. Defaults: THREAD DFLT,
+ * INIT BOTH, UNINIT NONE. Threads without callbacks in signal context are held only if
+ * the program has set this explicitly, because the library must interrupt them by a
+ * signal for that.
+ * @param scope CR_HOLD_SCOPE_*
+ * @param flags CR_HOLD_NONE … CR_HOLD_BOTH, CR_HOLD_DFLT or CR_HOLD_READ
+ * @return the previous value, or -1 with errno CR_ENOINIT, EINVAL
  */
 extern int cr_hold_ctrl(int scope, int flags);
 
 /* ------------------------------------------------------------------- spinlocks */
 
-/** A lock for signal handlers. */
+/** A spinlock. Its functions are async-signal-safe. */
 typedef unsigned int cr_spinlock_t;
 #define CR_SPINLOCK_INITIALIZER 0U
-extern void cr_spinlock_init(cr_spinlock_t *lock);
-extern void cr_spinlock_lock(cr_spinlock_t *lock);
-extern void cr_spinlock_unlock(cr_spinlock_t *lock);
-/** @return nonzero when the lock was taken */
+extern void cr_spinlock_init(cr_spinlock_t *lock);   /**< set the lock to unlocked */
+extern void cr_spinlock_lock(cr_spinlock_t *lock);   /**< spin until the lock is taken */
+extern void cr_spinlock_unlock(cr_spinlock_t *lock); /**< release the lock */
+/** Take the lock without waiting. @return nonzero if it was taken, 0 if another holder has it */
 extern int cr_spinlock_trylock(cr_spinlock_t *lock);
 
 /* -------------------------------------------------------- checkpoint requests */
 
+/** Arguments of cr_request_checkpoint(). */
 typedef struct cr_checkpoint_args {
   cr_version_t cr_version;
-  cr_scope_t cr_scope;
-  pid_t cr_target;         /**< process, group or session; 0: the caller's */
-  int cr_fd;               /**< where to write the image, or CR_DEST_CWD */
-  int cr_signal;           /**< sent to the targets afterwards; 0: none */
-  unsigned int cr_timeout; /**< seconds for the callbacks; 0: the default of one minute */
+  cr_scope_t cr_scope;     /**< must be set */
+  pid_t cr_target;         /**< process, process group or session; 0: the caller's */
+  int cr_fd;               /**< descriptor of the image file or directory, or CR_DEST_CWD; must be set */
+  int cr_signal;           /**< sent to each target after its checkpoint; 0: none */
+  unsigned int cr_timeout; /**< most seconds for the callbacks; 0: 60 */
   unsigned int cr_flags;   /**< CR_CHKPT_* */
 } cr_checkpoint_args_t;
 typedef unsigned long cr_checkpoint_handle_t;
 
+/** Use cr_initialize_checkpoint_args_t(). */
 extern int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args);
-/** Set defaults; scope and descriptor must be set after it. @return 0, or -1 with errno EINVAL */
+/** Set the defaults. The caller must then set cr_scope and cr_fd. @return 0, or -1 with errno EINVAL */
 #define cr_initialize_checkpoint_args_t(args_) cri_init_checkpoint_args_t(CR_CHECKPOINT_ARGS_VERSION, (args_))
 
 /**
- * Start a checkpoint and return when the target (of several, the first) knows of it: its
- * callbacks run or are held up by a critical section, or it stands still. A helper process
- * does the work; the caller may be among the targets. Where cr_fd is a regular file that has a name, the image is put under that
- * name when it is complete; otherwise it is written to the descriptor. Of several
- * processes cr_fd must be a directory, which receives one image of each.
+ * Start a checkpoint. Returns when the target (of several, the first) is notified: its
+ * callbacks run or wait for a critical section, or it is frozen. A helper process takes
+ * the checkpoint, so the caller may be one of the targets.
+ *
+ * If cr_fd refers to a regular file that has a name, the complete image replaces that
+ * file. Otherwise the image is written to the descriptor. For several processes cr_fd must
+ * be a directory or CR_DEST_CWD; each process gets an image context.PID.
+ * @param args   arguments, initialised by cr_initialize_checkpoint_args_t()
+ * @param handle receives the handle of the request
  * @return 0, or -1 with errno EINVAL (args), EBADF, ESRCH, EPERM, EACCES, EBUSY (another
- *   request is under way there), CR_EPTRACED, CR_EPTRACER, EDEADLK
+ *   request of the target is in progress), CR_EPTRACED, CR_EPTRACER, EDEADLK
  *   (CR_CHKPT_PROHIBIT_SELF), ENOSYS (no module), CR_EHELPER
  */
 extern int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle);
 /**
- * Wait until the request has ended, well or not, or @p timeout has passed (NULL: no
- * limit; the time left is written back).
- * @return > 0 ended, 0 not yet, -1 with errno EINVAL (handle), EINTR
+ * Wait until the request has ended, with or without success.
+ * @param handle  the request
+ * @param timeout longest time to wait, NULL: no limit; receives the remaining time
+ * @return > 0 ended, 0 after the timeout, -1 with errno EINVAL (handle), EINTR
  */
 extern int cr_wait_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout);
 /**
- * Messages of the request, as text of at most @p len bytes with its NUL.
- * @return bytes needed for all of it, 0 if there are none, -1 with errno EINVAL
+ * Copy the messages of the request.
+ * @param handle the request
+ * @param len    bytes of @p msg
+ * @param msg    receives at most @p len bytes of text with the terminating NUL; may be NULL
+ * @return bytes needed for the whole text with the NUL, 0 if there is none, or -1 with
+ *   errno EINVAL (handle)
  */
 extern int cr_log_checkpoint(cr_checkpoint_handle_t *handle, unsigned int len, char *msg);
 /**
  * Fetch the outcome and free the handle.
- * @return > 0 when taken, or -1 with errno EAGAIN (not ended, handle still valid),
- *   CR_ERESTARTED (taken; this process has since been restarted from it or rolled back),
- *   CR_ETEMPFAIL, CR_EPERMFAIL or a callback's own code, ESRCH (all left out),
- *   CR_EREFUSED, ETIMEDOUT, ENOSPC, EIO, CR_EHELPER …
+ * @return > 0 when the checkpoint was taken, or -1 with errno EAGAIN (not ended, the handle
+ *   stays valid), CR_ERESTARTED (taken; this process was since restarted from it or rolled
+ *   back), CR_ETEMPFAIL, CR_EPERMFAIL or a callback's own code, ESRCH (all processes were
+ *   left out), CR_EREFUSED, ETIMEDOUT, ENOSPC, EIO, CR_EHELPER …
  */
 extern int cr_reap_checkpoint(cr_checkpoint_handle_t *handle);
-#define CR_POLL_CHKPT_ERR_PRE (-1)  /**< waiting failed */
-#define CR_POLL_CHKPT_ERR_POST (-2) /**< the request failed, errno as of reap */
-#define CR_POLL_CHKPT_ERR_LOG (-3)  /**< fetching the messages failed */
-/** Wait, then log and reap. @param msg receives a text to free(), may be NULL @return > 0, 0 or CR_POLL_CHKPT_ERR_* */
+#define CR_POLL_CHKPT_ERR_PRE (-1)  /**< waiting failed, errno as of cr_wait_checkpoint() */
+#define CR_POLL_CHKPT_ERR_POST (-2) /**< the request failed, errno as of cr_reap_checkpoint() */
+#define CR_POLL_CHKPT_ERR_LOG (-3)  /**< fetching the messages failed, errno ENOMEM */
+/**
+ * Wait as cr_wait_checkpoint(). If the request has ended, fetch its messages and reap it.
+ * @param handle  the request
+ * @param timeout as for cr_wait_checkpoint()
+ * @param msg     receives a text that the caller must free(), or NULL if there is none; may be NULL
+ * @return result of cr_reap_checkpoint(), 0 after the timeout, or CR_POLL_CHKPT_ERR_*
+ */
 extern int cr_poll_checkpoint_msg(cr_checkpoint_handle_t *handle, struct timeval *timeout, char **msg);
 /** As cr_poll_checkpoint_msg() without messages. */
 extern int cr_poll_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout);
 
 /**
- * For callbacks, before cr_checkpoint(): include further processes in the checkpoint
- * that is being made. They are saved while this process stands still at its callbacks.
- * Processes that are in it anyway, the caller for one, are left out: each is saved once.
+ * For callbacks, before cr_checkpoint(): include further processes in the checkpoint in
+ * progress. They are saved while this process waits in its callbacks. A process that is
+ * part of the checkpoint anyway, such as the caller, is saved only once.
+ * @param scope  CR_SCOPE_*
+ * @param target process, process group or session; 0: the caller's
  * @return 0, or -1 with errno CR_ENOTCB, EINVAL, ESRCH, EPERM, EACCES, EBUSY (another request
- *   is under way there), EDEADLK (CR_CHKPT_PROHIBIT_SELF), ENOSPC (too many)
+ *   of the target is in progress), EDEADLK (CR_CHKPT_PROHIBIT_SELF), ENOSPC (too many calls)
  */
 extern int cr_forward_checkpoint(cr_scope_t scope, pid_t target);
 
 /* ----------------------------------------------------------- restart requests */
 
+/** Replaces paths below oldpath by paths below newpath. */
 struct cr_rstrt_relocate_pair {
   const char *oldpath;
   const char *newpath;
 };
-/** Paths to replace. Allocate CR_RSTRT_RELOCATE_SIZE(count) bytes. */
+/** Paths to replace; the first match counts. Allocate CR_RSTRT_RELOCATE_SIZE(count) bytes. */
 struct cr_rstrt_relocate {
-  unsigned int count;
+  unsigned int count; /**< at most CR_MAX_RSTRT_RELOC */
 #ifdef __GNUC__
   __extension__
 #endif
@@ -423,115 +469,134 @@ struct cr_rstrt_relocate {
   (sizeof(struct cr_rstrt_relocate) + (count_) * sizeof(struct cr_rstrt_relocate_pair))
 #define CR_MAX_RSTRT_RELOC 16
 
+/** Arguments of cr_request_restart(). */
 typedef struct cr_restart_args {
   cr_version_t cr_version;
-  int cr_fd;             /**< the image */
-  int cr_signal;         /**< sent when its callbacks have returned; negative: before it runs; 0: none */
+  int cr_fd;             /**< descriptor of the image; must be set */
+  int cr_signal;         /**< sent when the process's callbacks have returned; negative: before it runs; 0: none */
   unsigned int cr_flags; /**< CR_RSTRT_* */
-  struct cr_rstrt_relocate *cr_relocate;
+  struct cr_rstrt_relocate *cr_relocate; /**< paths to replace; NULL: none */
 } cr_restart_args_t;
 typedef unsigned long cr_restart_handle_t;
 
+/** Use cr_initialize_restart_args_t(). */
 extern int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t *args);
-/** Set defaults (CR_RSTRT_RESTORE_PID). @return 0, or -1 with errno EINVAL */
+/** Set the defaults (CR_RSTRT_RESTORE_PID). The caller must then set cr_fd. @return 0, or -1 with errno EINVAL */
 #define cr_initialize_restart_args_t(args_) cri_init_restart_args_t(CR_RESTART_ARGS_VERSION, (args_))
 
 /**
- * Start a restart and return when there is a process, a child of the caller: it may be waited for by
- * waitpid(), and SIGCHLD comes when it ends. Pipes to processes outside of the image become the
- * caller's standard input and output, unless CR_RSTRT_DEAD_SOCKETS is given. A request that fails
- * reaps its child.
- * errno EBADF, EINVAL, ENOSYS, CR_EHELPER, and those of cr_reap_restart()
+ * Start a restart. Returns when the new process exists. It is a child of the caller: waitpid()
+ * waits for it, and its end raises SIGCHLD. Without CR_RSTRT_DEAD_SOCKETS, pipes to processes
+ * outside of the image become the caller's standard input and output. If the restart fails, the
+ * library reaps the child.
+ * @param args   arguments, initialised by cr_initialize_restart_args_t()
+ * @param handle receives the handle of the request
+ * @return 0, or -1 with errno EBADF, EINVAL, ENOSYS (no module), CR_EHELPER, or as
+ *   cr_reap_restart()
  */
 extern int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *handle);
 extern int cr_wait_restart(cr_restart_handle_t *handle, struct timeval *timeout);     /**< as cr_wait_checkpoint() */
 extern int cr_log_restart(cr_restart_handle_t *handle, unsigned int len, char *msg);  /**< as cr_log_checkpoint() */
 /**
  * Fetch the outcome and free the handle.
- * @return pid of the restarted process, or -1 with errno EAGAIN, CR_EIMAGE, CR_EBADARCH,
- *   CR_EREFUSED, EEXIST (pid in use), EPERM (pids cannot be restored, or somebody else's image
- *   without CR_RSTRT_TRUST), CR_ERSTRTABRT …
+ * @return pid of the restarted process, or -1 with errno EAGAIN (not ended, the handle stays
+ *   valid), CR_EIMAGE, CR_EBADARCH, CR_EREFUSED, EEXIST (pid in use), EPERM (no permission to
+ *   restore pids, or another user's image without CR_RSTRT_TRUST), CR_ERSTRTABRT …
  */
 extern int cr_reap_restart(cr_restart_handle_t *handle);
-#define CR_POLL_RSTRT_ERR_PRE (-1)
-#define CR_POLL_RSTRT_ERR_POST (-2)
-#define CR_POLL_RSTRT_ERR_LOG (-3)
+#define CR_POLL_RSTRT_ERR_PRE (-1)  /**< as CR_POLL_CHKPT_ERR_PRE */
+#define CR_POLL_RSTRT_ERR_POST (-2) /**< as CR_POLL_CHKPT_ERR_POST */
+#define CR_POLL_RSTRT_ERR_LOG (-3)  /**< as CR_POLL_CHKPT_ERR_LOG */
+/** As cr_poll_checkpoint_msg(), for a restart. */
 extern int cr_poll_restart_msg(cr_restart_handle_t *handle, struct timeval *timeout, char **msg);
+/** As cr_poll_restart_msg() without messages. */
 extern int cr_poll_restart(cr_restart_handle_t *handle, struct timeval *timeout);
 
 /* ------------------------------------------------------- pause requests (new) */
 
+/** Arguments of cr_request_pause(). */
 typedef struct cr_pause_args {
   cr_version_t cr_version;
   pid_t cr_target;         /**< the process to roll back; 0: the caller */
-  int cr_fd;               /**< its image */
-  int cr_signal;           /**< sent to the process afterwards; 0: none */
-  unsigned int cr_timeout; /**< seconds to freeze; 0: default */
+  int cr_fd;               /**< descriptor of its image; must be set */
+  int cr_signal;           /**< sent to the process before it runs again; 0: none */
+  unsigned int cr_timeout; /**< most seconds to stop all threads; 0: 5 */
   unsigned int cr_flags;   /**< CR_PAUSE_* */
 } cr_pause_args_t;
 typedef unsigned long cr_pause_handle_t;
 
+/** Use cr_initialize_pause_args_t(). */
 extern int cri_init_pause_args_t(cr_version_t version, cr_pause_args_t *args);
+/** Set the defaults. The caller must then set cr_fd. @return 0, or -1 with errno EINVAL */
 #define cr_initialize_pause_args_t(args_) cri_init_pause_args_t(CR_PAUSE_ARGS_VERSION, (args_))
 
 /**
- * Start rolling a process back in place and return. When the caller itself is rolled
- * back, it goes on where the image was taken and never reaps this request.
- * errno EBADF, EINVAL, ESRCH, EPERM, EACCES, ENOSYS, CR_EHELPER
+ * Start to roll a process back in place, and return. If the caller itself is rolled back,
+ * it continues where the image was taken and cannot reap this request.
+ * @param args   arguments, initialised by cr_initialize_pause_args_t()
+ * @param handle receives the handle of the request
+ * @return 0, or -1 with errno EBADF, EINVAL, ESRCH, EPERM, EACCES, ENOSYS (no module), CR_EHELPER
  */
 extern int cr_request_pause(cr_pause_args_t *args, cr_pause_handle_t *handle);
 extern int cr_wait_pause(cr_pause_handle_t *handle, struct timeval *timeout);     /**< as cr_wait_checkpoint() */
 extern int cr_log_pause(cr_pause_handle_t *handle, unsigned int len, char *msg);  /**< as cr_log_checkpoint() */
-/** Fetch the outcome and free the handle. @return > 0, or -1 with errno as of cr_reap_restart() */
+/** Fetch the outcome and free the handle. @return > 0 when rolled back, or -1 with errno as cr_reap_restart() */
 extern int cr_reap_pause(cr_pause_handle_t *handle);
-#define CR_POLL_PAUSE_ERR_PRE (-1)
-#define CR_POLL_PAUSE_ERR_POST (-2)
-#define CR_POLL_PAUSE_ERR_LOG (-3)
+#define CR_POLL_PAUSE_ERR_PRE (-1)  /**< as CR_POLL_CHKPT_ERR_PRE */
+#define CR_POLL_PAUSE_ERR_POST (-2) /**< as CR_POLL_CHKPT_ERR_POST */
+#define CR_POLL_PAUSE_ERR_LOG (-3)  /**< as CR_POLL_CHKPT_ERR_LOG */
+/** As cr_poll_checkpoint_msg(), for a pause. */
 extern int cr_poll_pause_msg(cr_pause_handle_t *handle, struct timeval *timeout, char **msg);
+/** As cr_poll_pause_msg() without messages. */
 extern int cr_poll_pause(cr_pause_handle_t *handle, struct timeval *timeout);
 
 /* -------------------------------------------------- snapshots in memory (new) */
 
-/** A snapshot that stays in the kernel's memory. 0 is never one. */
+/** Handle of a snapshot in the kernel's memory. 0 is never a valid handle. */
 typedef unsigned long cr_snapshot_t;
 
-#define CR_SNAPSHOT_CALLBACKS 0x1    /**< run the target's callbacks, too */
-#define CR_SNAPSHOT_REWIND_FILES 0x2 /**< a rollback cuts files back to the length they had */
-#define CR_SNAPSHOT_KEEP_SHARED 0x4    /**< a rollback leaves memory that other live processes share as it is */
-#define CR_SNAPSHOT_RESTORE_SHARED 0x8 /**< a rollback rewrites it. With neither, one that must is refused */
+#define CR_SNAPSHOT_CALLBACKS 0x1    /**< run the target's callbacks */
+#define CR_SNAPSHOT_REWIND_FILES 0x2 /**< a rollback truncates files that have grown to their old length */
+#define CR_SNAPSHOT_KEEP_SHARED 0x4    /**< a rollback leaves memory that other live processes share unchanged */
+#define CR_SNAPSHOT_RESTORE_SHARED 0x8 /**< a rollback restores its content. With neither, a change is refused */
 
 /**
- * Take a snapshot of process @p pid, or of the calling process with 0. Copy-on-write:
- * the cost is that of write-protecting, not of copying.
+ * Take a snapshot of a process. It is copy-on-write: it write-protects the pages and does
+ * not copy them.
  *
- * Of oneself it works like setjmp(): it returns 0 now, and again after every
- * rollback with the number of rollbacks so far. Everything else, variables included, is
- * as it was; what shall survive must be kept outside of the process.
+ * With the calling process as target it works like setjmp(): it returns 0 now, and again
+ * after every rollback with the number of rollbacks so far. The rollback restores all
+ * memory of the process. Data that must survive it must be kept outside of the process.
+ * @param pid    the process; 0: the calling process
+ * @param flags  CR_SNAPSHOT_*
  * @param handle receives the snapshot
- * @return 0, > 0 as above, or -1 with errno EINVAL, ESRCH, EPERM, EACCES, ENOSYS,
+ * @return 0, > 0 as above, or -1 with errno EINVAL, ESRCH, EPERM, EACCES, ENOSYS (no module),
  *   CR_EREFUSED, ETIMEDOUT, ENOMEM, CR_EHELPER
  */
 extern int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t *handle);
 /**
- * Roll back to a snapshot, which stays usable. Of oneself it does not return: all
- * threads are where they were in cr_snapshot_take(). Snapshots that were taken
- * after it are dropped.
- * @return 0 (another process), or -1 with errno EINVAL (handle), ESRCH, CR_EREFUSED, CR_EHELPER
+ * Roll back to a snapshot, which stays valid. Snapshots that were taken later are dropped.
+ * A rollback of the calling process does not return: all threads are where they were in
+ * cr_snapshot_take().
+ * @return 0 (target is another process), or -1 with errno EINVAL (handle), ESRCH,
+ *   CR_EREFUSED, CR_EHELPER
  */
 extern int cr_snapshot_rollback(cr_snapshot_t handle);
-/** Give the memory back. @return 0, or -1 with errno EINVAL */
+/** Drop a snapshot and free its memory. @return 0, or -1 with errno EINVAL (handle) */
 extern int cr_snapshot_drop(cr_snapshot_t handle);
 
 /* ---------------------------------------------------------- generations (new) */
 
 /**
- * A number to watch: it is higher than before whenever this memory is an earlier one, after a pause, a restart or
- * a rollback to a snapshot, and in a child after fork(). Whoever keeps what must never come twice (random numbers,
- * nonces, session keys, identifiers) keeps the number beside it, compares before use, and makes it anew when the
- * number differs. Reading it takes no call. It is not rolled back itself, and needs neither cr_init() nor the module.
+ * The generation number of the process's memory. It increases whenever the memory returns to an earlier state (pause,
+ * restart, rollback to a snapshot), and in a child after fork(). The number itself is not rolled back.
  *
- * Children made by clone() without the C library see 0 until they call this.
- * @return where the number lies, always the same place; NULL with errno ENOMEM
+ * A program that holds values which must never be used twice (random numbers, nonces, session keys, identifiers) stores
+ * the number with them, compares it before each use, and creates the values again when it differs. Reading the number
+ * needs no call. The function needs neither cr_init() nor the module.
+ *
+ * A child that was created by clone() without the C library reads 0 until it calls this function.
+ * @return address of the number, the same for all calls; NULL with errno ENOMEM
  */
 extern const volatile uint64_t *cr_generation(void);
 
@@ -540,34 +605,42 @@ extern const volatile uint64_t *cr_generation(void);
 /** An image that is open for reading. */
 typedef struct cr_image cr_image_t;
 
-/** A stretch of saved memory. */
+/** A contiguous range of saved memory. */
 struct cr_image_run {
-  uint64_t addr; /**< in the process */
+  uint64_t addr; /**< address in the process */
   uint64_t len;  /**< bytes */
 };
 
 /**
  * Open an image and check its structure.
+ * @param path  the image file
+ * @param image receives the open image, which the caller must close with cr_image_close()
  * @return 0, or -1 with errno ENOENT, EACCES …, CR_EIMAGE, ENOSYS (libcr-image.so is not installed)
  */
 extern int cr_image_open(const char *path, cr_image_t **image);
-extern void cr_image_close(cr_image_t *image);
-extern pid_t cr_image_pid(const cr_image_t *image);
-extern const char *cr_image_name(const cr_image_t *image);     /**< name of the program */
-extern int cr_image_threads(const cr_image_t *image);          /**< number of threads */
-extern pid_t cr_image_tid(const cr_image_t *image, int index); /**< -1 with errno EINVAL */
-extern long cr_image_runs(const cr_image_t *image);            /**< number of stretches of saved memory */
-/** Stretch @p index, by address. @return 0, or -1 with errno EINVAL */
+extern void cr_image_close(cr_image_t *image);                 /**< close an image and free its memory; may be NULL */
+extern pid_t cr_image_pid(const cr_image_t *image);            /**< @return pid of the saved process */
+extern const char *cr_image_name(const cr_image_t *image);     /**< @return name of the program, owned by the image */
+extern int cr_image_threads(const cr_image_t *image);          /**< @return number of threads */
+/** @return id of thread @p index (0: the leader), or -1 with errno EINVAL */
+extern pid_t cr_image_tid(const cr_image_t *image, int index);
+extern long cr_image_runs(const cr_image_t *image);            /**< @return number of ranges of saved memory */
+/** Fetch range @p index of saved memory. The ranges are sorted by address. @return 0, or -1 with errno EINVAL */
 extern int cr_image_get_run(const cr_image_t *image, long index, struct cr_image_run *run);
 /**
- * Read saved memory at @p addr; memory that the process had not touched reads as zeros
- * only where the image holds it.
- * @return bytes read, fewer where saved memory ends, or -1 with errno EFAULT, EIO, CR_EIMAGE
+ * Read saved memory. Memory that the process has not touched reads as zeros only if the
+ * image contains it.
+ * @param image the image
+ * @param addr  address in the process
+ * @param buf   receives the content
+ * @param len   bytes to read
+ * @return bytes read, less than @p len where saved memory ends, or -1 with errno EFAULT
+ *   (no saved memory at @p addr), EIO, CR_EIMAGE
  */
 extern ssize_t cr_image_read(cr_image_t *image, uint64_t addr, void *buf, size_t len);
-/** Check every checksum. @return 0, or -1 with errno CR_EIMAGE */
+/** Verify all checksums of the image. @return 0, or -1 with errno CR_EIMAGE */
 extern int cr_image_verify(cr_image_t *image);
-/** @return what the image holds as JSON text, to free(); NULL with errno */
+/** @return the saved state as JSON text, which the caller must free(); NULL with errno */
 extern char *cr_image_json(cr_image_t *image);
 
 /* --------------------------------------------------- old forms of requests */
@@ -577,11 +650,11 @@ extern char *cr_image_json(cr_image_t *image);
 #else
 #define CR_DEPRECATED_
 #endif
-/** Checkpoint the caller into context.PID and wait. Use cr_request_checkpoint(). */
+/** Checkpoint the caller to context.PID and wait. Reports no error: use cr_request_checkpoint() instead. */
 extern void cr_request(void) CR_DEPRECATED_;
-/** Checkpoint the caller into a file and wait. Use cr_request_checkpoint(). */
+/** Checkpoint the caller to a file and wait. Reports no error: use cr_request_checkpoint() instead. */
 extern void cr_request_file(const char *filename) CR_DEPRECATED_;
-/** Checkpoint the caller into a descriptor and wait. Use cr_request_checkpoint(). */
+/** Checkpoint the caller to a descriptor and wait. Reports no error: use cr_request_checkpoint() instead. */
 extern void cr_request_fd(int fd) CR_DEPRECATED_;
 
 #ifdef __GNUC__

@@ -11,7 +11,7 @@
 namespace reprise::api {
 namespace {
 
-/** @return the name of the file that @p fd is open on, "" when it has none (any more) */
+/** @return the path of the open file @p fd, "" when it has none (any more) */
 std::string name_of(int fd) {
   std::error_code ignored;
   const std::string name = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), ignored);

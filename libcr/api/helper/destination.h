@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Where images go to and come from, given a descriptor of the program's. */
+/** @file Paths of images for a descriptor that the program has passed. */
 #include <string>
 
 #include "base/unique_fd.h"
@@ -8,18 +8,22 @@
 
 namespace reprise::api {
 
-/** Where the images of one checkpoint go. */
+/** Destination of the images of one checkpoint. */
 class Destination {
  public:
-  /** @param fd of the program's; invalid: beside @p path, see below */
+  /**
+   * @param fd    descriptor passed by the program, borrowed; invalid: use @p path
+   * @param path  without a descriptor: prefix of the path, may be ""
+   * Throws Error (usage).
+   */
   Destination(const UniqueFd& fd, std::string path);
 
-  /** May there be more than one image? */
+  /** Whether the destination can hold more than one image. */
   bool takes_many() const { return directory_ || !fd_given_; }
   /**
-   * Say in @p options where the image of its process goes. A directory gets context.PID; a file that has a name
-   * is replaced; anything else is written to. Without a descriptor it is PATH.PID, or context.PID when there is
-   * no path either.
+   * Set image and image_fd of @p options for its process. In a directory the image is context.PID; a regular file that
+   * has a name is replaced; any other descriptor is written to. Without a descriptor the image is PATH.PID, or
+   * context.PID if the path is "".
    */
   void put(CheckpointOptions& options) const;
 
@@ -30,7 +34,7 @@ class Destination {
   bool named_ = false;  // a regular file that still has a name
 };
 
-/** @return the name of the file that @p fd is open on, "" when it has none (any more) */
+/** @return the path of the open file @p fd, "" when it has none (any more) */
 std::string name_of(const UniqueFd& fd);
 
 }  // namespace reprise::api

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /**
  * @file
- * cr-helper: carries out requests and keeps snapshots for a program that uses libcr. A
- * process of its own, because nobody can freeze himself, and because it lets the
- * library do without the engine and what the engine needs.
+ * cr-helper: carries out requests and holds snapshots for a program that uses libcr. It is
+ * a process of its own, because a process cannot freeze itself, and so that libcr.so does
+ * not need the engine and its libraries.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -17,10 +17,10 @@ namespace {
 
 using namespace reprise::api;
 
-/** What a program hands down to what it starts would be in the way here. */
+/** Reset the signal dispositions and the signal mask that the helper inherits from the program. */
 void reset_signals() {
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
-  // Nobody to tell: the block is the way out.
+  // The helper reports its result in the shared block, so a closed pipe must not kill it.
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
@@ -33,7 +33,7 @@ Outcome carry_out(Service& service, const Order& order) {
       case Command::checkpoint: return carry_out_checkpoint(service, order);
       case Command::restart: return carry_out_restart(service, order);
       case Command::pause: return carry_out_pause(service, order);
-      default: return {EINVAL, 0, "an order that this helper does not know: library and helper differ"};
+      default: return {EINVAL, 0, "unknown order: library and helper are of different versions"};
     }
   } catch (const std::exception& exception) {
     return failed(exception);
@@ -41,7 +41,7 @@ Outcome carry_out(Service& service, const Order& order) {
 }
 
 void keep_snapshots(Service& service, Order order) {
-  // A helper that stays must not keep a file system busy.
+  // A long-lived helper must not keep a file system busy.
   if (chdir("/") != 0) return;
   Snapshots snapshots(service);
   do snapshots.serve(order);

@@ -12,7 +12,7 @@ namespace {
 
 bool of_library(int code) { return code > CR_MIN_ERRCODE && code < CR_MAX_ERRCODE; }
 
-/** Codes that say more than that something was refused. */
+/** Whether an errno is more specific than CR_EREFUSED. */
 bool telling(int code) {
   switch (code) {
     case EPERM:
@@ -32,7 +32,7 @@ int code_of(const Error& error) {
   switch (error.kind()) {
     case Failure::usage: return code != 0 ? code : EINVAL;
     case Failure::refused: return telling(code) ? code : CR_EREFUSED;
-    // EAGAIN would say that the request has not ended.
+    // EAGAIN of cr_reap_*() means that the request has not ended.
     case Failure::temporary: return code != 0 && code != EAGAIN ? code : EBUSY;
     case Failure::permanent: return code != 0 && code != EINVAL && code != EBADMSG ? code : CR_EIMAGE;
   }
@@ -44,7 +44,7 @@ int code_of(const Error& error) {
 Outcome failed(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) {
     const int code = code_of(*error);
-    // The engine has no texts for the library's own codes.
+    // For the library's own codes use the library's text.
     return {code, 0, of_library(error->code()) ? cr_strerror(code) : error->what()};
   }
   if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) return {ENOMEM, 0, "out of memory"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What has become of an order, in the terms of libcr.h. */
+/** @file The outcome of an order, with the error codes of libcr.h. */
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -13,7 +13,7 @@ struct Outcome {
   std::string sentence;
 };
 
-/** For an exception that ended an order. */
+/** @return the outcome of an order that has thrown @p exception */
 Outcome failed(const std::exception& exception);
 
 }  // namespace reprise::api

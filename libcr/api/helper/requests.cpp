@@ -17,12 +17,12 @@
 namespace reprise::api {
 namespace {
 
-// A negative one is sent before the program goes on. So is every one behind a checkpoint.
+// Negative: send the signal before the program continues. After a checkpoint this holds for every signal.
 int signal_of(const Order& order) { return std::abs(order.signal); }
 
 unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of(order), order.scope, order.target, (order.flags & CR_CHKPT_PROHIBIT_SELF) != 0); }
 
-// As long as a checkpoint waits for them.
+// How long a restart waits for callbacks: the default of a checkpoint.
 constexpr unsigned kCallbacksMs = 60'000;
 
 std::string image_name(const UniqueFd& fd) {
@@ -34,7 +34,7 @@ void log_warnings(Service& service, const Report& report) {
   for (const std::string& warning : report.warnings) service.log(warning);
 }
 
-/** @return false when the process is to be left out */
+/** @return false when the order's flags exclude the process. Throws Error (refused) when it is traced or traces. */
 bool admit(pid_t pid, const Order& order) {
   if (const pid_t tracer = tracer_of(pid); tracer != 0) {
     if ((order.flags & CR_CHKPT_PTRACED_SKIP) != 0) return false;
@@ -48,7 +48,7 @@ bool admit(pid_t pid, const Order& order) {
               "process " + std::to_string(pid) + " traces process " + std::to_string(tracee));
 }
 
-/** What callbacks have named, each process once, less those that the request being served saves anyway. */
+/** @return the processes that callbacks have named, each once, without those that the served request itself saves */
 std::vector<pid_t> forwarded(const Service& service, const Order& order) {
   const std::vector<pid_t> served = processes_in(static_cast<cr_scope_t>(order.scope), order.target);
   std::set<pid_t> known(served.begin(), served.end());
@@ -57,7 +57,7 @@ std::vector<pid_t> forwarded(const Service& service, const Order& order) {
   for (unsigned i = 0; i < order.forwards; ++i) {
     int scope = -1, target = 0;
     if (std::sscanf(service.text(1 + i).c_str(), "%d %d", &scope, &target) != 2)
-      throw Error(Failure::usage, EINVAL, "a forwarded request that is not understood: library and helper differ");
+      throw Error(Failure::usage, EINVAL, "malformed forwarded request: library and helper are of different versions");
     for (const pid_t pid : processes_in(static_cast<cr_scope_t>(scope), target))
       if (known.insert(pid).second) pids.push_back(pid);
   }
@@ -72,7 +72,7 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
   const std::vector<pid_t> pids =
       order.forwards != 0 ? forwarded(service, order) : processes_in(scope, order.target);
   if (pids.size() > 1 && !destination.takes_many())
-    throw Error(Failure::usage, EINVAL, "of several processes cr_fd must be a directory or CR_DEST_CWD");
+    throw Error(Failure::usage, EINVAL, "for several processes cr_fd must be a directory or CR_DEST_CWD");
   if (pids.size() > 1) service.log("the processes are saved one after the other");
   if ((order.flags & CR_CHKPT_DUMP_ALL) != 0)
     service.log("CR_CHKPT_DUMP_*: images hold what differs from the program's files: keep the files, too");

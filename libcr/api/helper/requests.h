@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Carrying out checkpoint, restart and pause orders. Each throws Error. */
+/** @file Carry out checkpoint, restart and pause orders. Each function throws Error. */
 #include "api/helper/outcome.h"
 #include "api/helper/service.h"
 #include "restore/options.h"
 
 namespace reprise::api {
 
-/** What flags of a request say of memory that other live processes share. */
+/** @return the option that the flags @p keep and @p restore of a request select */
 inline SharedMemory shared_memory(unsigned flags, unsigned keep, unsigned restore) {
   return flags & keep ? SharedMemory::keep : flags & restore ? SharedMemory::restore : SharedMemory::refuse;
 }

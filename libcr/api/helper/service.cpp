@@ -17,7 +17,7 @@
 namespace reprise::api {
 namespace {
 
-// How often to look whether the program still has its end of the block.
+// How often to check whether the program still maps the block.
 constexpr timespec kLook{1, 0};
 
 void copy(char* to, std::size_t size, const std::string& text) {
@@ -42,7 +42,7 @@ Service::Service(const char* numbers) {
 
   struct stat status {};
   if (::fstat(got.block, &status) != 0 || static_cast<std::size_t>(status.st_size) < sizeof(Block))
-    throw Error(Failure::usage, EINVAL, "cr-helper: the memory handed down is too small: library and helper differ");
+    throw Error(Failure::usage, EINVAL, "cr-helper: library and helper are of different versions (shared memory)");
   void* mapped = ::mmap(nullptr, sizeof(Block), PROT_READ | PROT_WRITE, MAP_SHARED, got.block, 0);
   if (mapped == MAP_FAILED) throw Error(Failure::permanent, errno, "cr-helper: no memory");
   block_ = static_cast<Block*>(mapped);
@@ -58,7 +58,7 @@ Service::~Service() {
 }
 
 bool Service::owner_holds() const {
-  // Exec, exit and a rollback to before the helper's start all take the block away.
+  // After exec, exit, or a rollback to a time before the helper's start the program does not map the block any more.
   std::uint64_t there = 0;
   const auto at = static_cast<off_t>(block_->owner_address + offsetof(Block, cookie));
   return ::pread(owner_mem_.get(), &there, sizeof there, at) == sizeof there && there == cookie_;
@@ -70,7 +70,7 @@ bool Service::next(Order& order) {
     if (there != number_) {
       number_ = there;
       order = block_->order;
-      // From here on the program waits, also when it is rolled back to this moment.
+      // Reset: after a rollback to this moment the program must wait for the answer again.
       block_->reply_number.store(0);
       return true;
     }
@@ -85,7 +85,7 @@ void Service::reply(int error, std::int64_t value, const std::string& sentence) 
   copy(block_->sentence, sizeof block_->sentence, sentence);
   block_->reply_number.store(number_);
   futex_wake(block_->reply_number, Sharing::between_processes);
-  futex_wake(block_->progress, Sharing::between_processes);  // nor will it begin any more
+  futex_wake(block_->progress, Sharing::between_processes);  // wakes wait_started() when the order failed early
 }
 
 void Service::answer(int error, std::int64_t value, const std::string& sentence) { reply(error, value, sentence); }

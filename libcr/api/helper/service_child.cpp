@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/** @file The process that the program makes for a restart. */
+/** @file The part of Service that lets the program create the process of a restart. */
 #include <cerrno>
 #include <cstdio>
 

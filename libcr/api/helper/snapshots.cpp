@@ -18,7 +18,7 @@ namespace {
 constexpr int kTries = 200;
 constexpr auto kBetween = std::chrono::milliseconds(10);
 
-/** The callbacks of the request before may not all have returned yet. */
+/** Retry @p action on EBUSY for up to 2 s: callbacks of the previous request may not all have returned yet. */
 template <class Action>
 auto patiently(Action&& action) {
   for (int left = kTries;; --left) {
@@ -75,7 +75,7 @@ void Snapshots::roll_back(const Order& order) {
   options.shared_memory = shared_memory(entry.flags, CR_SNAPSHOT_KEEP_SHARED, CR_SNAPSHOT_RESTORE_SHARED);
   patiently([&] { return entry.snapshot->rollback(options); });
   ++entry.rollbacks;
-  // Whoever was rolled back knows nothing of what came later.
+  // The target's state is older than the later snapshots: drop them.
   entries_.erase(entries_.upper_bound(order.snapshot), entries_.end());
   if (of_owner())
     service_.answer_again(entry.order_number, entry.rollbacks);

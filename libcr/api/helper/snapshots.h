@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Snapshots in memory of one process, by their numbers. */
+/** @file In-memory snapshots of one process, by number. */
 #include <map>
 #include <memory>
 
@@ -19,9 +19,9 @@ class Snapshots {
   void serve(const Order& order);
 
  private:
-  /** A session has one snapshot; so each has a session of its own. */
+  /** A session holds one snapshot, so each snapshot has its own session. */
   struct Entry {
-    std::uint32_t order_number;  // of taking it
+    std::uint32_t order_number;  // number of the order that took the snapshot
     unsigned flags;
     std::int64_t rollbacks = 0;
     std::unique_ptr<Session> session;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/** @file libcr-image.so: images for C programs, see api/image_api.h. */
+/** @file libcr-image.so: reads images for libcr.so, see api/image_api.h. */
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace reprise::api {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::size_t kPart = 256 * kPage;  // pages read at a time
+constexpr std::size_t kPart = 256 * kPage;  // bytes read at a time
 
 thread_local std::string t_sentence;
 
@@ -28,7 +28,7 @@ int code_of(const Error& error) {
   return error.code() != 0 ? error.code() : CR_EIMAGE;
 }
 
-/** Run @p action; exceptions become negative codes. */
+/** Run @p action. @return its result; for an exception the negative code, with t_sentence set */
 template <class Action>
 auto guarded(Action&& action) -> decltype(action()) {
   using Result = decltype(action());
@@ -77,13 +77,13 @@ pid_t tid_of(const void* image, int index) {
 int run_of(const void* image, long index, cr_image_run* run) {
   const auto& runs = image_of(image).runs();
   if (index < 0 || static_cast<std::size_t>(index) >= runs.size())
-    return refuse(EINVAL, "the image has no such stretch of memory");
+    return refuse(EINVAL, "the image has no such range of memory");
   const cr_page_run& found = runs[static_cast<std::size_t>(index)];
   *run = {found.addr, found.len};
   return 0;
 }
 
-/** @return bytes of saved memory from @p addr to the end of its stretch */
+/** @return bytes of saved memory from @p addr to the end of its run, 0 if @p addr is in no run */
 std::uint64_t saved_at(const Image& image, std::uint64_t addr) {
   const auto& runs = image.runs();
   auto after = std::upper_bound(runs.begin(), runs.end(), addr,
