@@ -6,13 +6,13 @@
 namespace reprise::tool {
 namespace {
 
-constexpr char kFiles[] = "images hold what differs from the program's files and never the files: keep them, or name others "
-                          "with cr_restart --relocate";
+constexpr char kFiles[] = "an image holds what differs from the program's files, not the files: keep them, or name "
+                          "others with cr_restart --relocate";
 
 }  // namespace
 
 void add_blcr_options(CLI::App& app) {
-  // An empty group is not shown.
+  // CLI11 does not show options of an empty group in --help.
   for (const char* name : {"-p,--pid,--process", "-c,--cwd", "--atomic", "--run", "--save-none", "--ptraced-error"})
     app.add_flag(name)->group("");
   const auto refuse = [&app](const std::string& name, const std::string& why) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Options that BLCR's command has. */
+/** @file Options of BLCR's cr_checkpoint. */
 #include <CLI/CLI.hpp>
 
 namespace reprise::tool {
 
 /**
- * Those that ask for what is done anyway are taken, and those that ask for what cannot be done are refused by name;
- * neither is shown by --help.
+ * Add them to @p app, hidden from --help. Options for behaviour that is the default here are accepted without effect.
+ * Options that cannot be supported are refused with a message.
  */
 void add_blcr_options(CLI::App& app);
 

@@ -19,14 +19,14 @@ using namespace reprise;
 
 namespace {
 
-/** Of whom PID is the number. */
+/** What PID refers to. */
 struct Whom {
   bool tree = false, group = false, session = false, skip_traced = false;
 
   void add(CLI::App& app) {
     auto* tree_flag = app.add_flag("-T,--tree", tree, "save the process and its descendants, one after the other");
-    auto* group_flag = app.add_flag("-g,--group,--pgid", group, "PID is that of a process group: save its members");
-    app.add_flag("-s,--session,--sid", session, "PID is that of a session: save its members")
+    auto* group_flag = app.add_flag("-g,--group,--pgid", group, "PID is a process group: save its members");
+    app.add_flag("-s,--session,--sid", session, "PID is a session: save its members")
         ->excludes(tree_flag)
         ->excludes(group_flag);
     group_flag->excludes(tree_flag);
@@ -51,11 +51,12 @@ void save(CheckpointOptions& options, const tool::Common& common) {
               stdout);
 }
 
-/** One image each, by its pid, in the directory that IMAGE names. */
+/** Save each process to an image context.PID in the directory IMAGE. */
 void save_all(const Whom& whom, CheckpointOptions options, const tool::Common& common) {
   const std::string directory = options.image.empty() ? "" : options.image + "/";
   if (!directory.empty() && !std::filesystem::is_directory(directory))
-    throw Error(Failure::usage, ENOTDIR, options.image + " is no directory: each process gets an image context.PID in it");
+    throw Error(Failure::usage, ENOTDIR,
+                options.image + " is not a directory: with several processes, each gets an image context.PID in it");
   unsigned saved = 0;
   for (const pid_t pid : processes_in(whom.scope(), options.pid)) {
     if (whom.skip_traced && tracer_of(pid) != 0) continue;
@@ -74,7 +75,8 @@ void save_all(const Whom& whom, CheckpointOptions options, const tool::Common& c
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Save a running process to an image, from which cr_pause can roll it back and cr_restart make it anew.",
+  CLI::App app{"Save a running process to an image. cr_pause can roll the process back to it, and cr_restart can "
+               "create the process again from it.",
                "cr_checkpoint"};
   tool::Common common("cr_checkpoint");
   tool::SignalOptions signal;
@@ -85,23 +87,23 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
       ->type_name("");
-  app.add_option("IMAGE,-f,--file", options.image, "file to save it to (default: context.PID in this directory)")
+  app.add_option("IMAGE,-f,--file", options.image, "file to save it to (default: context.PID in the current directory)")
       ->type_name("IMAGE");
   whom.add(app);
   auto* keep = app.add_flag("--backup{~}", backup,
-                            "keep an image that is replaced, as NAME (default: IMAGE.~1~, IMAGE.~2~ ..., the first that is "
-                            "free)");
+                            "keep a replaced image as NAME (default: the first free of IMAGE.~1~, IMAGE.~2~ ...)");
   keep->type_name("NAME");
   app.add_flag("--clobber,!--no-clobber", options.clobber, "replace an existing image (default), or do not");
-  app.add_flag("--sync,!--no-sync", options.sync, "have the image on disk before it gets its name (default), or do not");
+  app.add_flag("--sync,!--no-sync", options.sync,
+               "sync the image to disk before it gets its name (default), or do not");
   app.add_flag("--track,!--no-track", options.track,
-               "note from now on which pages the program changes, so that cr_pause is fast (default), or do not");
+               "track from now on which pages the program changes, so that cr_pause is fast (default), or do not");
   app.add_flag("--split-huge", options.split_huge,
-               "note changes by the page where memory is mapped by huge pages, too, by mapping it by small ones: after "
-               "small changes cr_pause is much faster, the program may be a little slower");
+               "split huge pages, to track their changes by small page: after small changes cr_pause is much faster, "
+               "the program may be a little slower");
   app.add_option("--deleted-limit", options.deleted_limit,
-                 "save at most so many bytes of deleted files that are open, 512M say (default: 1G); 0: save none of them, "
-                 "a pause needs none while they are open")
+                 "save at most SIZE bytes of open deleted files, for example 512M (default: 1G); 0: save none, "
+                 "cr_pause does not need them while they are open")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
   signal.add(app, "once it is saved");

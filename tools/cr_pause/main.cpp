@@ -14,8 +14,8 @@
 using namespace reprise;
 
 int main(int argc, char** argv) {
-  CLI::App app{"Roll a live process back, in place, to an image that was taken of it. It keeps its pid, its threads "
-               "and its open sockets.",
+  CLI::App app{"Roll a live process back, in place, to an image of it. It keeps its pid, its threads and its open "
+               "sockets.",
                "cr_pause"};
   tool::Common common("cr_pause");
   tool::SignalOptions signal;
@@ -25,9 +25,10 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
       ->type_name("");
-  app.add_option("IMAGE,-f,--file", options.image, "image to roll it back to (default: context.PID in this directory)")
+  app.add_option("IMAGE,-f,--file", options.image,
+                 "image to roll it back to (default: context.PID in the current directory)")
       ->type_name("IMAGE");
-  app.add_flag("!--no-tracking", options.use_tracking, "put every page back, not only those that are known to have changed");
+  app.add_flag("!--no-tracking", options.use_tracking, "restore every page, not only those tracked as changed");
   tool::add_restore_options(app, options.restore);
   tool::add_hold(app, hold, "all");
   signal.add(app, "once it is rolled back");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// cr_restart: make a new process from an image.
+// cr_restart: create a new process from an image.
 #include <cerrno>
 #include <cstdio>
 
@@ -18,10 +18,10 @@ using namespace reprise;
 
 namespace {
 
-// As long as a checkpoint waits for them.
+// How long to wait for the program's callbacks: the default of a checkpoint.
 constexpr unsigned kCallbacksMs = 60'000;
 
-/** Put what was given with --relocate into @p restore; throws Error (usage). */
+/** Parse the arguments of --relocate into @p restore. Throws Error (usage). */
 void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions& restore) {
   for (const std::string& pair : relocate) {
     const std::size_t at = pair.find('=');
@@ -34,36 +34,36 @@ void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions&
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Make a new process from an image, and wait for it.", "cr_restart"};
+  CLI::App app{"Create a new process from an image, and wait for it.", "cr_restart"};
   tool::Common common("cr_restart");
   tool::SignalOptions signal;
   RestartOptions options;
   std::vector<std::string> relocate, substitutes;
   bool detach = false, hold = false;
-  app.add_option("IMAGE,-f,--file", options.image, "image to make it from")->required()->type_name("IMAGE");
+  app.add_option("IMAGE,-f,--file", options.image, "image to restart from")->required()->type_name("IMAGE");
   app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
-               "give it the process and thread ids it had (default), or new ones");
+               "restore its process and thread ids (default), or give it new ones");
   app.add_flag("--restore-pgid,!--no-restore-pgid", options.restore.restore_pgid,
-               "put it into the process group it was in, which must be one of this session, also where it did not lead that");
+               "restore its process group even if it did not lead it; the group must be in this session");
   app.add_flag("--restore-sid,!--no-restore-sid", options.restore.restore_sid,
-               "fail unless it will be in the session it was in: its own, or this one");
+               "fail unless its session can be restored: it led the session, or the session is this one");
   app.add_option("--fd", substitutes,
-                 "put what is open here as descriptor M, or the file or Unix socket PATH, in the place of its "
-                 "descriptor N; may be given again")
+                 "replace its descriptor N by descriptor M of this command, or by the file or Unix socket PATH; may be "
+                 "given again")
       ->type_name("N=M|N=PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--detach", detach, "return when it runs, rather than wait until it ends");
-  app.add_option("--relocate", relocate, "look for files whose path begins with OLD under NEW instead; may be given again")
+  app.add_flag("--detach", detach, "return when it runs, do not wait until it ends");
+  app.add_option("--relocate", relocate, "open files whose path begins with OLD under NEW instead; may be given again")
       ->type_name("OLD=NEW")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--trust", options.restore.trust,
-               "as root: take the image of anybody, and open what it names with root's rights rather than with its user's");
+               "as root: accept any user's image, and open its files with root's rights instead of its user's");
   tool::add_restore_options(app, options.restore);
   tool::add_hold(app, hold, "the process");
   signal.add(app, "once it is restored");
-  common.add(app, "give up when the new process cannot be stopped within so many seconds (default: 5)");
+  common.add(app, "fail if the new process cannot be stopped within SECONDS seconds (default: 5)");
 
   return tool::run(app, common, argc, argv, [&] {
     apply_relocations(relocate, options.restore);
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     options.timeout_ms = common.timeout_ms();
     options.callbacks_ms = kCallbacksMs;
     tool::Supervisor supervisor;
-    // While it waits signals are not yet for the process: they end this command, and with it the process.
+    // During the hold signals are not forwarded: they end this command, and with it the process.
     if (hold) options.hold = tool::hold_until_line(common, &supervisor.before());
     Report report;
     {
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
       options.progress = bar.callback();
       report = restart(options);
     }
-    // To standard error: standard output is the program's.
+    // Standard output belongs to the program.
     tool::print(common, report,
                 "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
                     ", " + tool::counted(report.pages, "page") + ", in " + tool::duration(report.total_ns),

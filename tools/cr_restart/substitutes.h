@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file --fd N=…: what takes the place of a descriptor. */
+/** @file The option --fd N=…: replacements of descriptors. */
 #include <string>
 #include <vector>
 
@@ -10,10 +10,14 @@
 
 namespace reprise::tool {
 
-/** Opens what is named by path, and keeps it open until the restart is done. */
+/** Opens the files and sockets of --fd N=PATH, and keeps them open until the restart is done. */
 class Substitutes {
  public:
-  /** Throws Error (usage, refused) naming the argument. */
+  /**
+   * @param arguments  arguments N=M or N=PATH
+   * @param restore    receives the replacements in its member substitute
+   * Throws Error (usage, refused) naming the argument.
+   */
   Substitutes(const std::vector<std::string>& arguments, RestoreOptions& restore);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kForwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT, SIGALRM};
 
-/** The terminal has sent it to the whole foreground group already. */
+/** Whether the terminal has sent the signal to the whole foreground process group, including @p pid. */
 bool had_it_too(const siginfo_t& info, pid_t pid) { return info.si_code == SI_KERNEL && ::getpgid(pid) == ::getpgrp(); }
 
 [[noreturn]] void die_of(int signal) {
@@ -43,7 +43,7 @@ int Supervisor::wait(pid_t pid) {
       if (WIFEXITED(status)) return WEXITSTATUS(status);
       if (WIFSIGNALED(status)) die_of(WTERMSIG(status));
       if (WIFSTOPPED(status)) {
-        // Stop as it did, and let it go on when we do.
+        // Stop like the process, and continue it when we are continued.
         ::raise(SIGSTOP);
         ::kill(pid, SIGCONT);
         continue;

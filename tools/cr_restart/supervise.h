@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Standing in for the restarted process: hand signals on, end as it ends. */
+/** @file Represent the restarted process for the caller of cr_restart: forward signals and exit as it exits. */
 #include <csignal>
 
 #include <sys/types.h>
@@ -9,15 +9,15 @@ namespace reprise::tool {
 
 class Supervisor {
  public:
-  /** From here on signals for the process are kept until wait(). Before there are threads: they must keep them, too. */
+  /** Block the forwarded signals until wait(). Construct it before any thread starts: threads inherit the mask. */
   Supervisor();
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  /** The signal mask of before. */
+  /** @return the signal mask before the constructor */
   const sigset_t& before() const { return old_; }
-  /** Hand signals on to @p pid until it ends. @return its exit status; dies of the signal it died of */
+  /** Forward signals to @p pid until it ends. @return its exit status; if a signal killed it, dies of the same signal */
   int wait(pid_t pid);
 
  private:
