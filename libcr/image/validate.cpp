@@ -38,7 +38,7 @@ void Checker::pending(const PendingSignal& pending, const std::string& what) con
 
 namespace {
 
-/** Check the credentials of the leader (Environment) or of another thread: the kernel must be able to hold them. */
+/** Check that a thread can have these credentials, which are those of the leader (Environment) or another thread. */
 template <class Credentials>
 void validate_credentials(const Checker& check, const Credentials& has, const std::string& whose) {
   check.need(has.groups_size() <= 65536, [&] { return whose + " holds too many groups"; });

@@ -37,9 +37,9 @@ class BlankChild {
   void release();
 
   /**
-   * Create a session or process group for the target if the image's process led one; join those of the image where
-   * @p options ask for it. The target must be frozen and not committed.
-   * Throws Error (refused) when they cannot be joined.
+   * Create a session or process group for the target if the image's process led one. Otherwise, where @p options ask
+   * for it, join the image's process group, and check that we are in the image's session. The target must be frozen
+   * and not committed. Throws Error (refused) when the group or session cannot be restored.
    */
   static void prepare(Remote& remote, const Process& image, const RestoreOptions& options);
 

@@ -54,8 +54,8 @@ class NamelessFiles {
   UniqueFd fifo(const File& file);
 
   /**
-   * Set owner, mode, times and extended attributes of the created files. Call it after all open() calls, because they
-   * restrict access. restore_shared() sets the seals of a memfd later, when it is mapped.
+   * Set owner, mode, times and extended attributes of the created files. Call it after all open() calls, because owner
+   * and mode may forbid them. restore_shared() sets the seals of a memfd later, when it is mapped.
    * @param report  receives a warning for each attribute that cannot be set
    */
   void finish(Report& report);

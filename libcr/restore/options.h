@@ -29,7 +29,7 @@ struct RestoreOptions {
   SharedMemory shared_memory = SharedMemory::refuse;
   bool restore_pid = true;    ///< restart: with the image's pid and tids
   bool restore_pgid = false;  ///< restart: join the image's process group, if the process did not lead it
-  bool restore_sid = false;   ///< restart: join the image's session, if the process did not lead it; it must be ours
+  bool restore_sid = false;   ///< restart: refuse unless the process led its session or that session is ours
   bool pipes_from_streams = false;  ///< restart: pipes to other processes become our standard input and output
   bool trust = false;         ///< restart: accept any user's image, and open the files it names with our own rights
 

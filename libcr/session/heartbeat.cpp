@@ -43,7 +43,7 @@ void Heartbeat::run() {
   while (!changed_.wait_for(lock, interval_, [this] { return quit_; })) {
     if (!beating_) continue;
     lock.unlock();
-    // CR_IOC_INFO is the only request that does not wait for another request of this session.
+    // CR_IOC_INFO does not take the session's ioctl_lock, so it does not wait for a request in progress.
     cr_info info{};
     ::ioctl(device_, CR_IOC_INFO, &info);
     lock.lock();

@@ -10,8 +10,8 @@ namespace reprise {
 
 /**
  * A thread that makes a request to the module every few seconds while the target is frozen. After 60 s without a
- * request (kSilenceMs) the module thaws the target, or kills it if a restore has begun. Reading and writing files makes
- * no request and can take longer than that. If the whole owner is stopped or hangs, the heartbeat stops with it.
+ * request (kSilenceMs) the module thaws the target, or kills it if it is committed. Reading and writing files makes no
+ * request and can take longer than that. If the whole owner is stopped or hangs, the heartbeat stops with it.
  */
 class Heartbeat {
  public:
