@@ -136,9 +136,9 @@ pid_t BlankChild::make(const Process& image, const RestartOptions& options, cons
 }
 
 /**
- * A thread that creates the child in another time namespace: unshare(CLONE_NEWTIME) sets the time namespace of all later
- * children of a thread. PR_SET_PDEATHSIG refers to the thread that created the child. So this thread lives on until the
- * child may lose its parent.
+ * A thread that creates the child in another time namespace: unshare(CLONE_NEWTIME) sets the time namespace of all
+ * later children of a thread. PR_SET_PDEATHSIG refers to the thread that created the child. So this thread lives on
+ * until the child may lose its parent.
  */
 struct BlankChild::Maker {
   std::thread thread;

@@ -48,8 +48,8 @@ class Rollback {
       : session_(session), image_(image), regs_(regs), options_(options), mode_(mode), source_(std::move(source)) {}
 
   /**
-   * Roll the target back. It must be frozen and stays frozen; the caller thaws it in carry_out(). Throws Error. Then, if
-   * committed() is false, nothing has changed and the target is still frozen; otherwise it has been killed.
+   * Roll the target back. It must be frozen and stays frozen; the caller thaws it in carry_out(). Throws Error. If
+   * committed() is false then, nothing has changed and the target is still frozen; otherwise it has been killed.
    */
   void run(Report& report);
   bool committed() const { return committed_; }

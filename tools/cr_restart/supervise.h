@@ -17,7 +17,7 @@ class Supervisor {
 
   /** @return the signal mask before the constructor */
   const sigset_t& before() const { return old_; }
-  /** Forward signals to @p pid until it ends. @return its exit status; if a signal killed it, dies of the same signal */
+  /** Forward signals to @p pid until it ends. @return its exit status; if a signal killed it, dies of that signal */
   int wait(pid_t pid);
 
  private:
