@@ -23,20 +23,20 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/** "…/ns/NAME", or nothing. */
+/** @return the target of the link @p proc /ns/ @p name, "" if it cannot be read */
 std::string namespace_of(const std::string& proc, const char* name) {
   char text[64];
   const ssize_t got = ::readlink((proc + "/ns/" + name).c_str(), text, sizeof text);
   return got > 0 ? std::string(text, static_cast<std::size_t>(got)) : std::string();
 }
 
-/** The machine's own clock. */
+/** @return @p clock without the offset of our time namespace */
 std::int64_t host_ns(clockid_t clock) {
   const ClockOffsets own = clock_offsets(::getpid());
   return clock_ns(clock) - (clock == CLOCK_MONOTONIC ? own.monotonic : own.boottime);
 }
 
-/** As the kernel wants it: the nanoseconds count up. */
+/** One line of timens_offsets. The kernel wants nanoseconds from 0 to 999999999, also with negative seconds. */
 std::string line(const char* clock, std::int64_t ns) {
   std::int64_t seconds = ns / kSecond, rest = ns % kSecond;
   if (rest < 0) rest += kSecond, --seconds;
@@ -54,7 +54,7 @@ std::int64_t clock_ns(clockid_t clock) {
 ClockOffsets clock_offsets(pid_t pid) {
   const std::string proc = "/proc/" + std::to_string(pid);
   ClockOffsets offsets;
-  // The file tells of the namespace that the process's children will have.
+  // timens_offsets shows the namespace of the process's children (time_for_children), not its own.
   const std::string own = namespace_of(proc, "time"), children = namespace_of(proc, "time_for_children");
   if (own != children && own == namespace_of("/proc/self", "time")) return clock_offsets(::getpid());
   std::FILE* file = std::fopen((proc + "/timens_offsets").c_str(), "re");
@@ -62,7 +62,7 @@ ClockOffsets clock_offsets(pid_t pid) {
   char clock[32];
   std::int64_t seconds, ns;
   while (std::fscanf(file, "%31s %" SCNd64 " %" SCNd64, clock, &seconds, &ns) == 3) {
-    // A number in older kernels, a name in newer ones.
+    // Older kernels print the clock's number, newer ones its name.
     const std::string name = clock;
     if (name == "monotonic" || name == "1") offsets.monotonic = seconds * kSecond + ns;
     if (name == "boottime" || name == "7") offsets.boottime = seconds * kSecond + ns;
@@ -95,7 +95,7 @@ std::string offsets_text(const ClockOffsets& offsets) {
 
 int enter_time_namespace(const ClockOffsets& offsets) {
   if (::unshare(CLONE_NEWTIME) != 0) return errno;
-  // Not "self", which is the process: the namespace is this thread's.
+  // Not /proc/self, which is the thread group leader: unshare() changed only this thread.
   const std::string path = "/proc/" + std::to_string(::syscall(SYS_gettid)) + "/timens_offsets";
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd) return errno;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The clocks that count from boot: on another machine a time namespace lets them go on (time_namespaces(7)). */
+/**
+ * @file
+ * CLOCK_MONOTONIC and CLOCK_BOOTTIME. After another boot or on another machine a time namespace makes them continue
+ * (time_namespaces(7)).
+ */
 #include <cstdint>
 #include <string>
 
@@ -10,33 +14,33 @@
 
 namespace reprise {
 
-/** What a time namespace adds to the machine's clocks, in nanoseconds. */
+/** The offsets of a time namespace from the machine's clocks, in nanoseconds. */
 struct ClockOffsets {
   std::int64_t monotonic = 0, boottime = 0;
   bool operator==(const ClockOffsets&) const = default;
 };
 
-/** As this process sees it, in nanoseconds. */
+/** @return @p clock as the calling process sees it, in nanoseconds */
 std::int64_t clock_ns(clockid_t clock);
 
-/** Of a process. All 0 where the kernel has no time namespaces. */
+/** @return the offsets of process @p pid; all 0 if the kernel has no time namespaces */
 ClockOffsets clock_offsets(pid_t pid);
 
-/** Save the machine's clocks, and what the process @p pid sees of them. */
+/** Save the machine's clocks and the offsets of process @p pid. */
 void collect_clocks(pid_t pid, Host& host);
 
 /**
- * What has to be added to this machine's clocks for a process of @p host to see its own go on: from where they were
- * at the checkpoint, plus the time that has passed since by the time of day.
+ * @return the offsets with which a process of @p host sees its clocks continue: their values at the checkpoint plus the
+ * time that has passed since on CLOCK_REALTIME. With @p same_boot the saved offsets, unchanged
  */
 ClockOffsets offsets_for(const Host& host, bool same_boot);
 
-/** As /proc/PID/timens_offsets takes them. */
+/** Format @p offsets for /proc/PID/timens_offsets. */
 std::string offsets_text(const ClockOffsets& offsets);
 
 /**
- * Processes that this thread makes from now on live in a new time namespace. Never undone for the thread.
- * @return 0 or errno: EPERM without CAP_SYS_ADMIN and CAP_SYS_TIME, EINVAL where the kernel has none
+ * Put the future children of the calling thread into a new time namespace. The thread cannot undo this.
+ * @return 0 or errno: EPERM without CAP_SYS_ADMIN and CAP_SYS_TIME, EINVAL if the kernel has no time namespaces
  */
 int enter_time_namespace(const ClockOffsets& offsets);
 

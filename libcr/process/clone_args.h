@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Making processes and threads with the ids they had. */
+/** @file Making processes and threads with chosen ids. */
 #include <cstdint>
 #include <ctime>
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace reprise {
 
-/** As the kernel's struct clone_args up to set_tid_size, which not every C library's headers know. */
+/** The kernel's struct clone_args up to set_tid_size, which some C libraries' headers lack. */
 struct CloneArgs {
   std::uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size;
 };
 
 /**
- * Waits for an id that nobody has any more, and that the kernel is about to give free.
- * @return false when somebody has it, or when that takes too long
+ * Waits for an id whose process has ended but which the kernel has not freed yet.
+ * operator() waits 10 ms and returns true. It returns false if the id is in use, or after 100 calls.
  */
 class IdSoonFree {
  public:

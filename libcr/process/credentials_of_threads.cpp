@@ -19,7 +19,7 @@
 namespace reprise {
 namespace {
 
-/** The credentials of all threads that are there; only those are looked up that are not the leader's very own. */
+/** @return the credentials of all threads. Reads /proc only for threads that do not share the leader's struct cred. */
 std::map<pid_t, Credentials> live_credentials(Session& session, std::span<const cr_thread> now) {
   const ProcDir tasks(session.pid(), "task");
   std::map<pid_t, Credentials> all;
@@ -36,7 +36,7 @@ std::map<pid_t, Credentials> live_credentials(Session& session, std::span<const 
   return all;
 }
 
-/** /proc shows ids as they are in the reader's user namespace; calls of a process in another one mean others. */
+/** /proc shows ids in the reader's user namespace, but system calls of the target take ids of its own one. */
 bool same_user_namespace(pid_t pid) {
   const std::string ours = ProcDir("/proc/self").link("ns/user"), theirs = ProcDir(pid).link("ns/user");
   return !theirs.empty() && ours == theirs;
@@ -55,7 +55,7 @@ void collect_credentials(Session& session, std::span<const cr_thread> now, Proce
 void check_credentials(const Process& image) {
   if (image.env().uids_size() != 4 || image.env().gids_size() != 4)
     throw Error(Failure::refused, EINVAL, "the image does not say which user the process belonged to");
-  // Not what this command may do: capabilities that it was given are not the program's.
+  // Start from the credentials after an exec: file capabilities of this command are not passed on to the program.
   const Credentials from = executed_by(own_credentials());
   const std::uint64_t known = known_capabilities();
   for (int i = 0; i < image.threads_size(); ++i) {
@@ -76,7 +76,7 @@ void check_credentials_live(Session& session, const Process& image) {
   const std::uint64_t known = known_capabilities();
   for (const Thread& thread : image.threads()) {
     const auto found = all.find(thread.tid());
-    // One that has ended is made again by the leader, with the leader's.
+    // A thread that has ended is made again by the leader and starts with its credentials.
     const Credentials& from = found != all.end() ? found->second : all.at(session.pid());
     const Credentials to = reachable(from, saved_credentials(image, thread, known));
     if (from == to) continue;
@@ -104,7 +104,7 @@ void restore_credentials(Session& session, Remote& remote, const Process& image,
     const Credentials to = reachable(from, saved);
     if (to == from) continue;
     set_credentials(remote, thread.tid(), from, to);
-    // The kernel forgets it when credentials change.
+    // The kernel clears the parent-death signal when credentials change.
     if (thread.pdeath_signal())
       remote.call(thread.tid(), SYS_prctl, PR_SET_PDEATHSIG, static_cast<std::uint64_t>(thread.pdeath_signal()), 0, 0, 0);
   }

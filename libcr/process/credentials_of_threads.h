@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * Groups, ids, capabilities, securebits and no_new_privs of every thread: the kernel keeps them per thread, and servers
- * that act for clients change them by raw system calls, which the C library does not extend to the others.
+ * Groups, ids, capabilities, securebits and no_new_privs of every thread. The kernel keeps them per thread. Servers
+ * that act for clients change those of one thread by raw system calls, which bypass the C library's setxid broadcast.
  */
 #include <span>
 
@@ -14,17 +14,20 @@
 
 namespace reprise {
 
-/** Save them of @p now, all threads of CR_IOC_THREADS, which are in @p process in that order. Target frozen. */
+/** Save the credentials of @p now, all threads from CR_IOC_THREADS, in @p process, which has them. Target frozen. */
 void collect_credentials(Session& session, std::span<const cr_thread> now, Process& process);
 
-/** Restart: refuse what the caller may not give a process. */
+/** Restart: throw Error (refused) if the caller may not give a process the saved credentials. */
 void check_credentials(const Process& image);
 
-/** Pause: refuse what a thread, or the leader for those that are made again, has given up since. Target frozen. */
+/**
+ * Pause: throw Error (refused) if a thread has given up credentials since the checkpoint that it cannot regain. For a
+ * thread that is made again, those of the leader count. Target frozen.
+ */
 void check_credentials_live(Session& session, const Process& image);
 
 /**
- * Set what differs. The last step before thaw: making threads with given tids needs the rights that this may give up.
+ * Set what differs. Call it after the threads are made: clone3 with set_tid needs capabilities that this may drop.
  */
 void restore_credentials(Session& session, Remote& remote, const Process& image, Report& report);
 

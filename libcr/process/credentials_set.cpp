@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t kKeep = ~0U;  // -1: leave this id as it is
 
-/** Calls of one thread that changes its own credentials. */
+/** Queues the credential calls of one thread. */
 class Calls {
  public:
   Calls(Remote& remote, pid_t tid) : remote_(remote), tid_(tid), batch_(remote, tid) {}
@@ -44,7 +44,7 @@ class Calls {
     if (bytes) std::memcpy(remote_.argument(bytes, at), all.data(), bytes);
     add("supplementary groups", {SYS_setgroups, {all.size(), at}});
   }
-  /** An id of the file system: the call tells no errors, only what was before. */
+  /** Set fsuid or fsgid. These calls return the previous id and no errors: call again with -1 to check. */
   void filesystem_id(const char* what, long nr, std::uint32_t id) {
     add(what, {nr, {id}});
     add(what, {nr, {kKeep}});
@@ -73,7 +73,7 @@ void set_credentials(Remote& remote, pid_t tid, const Credentials& from, const C
   Calls calls(remote, tid);
   const bool uids = !std::equal(to.uids.begin(), to.uids.begin() + 3, from.uids.begin());
   const bool gids = !std::equal(to.gids.begin(), to.gids.begin() + 3, from.gids.begin());
-  // Everything that is permitted comes into force, until all the rest is done.
+  // Raise all permitted capabilities to effective until everything else is set.
   Credentials able = to;
   able.permitted = able.effective = from.permitted;
   if (from.effective != able.effective || from.inheritable != able.inheritable) calls.capabilities(able);
@@ -93,7 +93,7 @@ void set_credentials(Remote& remote, pid_t tid, const Credentials& from, const C
       bits |= SECBIT_KEEP_CAPS;
     }
     calls.add("user ids", {SYS_setresuid, {to.uids[0], to.uids[1], to.uids[2]}});
-    // The kernel takes capabilities out of force with user id 0, and those of files with that of the file system.
+    // Leaving user id 0 clears the effective set, and a change of fsuid from 0 its file system capabilities.
     if (able.permitted) calls.capabilities(able);
   }
   if (from.uids != to.uids) {
@@ -102,7 +102,7 @@ void set_credentials(Remote& remote, pid_t tid, const Credentials& from, const C
   }
   calls.run();
 
-  // Ambient ones must be permitted and inheritable, which they are from here on; a user id's change has cleared them.
+  // Ambient capabilities must be permitted and inheritable, which holds from here on. A user id change cleared them.
   if (from.ambient != to.ambient || raises_ambient(from, to)) set_ambient(calls, to.ambient);
   const std::uint32_t other = bits ^ to.securebits;
   if (other & ~static_cast<std::uint32_t>(SECBIT_KEEP_CAPS))

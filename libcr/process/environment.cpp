@@ -35,20 +35,20 @@ int oom_score_adj(const ProcDir& proc) {
   return text ? std::atoi(text->c_str()) : 0;
 }
 
-/** Which kinds of memory a core file of the process has; none where the kernel writes no core files. */
+/** /proc/PID/coredump_filter; nullopt if the kernel is built without core dumps. */
 std::optional<std::uint32_t> coredump_filter(const ProcDir& proc) {
   const auto text = proc.try_read("coredump_filter");
   if (!text || text->empty()) return std::nullopt;
   return static_cast<std::uint32_t>(std::strtoul(text->c_str(), nullptr, 16));
 }
 
-/** @return whether that was possible, with errno */
+/** @return true on success; false with errno set */
 bool write_to(const ProcDir& proc, const char* name, const std::string& text) {
   const UniqueFd file(::openat(proc.fd(), name, O_WRONLY | O_CLOEXEC));
   return file && ::write(file.get(), text.data(), text.size()) >= 0;
 }
 
-/** The working directory of the image, opened and checked; throws Error (refused). */
+/** Open the working directory of the image and check its identity. Throws Error (refused). */
 UniqueFd open_cwd(const OnBehalf& behalf, const Process& image, const RestoreOptions& options, RestoreMode mode) {
   const File& cwd = image.env().cwd();
   const bool restart = mode == RestoreMode::restart;
@@ -68,15 +68,16 @@ bool same_directory(const ProcDir& proc, const char* name, const File& file) {
   return proc.stat(name, now) && now.st_ino == file.ino() && now.st_dev == file.dev();
 }
 
-/** Memory-deny-write-execute, which can be set and never taken back. */
+/** Restore PR_SET_MDWE (memory-deny-write-execute). The kernel never clears it once it is set. */
 void restore_mdwe(Session& session, Remote& remote, std::uint32_t wanted, Report& report) {
   constexpr std::uint64_t kSetMdwe = 65;  // PR_SET_MDWE, Linux 6.3
   const std::uint32_t now = session.process().mdwe;
   if (now == wanted) return;
   const std::int64_t result = now ? -EPERM : remote.call(0, SYS_prctl, kSetMdwe, wanted, 0, 0, 0);
   if (result < 0)
-    report.warnings.push_back(std::string("that memory is never writable and executable ") +
-                              (now ? "was set since, and stays so" : "cannot be set again: " + error_text(result)));
+    report.warnings.push_back(std::string("PR_SET_MDWE (memory never writable and executable) ") +
+                              (now ? "was set since the checkpoint and stays set"
+                                   : "cannot be set again: " + error_text(result)));
 }
 
 }  // namespace
@@ -110,7 +111,7 @@ void check_environment(const Process& image, const RestoreOptions& options, Rest
   const Environment& env = image.env();
   if (env.has_root() && env.root().path() != "/")
     throw Error(Failure::refused, EOPNOTSUPP,
-                "the process had " + env.root().path() + " as its root directory (chroot), which a restart does not give");
+                "the process had the root directory " + env.root().path() + " (chroot), which restart does not restore");
   check_credentials(image);
   if (!env.cwd().deleted()) open_cwd(OnBehalf::of_image(image, options), image, options, mode);
 }
@@ -153,7 +154,7 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
     remote.must("its umask", 0, SYS_umask, env.umask());
   if ((session.process().child_subreaper != 0) != env.child_subreaper()) {
     const std::int64_t result = remote.call(0, SYS_prctl, PR_SET_CHILD_SUBREAPER, env.child_subreaper(), 0, 0, 0);
-    if (result < 0) report.warnings.push_back("whether it adopts orphans stays as it is: " + error_text(result));
+    if (result < 0) report.warnings.push_back("its child subreaper attribute stays as it is: " + error_text(result));
   }
   for (const cr_thread& thread : session.threads())
     if (thread.personality != image.personality())
@@ -162,7 +163,7 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
     report.warnings.push_back("its OOM score adjustment stays as it is: " + error_text(errno));
   if (env.has_coredump_filter() && coredump_filter(proc) != env.coredump_filter() &&
       !write_to(proc, "coredump_filter", std::to_string(env.coredump_filter())))
-    report.warnings.push_back("what its core files hold stays as it is: " + error_text(errno));
+    report.warnings.push_back("its core dump filter stays as it is: " + error_text(errno));
   restore_mdwe(session, remote, env.mdwe(), report);
 }
 
@@ -177,7 +178,7 @@ void restore_limits(const Session& session, const Process& image, Report& report
     const rlimit wanted = {saved.soft(), saved.hard()};
     if (::prlimit(session.pid(), resource, &wanted, nullptr) == 0) continue;
     const int code = errno;
-    // Not above the hard limit there is, then.
+    // Raising the hard limit needs CAP_SYS_RESOURCE: restore what the current one allows.
     const rlimit possible = {std::min<rlim_t>(saved.soft(), now.rlim_max), std::min<rlim_t>(saved.hard(), now.rlim_max)};
     const bool some = ::prlimit(session.pid(), resource, &possible, nullptr) == 0;
     report.warnings.push_back(std::string("the limit ") + names[saved.resource()] +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What surrounds a process: directories, umask, limits, credentials, name. */
+/** @file The environment of a process: directories, umask, resource limits, personality, OOM score. */
 #include "image/state.pb.h"
 #include "restore/on_behalf.h"
 #include "restore/options.h"
@@ -12,26 +12,32 @@ namespace reprise {
 
 class NamelessFiles;
 
-/** Save it. Target frozen. */
+/** Save the environment in @p process. Target frozen. */
 void collect_environment(Session& session, const cr_process& data, Process& process);
 
-/** Refusals that need no frozen target: credentials which the caller may not give, paths that are gone. */
+/**
+ * Restart: check what needs no frozen target. Throws Error (refused) for a chroot, for credentials that the caller may
+ * not give and for a working directory that is missing. Does nothing for a pause.
+ */
 void check_environment(const Process& image, const RestoreOptions& options, RestoreMode mode);
 
 /**
- * Refusals that depend on the target. Target frozen, not committed.
+ * Check what depends on the target. Target frozen, not committed. Throws Error (refused).
  * @param behalf    opens the working directory
- * @param nameless  makes directories that have no name
- * @return the working directory, where it had been deleted and has to be made again; give it to restore_environment()
+ * @param nameless  recreates deleted directories
+ * @return the recreated working directory if it had been deleted, else none; pass it to restore_environment()
  */
 UniqueFd check_environment_live(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
                                 const OnBehalf& behalf, NamelessFiles& nameless);
 
-/** Working directory, umask, name, personality, OOM score, subreaper. Before or after the threads are made. */
+/**
+ * Restore working directory, umask, personality, OOM score, core dump filter, MDWE and subreaper attribute. Callable
+ * before or after the threads are made.
+ */
 void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
                          RestoreMode mode, const OnBehalf& behalf, Report& report, UniqueFd made_cwd);
 
-/** Resource limits, those that the caller may set; the others are reported. */
+/** Restore the resource limits that the caller may set; warn about the others. */
 void restore_limits(const Session& session, const Process& image, Report& report);
 
 }  // namespace reprise

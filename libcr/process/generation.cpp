@@ -13,7 +13,7 @@ namespace {
 
 constexpr GenerationPage kEmpty{};
 
-/** A page of its own, as libcr makes it. Its content is the program's, and may say anything. */
+/** Is it a page such as libcr maps for the number? The program can write the page: its content is untrusted. */
 bool may_hold_it(const cr_vma& vma) {
   constexpr std::uint64_t is = CR_VMA_READ | CR_VMA_WRITE | CR_VMA_WIPEONFORK;
   constexpr std::uint64_t is_not = CR_VMA_SHARED | CR_VMA_FILE | CR_VMA_DROPPABLE | CR_VMA_UFFD;
@@ -24,7 +24,7 @@ bool read_page(const Session& session, const cr_vma& vma, GenerationPage& page) 
   page = {};
   try {
     session.read_mem(vma.start, &page, sizeof page);
-  } catch (const Error&) {  // a guard page, or no memory for it
+  } catch (const Error&) {  // a guard page, or the page cannot be read
     return false;
   }
   return is_generation_page(page, vma.start) && page.generation <= INT64_MAX;
@@ -52,8 +52,8 @@ std::uint64_t next_generation(const Session& session, std::span<const cr_vma> no
       last = std::max(last, page.generation);
     else if (std::memcmp(&page, &kEmpty, sizeof page) != 0)
       throw Error(Failure::refused, EINVAL,
-                  "the image says that the generation number lies at " + hex(vma.start) +
-                      ", where the process has something else: restart the image instead");
+                  "the image has its generation number at " + hex(vma.start) +
+                      ", where the process now has other data: restart the image instead");
   }
   return last + 1;
 }

@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * The number by which a program learns that its memory is an earlier one (cr_generation() of libcr). It lies in a page
- * that is emptied on fork and by every restore, and is written again with a higher number before the program runs.
+ * The generation number, by which a program detects that its memory was rolled back (cr_generation() of libcr). Fork
+ * clears its page (MADV_WIPEONFORK). So does every restore, which then writes a higher number before the program runs.
  */
 #include <cstdint>
 #include <span>
@@ -13,16 +13,17 @@
 
 namespace reprise {
 
-/** Note where the program has its generation number, if it has one. Target frozen, with the mappings @p vmas. */
+/** Save the address and value of the generation number, if there is one. Target frozen, with the mappings @p vmas. */
 void collect_generation(const Session& session, std::span<const cr_vma> vmas, Process& process);
 
 /**
- * @return a number higher than that of the image and than the one that the target has now, before it is emptied; 0: it
- * has none. Throws Error (refused) when something else lies at that place
+ * Call it before the page is cleared.
+ * @return a number higher than the image's and the target's current one; 0 if the image has none. Throws Error
+ * (refused) if the page holds something else
  */
 std::uint64_t next_generation(const Session& session, std::span<const cr_vma> now, const Process& image);
 
-/** Put it where the image says. The pages are back. */
+/** Write @p generation to the address in the image. Call it after the pages are restored. */
 void restore_generation(const Session& session, const Process& image, std::uint64_t generation);
 
 }  // namespace reprise

@@ -12,7 +12,7 @@
 namespace reprise {
 namespace {
 
-// Newer than some libraries' headers.
+// Newer than some C libraries' headers.
 constexpr int kInstall = 102;  // MADV_GUARD_INSTALL
 constexpr int kRemove = 103;   // MADV_GUARD_REMOVE
 constexpr std::uint64_t kOnFault = 1;  // MLOCK_ONFAULT
@@ -21,7 +21,7 @@ CheckedBatch::Name doing(const char* what, const cr_range& range) {
   return [=] { return std::string(what) + " guard pages at " + hex(range.addr) + "-" + hex(range.addr + range.len); };
 }
 
-/** The image's mapping around @p addr, which the image has been checked to have. */
+/** @return the image's mapping that contains @p addr. The loader has checked that there is one. */
 const Mapping& mapping_at(const Process& image, std::uint64_t addr) {
   return *std::partition_point(image.mappings().begin(), image.mappings().end(),
                                [&](const Mapping& mapping) { return mapping.end() <= addr; });
@@ -30,8 +30,8 @@ const Mapping& mapping_at(const Process& image, std::uint64_t addr) {
 void install(CheckedBatch& calls, const Process& image, const cr_range& range) {
   const std::uint64_t flags = mapping_at(image, range.addr).flags();
   const bool locked = flags & (CR_VMA_LOCKED | CR_VMA_LOCKONFAULT);
-  // The kernel makes none in locked memory, but memory that has some can be locked; it says then that it could not
-  // bring all of it in.
+  // MADV_GUARD_INSTALL fails with EINVAL in locked memory, so unlock it first. mlock then locks the mapping but returns
+  // an error, because it cannot fault in the guard pages.
   if (locked) calls.must({SYS_munlock, {range.addr, range.len}}, doing("unlocking for", range));
   calls.must({SYS_madvise, {range.addr, range.len, kInstall}}, doing("installing", range));
   if (locked)

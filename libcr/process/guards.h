@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * Guard pages: parts of a mapping that must not be touched (MADV_GUARD_INSTALL), as newer C libraries have them below
- * the stacks of threads. They show in no list of mappings.
+ * Guard pages inside a mapping (MADV_GUARD_INSTALL, Linux 6.13). Newer C libraries install them below thread stacks.
+ * The list of mappings does not show them.
  */
 #include <span>
 #include <vector>
@@ -14,16 +14,19 @@
 
 namespace reprise {
 
-/** Note where @p process has guard pages. Target frozen; after its mappings were collected. */
+/** Save the guard pages in @p process. Target frozen. */
 void collect_guards(Session& session, Process& process);
 
 /**
- * Have guard pages where @p image has them and nowhere else. Target frozen and committed; mappings and pages in place.
- * Throws Error naming those that cannot be put back.
+ * Install and remove guard pages so that they are those of @p image. Target frozen and committed; mappings and pages in
+ * place. Throws Error naming those that cannot be restored.
  */
 void restore_guards(Session& session, Remote& remote, const Process& image);
 
-/** What of @p ranges lies outside of @p others; both sorted and without overlaps. Pieces stay within one of @p ranges. */
+/**
+ * @return the parts of @p ranges that are not in @p others; both must be sorted and without overlaps. Adjacent ranges
+ * are not merged
+ */
 std::vector<cr_range> without(std::span<const cr_range> ranges, std::span<const cr_range> others);
 
 }  // namespace reprise

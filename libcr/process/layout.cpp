@@ -15,7 +15,7 @@ namespace reprise {
 namespace {
 
 
-/** The words up to and with AT_NULL. */
+/** @return the number of auxv words, AT_NULL included */
 int auxv_words(const cr_process& data) {
   return static_cast<int>(std::min<std::uint32_t>(data.auxv_words, std::size(data.auxv)));
 }
@@ -85,7 +85,7 @@ void restore_layout(Session& session, Remote& remote, const cr_process& now, con
     remote.must("heap and argument addresses", 0, SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, arg, sizeof map, 0);
   }
   if (mode == RestoreMode::restart && !image.exe().path().empty()) {
-    // Needs CAP_CHECKPOINT_RESTORE; nothing but /proc/PID/exe depends on it.
+    // Needs CAP_CHECKPOINT_RESTORE. Only /proc/PID/exe depends on it, so a failure is a warning.
     const std::string path = options.relocated(image.exe().path());
     const UniqueFd exe = OnBehalf::of_image(image, options).open(path, O_RDONLY);
     std::int64_t ret = exe ? 0 : -errno;
@@ -101,22 +101,22 @@ void restore_layout(Session& session, Remote& remote, const cr_process& now, con
     if (ret < 0) report.warnings.push_back("/proc/" + std::to_string(session.pid()) + "/exe does not show " + path + ": " + error_text(ret));
   }
   for (std::uint32_t missing = image.membarrier() & ~now.membarrier; missing; missing &= missing - 1) {
-    // One command each; nothing takes a registration back.
+    // One command each. The kernel has no call to unregister, so newer registrations stay.
     const std::int64_t ret = remote.call(0, SYS_membarrier, missing & -missing, 0, 0);
-    if (ret < 0) report.warnings.push_back("a registration for membarrier is not given again: " + error_text(ret));
+    if (ret < 0) report.warnings.push_back("a membarrier registration is not restored: " + error_text(ret));
   }
   if ((now.mm_flags_thp_disabled != 0) != layout.thp_disabled()) {
     const std::int64_t ret = remote.call(0, SYS_prctl, PR_SET_THP_DISABLE, layout.thp_disabled(), 0, 0, 0);
-    if (ret < 0) report.warnings.push_back("use of huge pages stays as it was: " + error_text(ret));
+    if (ret < 0) report.warnings.push_back("PR_SET_THP_DISABLE (huge pages) stays as it is: " + error_text(ret));
   }
 }
 
 void restore_dumpable(Session& session, Remote& remote, const Process& image, Report& report) {
-  // Values above 1 are for the kernel alone to give.
+  // Only the kernel sets values above 1; prctl refuses them.
   const std::uint32_t wanted = image.layout().dumpable();
   if (wanted > 1 || session.process().dumpable == wanted) return;
   const std::int64_t ret = remote.call(0, SYS_prctl, PR_SET_DUMPABLE, wanted, 0, 0, 0);
-  if (ret < 0) report.warnings.push_back("its dumpable flag stays as it was: " + error_text(ret));
+  if (ret < 0) report.warnings.push_back("its dumpable flag stays as it is: " + error_text(ret));
 }
 
 }  // namespace reprise

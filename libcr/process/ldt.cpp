@@ -16,9 +16,9 @@
 namespace reprise {
 namespace {
 
-constexpr std::uint64_t kRead = 0, kWrite = 0x11;  // modify_ldt's functions; 1 would be the old way to write
+constexpr std::uint64_t kRead = 0, kWrite = 0x11;  // functions of modify_ldt; 1 would be the old write mode
 
-/** The kernel gives it as an unsigned number. */
+/** modify_ldt returns its result as a zero-extended 32-bit number: sign-extend it. */
 std::int64_t result_of(std::int64_t result) { return static_cast<std::int32_t>(result); }
 
 std::string read_ldt(Remote& remote, std::uint32_t entries) {
@@ -32,7 +32,7 @@ std::string read_ldt(Remote& remote, std::uint32_t entries) {
   return {read, bytes};
 }
 
-/** As modify_ldt takes what it has in its table (Intel SDM 3.4.5). An empty entry is one that is not there. */
+/** Convert a segment descriptor (Intel SDM vol. 3, 3.4.5) to modify_ldt's struct. An all-zero entry is not present. */
 user_desc wanted(std::uint32_t index, std::uint64_t entry) {
   user_desc desc{};
   const auto bits = [entry](unsigned from, unsigned count) {

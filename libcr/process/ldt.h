@@ -7,10 +7,10 @@
 
 namespace reprise {
 
-/** Save it. Target frozen. */
+/** Save the LDT. Target frozen. */
 void collect_ldt(const cr_process& data, LazyRemote& remote, Process& process);
 
-/** Set the entries that differ; before registers that select them. */
+/** Set the entries that differ. Call it before the registers, whose selectors refer to the entries, are restored. */
 void restore_ldt(Session& session, Remote& remote, const Process& image);
 
 }  // namespace reprise

@@ -22,7 +22,7 @@ Remote::Call call_for(const MappingPlan::Lock& step, std::uint64_t flags) {
   return {SYS_munlock, {step.start, size}, size};
 }
 
-/** Guard pages make mlock say that it has failed, though it has locked all there is. */
+/** Check the mappings after an error: with guard pages mlock returns an error although it has locked the range. */
 bool is_locked(std::span<const cr_vma> now, const MappingPlan::Lock& step, std::uint64_t flags) {
   for (const cr_vma& vma : now)
     if (vma.start < step.end && step.start < vma.end && ((vma.flags ^ flags) & kLock)) return false;
@@ -52,7 +52,7 @@ void restore_locks(Session& session, Remote& remote, const FutureFlags& future, 
   std::vector<cr_vma> now;
   for (const MappingPlan::Lock& step : plan.locks) {
     const std::uint64_t flags = image.mappings(step.mapping).flags();
-    // One at a time: the module waits for all of a batch, and each may take long.
+    // One call at a time: the module waits for a whole batch, and each call may take long.
     const std::size_t index = remote.add(call_for(step, flags), false);
     const std::int64_t ret = remote.run()[index];
     if (ret >= 0) continue;
@@ -65,13 +65,12 @@ void restore_locks(Session& session, Remote& remote, const FutureFlags& future, 
   if ((differs & kLock) && (wanted & kLock)) {
     const std::uint64_t how = MCL_FUTURE | (wanted & CR_VMA_LOCKONFAULT ? MCL_ONFAULT : 0);
     if (const std::int64_t ret = remote.call(0, SYS_mlockall, how); ret < 0)
-      report.warnings.push_back("memory that it maps later is not locked any more (mlockall): " + error_text(ret));
+      report.warnings.push_back("future mappings are no longer locked (mlockall MCL_FUTURE): " + error_text(ret));
   }
   if (differs & CR_VMA_MERGEABLE) {
     const std::int64_t ret = remote.call(0, SYS_prctl, kSetMemoryMerge, (wanted & CR_VMA_MERGEABLE) != 0);
     if (ret < 0)
-      report.warnings.push_back("whether the kernel merges equal pages of memory that it maps later stays as it is: " +
-                                error_text(ret));
+      report.warnings.push_back("PR_SET_MEMORY_MERGE (merging of equal pages) stays as it is: " + error_text(ret));
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Memory that is locked (mlock), and what mappings are to get that the program makes later (mlockall, prctl). */
+/** @file Locked memory (mlock), and flags that future mappings of the program get (mlockall, PR_SET_MEMORY_MERGE). */
 #include "image/state.pb.h"
 #include "process/mapping_plan.h"
 #include "restore/options.h"
@@ -10,23 +10,23 @@
 
 namespace reprise {
 
-/** What mappings that the program makes later get by themselves, as CR_VMA_*. */
+/** The flags that new mappings get by default, as CR_VMA_*. */
 struct FutureFlags {
   std::uint64_t now = 0, wanted = 0;
 };
 
 /**
- * Before mappings are made: end the program's MCL_FUTURE where it stands in the way, for it would lock, and fill, each
- * of them, the image's or not. Nothing else does that but unlocking all, so that @p plan locks again what the image has
- * locked.
- * @param future  of struct cr_process
- * @return what is in force afterwards, and what shall be in the end
+ * End the program's MCL_FUTURE if mappings have to be made or it has to change: it would lock and populate every new
+ * mapping. Only munlockall() ends it, so @p plan is changed to lock everything that the image has locked. Call it
+ * before mappings are made.
+ * @param future  future of struct cr_process
+ * @return the flags in force afterwards, and those to restore
  */
 FutureFlags end_future_locks(Remote& remote, std::uint64_t future, MappingPlan& plan, const Process& image);
 
 /**
- * When the pages are back, for locking reads and fills all that is missing: lock and unlock what differs, then give
- * mappings that are made later what those of the image would have got. What cannot be done is reported.
+ * Lock and unlock what differs, then restore the flags of future mappings. Failures are warnings. Call it after the
+ * pages are restored, because locking populates missing pages.
  * @param future  as end_future_locks() returned it
  */
 void restore_locks(Session& session, Remote& remote, const FutureFlags& future, const MappingPlan& plan,

@@ -16,7 +16,7 @@
 namespace reprise {
 namespace {
 
-/** Nobody can find it by name: what is gone is made anew from the image. */
+/** Has the object no name? Then it is recreated from the image if it no longer exists. */
 bool is_nameless(const SharedObject& object) {
   return object.has_deleted() || object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS ||
          (object.file().deleted() && !is_sysv(object.file()));
@@ -30,14 +30,14 @@ const SharedObject* object_of(const Mapping& mapping, const Process& image) {
   throw Error(Failure::refused, err, mapping_name(mapping) + ": " + why);
 }
 
-/** Without a descriptor, and with errno, when there is no such file. */
+/** @return the open file; none, with errno, if it does not exist. Throws Error (refused) on other errors. */
 UniqueFd open_if_there(const OnBehalf& behalf, const Mapping& mapping, const std::string& path) {
   UniqueFd fd = behalf.open(path, (is_written(mapping.flags()) ? O_RDWR : O_RDONLY) | O_NOCTTY);
   if (!fd && errno != ENOENT) refuse(mapping, "cannot open " + path + ": " + error_text(errno), errno);
   return fd;
 }
 
-/** All of its content is in the image. */
+/** Does the image hold all of its content? */
 bool is_whole(const SharedObject& object) {
   std::uint64_t at = 0;
   for (const auto& extent : object.extents()) {
@@ -48,8 +48,8 @@ bool is_whole(const SharedObject& object) {
 }
 
 /**
- * Is it the content that the image's process had mapped? Numbers of devices and inodes
- * change from one node to the next, size and time of a package's file do not.
+ * Is this the content that the image's process had mapped? Compares size and mtime: they are equal on nodes that have
+ * the same package installed, device and inode numbers are not.
  */
 bool same_content(const File& file, const struct stat& st) {
   return file.size() == static_cast<std::uint64_t>(st.st_size) &&
@@ -57,9 +57,9 @@ bool same_content(const File& file, const struct stat& st) {
 }
 
 /**
- * The file of a mapping that a pause makes anew: by its path if it is the one of the checkpoint, or the one that the
- * process has mapped there, for a restart may have given it another inode; else what is mapped there, if its content
- * is the same (a restart with --relocate).
+ * Find the file of a mapping that a pause remakes. Take the file at its path if it has the inode of the checkpoint or
+ * that of the current mapping: a restart may have mapped a file with another inode. Otherwise take the currently mapped
+ * file if its content is the same, as after a restart with --relocate. Throws Error (refused).
  */
 UniqueFd find_file(Session& session, const OnBehalf& behalf, std::span<const cr_vma> now, std::uint64_t start,
                    const Mapping& mapping, const SharedObject* object) {
@@ -78,13 +78,13 @@ UniqueFd find_file(Session& session, const OnBehalf& behalf, std::span<const cr_
     fd = session.get_vma_file(there->start);
     if (::fstat(fd.get(), &st) == 0 && same_content(file, st)) return fd;
   }
-  refuse(mapping, "it was unmapped since, and its file has been changed", ESTALE);
+  refuse(mapping, "it was unmapped since the checkpoint, and its file has been changed", ESTALE);
 }
 
 }  // namespace
 
 MappingFiles::Key MappingFiles::key_of(const Mapping& mapping) {
-  // A path names a file only together with how it was opened.
+  // Mappings of one file need two descriptors if some are writable and some are not.
   if (mapping.shared_object()) return {mapping.shared_object(), is_written(mapping.flags()) ? "w:" : "r:"};
   return {0, (is_written(mapping.flags()) ? "w:" : "r:") + mapping.file().path()};
 }
@@ -99,7 +99,7 @@ UniqueFd MappingFiles::make_file(const OnBehalf& behalf, const Mapping& mapping,
                                  const std::string& path) {
   if (!object || !is_whole(*object))
     refuse(mapping, "cannot open " + path + ": " + error_text(ENOENT) + ": bring it back or use --relocate", ENOENT);
-  // Permissions, but never set-user-ID: that what the image holds runs with our rights is not for the image to say.
+  // Mask set-user-ID and set-group-ID: an image must not make us create a file that runs with our rights.
   UniqueFd fd = behalf.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mapping.file().mode() & 0777);
   if (!fd) refuse(mapping, path + " is gone and cannot be made again: " + error_text(errno), errno);
   behalf_ = behalf;
@@ -133,7 +133,7 @@ MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOption
       struct stat st {};
       if (::fstat(entry.fd.get(), &st) != 0) refuse(mapping, error_text(errno), errno);
       if ((st.st_mode & S_IFMT) != (file.mode() & S_IFMT)) refuse(mapping, path + " is another kind of file now");
-      // A file written through a shared mapping gets its content back; all others must be as they were.
+      // A file that was mapped shared and writable gets its content back; all others must be unchanged.
       if (object && static_cast<std::uint64_t>(st.st_size) < object->size() && !is_whole(*object))
         refuse(mapping, path + " is shorter than it was, and the image does not hold all of it", ESTALE);
       if (S_ISREG(st.st_mode) && !object && !same_content(file, st))
@@ -158,7 +158,7 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
     Entry entry;
     const SharedObject* object = object_of(mapping, image);
     const bool nameless = object && is_nameless(*object);
-    // A file that has lost its name, from another mapping of it that was opened in the way that is needed.
+    // Take a deleted file from another mapping of it whose file was opened with the needed access mode.
     for (const cr_vma& vma : now) {
       if (!nameless && !file.deleted()) break;
       if (!(vma.flags & CR_VMA_FILE) || vma.ino != file.ino()) continue;
@@ -168,7 +168,7 @@ MappingFiles MappingFiles::for_pause(Session& session, std::span<const cr_vma> n
       break;
     }
     if (!entry.fd && nameless) {
-      // Or a descriptor of it; else its memory is gone, and is made anew.
+      // Or from a descriptor. If there is none either, target_fd() recreates the memory.
       if (!have_fds) fds = session.fds(), have_fds = true;
       for (const cr_fd& fd : fds) {
         if (fd.ino != file.ino() || !S_ISREG(fd.mode)) continue;
@@ -226,20 +226,20 @@ int MappingFiles::target_fd(Session& session, Remote& remote, const Mapping& map
   if (entry.target_fd >= 0) return entry.target_fd;
   if (!entry.fd) {
     const SharedObject& object = *object_of(mapping, image);
-    // The other way in which the same memory is shown may have been made already.
+    // The entry with the other access mode may have created the memory already.
     for (const char* how : {"w:", "r:"}) {
       const auto other = files_.find(Key{mapping.shared_object(), how});
       if (other != files_.end() && other->second.fd)
         return entry.target_fd = session.put_fd(other->second.fd.get(), true);
     }
     if (object.kind() != SharedObject::SHARED_ANONYMOUS) {
-      // A deleted file of which only the mappings were there: memory of the same content does.
+      // A memfd, or a deleted file that was mapped but not open: a new memfd with the same content replaces it.
       const std::string& path = object.file().path();
       entry.fd.reset(::memfd_create(path.substr(path.find_last_of('/') + 1).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
       if (!entry.fd || ::ftruncate(entry.fd.get(), static_cast<off_t>(object.size())) != 0)
         throw Error(Failure::permanent, errno, mapping_name(mapping) + ": cannot make its memory: " + error_text(errno));
     } else {
-      // Only the kernel makes anonymous shared memory: map all of it once to get hold of its file.
+      // Only mmap() creates anonymous shared memory: map all of it once to get its file.
       const std::uint64_t size = (object.size() + 0xfff) & ~0xfffULL;
       remote.must("making shared memory", 0, SYS_mmap, gap, size, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, static_cast<std::uint64_t>(-1), 0);

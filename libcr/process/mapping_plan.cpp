@@ -16,10 +16,10 @@ constexpr std::uint64_t kTop = 0x7ffffffff000;
 constexpr std::uint64_t kBottom = 0x100000;
 constexpr std::uint64_t kProtection = CR_VMA_READ | CR_VMA_WRITE | CR_VMA_EXEC;
 constexpr std::uint64_t kLock = CR_VMA_LOCKED | CR_VMA_LOCKONFAULT;
-// What a mapping is made with; it cannot be changed afterwards.
+// Set when a mapping is made, and fixed afterwards.
 constexpr std::uint64_t kNature = CR_VMA_SHARED | CR_VMA_GROWSDOWN | CR_VMA_NORESERVE | CR_VMA_FILE | CR_VMA_SHMEM |
                                   CR_VMA_SPECIAL | CR_VMA_HUGETLB | CR_VMA_UFFD | CR_VMA_DEVICE | CR_VMA_DROPPABLE;
-// What droppable memory has by itself.
+// The kernel sets these on droppable memory (MAP_DROPPABLE) by itself.
 constexpr std::uint64_t kDroppable = CR_VMA_WIPEONFORK | CR_VMA_DONTDUMP;
 
 struct Advice {
@@ -35,7 +35,7 @@ constexpr Advice kAdvice[] = {
 constexpr std::uint64_t kHuge = CR_VMA_HUGEPAGE | CR_VMA_NOHUGEPAGE;
 constexpr std::uint64_t kReadAhead = CR_VMA_SEQ_READ | CR_VMA_RAND_READ;
 
-/** The one advice for THP and that for read-ahead that @p flags stand for. */
+/** Add the advice for THP and for read-ahead if @p was and @p flags differ in it: one value each. */
 void add_single_advice(std::vector<MappingPlan::Advise>& out, std::uint64_t start, std::uint64_t end,
                        std::uint64_t was, std::uint64_t flags) {
   if ((was ^ flags) & kHuge) {
@@ -62,10 +62,10 @@ bool same_backing(const cr_vma& now, const Mapping& image, std::uint64_t at) {
     const File& file = image.file();
     if (file.dev() != gnu_dev_makedev(now.dev_major, now.dev_minor) || file.ino() != now.ino) return false;
     if (now.offset + (at - now.start) != image.offset() + (at - image.start())) return false;
-    // Whether a shared mapping may become writable depends on how its file was opened.
+    // VM_MAYWRITE depends on the access mode of the file that was mapped.
     if ((now.flags & CR_VMA_SHARED) && ((now.flags ^ image.flags()) & CR_VMA_MAYWRITE)) return false;
   }
-  // Nothing takes both advices for huge pages back.
+  // No advice clears both MADV_HUGEPAGE and MADV_NOHUGEPAGE: the mapping has to be made anew.
   if ((now.flags & kHuge) && !(image.flags() & kHuge)) return false;
   return true;
 }
@@ -75,15 +75,17 @@ std::string where(const cr_vma& vma) { return "mapping " + hex(vma.start) + "-" 
 void refuse_changing(const cr_vma& vma) {
   if (vma.flags & CR_VMA_SEALED)
     throw Error(Failure::refused, EPERM,
-                where(vma) + " has been sealed (mseal) and is not as it was at the checkpoint: it cannot be put back");
+                where(vma) + " has been sealed (mseal) and differs from the checkpoint: it cannot be restored");
 }
 
 /**
- * Anonymous mappings of which a part is there, but the parts might not grow together again, so that a later mremap
- * of the whole would fail: they are made anew as one. A part that was moved (mremap) numbers its pages by its old
- * place, and parts with a history of their own keep it. What is mapped beside a part joins it if it is alike in what
- * nobody sees: a mapping that cannot be written is accounted for (VM_ACCOUNT) if it ever could be, and a new one is not.
- * And it must not join what lies before it instead.
+ * Find the anonymous mappings that have to be made anew as a whole although parts of them exist. The kernel merges only
+ * VMAs that are alike, and a later mremap() of a mapping that consists of several VMAs would fail. Parts do not merge
+ * with new ones if
+ * - they were moved (mremap): vm_pgoff keeps the old address, and so does the anon_vma of separate parts;
+ * - they are not writable now but were: these have VM_ACCOUNT, which a new read-only mapping lacks.
+ * A new part before the existing one may also merge with the preceding mapping instead.
+ * @return for each mapping of the image whether it has to be made anew
  */
 std::vector<bool> must_remap_whole(std::span<const cr_vma> now, const Process& image) {
   std::vector<bool> result(static_cast<std::size_t>(image.mappings_size()));
@@ -115,7 +117,7 @@ void extend(std::vector<Step>& steps, const Step& step, bool same) {
     steps.push_back(step);
 }
 
-/** The vdso and its data: matched in order, as a kernel makes them with the same sizes in every process. */
+/** Match the vdso and its data in order: one kernel maps them with the same sizes in every process. */
 void plan_special(std::span<const cr_vma> now, const Process& image, MappingPlan& plan) {
   std::vector<const cr_vma*> have;
   std::vector<const Mapping*> want;
@@ -176,7 +178,7 @@ MappingPlan plan_mappings(std::span<const cr_vma> now, const Process& image) {
   std::size_t i = 0;
   int j = 0;
   std::uint64_t at = 0;
-  // Sweep over the boundaries of both: in every elementary range there is at most one mapping of each.
+  // Sweep over the boundaries of both lists: between two boundaries there is at most one mapping of each.
   for (;;) {
     while (i < now.size() && (now[i].end <= at || (now[i].flags & (CR_VMA_ARENA | CR_VMA_SPECIAL)))) ++i;
     while (j < image.mappings_size() &&
@@ -227,7 +229,7 @@ std::uint64_t find_gap(std::span<const cr_vma> now, const Process& image, std::u
   for (const cr_vma& vma : now) busy.push_back({vma.start, vma.end});
   for (const Mapping& mapping : image.mappings()) busy.push_back({mapping.start(), mapping.end()});
   std::sort(busy.begin(), busy.end(), [](const auto& a, const auto& b) { return a.end > b.end; });
-  // From the top down; a guard page on each side keeps neighbours from merging with it.
+  // Search from the top down. Leave one free page on each side, so that neighbours do not merge with it.
   constexpr std::uint64_t guard = 0x1000;
   std::uint64_t top = kTop;
   for (const MappingPlan::Range& range : busy) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What has to be done to the mappings of a process so that they are those of an image. Pure reckoning. */
+/** @file The steps that turn the mappings of a process into those of an image. Computes only, makes no system calls. */
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,7 +14,7 @@ struct MappingPlan {
   struct Range {
     std::uint64_t start, end;
   };
-  struct Move {  ///< of a vdso or its data, which only the kernel can make
+  struct Move {  ///< of a vdso or its data: only the kernel can map these
     std::uint64_t from, to, size;
   };
   struct Map {
@@ -24,7 +24,7 @@ struct MappingPlan {
   struct Protect {
     std::uint64_t start, end;
     int mapping;
-    bool key;  ///< its protection key differs, too
+    bool key;  ///< the protection key differs as well
   };
   struct Advise {
     std::uint64_t start, end;
@@ -32,7 +32,7 @@ struct MappingPlan {
   };
   struct Lock {
     std::uint64_t start, end;
-    int mapping;  ///< whose lock flags count; none set: unlock
+    int mapping;  ///< the mapping with the wanted lock flags; none set: unlock
   };
 
   std::vector<Range> removes;
@@ -48,35 +48,35 @@ struct MappingPlan {
   std::size_t steps() const {
     return removes.size() + moves.size() + maps.size() + protects.size() + advices.size() + locks.size();
   }
-  /** Ranges with private pages that are made anew: everything in them counts as changed. */
+  /** @return the ranges with private pages that are mapped anew: all of their content counts as changed */
   std::vector<cr_range> remade(const Process& image) const;
-  /** Would [start, start + size) be touched? */
+  /** Does the plan unmap, map or protect anything in [start, start + size)? */
   bool touches(std::uint64_t start, std::uint64_t size) const;
 };
 
 /**
- * Compare @p now (of CR_IOC_VMAS) with the mappings of @p image.
- * Throws Error (refused) naming a mapping that stands in the way and cannot be changed.
+ * Compare @p now (from CR_IOC_VMAS) with the mappings of @p image.
+ * Throws Error (refused) naming a mapping that differs and cannot be changed.
  */
 MappingPlan plan_mappings(std::span<const cr_vma> now, const Process& image);
 
-/** @return start of a range of @p size bytes that neither @p now nor @p image use */
+/** @return start of a range of @p size bytes that neither @p now nor @p image uses. Throws Error (refused) if none. */
 std::uint64_t find_gap(std::span<const cr_vma> now, const Process& image, std::uint64_t size);
 
 /** Ranges of the image whose private pages are saved, adjacent ones merged: the scope of CR_IOC_RESTORE. */
 std::vector<cr_range> page_scope(const Process& image);
 
-/** PROT_* of CR_VMA_* */
+/** @return PROT_* for CR_VMA_* @p flags */
 int protection(std::uint64_t flags);
-/** Was its protection key the program's own choice? The kernel gives execute-only memory one by itself. */
+/** Did the program choose its protection key? The kernel assigns one to execute-only memory by itself. */
 bool own_pkey(const Mapping& mapping);
 /** Name of a mapping for messages: "mapping 7f0012340000 (/usr/lib/x.so)". */
 std::string mapping_name(const Mapping& mapping);
 
-/** What is shown can be written through a mapping with these CR_VMA_* @p flags. */
+/** Can the file behind a mapping with these CR_VMA_* @p flags be written through it, now or after mprotect()? */
 inline bool is_written(std::uint64_t flags) { return (flags & CR_VMA_SHARED) && (flags & CR_VMA_MAYWRITE); }
 
-/** System V shared memory: others find it by its key, and may have attached it. */
+/** Is it System V shared memory? Others find it by its key and may have attached it. */
 inline bool is_sysv(const File& file) { return file.deleted() && file.path().starts_with("/SYSV"); }
 
 }  // namespace reprise

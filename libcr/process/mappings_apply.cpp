@@ -11,7 +11,7 @@
 namespace reprise {
 namespace {
 
-constexpr int kDroppable = 0x08;  // MAP_DROPPABLE, in place of MAP_PRIVATE; newer than some libraries' headers
+constexpr int kDroppable = 0x08;  // MAP_DROPPABLE, replaces MAP_PRIVATE; newer than some C libraries' headers
 constexpr long kMseal = 462;  // SYS_mseal, newer than some kernels' headers
 
 int map_flags(const Mapping& mapping) {
@@ -25,11 +25,11 @@ int map_flags(const Mapping& mapping) {
 }
 
 /**
- * Protection keys that mappings of the image have must be allocated, and others that the process had: take all that
- * are free, give back those that nobody wants. What the threads may do with them is in their registers.
+ * Allocate the protection keys that the image's process had allocated or that its mappings have. pkey_alloc() takes no
+ * number, so allocate all that are free and free the surplus. Access rights are in the threads' PKRU registers.
  */
 void allocate_pkeys(Session& session, Remote& remote, const Process& image) {
-  std::uint32_t wanted = image.env().pkeys() & ~1U;  // 0 is every mapping's
+  std::uint32_t wanted = image.env().pkeys() & ~1U;  // key 0 is the default and always allocated
   for (const Mapping& mapping : image.mappings())
     if (own_pkey(mapping)) wanted |= 1U << (mapping.pkey() & 31);
   const std::uint32_t live = session.process().pkeys & ~1U;
@@ -47,7 +47,7 @@ void allocate_pkeys(Session& session, Remote& remote, const Process& image) {
 }
 
 void move_special(CheckedBatch& batch, const MappingPlan& plan, std::uint64_t gap) {
-  // By way of unused space: the old and the new places may overlap each other in any way.
+  // Move through the gap: old and new places may overlap each other in any way.
   constexpr std::uint64_t how = MREMAP_MAYMOVE | MREMAP_FIXED;
   const auto name = [] { return std::string("moving the vdso"); };
   std::uint64_t at = gap;
@@ -73,13 +73,13 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
     batch.must({SYS_munmap, {step.start, step.end - step.start}, step.end - step.start},
                [start = step.start] { return "unmapping " + hex(start); });
   move_special(batch, plan, gap);
-  // Before new parts are mapped beside them: Linux 6.1 joins a mapping that is made with its neighbour, but not
-  // one whose protection changes with a neighbour that was never touched.
+  // Protect existing parts before new ones are mapped next to them: Linux 6.1 merges a new mapping with its neighbour,
+  // but does not merge a mapping whose protection changes with a neighbour that was never touched.
   for (const MappingPlan::Protect& step : plan.protects) {
     const Mapping& mapping = image.mappings(step.mapping);
     const std::uint64_t prot = static_cast<std::uint64_t>(protection(mapping.flags()));
     const std::uint64_t size = step.end - step.start;
-    // A plain mprotect would leave a key that the mapping has got since.
+    // A plain mprotect would keep a protection key that the mapping got since the checkpoint.
     batch.must(own_pkey(mapping) || step.key
                    ? Remote::Call{SYS_pkey_mprotect, {step.start, size, prot, mapping.pkey()}, size}
                    : Remote::Call{SYS_mprotect, {step.start, size, prot}, size},
@@ -87,7 +87,7 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
   }
   batch.run();
 
-  // All files first: installing makes calls of its own, and would break the batch of all mappings into many.
+  // Install all files first: installing makes remote calls, which would split the batch of mappings.
   for (const MappingPlan::Map& step : plan.maps)
     if (const Mapping& mapping = image.mappings(step.mapping); mapping.has_file())
       target_fd(session, remote, mapping, image, gap);
@@ -106,7 +106,7 @@ void MappingFiles::apply(Session& session, Remote& remote, const MappingPlan& pl
                                       static_cast<std::uint64_t>(protection(mapping.flags())), mapping.pkey()}},
                  [&mapping] { return mapping_name(mapping) + ", protection key"; });
   }
-  // What follows changes nothing that the program could see in its memory: say so and go on.
+  // Failures from here on do not change the program's memory content: they are warnings.
   for (const MappingPlan::Advise& step : plan.advices)
     batch.may({SYS_madvise, {step.start, step.end - step.start, static_cast<std::uint64_t>(step.advice)},
                step.end - step.start},

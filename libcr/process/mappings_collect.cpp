@@ -30,7 +30,7 @@ void refuse_unsupported(const cr_vma& vma, std::string_view name) {
     refuse(vma, name, "is a shadow stack, which cannot be saved: start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
 }
 
-/** Files behind mappings: each is asked for once. */
+/** Cache of the files behind mappings, by device and inode. */
 class Files {
  public:
   Files(Session& session, Process& process) : session_(session), process_(process) {}
@@ -45,7 +45,7 @@ class Files {
     const struct stat st = look_at(vma, name, file);
     if (!S_ISREG(st.st_mode) && !(S_ISCHR(st.st_mode) && st.st_rdev == gnu_dev_makedev(1, 5)))
       refuse(vma, name, "is not of a regular file, which cannot be saved");
-    // As the kernel numbers them in its list of mappings: some file systems tell stat(2) another device.
+    // Use the numbers of the list of mappings: some file systems return another st_dev from stat(2).
     file.set_dev(key.first);
     file.set_ino(key.second);
     file.set_size(static_cast<std::uint64_t>(st.st_size));
@@ -55,13 +55,13 @@ class Files {
     return file;
   }
 
-  /** 1 + index of the object that @p vma shows, 0 when its content is not this process's to save. */
+  /** @return 1 + index of the shared object behind @p vma; 0 if its content is not saved as one */
   std::uint32_t object(const cr_vma& vma, const File& file) {
     SharedObject::Kind kind;
     const bool written = is_written(vma.flags);
     if (!S_ISREG(file.mode())) return 0;
     if ((vma.flags & CR_VMA_SHMEM) && file.deleted() && !is_sysv(file)) {
-      // Nobody can find it by name: it goes with the process, whether shared or not.
+      // It has no name, so only the image can bring it back: save it even if the mapping is private.
       kind = file.path().rfind("/memfd:", 0) == 0 ? SharedObject::MEMFD : SharedObject::SHARED_ANONYMOUS;
     } else if (written || (file.deleted() && !is_sysv(file))) {
       kind = SharedObject::FILE;
@@ -81,8 +81,10 @@ class Files {
  private:
   using Key = std::pair<std::uint64_t, std::uint64_t>;
 
-  /** By path where it has one, which shows the file as everybody sees it; on stacked file systems the mapping's own
-   *  file is that of a lower layer. */
+  /**
+   * stat() the file by path if it has one: on overlayfs the mapping's own file is that of a lower layer. Throws Error
+   * (refused).
+   */
   struct stat look_at(const cr_vma& vma, std::string_view name, const File& file) {
     struct stat st {};
     if (!file.deleted()) {
@@ -112,7 +114,7 @@ void collect_mappings(Session& session, std::span<const cr_vma> vmas, Process& p
   for (const cr_vma& vma : vmas) {
     if (vma.flags & CR_VMA_ARENA) continue;
     const std::string_view name = names.at(vma.start);
-    // Made by the kernel for tracing tools, and made again by it when needed.
+    // Skip [uprobes]: the kernel maps it when it is needed.
     if ((vma.flags & CR_VMA_SPECIAL) && !is_vdso(name)) continue;
     if (!(vma.flags & CR_VMA_SPECIAL)) refuse_unsupported(vma, name);
     Mapping& mapping = *process.add_mappings();

@@ -10,7 +10,7 @@ namespace reprise {
 MapNames::MapNames(pid_t pid) : text_(read_proc("/proc/" + std::to_string(pid) + "/maps")) {}
 
 std::string_view MapNames::at(std::uint64_t start) {
-  // "start-end perms offset dev inode      name"; lines are sorted, as are our callers' questions.
+  // "start-end perms offset dev inode      name". The lines are sorted by address, and so are the calls.
   while (next_ < text_.size()) {
     std::size_t end = text_.find('\n', next_);
     if (end == std::string::npos) end = text_.size();
@@ -30,7 +30,7 @@ std::string_view MapNames::at(std::uint64_t start) {
 }
 
 std::string unescape_path(std::string_view shown) {
-  // The kernel escapes nothing but newlines here, so that a backslash stands for itself.
+  // The kernel escapes only newlines here and leaves a backslash as it is.
   std::string path(shown);
   for (std::size_t at = 0; (at = path.find("\\012", at)) != std::string::npos; ++at) path.replace(at, 4, "\n");
   return path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Names of mappings: the one thing that only /proc/PID/maps tells. */
+/** @file Names of mappings, which only /proc/PID/maps has. */
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,12 +10,12 @@
 
 namespace reprise {
 
-/** What /proc/PID/maps shows in its last column, by address. */
+/** The last column of /proc/PID/maps, by address. */
 class MapNames {
  public:
-  /** Reads it once. Throws Error when it cannot be read. */
+  /** Reads the file once. Throws Error if it cannot be read. */
   explicit MapNames(pid_t pid);
-  /** Name of the mapping that begins at @p start, "" when it has none. Ask with growing addresses. */
+  /** @return the name of the mapping that begins at @p start, "" if none. Callers must pass ascending addresses. */
   std::string_view at(std::uint64_t start);
 
  private:
@@ -23,7 +23,7 @@ class MapNames {
   std::size_t next_ = 0;
 };
 
-/** A path as maps files show it: with "\012" for a newline. @return the path itself */
+/** @return the path that a maps file shows with "\012" for each newline */
 std::string unescape_path(std::string_view shown);
 
 }  // namespace reprise

@@ -16,11 +16,11 @@
 namespace reprise {
 namespace {
 
-constexpr std::uint64_t kChunk = 64 << 10;        // bytes read and written at once: they stay in the cache
-constexpr std::uint64_t kPerThread = 8ULL << 20;  // less is not worth a thread
-constexpr unsigned kMaxThreads = 4;               // beyond, the disk is what counts
+constexpr std::uint64_t kChunk = 64 << 10;        // bytes read and written at once: fits in the cache
+constexpr std::uint64_t kPerThread = 8ULL << 20;  // bytes that are worth one more thread
+constexpr unsigned kMaxThreads = 4;               // with more, the disk is the bottleneck
 
-/** Deals out pieces of runs to several threads. */
+/** Distributes pieces of runs to several threads. */
 class Dealer {
  public:
   explicit Dealer(std::span<const cr_range> runs) : runs_(runs) {}
@@ -75,7 +75,7 @@ void write_pages(const Session& session, ImageWriter& writer, std::span<const cr
       dealer.stop(std::current_exception());
     }
   };
-  // The program goes on meanwhile: half of the CPUs are its.
+  // Leave half of the CPUs to the program, which runs meanwhile.
   const unsigned limit = std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxThreads);
   const auto threads = static_cast<unsigned>(std::clamp<std::uint64_t>(total / kPerThread, 1, limit));
   std::vector<std::thread> helpers;
@@ -121,7 +121,7 @@ std::vector<cr_range> intersect(std::span<const cr_range> scope, std::span<const
 }  // namespace
 
 void restore_pages(Session& session, const Process& image, const PageSource& source, Report& report) {
-  // More pieces than these cost more than looking at everything.
+  // With more pieces, a full comparison is cheaper.
   constexpr std::size_t kMaxPieces = 1 << 16;
   std::vector<cr_range> scope = page_scope(image);
   std::vector<cr_page_run> runs;
@@ -145,7 +145,7 @@ void restore_pages(Session& session, const Process& image, const PageSource& sou
   std::memcpy(request.id, source.id.data(), CR_ID_SIZE);
   request.flags = CR_RESTORE_TRACK | (source.tracked ? CR_RESTORE_DIRTY : 0);
   session.restore(request);
-  // The module does not know the checksums. What it read was verified before, if nobody has written there since.
+  // The module does not check checksums. The image was verified before; verify again if the file was written since.
   if (source.file && source.file->touched()) source.file->verify(scope);
   report.pages_restored = request.restored;
   report.pages_dropped = request.dropped;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Private pages: writing a snapshot of them out, and putting them back. */
+/** @file Private pages: writing out their snapshot, and restoring them. */
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,23 +14,22 @@
 namespace reprise {
 
 /**
- * Write the snapshot's pages @p runs into @p writer, by several threads. Runs beside the
- * program, which goes on already.
+ * Write the snapshot's pages @p runs into @p writer, with several threads. The program may already be running.
  */
 void write_pages(const Session& session, ImageWriter& writer, std::span<const cr_range> runs, const Progress& progress);
 
-/** Sorted, and without overlaps. */
+/** @return @p ranges sorted and without overlaps */
 std::vector<cr_range> merged(std::vector<cr_range> ranges);
 
-/** What to put back, and what is known of the target's pages. */
+/** Which pages to restore, and what is known about the target's pages. */
 struct PageSource {
   const Image* file = nullptr;  ///< null: the session's own snapshot
-  std::vector<cr_range> changed;  ///< tracked: all that may differ from the image, new mappings included; sorted
+  std::vector<cr_range> changed;  ///< if tracked: all that may differ from the image, new mappings included; sorted
   std::array<std::uint8_t, CR_ID_SIZE> id{};
-  bool tracked = false;         ///< leave alone what the module knows to be unchanged
+  bool tracked = false;         ///< skip pages that the module has tracked as unchanged
 };
 
-/** Put the pages back into the mappings of @p image, which are in place, and track from here on. */
+/** Restore the pages in the mappings of @p image, which must be in place, and start tracking changes. */
 void restore_pages(Session& session, const Process& image, const PageSource& source, Report& report);
 
 }  // namespace reprise

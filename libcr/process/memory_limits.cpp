@@ -18,10 +18,10 @@ constexpr std::uint64_t kPrivateData = CR_VMA_WRITE | CR_VMA_SHARED;
 
 bool is_data(std::uint64_t flags) { return (flags & kPrivateData) == CR_VMA_WRITE && !(flags & CR_VMA_GROWSDOWN); }
 
-/** Accounted for where memory is never promised twice; MAP_NORESERVE counts for nothing there. */
+/** Does the mapping count as committed under vm.overcommit_memory=2? The kernel ignores MAP_NORESERVE in that mode. */
 bool is_committed(std::uint64_t flags) { return (flags & kPrivateData) == CR_VMA_WRITE; }
 
-/** The number in a file of the kernel's; @p otherwise when there is no such file, or it says "max". */
+/** @return the number in a /proc or cgroup file; @p otherwise if the file is missing or contains "max" */
 std::uint64_t number_in(const std::string& path, std::uint64_t otherwise) {
   std::ifstream file(path);
   std::uint64_t number;
@@ -83,9 +83,9 @@ std::string room_refusal(const MemoryNeeds& needs, const SystemRoom& room) {
     return "it has " + std::to_string(needs.mappings) + " mappings, more than a process may have (" +
            std::to_string(room.max_mappings) + "): raise vm.max_map_count";
   if (needs.committed > room.commit_limit - std::min(room.commit_limit, room.committed))
-    return "it needs " + megabytes(needs.committed) + " of memory more than it has, and the system promises no more than " +
+    return "it needs " + megabytes(needs.committed) + " of memory more than it has, and the system's commit limit is " +
            megabytes(room.commit_limit) + ", of which " + megabytes(room.committed) +
-           " are taken: raise vm.overcommit_ratio, or end other programs";
+           " are in use: raise vm.overcommit_ratio, or end other programs";
   if (needs.pages > room.cgroup_limit)
     return "it has " + megabytes(needs.pages) + " of memory, more than the cgroup " + room.cgroup + " may use (" +
            megabytes(room.cgroup_limit) + "): raise its memory.max";
@@ -101,13 +101,13 @@ WiderLimits check_memory_limits(const Session& session, std::span<const cr_vma> 
   if (!plan.maps.empty())
     if (const std::string why = room_refusal(needs, system_room(session.pid())); !why.empty())
       throw Error(Failure::refused, ENOMEM, who + why);
-  // What is there now is there until it is unmapped.
+  // The current mappings still count until they are unmapped.
   std::uint64_t there = 0;
   for (const cr_vma& vma : now) there += vma.end - vma.start;
   const struct {
     int resource;
     std::uint64_t needed;
-    const char* name;  // null: what it keeps from being done is reported then
+    const char* name;  // null: not refused here; restore_locks() warns about what fails
   } limits[] = {
       {RLIMIT_AS, std::max(needs.address_space, there) + extra, "of address space (ulimit -v)"},
       {RLIMIT_DATA, needs.data, "of data (ulimit -d)"},
@@ -129,7 +129,7 @@ WiderLimits check_memory_limits(const Session& session, std::span<const cr_vma> 
 }
 
 void widen_limits(const Session& session, const WiderLimits& wider) {
-  // What a limit keeps from being done is said where it is done.
+  // A failure here is not reported: the call that the limit prevents reports its own error.
   for (const WiderLimits::Limit& limit : wider.limits)
     ::prlimit(session.pid(), static_cast<__rlimit_resource>(limit.resource), &limit.value, nullptr);
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kSender = 16;  // si_pid in siginfo_t
 
-/** Of a signal that a process has sent; the kernel's own signals name no sender, or a child. */
+/** Rename si_pid of a signal that a process sent. Signals from the kernel have no sender there, or a child. */
 void rename_sender(PendingSignal& pending, const std::map<pid_t, pid_t>& ids) {
   std::string& info = *pending.mutable_siginfo();
   std::int32_t code, sender;
@@ -35,14 +35,14 @@ pid_t renamed(const std::map<pid_t, pid_t>& ids, pid_t id) {
   return found == ids.end() ? id : found->second;
 }
 
-/** The number that begins at @p at of a path, and its length; nothing of a path whose component is no number. */
+/** Parse the path component at @p at as a number. @return its length; 0 if the component is not a number */
 std::size_t number_at(const std::string& path, std::size_t at, pid_t& number) {
   const auto [end, error] = std::from_chars(path.data() + at, path.data() + path.size(), number);
   const auto length = static_cast<std::size_t>(end - (path.data() + at));
   return error == std::errc() && (at + length == path.size() || path[at + length] == '/') ? length : 0;
 }
 
-/** The process's own files in /proc, which shows them by its id. */
+/** Replace the ids in a path under /proc/PID of the process itself; other paths are returned unchanged. */
 std::string rename_proc_path(std::string path, pid_t was, const std::map<pid_t, pid_t>& ids) {
   constexpr std::string_view proc = "/proc/", task = "/task/";
   pid_t pid = 0, tid = 0;
@@ -63,7 +63,7 @@ void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids) {
   if (image.threads_size() == 0) return;
   const pid_t was = image.pid(), own_was = own_id(image.threads(0));
   const bool leads_group = image.pgid() == was;
-  std::map<pid_t, pid_t> own;  // as the process itself, in its pid namespace, knew them
+  std::map<pid_t, pid_t> own;  // old id in the process's own pid namespace -> new id
   for (const Thread& thread : image.threads()) own[own_id(thread)] = renamed(ids, thread.tid());
 
   for (Timers::Posix& timer : *image.mutable_timers()->mutable_posix()) timer.set_tid(renamed(ids, timer.tid()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Process and thread ids that are not those of the image. */
+/** @file Restarting with other process and thread ids than those of the image. */
 #include <map>
 
 #include <sys/types.h>
@@ -12,16 +12,19 @@
 namespace reprise {
 
 /**
- * Give the image's threads other ids, all at once, in everything the kernel keeps that names one of them: timers, owners
- * of descriptors, pidfds, senders of pending signals, its session and group. Memory names what it named.
- * @param ids  each thread's id in the image -> its new one
+ * Replace thread ids in all kernel state of the image: timers, owners of descriptions, pidfds, /proc paths, senders of
+ * pending signals, session and process group. Ids that the program keeps in memory stay as they are.
+ * @param ids  each thread's id in the image -> its new id
  */
 void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids);
 
-/** Give them the ids by which they knew themselves, where they lived in another pid namespace than the checkpointer. */
+/** Replace the ids by those of the process's own pid namespace, if the checkpoint was taken from another one. */
 void take_own_ids(Process& image);
 
-/** Make all threads but the first in the blank process, with ids of the kernel's choosing, and rename those of the image. */
+/**
+ * Make all threads but the first in the new process, with ids that the kernel chooses, and rename_ids() those of the
+ * image. Throws Error (temporary) if a thread cannot be made.
+ */
 void make_threads_with_new_ids(Session& session, Remote& remote, Process& image);
 
 }  // namespace reprise

@@ -12,10 +12,10 @@
 namespace reprise {
 namespace {
 
-// Of linux/mempolicy.h.
+// From linux/mempolicy.h.
 constexpr std::uint64_t kDefault = 0;    // MPOL_DEFAULT
 constexpr std::uint64_t kOfAddress = 2;  // MPOL_F_ADDR
-constexpr std::size_t kMaskBytes = 128;  // 1024 nodes, the most that any kernel has
+constexpr std::size_t kMaskBytes = 128;  // 1024 nodes, the maximum of CONFIG_NODES_SHIFT
 
 bool has_policy(const Mapping& mapping) { return mapping.flags() & CR_VMA_POLICY; }
 
@@ -23,11 +23,11 @@ void give(Remote& remote, std::uint64_t start, std::uint64_t end, std::uint64_t 
           Report& report, const Mapping& mapping) {
   std::uint64_t mask = 0;
   if (!nodes.empty()) std::memcpy(remote.argument(nodes.size(), mask), nodes.data(), nodes.size());
-  // The kernel takes one bit less than it is told.
+  // mbind() reads maxnode - 1 bits.
   const std::size_t bits = nodes.empty() ? 0 : nodes.size() * 8 + 1;
   const std::size_t index = remote.add({SYS_mbind, {start, end - start, mode, mask, bits, 0}}, false);
   if (const std::int64_t ret = remote.run()[index]; ret < 0)
-    report.warnings.push_back(mapping_name(mapping) + ": its NUMA policy is not given again: " + error_text(ret));
+    report.warnings.push_back(mapping_name(mapping) + ": its NUMA policy is not restored: " + error_text(ret));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ std::vector<cr_range> with_policy(std::span<const cr_vma> vmas) {
 }
 
 void restore_numa(Remote& remote, std::span<const cr_range> now, const Process& image, Report& report) {
-  // Images that are older don't tell of policies: what is there stays then.
+  // Older images do not save policies: current ones stay.
   const bool tells = image.layout().has_future();
   for (const Mapping& mapping : image.mappings()) {
     if (has_policy(mapping)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file On which NUMA nodes a mapping has its pages, where the program has said so (mbind). */
+/** @file NUMA memory policies of mappings (mbind(2)). */
 #include <span>
 #include <vector>
 
@@ -11,15 +11,16 @@
 
 namespace reprise {
 
-/** Save the policies of mappings of @p process that have one. Target frozen; after its mappings were collected. */
+/** Save the policies of the mappings that have one. Target frozen. Call it after collect_mappings(). */
 void collect_numa(LazyRemote& remote, Process& process);
 
-/** Those of @p vmas that have a policy of their own. */
+/** @return the ranges of @p vmas that have a policy of their own */
 std::vector<cr_range> with_policy(std::span<const cr_vma> vmas);
 
 /**
- * Give the mappings of @p image, which are in place, their policies, before there are pages to be placed.
- * @param now  what had one before. What the kernel refuses is reported.
+ * Restore the policies of the mappings of @p image, which must be in place. Call it before the pages are restored, so
+ * that these are allocated on the right nodes. Warns about policies that the kernel refuses.
+ * @param now  ranges that had a policy before; reset to the default where the image has none
  */
 void restore_numa(Remote& remote, std::span<const cr_range> now, const Process& image, Report& report);
 

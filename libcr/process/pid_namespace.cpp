@@ -18,7 +18,7 @@ void collect_own_ids(pid_t pid, Process& process) {
   if (same_pid_namespace(pid)) return;
   const ProcDir tasks(pid, "task");
   for (Thread& thread : *process.mutable_threads()) {
-    // One number for each namespace, the innermost last.
+    // NSpid lists one id per nested namespace, the innermost last.
     const std::string all = proc_field(tasks.read(std::to_string(thread.tid()) + "/status"), "NSpid:");
     const std::size_t last = all.find_last_of(" \t");
     const int own = std::atoi(all.c_str() + (last == std::string::npos ? 0 : last + 1));

@@ -19,7 +19,7 @@
 namespace reprise {
 namespace {
 
-// How the kernel marks a call that a signal broke off, and which it will begin again.
+// Return values with which the kernel marks an interrupted system call that it will restart.
 constexpr long long kRestartNoHandler = -514;  // ERESTARTNOHAND: EINTR if a handler runs, else again
 constexpr long long kRestartBlock = -516;      // ERESTART_RESTARTBLOCK: again, with the time that is left
 constexpr std::uint64_t kNoTimeout = ~std::uint64_t{0};
@@ -33,7 +33,7 @@ Timespec timespec_of(std::uint64_t ns) {
   return {static_cast<std::int64_t>(ns / kSecond), static_cast<std::int64_t>(ns % kSecond)};
 }
 
-/** As @p pid sees it. */
+/** @return @p clock in the time namespace of @p pid */
 std::uint64_t now_ns(clockid_t clock, pid_t pid) {
   std::int64_t ns = clock_ns(clock);
   if (clock == CLOCK_MONOTONIC) ns += clock_offsets(pid).monotonic - clock_offsets(::getpid()).monotonic;
@@ -41,8 +41,8 @@ std::uint64_t now_ns(clockid_t clock, pid_t pid) {
 }
 
 /**
- * The parked call with the time that was left. @return false when it is none of those
- * that the kernel restarts in this way.
+ * Build the interrupted call with its remaining timeout.
+ * @return false if it is not one of the calls that the kernel restarts with a restart block
  */
 bool remaining_call(Remote& remote, const Thread& thread, const user_regs_struct& regs, long& nr,
                     std::uint64_t (&arg)[6]) {
@@ -52,7 +52,7 @@ bool remaining_call(Remote& remote, const Thread& thread, const user_regs_struct
   std::copy(std::begin(original), std::end(original), arg);
   switch (nr) {
     case SYS_poll:
-      // Rounded up: waiting too short would be seen, a millisecond more is not.
+      // Round up: a call must not time out early, but may be a millisecond late.
       arg[2] = std::min<std::uint64_t>((left + 999999) / 1000000, 0x7fffffff);
       return true;
     case SYS_nanosleep:
@@ -65,7 +65,7 @@ bool remaining_call(Remote& remote, const Thread& thread, const user_regs_struct
     case SYS_futex: {
       const int op = static_cast<int>(regs.rsi) & FUTEX_CMD_MASK;
       if (op != FUTEX_WAIT && op != FUTEX_WAIT_BITSET) return false;
-      // FUTEX_WAIT takes a time span, its sister a point in time.
+      // FUTEX_WAIT takes a relative timeout, FUTEX_WAIT_BITSET an absolute one.
       const clockid_t clock = regs.rsi & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
       arg[3] = remote.argument_of(timespec_of(op == FUTEX_WAIT ? left : now_ns(clock, thread.tid()) + left));
       return true;
@@ -75,7 +75,7 @@ bool remaining_call(Remote& remote, const Thread& thread, const user_regs_struct
   }
 }
 
-/** What the thread goes on with, when it was parked in a call that keeps its state in the kernel. */
+/** Resume a thread that was in a call whose state is in the kernel's restart block: make the call again, or EINTR. */
 void resume_call(Remote& remote, const Thread& thread, user_regs_struct& regs, Report& report) {
   auto& ax = reinterpret_cast<long long&>(regs.rax);
   if (thread.restart_left_ns() == kNoTimeout && thread.syscall() == SYS_poll) {
@@ -87,7 +87,7 @@ void resume_call(Remote& remote, const Thread& thread, user_regs_struct& regs, R
   if (thread.restart_left_ns() != kNoTimeout && remaining_call(remote, thread, regs, nr, arg)) {
     const std::int64_t ret = remote.block(thread.tid(), nr, arg);
     ax = ret;
-    if (ret >= -511) regs.orig_rax = static_cast<unsigned long long>(-1);  // it came back: nothing to begin again
+    if (ret >= -511) regs.orig_rax = static_cast<unsigned long long>(-1);  // the call has returned: nothing to restart
     return;
   }
   report.warnings.push_back(thread_name(thread) + ": its system call " + std::to_string(thread.syscall()) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Registers of threads, and the system calls in which they were parked. */
+/** @file Registers of threads, and the system calls that the checkpoint interrupted. */
 #include <functional>
 #include <vector>
 
@@ -13,17 +13,17 @@
 namespace reprise {
 
 /**
- * Give every thread its registers and signal mask; the last step before thaw, when all memory is
- * back: calls with time left are made anew here, so that the kernel knows of them.
+ * Restore the registers and signal mask of every thread. The last step before thaw, when all memory is restored: calls
+ * with a remaining timeout are made again here, so that the kernel gets their restart block.
  * @param regs        in the order of image.threads()
- * @param in_session  the session's own snapshot may know how to go on with a call
+ * @param in_session  the session's own snapshot may hold the restart block of a call
  */
 void restore_registers(Session& session, Remote& remote, const Process& image, const std::vector<ThreadRegs>& regs,
                        bool in_session, Report& report);
 
 /**
- * Pointers to restartable sequences, which the kernel cleared when it saw the threads elsewhere.
- * @param read_page  gives one saved page; false when the image has none there
+ * Restore rseq_cs of the given @p threads: the kernel clears it when a thread is outside its critical section.
+ * @param read_page  reads one saved page; returns false if the image has none at that address
  */
 void restore_rseq_pointers(Session& session, const Process& image, const std::vector<pid_t>& threads,
                            const std::function<bool(std::uint64_t addr, char (&page)[4096])>& read_page);

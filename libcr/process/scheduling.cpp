@@ -15,7 +15,7 @@
 namespace reprise {
 namespace {
 
-/** As the kernel's struct sched_attr, first version, which newer C libraries declare as well. */
+/** The first version of the kernel's struct sched_attr. Not under its own name: newer C libraries declare that. */
 struct Attributes {
   std::uint32_t size = sizeof(Attributes);
   std::uint32_t policy = 0;
@@ -32,7 +32,7 @@ bool get(pid_t tid, Attributes& attributes) {
 }
 
 std::string affinity(pid_t tid) {
-  char mask[1024];  // for the 8192 CPUs that a kernel can have at most
+  char mask[1024];  // 8192 CPUs, the maximum of CONFIG_NR_CPUS
   const long got = ::syscall(SYS_sched_getaffinity, tid, sizeof mask, mask);
   if (got <= 0) return {};
   auto used = static_cast<std::size_t>(got);
@@ -60,7 +60,7 @@ void restore_scheduling(const Thread& thread, Report& report) {
   if (get(thread.tid(), now)) {
     const bool policy = static_cast<int>(now.policy) != thread.sched_policy() ||
                         static_cast<int>(now.priority) != thread.sched_priority();
-    // The parameters of deadline scheduling are not saved.
+    // The image does not hold the parameters of SCHED_DEADLINE.
     if ((policy || now.nice != thread.nice()) && thread.sched_policy() != kDeadline) {
       Attributes wanted = now;
       wanted.policy = static_cast<std::uint32_t>(thread.sched_policy());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Policy, priority, nice value and CPUs of a thread: asked for and set from outside. */
+/** @file Scheduling policy, priority, nice value and CPU affinity of a thread, read and set by its tid. */
 #include "image/state.pb.h"
 #include "restore/report.h"
 
 namespace reprise {
 
-/** Save what belongs to the thread with the tid of @p thread. */
+/** Save the scheduling attributes of the thread with @p thread's tid. */
 void collect_scheduling(Thread& thread);
-/** Bring back what differs; what may not be set becomes a warning. */
+/** Restore what differs; warn about what cannot be set. */
 void restore_scheduling(const Thread& thread, Report& report);
 
 }  // namespace reprise

@@ -27,15 +27,16 @@ UniqueFd open_object(Session& session, const OnBehalf& behalf, const Process& pr
   const Mapping* shown = nullptr;
   for (const Mapping& mapping : process.mappings()) {
     if (mapping.shared_object() != number) continue;
-    // Rather one through which can be written.
+    // Prefer a writable mapping.
     if (!shown || is_written(mapping.flags())) shown = &mapping;
   }
   const SharedObject& object = process.shared_objects(index);
   if (shown) {
     UniqueFd mapped = session.get_vma_file(shown->start());
     if (object.kind() != SharedObject::FILE || object.file().deleted()) return mapped;
-    // By its name if it still is that file: on stacked file systems the mapping's own is that of a lower layer.
-    // Looked at before it is opened: an image may name anything, and to open a device or a FIFO is to act.
+    // Open it by name if the name still refers to that file: on overlayfs the mapping's own file is that of a lower
+    // layer. Open with O_PATH and check the type first: the image may name a device or a FIFO, and opening one of those
+    // has side effects.
     const UniqueFd named = behalf.open(path, O_PATH);
     struct stat by_name {}, by_mapping {};
     struct statfs where {};
@@ -64,7 +65,7 @@ std::vector<FileRange> written_ranges(const Process& image, int index) {
 
 namespace {
 
-/** The file that the image's process had mapped, and it could not write it: it is as it was. */
+/** Is this the very file that the image's process had mapped read-only? Then there is nothing to restore. */
 bool is_untouched(const Process& image, int index, int fd) {
   const SharedObject& object = image.shared_objects(index);
   if (object.kind() != SharedObject::FILE || !written_ranges(image, index).empty()) return false;
@@ -84,13 +85,13 @@ void restore_object(Session& session, const OnBehalf& behalf, const Process& ima
                     const BlobReader& read) {
   const SharedObject& object = image.shared_objects(index);
   const bool unlinked = object.has_deleted() && object.kind() == SharedObject::FILE;
-  // The content of a deleted file is as it is now, as that of other files: but for what is mapped.
+  // As with other files, only the parts of a deleted file that are mapped writable get their content back.
   const std::vector<FileRange> all = {{0, UINT64_MAX}}, within = unlinked ? written_ranges(image, index) : all;
   if (within.empty()) return;
   UniqueFd fd = open_object(session, behalf, image, index, options.relocated(object.file().path()));
-  if (!fd) fail_content(object, "it is not there any more", ENOENT);
+  if (!fd) fail_content(object, "it no longer exists", ENOENT);
   if (is_untouched(image, index, fd.get())) return;
-  // Under a description of our own: seeking must not move the program's position.
+  // Use an open file description of our own: seeking must not move the program's file offset.
   if (UniqueFd own = behalf.reopen(fd.get(), O_RDWR)) fd = std::move(own);
   if (object.kind() != SharedObject::FILE) {
     struct stat st {};
@@ -114,7 +115,7 @@ void restore_object(Session& session, const OnBehalf& behalf, const Process& ima
   seal(object, fd.get());
 }
 
-/** What of @p object, open as @p fd, cannot be undone; nullptr: nothing. Another file: nothing, either. */
+/** @return why seals keep @p object, open as @p fd, from being restored; nullptr if none do or @p fd is another file */
 const char* sealed_why(const SharedObject& object, int fd) {
   struct stat st {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
@@ -147,7 +148,7 @@ void check_seals(Session& session, std::span<const cr_vma> now, const Process& i
     if (const char* why = sealed_why(*object->second, session.get_fd(live.fd).get()))
       refuse_sealed("descriptor " + std::to_string(live.fd), *object->second, why);
   }
-  // Or only mapped by now.
+  // Then those that are mapped but no longer open.
   for (const cr_vma& vma : now) {
     const auto object = vma.flags & CR_VMA_SHMEM ? memfds.find(vma.ino) : memfds.end();
     if (object == memfds.end()) continue;
@@ -166,7 +167,7 @@ void restore_shared(Session& session, const Process& image, const RestoreOptions
     if (nameless.made().count(number))
       seal(object, nameless.file(number));
     else if (!kept.contains(i) && (mode != RestoreMode::restart || !is_kept(object)))
-      // Otherwise something of the caller's has taken its place, or it stays as others have it now.
+      // Skipped: objects in kept and, in a restart, memfds and deleted files that an object of the caller's replaces.
       restore_object(session, behalf, image, options, i, read);
   }
 }

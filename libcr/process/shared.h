@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Content of memory that is not the process's alone: shared mappings and memfds. */
+/** @file Content of shared memory: shared mappings, memfds and deleted files. */
 #include <cstdint>
 #include <set>
 #include <span>
@@ -18,7 +18,7 @@ namespace reprise {
 class MappingFiles;
 class NamelessFiles;
 
-/** Content of all shared objects of one process, laid out like the blob section of its image. */
+/** Content of all shared objects of one process, laid out as in the blob section of its image. */
 class SharedContents {
  public:
   SharedContents() = default;
@@ -27,9 +27,9 @@ class SharedContents {
   SharedContents& operator=(SharedContents&& other) noexcept;
 
   /**
-   * Read the content of the shared objects that are registered in @p process and note there
-   * what was read. Target frozen; after its mappings and descriptors were collected.
-   * Throws Error (refused) where there are more than @p deleted_limit bytes of deleted files.
+   * Read the content of the shared objects registered in @p process and record its extents there.
+   * Target frozen. Call it after the mappings and descriptors were collected.
+   * Throws Error (refused) if the deleted files hold more than @p deleted_limit bytes.
    */
   void collect(Session& session, Process& process, std::uint64_t deleted_limit);
 
@@ -43,14 +43,14 @@ class SharedContents {
 };
 
 /**
- * Refuse a pause that would have to undo what a seal forbids (F_ADD_SEALS), or the seal itself. Target frozen, with the
- * mappings @p now, not committed.
+ * Refuse a pause if a memfd has a new seal (F_ADD_SEALS) or a seal forbids restoring its size. Target frozen, with the
+ * mappings @p now, not committed. Throws Error (refused).
  */
 void check_seals(Session& session, std::span<const cr_vma> now, const Process& image);
 
 /**
- * Room on the file systems for content that comes back where holes were made since: behind the commit nobody can be told
- * that there is none. Given back with this object, unless keep() is called.
+ * File system blocks reserved for content that is written back into holes made since the checkpoint: after the commit
+ * ENOSPC could no longer be handled. The destructor frees the blocks unless keep() is called.
  */
 class SharedRoom {
  public:
@@ -60,11 +60,11 @@ class SharedRoom {
   ~SharedRoom();
 
   /**
-   * Take it. Target frozen, not committed.
-   * @param files     of mappings that are made anew; all others are intact
-   * @param nameless  what has made some of the objects, with their content
-   * @param kept      indexes of objects that are left as they are
-   * Throws Error (temporary) naming the file for which there is no room.
+   * Reserve the blocks. Target frozen, not committed.
+   * @param files     files of mappings that will be remade; all other mappings are intact
+   * @param nameless  has recreated some of the objects, content included
+   * @param kept      indexes of objects whose content is left as it is
+   * Throws Error naming the file that has no room.
    */
   static SharedRoom take(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
                          const BlobReader& read, const MappingFiles& files, NamelessFiles& nameless,
@@ -80,9 +80,9 @@ class SharedRoom {
 };
 
 /**
- * Put the content of all shared objects back. Target frozen and committed; mappings and descriptors in place.
- * @param nameless  what has made some of them, with their content
- * @param kept      indexes of objects that are left as they are
+ * Restore the content of all shared objects. Target frozen and committed; mappings and descriptors in place.
+ * @param nameless  has recreated some of them, content included
+ * @param kept      indexes of objects whose content is left as it is
  */
 void restore_shared(Session& session, const Process& image, const RestoreOptions& options, RestoreMode mode,
                     const BlobReader& read, NamelessFiles& nameless, const std::set<int>& kept);

@@ -20,10 +20,10 @@ namespace reprise {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// Of a file mapped writable everything is saved up to this, beyond it what the process had touched.
+// Up to this size the whole mapped part of a writable file is saved, beyond it only the touched pages.
 constexpr std::uint64_t kWholeFile = 64ULL << 20;
 
-/** Any open file of the target that shows object number @p index, and can be read. */
+/** @return a descriptor of the target for object @p index, made readable; none if there is none */
 UniqueFd open_to_read(Session& session, const OnBehalf& behalf, const Process& process, int index) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
   for (const Descriptor& descriptor : process.descriptors()) {
@@ -34,7 +34,7 @@ UniqueFd open_to_read(Session& session, const OnBehalf& behalf, const Process& p
   return {};
 }
 
-/** Bytes of deleted files are copied while the process stands still, and take memory and room in the image. */
+/** Throw Error (refused) above the limit: deleted files are copied while the process is frozen, and need memory. */
 void check_limit(const Process& process, int index, std::uint64_t bytes, std::uint64_t limit) {
   if (bytes <= limit) return;
   std::string who = "file " + process.shared_objects(index).file().path();
@@ -45,16 +45,16 @@ void check_limit(const Process& process, int index, std::uint64_t bytes, std::ui
       break;
     }
   throw Error(Failure::refused, EFBIG,
-              who + ": the deleted files that are open hold " + std::to_string(bytes) + " bytes, and no more than " +
-                  std::to_string(limit) + " are saved: raise that with --deleted-limit, or save none for a pause alone with "
-                  "--deleted-limit 0");
+              who + ": the deleted files that are open hold " + std::to_string(bytes) + " bytes, above the limit of " +
+                  std::to_string(limit) + ": raise it with --deleted-limit, or use --deleted-limit 0 to save none (the "
+                  "image then serves only cr_pause)");
 }
 
-/** Pages of @p mapping that the process has touched, as ranges of the file. */
+/** Add the pages of @p mapping that the process has touched, as ranges of the file. */
 void add_touched(pid_t pid, const Mapping& mapping, std::vector<FileRange>& out) {
-  constexpr std::uint64_t present = 3ULL << 62;  // in memory or in swap
+  constexpr std::uint64_t present = 3ULL << 62;  // pagemap bits: present or swapped
   const UniqueFd pagemap(::open(("/proc/" + std::to_string(pid) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!pagemap) throw Error(Failure::permanent, errno, mapping_name(mapping) + ": cannot tell its touched pages");
+  if (!pagemap) throw Error(Failure::permanent, errno, mapping_name(mapping) + ": cannot read its pagemap");
   std::vector<std::uint64_t> words(16384);
   for (std::uint64_t at = mapping.start(); at < mapping.end();) {
     const std::size_t want = std::min<std::uint64_t>(words.size(), (mapping.end() - at) / kPage);
@@ -73,8 +73,7 @@ void add_touched(pid_t pid, const Mapping& mapping, std::vector<FileRange>& out)
   }
 }
 
-/** Which parts of a file must be saved: what the process could write through its mappings, and all that it can read
- *  of a file that has no name any more. */
+/** @return the parts of a file to save: what is mapped shared and writable, or anything mapped of a deleted file */
 std::vector<FileRange> file_ranges(Session& session, const Process& process, int index, std::uint64_t size) {
   std::vector<FileRange> ranges;
   std::uint64_t total = 0;
@@ -117,7 +116,7 @@ void SharedContents::collect(Session& session, Process& process, std::uint64_t d
   const OnBehalf behalf = OnBehalf::of_process(session.pid());
   std::vector<UniqueFd> files;
   std::uint64_t deleted = 0;
-  std::uint64_t total = 0, end = 0;  // each extent begins at a page of the blob, the last may end inside one
+  std::uint64_t total = 0, end = 0;  // extents begin at page boundaries of the blob; the last may end inside a page
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     SharedObject& object = *process.mutable_shared_objects(i);
     UniqueFd fd = is_kept(object) ? open_to_read(session, behalf, process, i) : UniqueFd();

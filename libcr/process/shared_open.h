@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The files behind shared objects, for what saves them and what restores them. */
+/** @file Opening the files behind shared objects, to save or to restore them. */
 #include <string>
 #include <vector>
 
@@ -12,10 +12,13 @@
 
 namespace reprise {
 
-/** The target's own open file for object number @p index, which lies under @p path if it has a name. */
+/**
+ * @return the file of shared object @p index that the target has mapped or open; none if it has neither
+ * @param path  the path of a file that has a name
+ */
 UniqueFd open_object(Session& session, const OnBehalf& behalf, const Process& process, int index, const std::string& path);
 
-/** Through which parts of the object number @p index the image's process could write; merged. */
+/** @return the parts of shared object @p index that the image's process had mapped shared and writable; merged */
 std::vector<FileRange> written_ranges(const Process& image, int index);
 
 }  // namespace reprise

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-/** What of [0, size) has no data. */
+/** @return the holes in [0, size) */
 std::vector<FileRange> missing_ranges(int fd, std::uint64_t size) {
   std::vector<FileRange> missing;
   std::uint64_t at = 0;
@@ -30,7 +30,7 @@ std::vector<FileRange> missing_ranges(int fd, std::uint64_t size) {
   return missing;
 }
 
-/** Parts of @p page-sized steps of @p buf, which lies at @p offset of a file, that are not all zeros. */
+/** Add the pages of @p buf, which belongs at @p offset of a file, that are not all zeros to @p out. */
 void add_nonzero(const char* buf, std::uint64_t len, std::uint64_t offset, std::vector<FileRange>& out) {
   static const char zeros[kPage] = {};
   for (std::uint64_t at = 0; at < len; at += kPage) {
@@ -43,7 +43,7 @@ void add_nonzero(const char* buf, std::uint64_t len, std::uint64_t offset, std::
   }
 }
 
-/** The file of object number @p index that the target has, open for writing; none where nothing is written to one. */
+/** @return the existing file of object @p index, open for writing; none if the restore creates it or writes none */
 UniqueFd open_for_room(Session& session, const OnBehalf& behalf, const Process& image, const RestoreOptions& options,
                        RestoreMode mode, int index, const MappingFiles& files, NamelessFiles& nameless) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
@@ -99,14 +99,14 @@ SharedRoom SharedRoom::take(Session& session, const Process& image, const Restor
     room.taken_.push_back({std::move(fd), {}});
     Taken& taken = room.taken_.back();
     for (const FileRange& range : needed) {
-      const OnBehalf::Rights rights(behalf);  // whose quota it is
+      const OnBehalf::Rights rights(behalf);  // so that the target's quota applies
       if (::fallocate(taken.file.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(range.start),
                       static_cast<off_t>(range.end - range.start)) == 0) {
         taken.ranges.push_back(range);
       } else if (errno == ENOSPC || errno == EDQUOT || errno == ENOMEM) {
-        fail_content(object, "making room for what was taken out of it since the checkpoint", errno);
+        fail_content(object, "reserving space for content that was removed since the checkpoint", errno);
       }
-      // Other file systems cannot do it: then it shows when it is written.
+      // Other errors: the file system has no fallocate(). A lack of space then shows only when the content is written.
     }
   }
   return room;

@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::uint64_t kChunk = 1 << 20;
 
-/** Shared memory or a file of the image, as it is found now. */
+/** The current state of a shared object of the image. */
 struct Found {
   UniqueFd fd;
   Sharers sharers;
-  bool open_elsewhere = false;  ///< a description of it is held by another process
+  bool open_elsewhere = false;  ///< another process holds an open file description of it
   bool shared() const { return sharers.mappings || open_elsewhere; }
 };
 
@@ -37,7 +37,7 @@ class Finder {
   Found find(int index) {
     const SharedObject& object = image_.shared_objects(index);
     Found found;
-    // A new process has nothing yet but the files that were opened for it.
+    // In a restart the new process has only the files that were opened for it.
     if (mode_ == RestoreMode::pause) {
       std::uint64_t here = 0;
       for (const cr_vma& vma : now_) {
@@ -58,7 +58,7 @@ class Finder {
     return (vma.flags & CR_VMA_FILE) && vma.ino == file.ino() && gnu_dev_makedev(vma.dev_major, vma.dev_minor) == file.dev();
   }
 
-  /** Every descriptor refers to its description, and so does every mapping; what is left over is somebody else's. */
+  /** Compare refcounts: descriptors and mappings of the target each hold one reference; others are someone else's. */
   void look_at_descriptors(const SharedObject& object, std::uint64_t mappings_here, Found& found) {
     if (!have_fds_) fds_ = session_.fds(), have_fds_ = true;
     for (const cr_fd& live : fds_) {
@@ -80,7 +80,7 @@ class Finder {
   bool have_fds_ = false;
 };
 
-/** As much as there is, and zeros for the rest. */
+/** Read @p len bytes; fill with zeros beyond the end of file. */
 void read_all(const std::string& name, int fd, std::uint64_t offset, char* buf, std::uint64_t len) {
   while (len > 0) {
     const ssize_t got = ::pread(fd, buf, len, static_cast<off_t>(offset));
@@ -96,7 +96,7 @@ void read_all(const std::string& name, int fd, std::uint64_t offset, char* buf, 
   }
 }
 
-/** Is [from, to) of memory without content? */
+/** Does [from, to) contain only zeros? */
 bool is_empty(const std::string& name, int fd, std::uint64_t from, std::uint64_t to, char* buf) {
   while (from < to) {
     const off_t data = ::lseek(fd, static_cast<off_t>(from), SEEK_DATA);
@@ -110,7 +110,7 @@ bool is_empty(const std::string& name, int fd, std::uint64_t from, std::uint64_t
   return true;
 }
 
-/** Is the content what the image has? */
+/** Does the content equal that in the image? */
 bool is_as_saved(const std::string& name, const SharedObject& object, int fd, const BlobReader& read) {
   const bool whole = object.kind() != SharedObject::FILE;
   struct stat st {};
@@ -130,7 +130,7 @@ bool is_as_saved(const std::string& name, const SharedObject& object, int fd, co
   return !whole || is_empty(name, fd, end, object.size(), buffer.get());
 }
 
-/** Could the image's process write it? What it could only read is not its own to bring back. */
+/** Could the image's process write it? An object that it could only read is not restored. */
 bool is_writable(const Process& image, int index) {
   const auto number = static_cast<std::uint32_t>(index) + 1;
   for (const Mapping& mapping : image.mappings())
@@ -181,7 +181,7 @@ std::set<int> check_sharing(Session& session, std::span<const cr_vma> now, const
     const std::string text = name + " " + sharer_of(found) + " and has changed since the checkpoint";
     if (options.shared_memory == SharedMemory::refuse)
       throw Error(Failure::refused, EPERM,
-                  text + ": say what shall become of it, --shared-memory=keep or --shared-memory=restore");
+                  text + ": choose --shared-memory=keep or --shared-memory=restore");
     report.warnings.push_back(text + ": kept as it is now");
   }
   return kept;

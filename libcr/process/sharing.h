@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Memory that other live processes share: whether it may be rewritten under them. */
+/** @file Memory that other live processes share: may a restore overwrite it? */
 #include <set>
 #include <span>
 
@@ -14,11 +14,11 @@
 namespace reprise {
 
 /**
- * Refuse to rewrite shared memory and mapped files that other processes map as well, or have open (memfds), unless
- * the options say what shall become of them. Content that is as in the image is no reason. Target frozen, with the
- * mappings @p now, not committed.
- * @param files  of mappings that will be made
- * @param read   content of the image
+ * Refuse to overwrite shared memory and mapped files that other processes also map or have open (memfds), unless
+ * options.shared_memory says what to do. Content that equals the image's is not refused. Target frozen, with the
+ * mappings @p now, not committed. Throws Error (refused).
+ * @param files  files of the mappings to be made
+ * @param read   reads content of the image
  * @return indexes of the shared objects whose content must be left as it is
  */
 std::set<int> check_sharing(Session& session, std::span<const cr_vma> now, const Process& image, const MappingFiles& files,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSignals = 64;
 constexpr std::size_t kInfoSize = 128;     // siginfo_t
-constexpr std::size_t kSysPrivate = 32;    // its _timer._sys_private: the kernel's own, means nothing later
+constexpr std::size_t kSysPrivate = 32;    // offset of _timer._sys_private, which only the kernel uses
 
 bool is_default(const cr_sigaction& action) {
   return action.handler == 0 && action.flags == 0 && action.restorer == 0 && action.mask == 0;
@@ -65,7 +65,7 @@ void restore_actions(Session& session, Remote& remote, const Process& image) {
   calls.run();
 }
 
-/** Let @p tid take what is pending for it, and for the process, until nothing is left. */
+/** Make @p tid consume all signals that are pending for it or for the process. */
 void drain(Remote& remote, pid_t tid) {
   for (;;) {
     const std::uint64_t all = ~0ULL;
@@ -79,14 +79,14 @@ void drain(Remote& remote, pid_t tid) {
 template <class Infos>
 void queue(Remote& remote, pid_t tid, const Infos& infos, Report& report) {
   if (infos.empty()) return;
-  // As the process itself knows them: in another pid namespace our numbers may be a stranger's.
+  // Use the ids of the target's pid namespace: there ours may belong to another process.
   const auto pid = static_cast<std::uint64_t>(remote.must("its pid", tid, SYS_getpid));
   const auto own = static_cast<std::uint64_t>(remote.must("its tid", tid, SYS_gettid));
   for (const PendingSignal& pending : infos) {
     std::uint64_t info;
     std::memcpy(remote.argument(kInfoSize, info), pending.siginfo().data(), std::min(kInfoSize, pending.siginfo().size()));
     const auto signal = static_cast<std::uint64_t>(number_of(pending.siginfo()));
-    // Only to itself may a thread send a signal that says it came from the kernel.
+    // The kernel accepts si_code >= 0 and SI_TKILL only if a process sends the signal to itself.
     const std::int64_t result =
         tid ? remote.call(tid, SYS_rt_tgsigqueueinfo, pid, own, signal, info)
             : remote.call(0, SYS_rt_sigqueueinfo, pid, signal, info);
@@ -151,7 +151,7 @@ void restore_signals(Session& session, Remote& remote, const Process& image, Res
     if (!same(session.pending(thread.tid), private_wanted)) others.push_back(thread.tid);
   }
   if (!differs && others.empty()) return;
-  // Whoever drains takes the process's signals with its own, and the leader's own go first.
+  // rt_sigtimedwait() takes the thread's own signals first, then those of the process.
   for (const pid_t tid : others) drain(remote, tid);
   drain(remote, session.pid());
   queue(remote, 0, wanted, report);

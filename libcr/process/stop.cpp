@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kStopBit = 1ULL << (SIGSTOP - 1);
 
-/** By the process itself: its own pid is right in every pid namespace, and no right is needed. */
+/** Make the target signal itself: getpid() is right in any pid namespace, and no permission is needed. */
 void send_itself(Remote& remote, const char* what, int signal) {
   const auto pid = static_cast<std::uint64_t>(remote.must("its pid", 0, SYS_getpid));
   remote.must(what, 0, SYS_kill, pid, static_cast<std::uint64_t>(signal));

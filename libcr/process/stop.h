@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Stops by a signal (job control): SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
+/** @file Job control stops: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
 #include <span>
 
 #include "image/state.pb.h"
@@ -9,18 +9,18 @@
 
 namespace reprise {
 
-/** Is the process stopped, or will it be before it runs on? Target frozen; @p now of CR_IOC_THREADS. */
+/** Is the process stopped, or is a SIGSTOP pending? Target frozen; @p now from CR_IOC_THREADS. */
 bool is_stopped(const cr_process& data, std::span<const cr_thread> now);
 
 /**
- * Where the image's process was not stopped, and this one is: SIGCONT. That may be left pending, so it comes before the
+ * Send SIGCONT if the target is stopped and the image's process was not. SIGCONT may stay pending: call it before the
  * pending signals are restored.
  */
 void end_stop(Session& session, Remote& remote, const Process& image);
 
 /**
- * Where the image's process was stopped, and this one is not: SIGSTOP, which takes effect before a user instruction
- * runs. It would take a pending SIGCONT away, and comes after the pending signals were restored.
+ * Send SIGSTOP if the image's process was stopped and the target is not. It takes effect before a user instruction
+ * runs. SIGSTOP discards a pending SIGCONT. Call it after the pending signals are restored.
  */
 void begin_stop(Session& session, Remote& remote, const Process& image);
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t kRseqUnregister = 1;       // RSEQ_FLAG_UNREGISTER
 
 std::string comm_of(const cr_thread& thread) { return {thread.comm, strnlen(thread.comm, sizeof thread.comm)}; }
 
-/** Only what a program can ask for; the kernel adds whether the stack is in use. */
+/** Keep only the flag that a program can set; the kernel adds SS_ONSTACK. */
 std::uint32_t altstack_flags(std::uint32_t flags) { return flags & static_cast<std::uint32_t>(kAutoDisarm); }
 
 void collect_registers(Session& session, pid_t tid, ThreadRegs& regs) {
@@ -31,7 +31,7 @@ void collect_registers(Session& session, pid_t tid, ThreadRegs& regs) {
   regs.regs = session.regs(tid);
   regs.xstate = session.regset(tid, NT_X86_XSTATE);
   if (regs.xstate.size() >= image::kFpregsSize) {
-    // It begins with what FXSAVE stores; the end of that is for software's own notes.
+    // The XSAVE area begins with the FXSAVE area, whose bytes 464 to 511 are reserved for software.
     regs.fpregs = regs.xstate.substr(0, image::kFpregsSize);
     std::memset(regs.fpregs.data() + 464, 0, 48);
   } else {
@@ -39,7 +39,7 @@ void collect_registers(Session& session, pid_t tid, ThreadRegs& regs) {
   }
 }
 
-/** The calls of prctl that set CR_ATTR_*, where they differ. They may fail: who sets these needs rights, or a processor. */
+/** Restore the CR_ATTR_* that differ, by prctl. Failures are warnings: the calls need capabilities or CPU features. */
 void restore_attributes(Remote& remote, const Thread& thread, std::uint32_t now, Report& report) {
   const std::uint32_t then = thread.attributes(), change = now ^ then;
   const auto set = [&](const char* what, int option, std::uint64_t a, std::uint64_t b = 0) {
@@ -47,7 +47,7 @@ void restore_attributes(Remote& remote, const Thread& thread, std::uint32_t now,
     if (result < 0) report.warnings.push_back(thread_name(thread) + ": " + what + " stays as it is: " + error_text(result));
   };
   if (change & CR_ATTR_NO_TSC)
-    set("whether it may read the time stamp counter", PR_SET_TSC, then & CR_ATTR_NO_TSC ? PR_TSC_SIGSEGV : PR_TSC_ENABLE);
+    set("its PR_SET_TSC setting (time stamp counter)", PR_SET_TSC, then & CR_ATTR_NO_TSC ? PR_TSC_SIGSEGV : PR_TSC_ENABLE);
   if (change & CR_ATTR_IO_FLUSHER) set("its I/O flusher state", PR_SET_IO_FLUSHER, then & CR_ATTR_IO_FLUSHER ? 1 : 0);
   if (change & (CR_ATTR_MCE_POLICY | CR_ATTR_MCE_EARLY)) {
     const bool policy = then & CR_ATTR_MCE_POLICY;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The threads of a process: which there are, and what belongs to each beside its registers. */
+/** @file The threads of a process and their state other than registers. */
 #include <span>
 #include <vector>
 
@@ -12,38 +12,42 @@
 
 namespace reprise {
 
-/** Save threads @p now (of CR_IOC_THREADS) and their registers. Target frozen. */
+/** Save the threads @p now (from CR_IOC_THREADS) and their registers. Target frozen. */
 void collect_threads(Session& session, std::span<const cr_thread> now, Process& process, std::vector<ThreadRegs>& regs);
 
-/** Which threads have to go and which have to be made so that they are those of the image. */
+/** Which threads to end and which to make so that the target has those of the image. */
 struct ThreadPlan {
-  std::vector<cr_thread> surplus;  ///< born since
-  std::vector<int> missing;        ///< index into the image's threads: ended since
+  std::vector<cr_thread> surplus;  ///< created since the checkpoint
+  std::vector<int> missing;        ///< ended since the checkpoint: indexes into the image's threads
 };
+/** Compare the threads @p now with those of @p image, by tid. */
 ThreadPlan plan_threads(std::span<const cr_thread> now, const Process& image);
 
 /**
- * Make the missing threads, parked, with their tids; before the commit, for this can fail.
- * Throws Error (refused, temporary); threads that were made are ended again then.
+ * Make the missing threads, parked, with their tids. Call it before the commit, because it can fail.
+ * Throws Error (refused, temporary) after it has ended the threads that it made.
  */
 void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan);
 
-/** Make one thread, parked. @return its tid, of the kernel's choosing, or -errno */
+/** Make one thread, parked. @return its tid, chosen by the kernel, or -errno */
 std::int64_t make_thread(Remote& remote);
 
-/** End what make_threads made: the request has failed before its commit. */
+/** End the threads that make_threads() made. For requests that fail before their commit. */
 void unmake_threads(Session& session, Remote& remote);
 
-/** End the threads that are not in the image. Before the memory changes under them. */
+/** End the threads that are not in the image. Call it before their memory changes. */
 void end_threads(Remote& remote, const ThreadPlan& plan);
 
 /**
- * Take rseq areas off the kernel's hands which lie in memory that will be made anew, or
- * elsewhere in the image: the kernel writes to them whenever a thread makes a call.
+ * Unregister the rseq areas that lie in @p remade memory or at another place in the image: the kernel writes to a
+ * registered area whenever the thread returns from a system call.
  */
 void detach_rseq(Session& session, Remote& remote, const Process& image, const std::vector<cr_range>& remade);
 
-/** Alternate stack, robust list, rseq, name, scheduling … where they differ. Memory is back by now. */
+/**
+ * Restore what differs: alternate stack, robust list, rseq, name, timer slack, scheduling and so on. Call it after the
+ * memory is restored.
+ */
 void restore_threads(Session& session, Remote& remote, const Process& image, Report& report);
 
 /** For messages: "thread 1234 (name)". */

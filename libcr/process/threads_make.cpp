@@ -33,7 +33,7 @@ std::string occupant(pid_t tid) {
 [[noreturn]] void refuse_taken(const Thread& thread) {
   throw Error(Failure::refused, EEXIST,
               thread_name(thread) + " has ended since the checkpoint and its id now belongs to " +
-                  occupant(thread.tid()) + ": try again when that has ended");
+                  occupant(thread.tid()) + ": try again when that one has ended");
 }
 
 [[noreturn]] void refuse_rights(const Thread& thread) {
@@ -43,7 +43,7 @@ std::string occupant(pid_t tid) {
                   "run the command as root, or give it that capability with setcap cap_checkpoint_restore+ep");
 }
 
-/** Queue the target's own clone3 with set_tid. @return its place among the results */
+/** Queue a clone3 call of the target, with set_tid unless @p tid is 0. @return its index among the results */
 std::size_t queue_clone(Remote& remote, pid_t tid) {
   CloneArgs args{};
   args.flags = kFlags;
@@ -61,8 +61,9 @@ std::int64_t clone_with_tid(Remote& remote, pid_t tid) {
 }
 
 /**
- * Make as many of @p missing as can be made with their tids, from the first on, many in one round.
- * @return how many; @p error is -errno of the one that failed
+ * Make the @p missing threads with their tids, in batches, until one fails.
+ * @param error  out: -errno of the one that failed, else 0
+ * @return how many were made
  */
 std::size_t clone_all(Remote& remote, const Process& image, std::span<const int> missing, std::int64_t& error) {
   constexpr std::size_t kRoom = sizeof(CloneArgs) + 32;
@@ -89,8 +90,8 @@ bool set_last_pid(int fd, pid_t last) {
 }
 
 /**
- * When the target itself may not choose ids: have the kernel's counter stand just before
- * the wanted one. Others may fork in between, so look and try again.
+ * For targets that may not use set_tid: write ns_last_pid so that the kernel assigns the wanted tid next. Other
+ * processes may fork in between, so check the tid and retry.
  */
 void clone_by_counter(Remote& remote, const Thread& thread) {
   const UniqueFd last(::open(kLastPid, O_RDWR | O_CLOEXEC));
@@ -116,12 +117,12 @@ std::int64_t make_thread(Remote& remote) { return clone_with_tid(remote, 0); }
 
 void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan) {
   if (plan.missing.empty()) return;
-  // The numbers that the kernel is asked for are the target's own.
+  // set_tid takes ids of the target's pid namespace, and the image's ids are those of ours.
   if (!same_pid_namespace(session.pid()))
     throw Error(Failure::refused, EOPNOTSUPP,
                 thread_name(image.threads(plan.missing.front())) +
-                    " has ended since the checkpoint, and cannot be made again from outside of its pid namespace: take and "
-                    "use checkpoints in there (nsenter --pid --mount)");
+                    " has ended since the checkpoint, and cannot be made again from outside its pid namespace: take and "
+                    "use checkpoints inside it (nsenter --pid --mount)");
   try {
     const std::span<const int> missing(plan.missing);
     std::int64_t error = 0;

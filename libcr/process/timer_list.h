@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file POSIX timers as /proc/PID/timers lists them, and what to do about them. */
+/** @file Parse /proc/PID/timers and compare it with the POSIX timers of an image. */
 #include <string>
 #include <vector>
 
@@ -10,13 +10,13 @@
 
 namespace reprise {
 
-/** All but the times. */
+/** Parse the text of /proc/PID/timers, which has everything but the times. */
 std::vector<Timers::Posix> parse_timers(const std::string& text);
 
 struct TimerPlan {
-  std::vector<int> remove;                   ///< identifiers that the image does not have, or has otherwise
-  std::vector<const Timers::Posix*> create;  ///< by identifier
-  std::vector<const Timers::Posix*> set;     ///< whose time has to be set: all of the image, freshly made ones too
+  std::vector<int> remove;                   ///< identifiers that the image lacks or has with other attributes
+  std::vector<const Timers::Posix*> create;  ///< sorted by identifier
+  std::vector<const Timers::Posix*> set;     ///< timers to set: all of the image
 };
 
 /** @param live  the target's timers now */

@@ -20,10 +20,10 @@ namespace {
 
 constexpr int kRestoreIds = 77;        // PR_TIMER_CREATE_RESTORE_IDS, Linux 6.15
 constexpr int kRestoreIdsOff = 0, kRestoreIdsOn = 1, kRestoreIdsGet = 2;
-constexpr int kMostSkipped = 1 << 22;  // identifiers that are skipped over one by one
+constexpr int kMostSkipped = 1 << 22;  // most identifiers to skip one by one
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// The kernel's own, without the C library's union.
+// The kernel's struct sigevent, without the C library's union.
 struct KernelSigevent {
   std::uint64_t value;
   int signal;
@@ -37,7 +37,7 @@ timespec to_timespec(std::int64_t ns) { return {static_cast<time_t>(ns / kSecond
 std::int64_t to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 
 timeval to_timeval(std::uint64_t ns) {
-  // Never to nothing: that would be a timer that is not armed.
+  // Round up: a zero it_value would disarm the timer.
   const std::uint64_t us = (ns + 999) / 1000;
   return {static_cast<time_t>(us / 1'000'000), static_cast<suseconds_t>(us % 1'000'000)};
 }
@@ -47,7 +47,7 @@ std::vector<Timers::Posix> list_timers(pid_t pid) {
   return text ? parse_timers(*text) : std::vector<Timers::Posix>();
 }
 
-/** Does this kernel give timers the identifiers that are asked for? */
+/** Does this kernel create timers with requested identifiers (PR_TIMER_CREATE_RESTORE_IDS)? */
 bool restores_ids() { return ::prctl(kRestoreIds, kRestoreIdsGet, 0, 0, 0) >= 0; }
 
 KernelSigevent sigevent_of(Remote& remote, const Timers::Posix& timer) {
@@ -55,12 +55,16 @@ KernelSigevent sigevent_of(Remote& remote, const Timers::Posix& timer) {
   event.value = timer.value();
   event.signal = timer.signal();
   event.notify = timer.notify();
-  // As it knows itself, in its own pid namespace.
+  // The kernel expects the tid in the target's own pid namespace.
   if (timer.tid()) event.tid = static_cast<int>(remote.must("its tid", timer.tid(), SYS_gettid));
   return event;
 }
 
-/** Make a timer; @p id in: the wish, out: what it got. 0 or -errno. */
+/**
+ * Create a timer.
+ * @param id  in: the requested identifier; out: the assigned one
+ * @return 0 or -errno
+ */
 std::int64_t create(Remote& remote, const Timers::Posix& timer, const KernelSigevent& event, int& id) {
   const std::uint64_t event_at = remote.argument_of(event);
   std::uint64_t id_at;
@@ -77,7 +81,7 @@ void remove(Remote& remote, int id) {
   remote.call(0, SYS_timer_delete, static_cast<std::uint64_t>(id));
 }
 
-/** Let the kernel give out @p count identifiers that nobody wants, all at once. */
+/** Create and delete @p count timers, in batches, to advance the kernel's next identifier from @p from on. */
 void skip(Remote& remote, int from, int count) {
   KernelSigevent event = {};
   event.notify = SIGEV_NONE;
@@ -102,7 +106,10 @@ void skip(Remote& remote, int from, int count) {
               "timer " + std::to_string(timer.id()) + ": " + what + ": " + error_text(code));
 }
 
-/** With the identifier it had, by the kernel's help or by counting up to it. */
+/**
+ * Create a timer with its saved identifier.
+ * @param by_wish  the kernel assigns requested identifiers; otherwise count up to the identifier
+ */
 void create_with_id(Remote& remote, const Timers::Posix& timer, bool by_wish) {
   const KernelSigevent event = sigevent_of(remote, timer);
   int id = timer.id();
@@ -182,18 +189,18 @@ void check_timers_live(Session& session, LazyRemote& remote, const Process& imag
   const auto refuse_far = [](const Timers::Posix& timer, int next) {
     if (timer.id() - next <= kMostSkipped) return;
     throw Error(Failure::refused, ERANGE,
-                "timer " + std::to_string(timer.id()) + " is the last of too many: before Linux 6.15 its identifier can "
-                    "only be had by counting up to it");
+                "timer " + std::to_string(timer.id()) + " has too high an identifier: before Linux 6.15 the kernel "
+                    "assigns it only by counting up to it");
   };
   if (mode == RestoreMode::restart) {  // a new process counts from 0
-    // All that are skipped together: the identifiers grow from one timer to the next.
+    // Identifiers grow from one timer to the next: the n-th timer skips those between n and its own.
     int before = 0;
     for (const Timers::Posix& timer : image.timers().posix()) refuse_far(timer, before++);
     return;
   }
   const auto plan = plan_timers(image.timers(), list_timers(session.pid()));
   if (plan.create.empty()) return;
-  // Identifiers only grow: see which one comes next. That takes one, which nobody will miss.
+  // Identifiers only grow: create and delete a timer to find the next one. That uses up one identifier.
   Timers::Posix probe;
   probe.set_clock(CLOCK_MONOTONIC);
   KernelSigevent event = {};

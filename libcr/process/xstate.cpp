@@ -13,12 +13,12 @@
 namespace reprise {
 namespace {
 
-constexpr std::size_t kLegacy = 512;            // FXSAVE area; bytes 464 on are the kernel's
+constexpr std::size_t kLegacy = 512;            // FXSAVE area; the kernel uses the bytes from 464 on
 constexpr std::size_t kXcr0At = 464;
-constexpr std::size_t kHeader = 64;             // begins with the bits of what is in use
+constexpr std::size_t kHeader = 64;             // begins with XSTATE_BV, the features in use
 constexpr std::size_t kFixed = kLegacy + kHeader;
-constexpr unsigned kTileData = 18;              // AMX: given to a thread when it first uses it
-constexpr unsigned kFeatures = 62;              // as many as there may be
+constexpr unsigned kTileData = 18;              // AMX tile data: allocated on first use
+constexpr unsigned kFeatures = 62;              // highest feature bit
 
 std::uint64_t word_at(const std::string& bytes, std::size_t at) {
   std::uint64_t word = 0;
@@ -50,7 +50,7 @@ const char* feature_name(unsigned feature) {
 XstateLayout ask_cpu() {
   XstateLayout layout;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return layout;  // no XSAVE: no such registers
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return layout;  // no XSAVE: no extended registers
   unsigned low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   layout.features = std::uint64_t{high} << 32 | low;
@@ -95,7 +95,7 @@ std::string fitted_xstate(const std::string& xstate, const XstateLayout& then, c
     if (!(here.features >> feature & 1))
       refuse(who, feature, "which this machine's processor does not have: restart it on one like the one it was taken on");
     if (feature == kTileData && made)
-      refuse(who, feature, "which cannot be given to a new thread: take the checkpoint where it does not use them");
+      refuse(who, feature, "which cannot be restored in a new thread: take the checkpoint when it does not use them");
   }
   if (then.sets.empty() || same(then, here)) return xstate;
   std::string out(std::max(here.size, kFixed), '\0');
@@ -106,7 +106,7 @@ std::string fitted_xstate(const std::string& xstate, const XstateLayout& then, c
                                    [&](const auto& set) { return set.feature == to.feature; });
     if (from == then.sets.end() || from->size != to.size || from->offset > xstate.size() ||
         from->size > xstate.size() - from->offset || to.offset + to.size > out.size())
-      refuse(who, to.feature, "which this machine's processor holds in another form");
+      refuse(who, to.feature, "which have another size on this machine's processor");
     std::copy_n(xstate.begin() + static_cast<std::ptrdiff_t>(from->offset), to.size,
                 out.begin() + static_cast<std::ptrdiff_t>(to.offset));
   }
@@ -121,8 +121,8 @@ void check_xstate(const Process& image, const std::vector<ThreadRegs>& regs, con
     if (xstate.empty()) continue;
     const XstateLayout then = xstate_layout_of(image.host(), xstate);
     if (i == 0 && then.features & ~here.features)
-      report.warnings.push_back("this machine's processor lacks what the one had that the program was started on: it "
-                                "may have chosen instructions that are not there");
+      report.warnings.push_back("this machine's processor lacks features of the one that the program was started on: it "
+                                "may use instructions that do not exist here");
     const bool is_new = mode == RestoreMode::restart || std::find(made.begin(), made.end(), i) != made.end();
     fitted_xstate(xstate, then, here, is_new, thread_name(image.threads(i)));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Extended registers (NT_X86_XSTATE) on the CPU they were saved on, and on another one. */
+/** @file Extended registers (NT_X86_XSTATE), and their conversion to another CPU's layout. */
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,33 +13,36 @@
 
 namespace reprise {
 
-/** How one machine lays the extended registers out. Intel SDM vol. 1, 13.4; the kernel's XSAVE regset. */
+/** The XSAVE layout of one machine. Intel SDM vol. 1, 13.4; the kernel's XSAVE regset. */
 struct XstateLayout {
   struct Set {
     unsigned feature;  ///< bit in XCR0, 2 and above
     std::size_t offset, size;
   };
   std::uint64_t features = 0;  ///< XCR0
-  std::size_t size = 0;        ///< bytes of the whole
+  std::size_t size = 0;        ///< total bytes
   std::vector<Set> sets;
 };
 
-/** Of this machine, as its CPU tells. */
+/** @return the layout of this machine, from CPUID */
 const XstateLayout& xstate_layout_here();
-/** Note the sets of this machine in an image. */
+/** Save the register sets of this machine in an image. */
 void collect_xstate_layout(Host& host);
-/** Of the machine that an image was taken on; @p xstate is one of its register sets. */
+/** @return the layout of the machine that an image was taken on; @p xstate is one of its register sets */
 XstateLayout xstate_layout_of(const Host& host, const std::string& xstate);
 
 /**
- * @p xstate, saved under the layout @p then, as it has to be on @p here.
- * @param made  the thread was made for this request: what a kernel gives only to threads that used it, it has not
- * @throws Error (refused) naming @p who, when registers are in use that this machine or a new thread lacks
+ * @return @p xstate converted from the layout @p then to the layout @p here
+ * @param made  the thread was made for this request: it lacks AMX state, which the kernel allocates on first use
+ * @throws Error (refused) naming @p who, if registers are in use that this machine or a new thread lacks
  */
 std::string fitted_xstate(const std::string& xstate, const XstateLayout& then, const XstateLayout& here, bool made,
                           const std::string& who);
 
-/** Refuse what fitted_xstate() would refuse. @p made: indices of threads that are made for this request. */
+/**
+ * Throw Error (refused) for any thread that fitted_xstate() would refuse; warn if this CPU lacks features.
+ * @param made  indexes of threads that are made for this request
+ */
 void check_xstate(const Process& image, const std::vector<ThreadRegs>& regs, const std::vector<int>& made,
                   RestoreMode mode, Report& report);
 
