@@ -17,11 +17,11 @@ bool pseudo_terminal_master(const std::string& path) {
   return path.size() >= 5 && path.compare(path.size() - 5, 5, "/ptmx") == 0;
 }
 
-/** Why a deleted file cannot be made again. */
+/** @return why a deleted file cannot be made again */
 std::string deleted_why(const File& file) {
   const std::string text = "it had been deleted before the checkpoint, and ";
   if (file.links() > 0) return text + "has other names, under which it is not open: a copy would not be the same file";
-  return text + "its content was not saved (--deleted-limit 0, or the process might not read it)";
+  return text + "its content was not saved (--deleted-limit 0, or the process had no permission to read it)";
 }
 
 struct Decider {
@@ -34,7 +34,7 @@ struct Decider {
 
   Decision pipe(const Description& description) const {
     if (!description.pipe().outside()) return {Way::make, {}, false};
-    // The pipe itself is still there when the target holds another end of it.
+    // The pipe still exists if the target holds another end of it.
     for (const auto& [index, fd] : alive) {
       const Description& other = image.descriptions(static_cast<int>(index));
       if (other.kind() == description.kind() && other.pipe().ino() == description.pipe().ino())
@@ -48,14 +48,14 @@ struct Decider {
     if (socket_remakeable(description.socket())) return {Way::make, {}, false};
     if (options.dead_sockets) return {Way::dead, {}, false};
     if (const std::string why = socket_problem(description.socket()); !why.empty()) return refuse(why, true);
-    return refuse(restart() ? "its peer would not know it any more" : "it was closed since", true);
+    return refuse(restart() ? "its peer would not accept a new socket" : "it was closed since the checkpoint", true);
   }
 
   Decision inotify(const Description& description) const {
     for (const auto& watch : description.inotify().watches())
       if (watch.path().empty())
         return refuse("the path of its watch " + std::to_string(watch.wd()) +
-                      " is not known (finding it out needs CAP_DAC_READ_SEARCH at the checkpoint)");
+                      " is not known (the checkpoint needs CAP_DAC_READ_SEARCH to find it)");
     return {Way::make, {}, false};
   }
 
@@ -74,7 +74,7 @@ struct Decider {
         return {restart() ? Way::terminal : Way::make, {}, false};
       case Description::PIPE: return pipe(description);
       case Description::FIFO:
-        // Like a listening socket: whoever opens its path is the other side. Nobody can any more if it has none.
+        // Like a listening socket: any process can open its path as the other end, unless the path was deleted.
         if (description.file().deleted()) return pipe(description);
         return {Way::make, {}, false};
       case Description::SOCKET: return socket(description);
@@ -145,7 +145,7 @@ void Refusals::raise(const std::string& headline) const {
   if (substitutable_) text += "\ngive a substitute with --fd N=…";
   if (dead_helps_)
     text += std::string(substitutable_ ? ", or" : "\ngive") +
-            " --dead-sockets to get sockets and pipes back as ones whose other side is gone";
+            " --dead-sockets to restore sockets and pipes as if their other end had been closed";
   throw Error(Failure::refused, 0, text);
 }
 

@@ -57,7 +57,7 @@ Classified anonymous(string_view link) {
   return refused("a special file (" + std::string(link) + ")");
 }
 
-// Devices that hold no state: opening them again is enough.
+// Devices without state: reopening them is enough.
 constexpr std::pair<unsigned, unsigned> kStateless[] = {
     {1, 3} /* null */,   {1, 5} /* zero */,    {1, 7} /* full */,
     {1, 8} /* random */, {1, 9} /* urandom */, {1, 11} /* kmsg */,
@@ -124,7 +124,7 @@ const char* kind_name(Description::Kind kind) {
 Classified classify(const std::string& link, std::uint32_t mode, std::uint64_t rdev, std::uint32_t f_flags,
                     bool agent) {
   if (agent) return {Description::CR_AGENT, false, {}};
-  // The link before the mode: newer kernels give some anonymous inodes a type.
+  // Check the link before the mode: newer kernels set a file type on some anonymous inodes.
   if (starts(link, "anon_inode:")) return anonymous(link);
   if (starts(link, "pidfd:")) return {Description::PIDFD, false, {}};
   if (starts(link, "/memfd:")) return {Description::MEMFD, false, {}};
@@ -133,7 +133,7 @@ Classified classify(const std::string& link, std::uint32_t mode, std::uint64_t r
   if (starts(link, "socket:[")) return {Description::SOCKET, false, {}};
   if (link == "bpf-map" || link == "bpf-prog" || link == "bpf_link") return refused("a BPF object");
   if (link.empty() || link.front() != '/') {
-    // Namespaces: mnt:[4026531841] and their like.
+    // Namespaces, such as mnt:[4026531841].
     if (link.find(":[") != std::string::npos) return refused("a namespace (" + link + ")");
     return refused("a special file (" + link + ")");
   }

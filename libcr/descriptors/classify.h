@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What an open file is, by the little that costs nothing to ask for. */
+/** @file The kind of an open file, from its link in /proc, mode and device number. */
 #include <cstdint>
 #include <string>
 
@@ -8,20 +8,20 @@
 
 namespace reprise {
 
-/** How a kind of open file is called in messages: "pipe", "epoll set" … */
+/** @return the name of a kind in messages: "pipe", "epoll set" … */
 const char* kind_name(Description::Kind kind);
 
 struct Classified {
   Description::Kind kind = Description::UNKNOWN;
-  bool ask_terminal = false;  ///< a character device of unknown sort: only a terminal can be saved
-  std::string refusal;        ///< not empty: what it is, and that is not saved
+  bool ask_terminal = false;  ///< unknown character device: can be saved only if it is a terminal
+  std::string refusal;        ///< not empty: what it is; it cannot be saved
 };
 
 /**
- * @param link   as /proc/PID/fd/N shows it
- * @param mode   S_IF* of the inode, 0 for anonymous ones
- * @param rdev   of a device
- * @param agent  a descriptor of /dev/cr
+ * @param link   target of /proc/PID/fd/N
+ * @param mode   S_IF* of the inode, 0 for anonymous inodes
+ * @param rdev   st_rdev of a device
+ * @param agent  it is a descriptor of /dev/cr
  */
 Classified classify(const std::string& link, std::uint32_t mode, std::uint64_t rdev, std::uint32_t f_flags, bool agent);
 

@@ -63,8 +63,7 @@ void Collector::one(const cr_fd& fd, std::uint32_t index) {
   description.set_kind(what.kind);
   if (!shown.empty() && shown.front() == '/') fill_file(*description.mutable_file(), shown, status, paths_);
   if (description.file().deleted() && what.kind != Description::MEMFD) collect_deleted(*this, fd, description, status);
-  // A descriptor opened with O_PATH is a name only: there is no state behind it. A memfd has nothing else by which it
-  // could be found again.
+  // A descriptor opened with O_PATH has no state. Save the content of a memfd even so: it has no path to find it by.
   if (fd.f_flags & O_PATH) {
     if (what.kind == Description::MEMFD) collect_memfd(*this, fd, description);
     return;
@@ -75,7 +74,7 @@ void Collector::one(const cr_fd& fd, std::uint32_t index) {
 }
 
 void Collector::locks() {
-  // Not /proc/locks: reading that waits for an RCU grace period, some ten milliseconds.
+  // Read fdinfo instead of /proc/locks, which waits for an RCU grace period (about ten milliseconds).
   for (const auto& [index, number] : number_) {
     Description& description = *image.mutable_descriptions(static_cast<int>(index));
     if (!description.has_file()) continue;

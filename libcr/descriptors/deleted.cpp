@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Open files that have lost their names. Their content is a shared object of the image, of which a restore makes the
-// file again (restore/nameless_files.h).
+// Open files that were deleted. Their content is a shared object of the image, from which a restore recreates the file
+// (restore/nameless_files.h).
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 namespace reprise {
 namespace {
 
-/** Of file systems whose files the kernel makes up as they are read: there is nothing to be kept. */
+/** Is the file on a pseudo file system, whose files have no content that could be saved? */
 bool is_made_up(int fd) {
   struct statfs where = {};
   if (::fstatfs(fd, &where) != 0) return true;
@@ -37,7 +37,7 @@ bool is_made_up(int fd) {
   }
 }
 
-/** Those which its owner sets; the others belong to the system that it is made on. */
+/** Save the extended attributes that the owner can set; the system where the file is made sets the others. */
 void collect_attributes(int fd, Deleted& deleted) {
   std::array<char, 65536> names, value;
   const ssize_t all = ::flistxattr(fd, names.data(), names.size());
@@ -53,12 +53,12 @@ void collect_attributes(int fd, Deleted& deleted) {
   }
 }
 
-/** 1 + index of the object that shows this file, which mappings or other descriptors may have registered already. */
+/** @return 1 + index of the shared object for @p file; adds one unless mappings or other descriptors already have */
 std::uint32_t object_of(Process& image, const File& file) {
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
     if (object.kind() == SharedObject::MEMFD || !object.file().deleted() || object.file().ino() != file.ino()) continue;
-    // Stacked file systems tell another device of a file that is mapped, and the same path.
+    // overlayfs reports another device for a mapped file than for an open one, but the same path.
     if (object.file().dev() == file.dev() || object.file().path() == file.path()) return static_cast<std::uint32_t>(i) + 1;
   }
   SharedObject& object = *image.add_shared_objects();
@@ -79,7 +79,7 @@ bool has_name(Collector& collector, const std::string& path, const File& file) {
 void collect_deleted(Collector& collector, const cr_fd& fd, Description& description, const struct ::stat& status) {
   File& file = *description.mutable_file();
   if (status.st_nlink > 0) {
-    // The kernel may only have forgotten the name, as on network file systems.
+    // The kernel may have dropped only its cached name, as on network file systems.
     if (has_name(collector, file.path(), file))
       file.set_deleted(false);
     else

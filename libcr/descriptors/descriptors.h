@@ -2,10 +2,8 @@
 #pragma once
 /**
  * @file
- * The descriptors of a process: what is saved of them, what of it can be brought
- * back, and bringing it back. The order of calls for a restore is
- * check_descriptors, [freeze], check_descriptors_live, [commit],
- * restore_descriptors.
+ * Saving, checking and restoring the descriptors of a process. The order of calls for a restore is check_descriptors(),
+ * [freeze], check_descriptors_live(), [commit], make_room(), restore_descriptors().
  */
 #include <cstdint>
 #include <map>
@@ -27,44 +25,45 @@ namespace reprise {
 
 class NamelessFiles;
 
-/** Files, sockets … that were already made before the commit: whatever can fail has been tried then. */
+/** Files, sockets and so on that were made before the commit, while a failure can still refuse the request. */
 struct PreparedDescriptors {
   std::map<std::uint32_t, UniqueFd> made;  ///< by index into Process.descriptions
   std::vector<std::string> warnings;
-  std::optional<rlimit> limit;  ///< of open files, which the target needs meanwhile
+  std::optional<rlimit> limit;  ///< RLIMIT_NOFILE that the target needs during the restore
 };
 
 /**
  * Save descriptors and descriptions, and the shared objects of memfds and deleted files that are not mapped (call it
- * after the mappings were collected). Target frozen. Throws Error (refused) that names each one which cannot be saved.
- * @param save_deleted  the content of deleted files is wanted
+ * after the mappings were collected). Target frozen. Throws Error (refused) naming each one that cannot be saved.
+ * @param save_deleted  save the content of deleted files
  */
 void collect_descriptors(Session& session, Process& process, bool save_deleted);
 
-/** Refusals that the image and the options alone decide. Touches nothing. */
+/** Check what the image and the options alone decide. Changes nothing. Throws Error (refused, usage). */
 void check_descriptors(const Process& image, const RestoreOptions& options, RestoreMode mode);
 
 /**
- * Refusals that depend on the target and on the system as it is now. Target frozen, not committed; changes
- * nothing in the target. Give the result to make_room() and restore_descriptors().
- * @param spare  descriptors that other steps give the target for a moment
+ * Check what depends on the target and the system. Target frozen, not committed; changes nothing in the target.
+ * Throws Error (refused).
+ * @param spare     number of descriptors that other steps install in the target temporarily
  * @param behalf    opens files
- * @param nameless  makes files that have no name
+ * @param nameless  recreates deleted files and memfds
+ * @return pass it to make_room() and restore_descriptors()
  */
 PreparedDescriptors check_descriptors_live(Session& session, const Process& image, const RestoreOptions& options,
                                            RestoreMode mode, std::size_t spare, const OnBehalf& behalf,
                                            NamelessFiles& nameless);
 
-/** Have the target take as many descriptors as the steps behind the commit give it: the first of them. */
+/** Raise the target's RLIMIT_NOFILE as far as needed. The first step after the commit. */
 void make_room(const Session& session, const PreparedDescriptors& prepared);
 
 /**
- * Bytes waiting in those of the image's pipes to other processes that the target has still open: a rollback
- * leaves them there. Target frozen.
+ * @return for each descriptor of a pipe to another process that the target still has open: the bytes in the pipe. A
+ * rollback leaves them there. Target frozen.
  */
 std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image);
 
-/** Bring the target's descriptors back. Target frozen and committed, mappings and pages in place. */
+/** Restore the target's descriptors. Target frozen and committed, mappings and pages in place. */
 void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
                          RestoreMode mode, const OnBehalf& behalf, Report& report, PreparedDescriptors prepared);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// epoll sets. An entry is a file under a descriptor number. Where the file still has that number the target itself
-// changes the set, when its descriptors are in place; else we do, with the file at that number in a table of ours.
+// epoll sets. An entry is a pair of open file description and descriptor number. If the description has that number,
+// the target changes the set by its own calls once its descriptors are in place. Otherwise we do, with the description
+// at that number in a descriptor table of ours.
 #include <fcntl.h>
 #include <sys/epoll.h>
 
@@ -22,14 +23,14 @@ namespace {
 
 using How = EpollChanges::How;
 
-/** Description of the image by number. */
+/** @return the image's descriptor numbers -> descriptions */
 std::map<int, std::uint32_t> described(const Process& image) {
   std::map<int, std::uint32_t> numbers;
   for (const Descriptor& descriptor : image.descriptors()) numbers[descriptor.fd()] = descriptor.description();
   return numbers;
 }
 
-/** An image of an older version does not tell what an entry is of: of what has its number. */
+/** Images of older versions have no description in an entry: take the one at the entry's number. */
 Epoll resolved(const Epoll& set, const std::map<int, std::uint32_t>& numbers) {
   Epoll all = set;
   for (Epoll::Entry& entry : *all.mutable_entries())
@@ -57,14 +58,14 @@ std::vector<LiveEntry> live_entries(const std::string& fdinfo, int number, const
   return all;
 }
 
-/** Brings one set back, when all descriptors are in their places. */
+/** Restores one set, when all descriptors are in place. */
 class SetRestorer {
  public:
   SetRestorer(Restorer& restorer, Remote& remote, std::uint32_t index, const std::map<int, std::uint32_t>& numbers)
       : restorer_(restorer), index_(index), number_(restorer.number(index)), numbers_(numbers),
         image_(resolved(restorer.description(index).epoll(), numbers)), controls_(restorer, remote, index, number_) {}
 
-  /** @p look tells what the set has */
+  /** @param look  reads the live entries again */
   template <class Look>
   void run(std::vector<LiveEntry> live, const Look& look) {
     EpollChanges changes = plan_epoll(image_, live);
@@ -82,7 +83,10 @@ class SetRestorer {
   }
 
  private:
-  /** Only the kernel takes the events of an entry away, when it tells of one: wait for whatever there may be. */
+  /**
+   * Disarm one-shot entries that had fired. The kernel clears the events only when it reports one, so arm the entries
+   * for all events and call epoll_wait(). An entry with nothing ready stays armed.
+   */
   void fire(const EpollChanges& changes) {
     constexpr std::uint32_t anything = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDNORM | EPOLLRDBAND | EPOLLWRNORM |
                                        EPOLLWRBAND | EPOLLMSG | EPOLLRDHUP;
@@ -93,7 +97,7 @@ class SetRestorer {
       ++most;
     }
     controls_.flush();
-    // What else is told of now is either told of again, or armed anew below.
+    // Other events reported here are level-triggered, so reported again, or their entries are armed again below.
     const UniqueFd set = restorer_.source.get(number_);
     std::vector<epoll_event> events(most);
     ::epoll_wait(set.get(), events.data(), static_cast<int>(events.size()), 0);
@@ -151,7 +155,7 @@ void finish_epolls(Collector& collector, const std::map<std::uint32_t, int>& num
         entry.set_elsewhere(true);
       else
         collector.refuse(number, "an epoll set: which open file " + entry_text(entry) +
-                                     " is of cannot be told (it takes kcmp(2) and the right to use it)");
+                                     " is of cannot be determined (needs kcmp(2) and the permission to use it)");
     }
   }
 }
@@ -166,14 +170,14 @@ std::string epoll_without(const Description& description) {
   for (const Epoll::Entry& entry : description.epoll().entries())
     if (entry.elsewhere())
       return entry_text(entry) +
-             " is of a file that no descriptor of the process led to: another process had it, or it was on its way";
+             " is of a file that no descriptor of the process led to: another process had it, or it was in a message";
   return {};
 }
 
 std::set<std::uint32_t> look_at_epolls(Restorer& restorer, const std::set<std::uint32_t>& replaced) {
   std::set<std::uint32_t> replace;
   std::optional<EpollFiles> files;
-  std::map<int, std::uint32_t> of_number;  // lowest number of the target -> description of the image
+  std::map<int, std::uint32_t> of_number;  // lowest descriptor of the target -> description of the image
   const auto numbers = described(restorer.image);
   std::map<int, const cr_fd*> live;
   for (const auto& [index, number] : restorer.alive) {
@@ -192,12 +196,12 @@ std::set<std::uint32_t> look_at_epolls(Restorer& restorer, const std::set<std::u
     if (!changes.stuck.empty()) {
       const bool whole = std::all_of(wanted.entries().begin(), wanted.entries().end(),
                                      [](const auto& entry) { return entry.description() != 0; });
-      // What nobody can take out goes with the set, where that is nobody else's.
+      // Entries that cannot be removed disappear with the set: make it anew unless another process shares it.
       if (whole && set.refs <= set.refs_here)
         replace.insert(index);
       else
         restorer.problems[index] = entry_text(changes.stuck.front()) +
-                                   ", made since, is of a file that only another process has: it cannot be taken out";
+                                   ", added since, is of a file that only another process has: it cannot be removed";
     }
     if (changes.lost.empty()) continue;
     const std::string what = entry_text(changes.lost.front()) +
@@ -217,11 +221,11 @@ std::set<std::uint32_t> look_at_epolls(Restorer& restorer, const std::set<std::u
 
 void prune_epolls(Restorer& restorer, Remote& remote) {
   const auto numbers = described(restorer.image);
-  std::map<int, int> at;  // number -> lowest number of the same
+  std::map<int, int> at;  // descriptor -> lowest descriptor of the same description
   for (const cr_fd& fd : restorer.live) at[fd.fd] = fd.same_as;
   for (const auto& [index, entries] : restorer.epolls) {
     const auto alive = restorer.alive.find(index);
-    if (alive == restorer.alive.end()) continue;  // it is replaced
+    if (alive == restorer.alive.end()) continue;  // it is made anew
     const EpollChanges changes = plan_epoll(resolved(restorer.description(index).epoll(), numbers), entries);
     EpollControls controls(restorer, remote, index, alive->second);
     for (const LiveEntry& drop : changes.drop) {

@@ -45,8 +45,9 @@ void EpollControls::flush() {
 }
 
 /**
- * @return those that are to be made the other way round: the kernel did not tell what the set has, so what is not there
- * is added, and what is there is set
+ * @param last  treat ENOENT and EEXIST as errors
+ * @return the changes to repeat with the other operation: without kcmp() the entries are not known for sure, so ADD
+ * after ENOENT and MOD after EEXIST
  */
 std::vector<EpollControls::Queued> EpollControls::make_queued(bool last) {
   std::vector<Queued> again;
@@ -74,10 +75,10 @@ void EpollControls::flush_strays() {
 }
 
 void EpollControls::done(int operation, const Epoll::Entry& entry, int code) {
-  if (code <= 0 || operation == EPOLL_CTL_DEL) return;  // what is to go has gone with its file
-  // A substitute may be something that cannot be waited for, as a regular file.
+  if (code <= 0 || operation == EPOLL_CTL_DEL) return;  // DEL: the entry disappeared with its file
+  // EPERM: a substitute may be a file without poll support, such as a regular file.
   if (code == EPERM)
-    restorer_.warn(index_, entry_text(entry) + " is left out: it cannot be waited for");
+    restorer_.warn(index_, entry_text(entry) + " is left out: its file does not support epoll");
   else
     restorer_.fail(index_, entry_text(entry), code);
 }

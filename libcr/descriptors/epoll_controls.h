@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Changes of one epoll set: by calls of the target where a file has its number there, else by us. */
+/** @file Changes one epoll set: by calls of the target if a file has the entry's number there, else by our own. */
 #include <string>
 #include <vector>
 
@@ -13,18 +13,18 @@ namespace reprise {
 /** For messages: "its entry for descriptor 5" */
 std::string entry_text(const Epoll::Entry& entry);
 
-/** Changes of one set, in batches. */
+/** Makes changes to one set, in batches. */
 class EpollControls {
  public:
-  /** @param number  of the set in the target */
+  /** @param number  descriptor of the set in the target */
   EpollControls(Restorer& restorer, Remote& remote, std::uint32_t index, int number)
       : restorer_(restorer), remote_(remote), index_(index), number_(number) {}
 
-  /** With the file at its number in the target. @p operation: EPOLL_CTL_… */
+  /** Queue a change of an entry whose file has the entry's number in the target. @p operation: EPOLL_CTL_… */
   void at_number(int operation, const Epoll::Entry& entry, std::uint32_t events);
-  /** With @p file, of ours, at its number in a table of ours. */
+  /** Queue a change of an entry whose file, our descriptor @p file, has not that number in the target. */
   void elsewhere(int operation, const Epoll::Entry& entry, std::uint32_t events, UniqueFd file);
-  /** Make them. Throws Error naming the entry that cannot be changed. */
+  /** Make the queued changes. Throws Error naming the entry that cannot be changed. */
   void flush();
 
  private:

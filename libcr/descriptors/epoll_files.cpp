@@ -17,7 +17,7 @@
 namespace reprise {
 namespace {
 
-/** The device of all sockets. */
+/** @return st_dev of sockfs, on which all sockets are */
 std::uint64_t socket_device() {
   static const std::uint64_t device = [] {
     const UniqueFd any(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -41,17 +41,17 @@ int EpollFiles::description_at(int fd) const {
   return found == by_number_.end() ? elsewhere : found->second->same_as;
 }
 
-/** For one entry. */
+/** The search for the file of one entry. */
 struct EpollFiles::Search {
   pid_t pid;
   int set;
   const Epoll::Entry& entry;
-  unsigned nth;  // of those with the same number, in the kernel's order
+  unsigned nth;  // index among the entries with the same number, in the kernel's order
   int error = 0;
 
   bool is(const cr_fd& fd) {
     if (fd.ino != entry.ino()) return false;
-    // Each socket has an inode of its own; other files may share theirs, and all eventfds, timerfds … have the same one.
+    // Each socket has its own inode. Other descriptions may share one: all eventfds, timerfds and so on have the same.
     if (S_ISSOCK(fd.mode) && entry.dev() == socket_device()) return true;
     kcmp_epoll_slot slot = {static_cast<std::uint32_t>(set), static_cast<std::uint32_t>(entry.fd()), nth};
     const long order = ::syscall(SYS_kcmp, pid, pid, KCMP_EPOLL_TFD, fd.fd, &slot);
@@ -74,7 +74,7 @@ std::vector<int> EpollFiles::find(int set, const Epoll& entries) const {
     if (search.error) file = likely ? at->second->same_as : unknown;
     files.push_back(file);
   }
-  // Without the kernel's word an entry is taken for one of what has its number, unless there are several.
+  // Without kcmp() an entry is assumed to refer to the file at its number, unless several entries have that number.
   for (int i = 0; i < entries.entries_size(); ++i)
     if (const auto ambiguous = seen.find(entries.entries(i).fd()); ambiguous->second > 1)
       for (int j = 0; j < i; ++j)
@@ -85,9 +85,9 @@ std::vector<int> EpollFiles::find(int set, const Epoll& entries) const {
 
 namespace {
 
-/** One change, in a table of descriptors of our own: every number of it may be used. */
+/** Make one change. Runs in a private descriptor table, so any number in it may be replaced. */
 void control(int set, StrayControl& change) {
-  // The set, or the file of another change, may lie at that number.
+  // The set, or the file of another change, may have that number: move them out of the way.
   const UniqueFd epoll(::fcntl(set, F_DUPFD_CLOEXEC, change.number + 1));
   const UniqueFd there(::fcntl(change.number, F_DUPFD_CLOEXEC, change.number + 1));
   const bool in_place = change.file.get() == change.number;  // dup3 refuses that
@@ -117,8 +117,8 @@ int control_all(void* arg) {
 void control_strays(int set, std::vector<StrayControl>& changes) {
   if (changes.empty()) return;
   for (StrayControl& change : changes) change.result = EIO;
-  // A process in our memory, with a copy of our table. No thread: a session takes it for the end of its owner when he closes
-  // any copy of its descriptor.
+  // Clone a process that shares our memory but has a copy of our descriptor table. Not a thread with unshare(): when
+  // the owner of a session closes any copy of the session's descriptor, the module ends the session.
   constexpr std::size_t stack_size = 256 << 10;
   const std::unique_ptr<char[]> stack(new char[stack_size]);
   Strays strays = {set, &changes};

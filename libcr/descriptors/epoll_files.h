@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Which open file an entry of an epoll set is of: its number may mean another one by now, or none. */
+/** @file Finds the open file of an epoll entry: the entry's number may refer to another file by now, or to none. */
 #include <map>
 #include <span>
 #include <vector>
@@ -14,21 +14,21 @@
 
 namespace reprise {
 
-/** Finds the files of entries among the descriptors of one process. It must stand still meanwhile. */
+/** Finds the files of entries among the descriptors of one process, which must be frozen. */
 class EpollFiles {
  public:
-  static constexpr int elsewhere = -1;  ///< of no descriptor of the process
-  static constexpr int unknown = -2;    ///< of one of several, or of none: the kernel does not tell
+  static constexpr int elsewhere = -1;  ///< no descriptor of the process refers to its file
+  static constexpr int unknown = -2;    ///< kcmp(2) is not available and the entry is ambiguous
 
-  /** @param table  must stay */
+  /** @param table  must outlive this object */
   EpollFiles(pid_t pid, std::span<const cr_fd> table);
   /**
-   * @param set     the number of the set in the process
+   * @param set     the descriptor of the set in the process
    * @param entries as the kernel lists them, see parse_epoll()
-   * @return for each entry the lowest number under which its file is open, or one of the two above
+   * @return for each entry the lowest descriptor of its file, elsewhere or unknown
    */
   std::vector<int> find(int set, const Epoll& entries) const;
-  /** @return the lowest number of what is open as @p fd, elsewhere when nothing is */
+  /** @return the lowest descriptor of the same description as @p fd; elsewhere if @p fd is not open */
   int description_at(int fd) const;
 
  private:
@@ -38,16 +38,16 @@ class EpollFiles {
   std::multimap<std::uint64_t, const cr_fd*> by_inode_;  // each description once
 };
 
-/** A change of a set that needs a file at a number where the process has something else, or nothing. */
+/** A change of a set for a number at which the process has another file, or none. */
 struct StrayControl {
   int operation;  ///< EPOLL_CTL_…
-  UniqueFd file;  ///< of ours
-  int number;     ///< under which the set knows it, or is to
+  UniqueFd file;  ///< our descriptor for the file
+  int number;     ///< the descriptor number of the entry
   epoll_event event;
   int result = 0;  ///< 0 or errno
 };
 
-/** Make the changes in @p set, a descriptor of ours, in a table of descriptors that nobody else sees. */
+/** Make the changes in @p set, a descriptor of ours, from a private copy of our descriptor table. */
 void control_strays(int set, std::vector<StrayControl>& changes);
 
 }  // namespace reprise

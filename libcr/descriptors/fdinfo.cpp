@@ -32,7 +32,7 @@ std::optional<std::uint64_t> number(const std::string& text, const std::string& 
   return value;
 }
 
-// The kernel prints a device as new_encode_dev, or as (major << 20) | minor in places; stat has its own way.
+// fdinfo shows the kernel's internal dev_t, (major << 20) | minor; stat(2) encodes it differently.
 std::uint64_t dev_from_kernel(std::uint64_t dev) {
   const std::uint64_t major = dev >> 20, minor = dev & 0xfffff;
   return ((major & 0xfffULL) << 8) | ((major & ~0xfffULL) << 32) | (minor & 0xff) | ((minor & ~0xffULL) << 12);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What the kernel tells of an open file in /proc/PID/fdinfo/N. Text in, structures out. */
+/** @file Parses the text of /proc/PID/fdinfo/N. */
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,14 +12,14 @@ namespace reprise {
 
 struct EventFdInfo {
   std::uint64_t count = 0;
-  std::optional<bool> semaphore;  ///< newer kernels tell
+  std::optional<bool> semaphore;  ///< since Linux 6.5
 };
 std::optional<EventFdInfo> parse_eventfd(const std::string& text);
 
 std::optional<TimerFd> parse_timerfd(const std::string& text);
 std::optional<SignalFd> parse_signalfd(const std::string& text);
 Epoll parse_epoll(const std::string& text);
-/** pid of a pidfd; -1: its process has ended */
+/** @return the pid of a pidfd; -1: its process has ended */
 std::optional<pid_t> parse_pidfd(const std::string& text);
 
 struct InotifyInfo {
@@ -29,7 +29,7 @@ struct InotifyInfo {
 };
 std::vector<InotifyInfo> parse_inotify(const std::string& text);
 
-/** Locks that this description, or the process through it, holds. @p lease is set when one of them is a lease. */
+/** @return the locks of the description, or of the process through it. Sets @p lease if one is a lease. */
 std::vector<Lock> parse_locks(const std::string& text, bool* lease = nullptr);
 
 }  // namespace reprise

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Regular files, directories and devices without state: opened again by path.
+// Regular files, directories and devices without state: reopened by path.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -18,12 +18,12 @@
 namespace reprise {
 
 int open_flags(const Description& description) {
-  // What open(2) acted upon once (O_CREAT, O_EXCL, O_TRUNC, O_TMPFILE) must not be done again.
+  // Drop flags that create or change the file: O_CREAT, O_EXCL, O_TRUNC, O_TMPFILE.
   constexpr std::uint32_t nameless = O_TMPFILE & ~O_DIRECTORY;
   constexpr int again = O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_LARGEFILE | O_DIRECTORY |
                         O_NOATIME | O_PATH;
   const int flags = static_cast<int>(description.flags()) & again;
-  // What was opened by O_TMPFILE has O_DIRECTORY, too, and is none.
+  // O_TMPFILE includes O_DIRECTORY, but the file is not a directory.
   return description.flags() & nameless ? flags & ~O_DIRECTORY : flags;
 }
 
@@ -47,27 +47,27 @@ UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags, i
   const std::string path = restart ? restorer.options.relocated(file.path()) : file.path();
   const std::string named = path == file.path() ? "" : path + ": ";
 
-  // A name first, opened only when it is what it should be: opening may block or change things.
+  // Open with O_PATH first and check the type: a plain open may block or have side effects.
   UniqueFd name = restorer.behalf.open(path, O_PATH | (S_ISLNK(file.mode()) ? O_NOFOLLOW : 0));
   if (!name && errno == EXDEV) restorer.fail(index, "lies outside of the root directory of the process (chroot)", EXDEV);
   if (!name) restorer.fail(index, named + "cannot be opened", errno);
   struct ::stat now;
-  if (::fstat(name.get(), &now) != 0) restorer.fail(index, named + "cannot be looked at", errno);
+  if (::fstat(name.get(), &now) != 0) restorer.fail(index, named + "cannot be examined", errno);
   if ((now.st_mode & S_IFMT) != (file.mode() & S_IFMT) ||
       ((S_ISCHR(now.st_mode) || S_ISBLK(now.st_mode)) && now.st_rdev != file.rdev()))
     restorer.fail(index, named + "something else has that name now", ESTALE);
   const bool plain = S_ISREG(now.st_mode) || S_ISDIR(now.st_mode);
   struct statfs system = {};
-  // The numbers of procfs are made up anew for every process.
+  // procfs allocates inode numbers dynamically: they identify nothing.
   const bool by_name = ::fstatfs(name.get(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
   const bool same = by_name || (now.st_ino == file.ino() && now.st_dev == file.dev());
   if (plain && !same) {
     if (!restart) restorer.fail(index, "another file has that name now", ESTALE);
-    // A copy of the file, on this node or another, is what a restart is often meant to use.
+    // A restart often uses a copy of the file, on this node or on another one.
     restorer.warn(index, named + "not the very file of the checkpoint (another inode): used as it is");
   }
   if (const ProcPath whose = parse_proc_path(path); by_name && whose.pid > 0 && whose.pid != restorer.image.pid())
-    restorer.warn(index, named + "tells of the process that has this number now, which may be another");
+    restorer.warn(index, named + "belongs to the process that has this pid now, which may be another one");
   int flags = open_flags(description) | extra_flags;
   if (flags & O_PATH) return name;
   if (access >= 0) flags = (flags & ~O_ACCMODE) | access;
@@ -85,7 +85,7 @@ UniqueFd open_deleted(Restorer& restorer, std::uint32_t index) {
     return restorer.behalf.reopen(restorer.nameless->folder(description.file()), flags);
   UniqueFd fd = restorer.nameless->open(description.shared_object(), flags);
   if (description.outside() && restorer.nameless->made().count(description.shared_object()))
-    restorer.warn(index, "had been deleted, and another process has it open, too: this one has a file of its own now");
+    restorer.warn(index, "had been deleted, and another process also has it open: this one has a file of its own now");
   return fd;
 }
 

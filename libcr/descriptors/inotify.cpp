@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// inotify instances. A watch is a number, an inode and a mask; the numbers are given
-// out one after the other, and the program knows them.
+// inotify instances. A watch consists of a number, an inode and a mask. The kernel assigns the numbers in ascending
+// order, and the program has them in its memory.
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -24,9 +24,9 @@
 namespace reprise {
 namespace {
 
-constexpr int kMostNumbers = 1 << 20;  // watches to be skipped over one by one
+constexpr int kMostNumbers = 1 << 20;  // most watch numbers to skip one by one
 
-/** A place on the file system with device @p dev, from the target's mounts. */
+/** @return an open mount point of the file system with device @p dev, from the target's mounts; empty if none */
 UniqueFd open_mount(const Collector& collector, std::uint64_t dev) {
   const auto mounts = ProcDir(collector.source.pid()).try_read("mountinfo");
   if (!mounts) return {};
@@ -67,7 +67,7 @@ std::string path_of_handle(const Collector& collector, const InotifyInfo& info) 
   return path;
 }
 
-/** Without the right to open by handle: the paths that the process has at hand are worth a look. */
+/** Find the path without CAP_DAC_READ_SEARCH: try the working directory and the open files of the process. */
 std::string path_nearby(const Collector& collector, const InotifyInfo& info) {
   const ProcDir proc(collector.source.pid());
   const auto matches = [&](const std::string& name, const ProcDir& dir) {
@@ -85,7 +85,7 @@ std::string path_nearby(const Collector& collector, const InotifyInfo& info) {
   return {};
 }
 
-/** Add a watch and see that it gets its number, after skipping those which were given up before. */
+/** Add a watch with its number; skip the numbers of watches that the program had removed before. */
 void add_watch(Restorer& restorer, std::uint32_t index, int fd, const Inotify::Watch& watch, int& next) {
   const bool restart = restorer.mode == RestoreMode::restart;
   const std::string path = restart ? restorer.options.relocated(watch.path()) : watch.path();
@@ -111,7 +111,7 @@ void add_watch(Restorer& restorer, std::uint32_t index, int fd, const Inotify::W
   }
 }
 
-/** What skipping over numbers has left in the queue. */
+/** Discard the events that skipping numbers has queued (IN_IGNORED). */
 void drain(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
@@ -138,7 +138,7 @@ void make_inotify(Restorer& restorer, std::uint32_t index) {
   if (!fd) restorer.fail(index, "cannot be made", errno);
   std::vector<Inotify::Watch> watches(description.inotify().watches().begin(), description.inotify().watches().end());
   std::sort(watches.begin(), watches.end(), [](const auto& a, const auto& b) { return a.wd() < b.wd(); });
-  // All numbers that are skipped together.
+  // Limit the total of skipped numbers.
   if (!watches.empty() && watches.back().wd() - static_cast<int>(watches.size()) > kMostNumbers)
     restorer.fail(index, "watch " + std::to_string(watches.back().wd()) + " has too high a number", EOVERFLOW);
   int next = 1;

@@ -10,10 +10,10 @@
 namespace reprise {
 namespace {
 
-/** Puts descriptors in their places. */
+/** Installs descriptors in the target. */
 class Installer {
  public:
-  /** @param kept descriptions that have a number already at which they stay */
+  /** @param kept descriptions that the target has -> a descriptor that stays */
   Installer(Session& session, Remote& remote, Restorer& restorer, std::map<std::uint32_t, int> kept)
       : session_(session), remote_(remote), restorer_(restorer), duplicates_(remote), placed_(std::move(kept)) {}
 
@@ -21,13 +21,13 @@ class Installer {
     for (const auto& install : all) {
       const Way way = restorer_.way(install.description);
       const bool stands_in = way == Way::substitute || way == Way::terminal;
-      // Duplicates of what is in the target already cost no second way through the module.
+      // A description that the target already has needs only a dup3() of the target, not another install by the module.
       const auto there = placed_.find(install.description);
       if (!stands_in && there != placed_.end()) {
         duplicate(there->second, install);
         continue;
       }
-      duplicates_.run();  // what comes next makes calls of its own
+      duplicates_.run();  // the steps below make remote calls of their own
       if (stands_in) {
         stand_in(install);
         continue;
@@ -75,7 +75,7 @@ class Installer {
     }
     remote_.install(fd, install.fd, install.cloexec);
     if (description.kind() == Description::TERMINAL) restore_own_terminal_state(restorer_, fd, description);
-    // A program that expects never to wait must not, whatever it was given.
+    // A program that expects a nonblocking descriptor must not block on the substitute.
     const int flags = ::fcntl(fd, F_GETFL);
     if ((description.flags() & O_NONBLOCK) && flags >= 0 && !(flags & O_NONBLOCK))
       ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Connections that the kernel encrypts (TCP_ULP "tls"). A pause keeps them as it keeps every open connection: the kernel's
-// numbers of records go on, so no nonce is used twice. What must not be is that a program goes back to a moment at
-// which the connection had other keys, or none: it would give them once more, and the same nonces would come again.
+// Connections that the kernel encrypts (TCP_ULP "tls"). A pause keeps them like every open connection: the kernel's
+// record sequence numbers continue, so no nonce is used twice. But a program must not be rolled back to a time at which
+// the connection had other keys, or none. It would set the same keys again, and nonces would be reused.
 #include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -27,7 +27,7 @@ namespace {
 
 struct Cipher {
   unsigned type;
-  std::size_t iv, key, salt;  // bytes, in this order behind struct tls_crypto_info; numbers of records follow
+  std::size_t iv, key, salt;  // bytes; they follow struct tls_crypto_info in this order, then the record number
 };
 constexpr std::size_t kRecordNumber = 8;
 constexpr Cipher kCiphers[] = {
@@ -36,7 +36,7 @@ constexpr Cipher kCiphers[] = {
     {57 /* ARIA_GCM_128 */, 8, 16, 4}, {58 /* ARIA_GCM_256 */, 8, 32, 4},
 };
 
-/** Continue @p hash with the key of one direction. */
+/** @return @p hash continued with the key of one direction (TLS_TX or TLS_RX) */
 std::uint64_t with_key(int fd, int direction, std::uint64_t hash) {
   tls_crypto_info info = {};
   socklen_t size = sizeof info;
@@ -53,7 +53,7 @@ std::uint64_t with_key(int fd, int direction, std::uint64_t hash) {
   return hash;
 }
 
-/** Are there connections in the process's network namespace that the kernel encrypts? */
+/** Does the kernel encrypt any connection in the process's network namespace (/proc/net/tls_stat)? */
 bool any_tls(pid_t pid) {
   std::istringstream lines(ProcDir(pid, "net").try_read("tls_stat").value_or(""));
   std::string name;
@@ -85,7 +85,7 @@ std::set<std::uint32_t> look_at_ulps(Restorer& restorer) {
   for (const auto& [index, number] : restorer.alive) {
     const Description& description = restorer.description(index);
     if (description.kind() != Description::SOCKET || !is_connection(description.socket())) continue;
-    if (!tls && description.socket().ulp_state() == 0) continue;  // there are many sockets, and a look at each costs
+    if (!tls && description.socket().ulp_state() == 0) continue;  // checking each of many sockets is slow
     Socket now;
     collect_ulp(restorer.source.get(number).get(), now);
     if (now.ulp_state() == description.socket().ulp_state()) continue;
@@ -93,7 +93,7 @@ std::set<std::uint32_t> look_at_ulps(Restorer& restorer) {
       replace.insert(index);
     else
       restorer.problems[index] =
-          "it has got keys of TLS in the kernel since the checkpoint, of which the program would not know any more";
+          "it was given kernel TLS keys since the checkpoint, which the rolled back program would not know";
   }
   return replace;
 }

@@ -95,12 +95,12 @@ bool Restorer::made_after_commit(std::uint32_t index) const {
   const Description& what = description(index);
   if (bind_after_commit.count(index)) return true;
   if (what.kind() == Description::CR_AGENT) return true;
-  // Threads that have ended are made again last of all, and their files with them.
+  // Files in /proc of a thread that is made again exist only after the threads are made.
   if (const ProcPath whose = parse_proc_path(what.file().path()); whose.tid > 0 && whose.pid == image.pid())
     return !what.file().deleted() && whose.tid != image.pid();
-  // Made by the process itself, so that its peer has its credentials.
+  // The target makes the pair itself, so that SO_PEERCRED returns its credentials.
   if (what.kind() == Description::SOCKET && what.socket().inside()) return true;
-  // Binding to a path takes it from whoever has it now.
+  // Binding to a path replaces the socket that has it now.
   return what.kind() == Description::SOCKET && way(index) == Way::make && !socket_path(what.socket()).empty();
 }
 

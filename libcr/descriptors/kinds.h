@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * The table of kinds of open files, and what the functions in it work with. Each
- * kind lives in a file of its own; all it has to offer is declared here.
+ * The table of kinds of open files, and the state that its functions work on. Each kind has a source file of its own;
+ * their functions are declared here.
  */
 #include <cstdint>
 #include <map>
@@ -31,14 +31,14 @@ class NamelessFiles;
 class Remote;
 class Session;
 
-/** Where open files of the target come from: a session, or, in tests, the test itself. */
+/** Gives access to open files of the target: through a session or, in tests, in the test process itself. */
 class Source {
  public:
   virtual ~Source() = default;
   virtual pid_t pid() const = 0;
-  /** A descriptor of ours for the same open file description. Throws Error. */
+  /** @return a descriptor of ours for the same open file description. Throws Error. */
   virtual UniqueFd get(int fd) = 0;
-  /** One for the file that is mapped at @p addr; empty if there is none. */
+  /** @return a descriptor of ours for the file mapped at @p addr; empty if there is none */
   virtual UniqueFd get_mapping(std::uint64_t addr) = 0;
 };
 
@@ -54,24 +54,24 @@ class SessionSource : public Source {
   Session& session_;
 };
 
-/** While descriptors are saved. */
+/** State while descriptors are saved. */
 class Collector {
  public:
   Collector(Source& source, Process& image, std::vector<cr_fd> fds, bool save_deleted = true);
 
-  /** Classify and save all of them; throws Error with every refusal. */
+  /** Classify and save all of them. Throws Error (refused) listing every refusal. */
   void run();
 
   Source& source;
   Process& image;
   const std::vector<cr_fd> fds;
-  const bool save_deleted;  ///< the content of files that have no name any more
-  const OnBehalf behalf;    ///< of the process
+  const bool save_deleted;  ///< save the content of deleted files
+  const OnBehalf behalf;    ///< opens files with the rights of the process
 
   std::string fdinfo(int fd) const { return fdinfo_.read(std::to_string(fd)); }
   std::string link(int fd) const { return fd_dir_.link(std::to_string(fd)); }
   bool stat(int fd, struct ::stat& out) const { return fd_dir_.stat(std::to_string(fd), out); }
-  /** Refuse to save: "descriptor 5: what". */
+  /** Record a refusal: "descriptor 5: what". */
   void refuse(int fd, const std::string& what);
 
  private:
@@ -84,7 +84,7 @@ class Collector {
   std::map<std::uint32_t, int> number_;  // description -> its lowest number
 };
 
-/** While descriptors are brought back. */
+/** State while descriptors are restored. */
 class Restorer {
  public:
   Restorer(Source& source, const Process& image, const RestoreOptions& options, RestoreMode mode, OnBehalf behalf);
@@ -94,42 +94,45 @@ class Restorer {
   const RestoreOptions& options;
   const RestoreMode mode;
   OnBehalf behalf;
-  NamelessFiles* nameless = nullptr;      ///< before the commit: makes what has no name
+  NamelessFiles* nameless = nullptr;      ///< recreates deleted files and memfds; set before the commit only
 
-  std::vector<cr_fd> live;                ///< the target's table when it was frozen
-  std::map<std::uint32_t, int> alive;     ///< description -> a number in the target
+  std::vector<cr_fd> live;                ///< the target's descriptor table when it was frozen
+  std::map<std::uint32_t, int> alive;     ///< description -> a descriptor of the target
   std::vector<Decision> decisions;
   std::map<std::uint32_t, UniqueFd> made;  ///< by description
-  std::map<std::uint32_t, UniqueFd> dups;  ///< ours for those that are alive
+  std::map<std::uint32_t, UniqueFd> dups;  ///< our duplicates of live ones, by description
   std::vector<std::string> warnings;
-  std::map<std::uint32_t, std::vector<LiveEntry>> epolls;  ///< what live epoll sets hold
-  std::map<std::uint32_t, std::string> problems;           ///< what speaks against keeping a live one
-  Remote* remote = nullptr;  ///< behind the commit
-  std::optional<std::map<std::uint64_t, std::uint32_t>> unix_ends;  ///< Unix sockets that are inside, by inode
-  int highest_stray = -1;  ///< highest number of an epoll entry that needs it in our table for a moment
+  std::map<std::uint32_t, std::vector<LiveEntry>> epolls;  ///< entries of live epoll sets
+  std::map<std::uint32_t, std::string> problems;           ///< why a live one cannot be kept
+  Remote* remote = nullptr;  ///< set after the commit only
+  std::optional<std::map<std::uint64_t, std::uint32_t>> unix_ends;  ///< Unix sockets of inside pairs, by inode
+  int highest_stray = -1;  ///< highest epoll entry number that our descriptor table needs temporarily
 
   const Description& description(std::uint32_t index) const { return image.descriptions(static_cast<int>(index)); }
   Way way(std::uint32_t index) const { return decisions[index].way; }
-  /** The lowest number under which the image's process knows it. */
+  /** @return the lowest descriptor of the image that refers to it */
   int number(std::uint32_t index) const { return numbers_.at(index); }
-  /** A descriptor of ours for it, made or alive; -1 if there is none (yet). */
+  /** @return a descriptor of ours for it, made or alive; -1 if there is none (yet) */
   int fd(std::uint32_t index);
-  /** As fd; throws when there is none. */
+  /** As fd(); throws Error if there is none. */
   int must_fd(std::uint32_t index);
-  /** What the kernel tells of a description that is alive. */
+  /** @return the text of /proc/PID/fdinfo for a live description */
   std::string fdinfo(std::uint32_t index);
-  /** stat of a description that is made or alive; @return false when there is none */
+  /** fstat a made or live description. @return false if there is none */
   bool stat(std::uint32_t index, struct ::stat& out);
   void warn(std::uint32_t index, const std::string& text);
   /** Throws Error naming the description, with strerror(code). */
   [[noreturn]] void fail(std::uint32_t index, const std::string& what, int code) const;
 
-  /** Make what is to be made and is not yet. @p last: also what changes the system (binding a Unix path). */
+  /**
+   * Make a description unless it exists already.
+   * @param last  also make those for which made_after_commit() holds
+   */
   void make(std::uint32_t index, bool last);
-  /** Is it only made after the commit? */
+  /** Must it be made after the commit, because that changes the system or needs calls of the target? */
   bool made_after_commit(std::uint32_t index) const;
-  std::set<std::uint32_t> bind_after_commit;  ///< beside those which always are
-  /** Bring the state of a made or live description back: all but its epoll set and POSIX locks. */
+  std::set<std::uint32_t> bind_after_commit;  ///< additional descriptions for made_after_commit()
+  /** Restore the state of a made or live description, except epoll entries and locks. */
   void restore_state(std::uint32_t index);
 
  private:
@@ -137,67 +140,68 @@ class Restorer {
   std::map<std::uint32_t, int> numbers_;  // description -> its lowest number
 };
 
-/** What a kind has to offer. Members may be null: nothing to do. */
+/** The functions of a kind. Null: nothing to do. */
 struct KindOps {
   Description::Kind kind;
-  /** Save what fd's description holds beyond flags, position and file. */
+  /** Save the state of a description beyond its flags, offset and file. */
   void (*collect)(Collector&, const cr_fd&, Description&);
-  /** Make one in our own process. May make others of its group, too. Throws Error. */
+  /** Make one in our own process. May also make others, such as the other end of a pipe. Throws Error. */
   void (*make)(Restorer&, std::uint32_t index);
-  /** Bring the state of a live or made one back. */
+  /** Restore the state of a live or made one. */
   void (*restore_state)(Restorer&, std::uint32_t index);
-  /** Make one whose other side is gone. */
+  /** Make one whose other end is closed. */
   UniqueFd (*dead)(Restorer&, std::uint32_t index);
   bool seekable;
 };
 
-/** @return the kind's row; one without functions for an unknown kind */
+/** @return the row of @p kind; a row without functions for an unknown kind */
 const KindOps& kind_ops(Description::Kind kind);
 
 /**
- * Open by path with the flags of the description and @p extra_flags, after checking that it is what it was.
- * @param access  instead of the description's O_ACCMODE; -1: that
+ * Open by path with the flags of the description and @p extra_flags, after a check that it is the same kind of file.
+ * Throws Error (refused).
+ * @param access  access mode; -1: that of the description
  */
 UniqueFd reopen_path(Restorer& restorer, std::uint32_t index, int extra_flags = 0, int access = -1);
 /**
- * The process of a path below /proc, and its thread where it names one; 0 where the path names none. A process's own
- * files are shown by its pid, not as self.
+ * The pid and tid in a path below /proc; 0 if it has none. The kernel shows a process's own files by pid, not as
+ * /proc/self.
  */
 struct ProcPath {
   pid_t pid = 0, tid = 0;
 };
 ProcPath parse_proc_path(const std::string& path);
-/** Another description of the same file, through /proc: @p flags as for open. */
+/** Open the file of @p fd again through /proc/self/fd, with @p flags for open(2). @return empty with errno on errors */
 UniqueFd reopen_fd(int fd, int flags);
-/** Flags of a description that an open takes. */
+/** @return the saved flags of a description that are passed to open(2) again */
 int open_flags(const Description& description);
 
-// deleted.cpp: what has lost its name
-/** @param status  what stat tells of it now */
+// deleted.cpp: deleted files
+/** @param status  the file's current stat */
 void collect_deleted(Collector&, const cr_fd&, Description&, const struct ::stat& status);
-/** After all descriptors were saved: which files with other names are open under one of those. */
+/** After all descriptors were saved: replace deleted names by another hard link under which the file is also open. */
 void finish_deleted(Collector&);
 // files.cpp: regular files, directories, devices
 void make_file(Restorer&, std::uint32_t);
-/** Tell of, or cut back, files that have grown. */
+/** Truncate files that have grown (--rewind-files); warn about other changes of size or mtime. */
 void restore_file_state(Restorer&, std::uint32_t);
 // pipes.cpp: pipes and FIFOs
 void collect_pipe(Collector&, const cr_fd&, Description&);
-/** After all descriptors were saved: which pipes are inside the process, and their content. */
+/** After all descriptors were saved: find the pipes with both ends in the process, and save their content. */
 void finish_pipes(Collector&, const std::map<std::uint32_t, int>& numbers);
 void make_pipe(Restorer&, std::uint32_t);
 void restore_pipe_state(Restorer&, std::uint32_t);
 UniqueFd dead_pipe(Restorer&, std::uint32_t);
-// one file each
+// kinds with one source file each
 void collect_eventfd(Collector&, const cr_fd&, Description&);
 void make_eventfd(Restorer&, std::uint32_t);
 void restore_eventfd_state(Restorer&, std::uint32_t);
 void collect_epoll(Collector&, const cr_fd&, Description&);
-/** After all descriptors were saved: which of them each entry is of. */
+/** After all descriptors were saved: find the description of each entry. */
 void finish_epolls(Collector&, const std::map<std::uint32_t, int>& numbers);
 void make_epoll(Restorer&, std::uint32_t);
 void collect_timerfd(Collector&, const cr_fd&, Description&);
-/** After all descriptors were saved: which of those that seem not to be armed are only just due. */
+/** After all descriptors were saved: find the timers that look disarmed but have just expired. */
 void finish_timerfds(Collector&, const std::map<std::uint32_t, int>& numbers);
 void make_timerfd(Restorer&, std::uint32_t);
 void restore_timerfd_state(Restorer&, std::uint32_t);
@@ -207,14 +211,14 @@ void restore_signalfd_state(Restorer&, std::uint32_t);
 void collect_inotify(Collector&, const cr_fd&, Description&);
 void make_inotify(Restorer&, std::uint32_t);
 void restore_inotify_state(Restorer&, std::uint32_t);
-/** Has a live instance lost watches? Their numbers are only to be had in a new one. */
+/** Has a live instance lost watches? Only a new instance can assign their numbers again. */
 bool inotify_lost(const Description& description, const std::string& fdinfo);
 void collect_terminal(Collector&, const cr_fd&, Description&);
 void make_terminal(Restorer&, std::uint32_t);
 void restore_terminal_state(Restorer&, std::uint32_t);
-/** What takes the place of terminal @p number in a restart. */
+/** @return what replaces terminal @p number in a restart: our own standard descriptor or terminal */
 UniqueFd own_terminal(Restorer&, int number, const Description& description);
-/** If that is a terminal: the settings of the image, where they tell how a program is typed to. */
+/** If @p fd is a terminal: set the image's terminal settings that concern input. */
 void restore_own_terminal_state(Restorer&, int fd, const Description& description);
 void collect_memfd(Collector&, const cr_fd&, Description&);
 void make_memfd(Restorer&, std::uint32_t);
@@ -223,47 +227,48 @@ void collect_pidfd(Collector&, const cr_fd&, Description&);
 void make_pidfd(Restorer&, std::uint32_t);
 // sockets.cpp, socket_make.cpp
 void collect_socket(Collector&, const cr_fd&, Description&);
-/** The address to which it will be bound, after relocation. */
+/** @return the address to bind it to, after relocation */
 std::string socket_address(const Restorer&, const Socket&);
 void make_socket(Restorer&, std::uint32_t);
 void restore_socket_state(Restorer&, std::uint32_t);
 UniqueFd dead_socket(Restorer&, std::uint32_t);
-/** Set the options of a new one; report what cannot be set. Throws Error where the socket must not be without it. */
+/** Set the options of a new socket; warn about those that fail. Throws Error if a mandatory one fails. */
 void set_options(Restorer&, std::uint32_t, int fd, SetWhen when);
-/** Would that throw? "" or why. */
+/** @return why set_options() would throw, "" if it would not */
 std::string options_problem(const Restorer&, std::uint32_t);
-/** Bind a new one as the image says. @return 0 or errno */
+/** Bind a new one to the saved address. @return 0 or errno */
 int bind_socket(Restorer&, int fd, const Socket&);
-// kernel_tls.cpp: what TCP has above it in the kernel
+// kernel_tls.cpp: upper layer protocols of TCP (TCP_ULP)
 void collect_ulp(int fd, Socket&);
-/** Connections whose keys are not those of the checkpoint. @return those that must be given back dead */
+/** Find connections whose TLS keys differ from the checkpoint's. @return those to be restored dead */
 std::set<std::uint32_t> look_at_ulps(Restorer&);
-// unix_pairs.cpp: Unix sockets whose two ends are both the process's own
-/** After all descriptors were saved: which are, and what is in their queues. */
+// unix_pairs.cpp: connected Unix sockets of which the process has both ends
+/** After all descriptors were saved: find them, and save their queues. */
 void finish_unix_pairs(Collector&, const std::map<std::uint32_t, int>& numbers);
-/** @return those that must be made anew though they live: their other end is gone, or they are shut down since */
+/** @return live ones that must be made anew: their other end was closed, or they were shut down since */
 std::set<std::uint32_t> look_at_unix_pairs(Restorer&);
-/** Both ends at once. */
+/** Make both ends. */
 void make_unix_pair(Restorer&, std::uint32_t);
-/** Put back what was to be read from it. */
+/** Restore the receive queue. */
 void restore_unix_pair_state(Restorer&, std::uint32_t);
 
-// epoll.cpp: sets are brought back by calls of the target, when every descriptor is in its place.
+// epoll.cpp: sets are restored by calls of the target, when every descriptor has its number.
 /**
- * What the live ones hold, into Restorer::epolls. @return those that must be made anew though they live
- * @param replaced  of other kinds: the same
+ * Read the entries of live sets into Restorer::epolls.
+ * @param replaced  descriptions of other kinds that are made anew although they live
+ * @return the same for epoll sets
  */
 std::set<std::uint32_t> look_at_epolls(Restorer&, const std::set<std::uint32_t>& replaced);
-/** Take entries of live sets out that the image does not have, while their descriptors are still there. */
+/** Remove entries of live sets that the image does not have, while their files are still open. */
 void prune_epolls(Restorer&, Remote&);
 /**
- * @param table  the target's descriptors as they are now
- * @param moved  they are not those that look_at_epolls() saw
+ * @param table  the target's current descriptors
+ * @param moved  they have changed since look_at_epolls()
  */
 void restore_epolls(Restorer&, Remote&, std::span<const cr_fd> table, bool moved);
 
 // locks.cpp
-/** Refuse locks that somebody else holds now. */
+/** Add refusals for locks that another process holds now. */
 void check_locks(Restorer&, Refusals&);
 void restore_locks(Restorer&, Remote&);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Locks on files. POSIX locks belong to the process and so are made by calls of the
-// target; the others belong to the open file description, and ours will do.
+// File locks. POSIX locks belong to the process, so the target sets them by its own calls. flock and OFD locks belong
+// to the open file description, so we set them through our descriptor for it.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -31,7 +31,7 @@ struct flock to_flock(const Lock& lock) {
   return range;
 }
 
-/** Locks of the description itself. 0 or errno. */
+/** Take a flock or OFD lock. @return 0 or errno */
 int take(int fd, const Lock& lock) {
   if (lock.flock()) return ::flock(fd, (lock.type() == F_WRLCK ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 ? 0 : errno;
   struct flock range = to_flock(lock);
@@ -48,7 +48,7 @@ std::string lock_text(const Lock& lock) {
 
 using Inode = std::pair<std::uint64_t, std::uint64_t>;
 
-/** Does the target itself lock this file? What it holds now is given up before the saved locks are taken. */
+/** Does the target itself lock this file? Its current locks are released before the saved ones are taken. */
 bool locked_by_target(const Restorer& restorer, std::uint64_t inode) {
   const ProcDir fdinfo(restorer.source.pid(), "fdinfo");
   for (const cr_fd& live : restorer.live) {
@@ -84,7 +84,7 @@ void check_locks(Restorer& restorer, Refusals& refusals) {
 }
 
 void restore_locks(Restorer& restorer, Remote& remote) {
-  // Not /proc/locks: reading that waits for an RCU grace period, some ten milliseconds.
+  // Read fdinfo instead of /proc/locks, which waits for an RCU grace period (about ten milliseconds).
   const ProcDir fdinfo(restorer.source.pid(), "fdinfo");
   std::map<Inode, std::vector<std::uint32_t>> files;
   std::map<std::uint32_t, std::vector<Lock>> held;
@@ -122,7 +122,7 @@ void restore_locks(Restorer& restorer, Remote& remote) {
           if (const int code = take(fd, lock)) lost(index, lock, code);
     }
     if (!posix_differs) continue;
-    // One process has one set of them on a file, through whichever descriptor they came.
+    // A process has one set of POSIX locks for each inode, whichever descriptor it used.
     const auto set = [&](int number, const struct flock& range) {
       const std::uint64_t argument = remote.argument_of(range);
       const std::size_t call = remote.add(

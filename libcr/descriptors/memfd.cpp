@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// memfds. Their content is a shared object of the image, whether mapped or not.
+// memfds. Their content is a shared object of the image, whether they are mapped or not.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 namespace reprise {
 namespace {
 
-/** 1 + index of the object that shows this file, which mappings may have registered already. */
+/** @return 1 + index of the shared object for @p file; adds one unless mappings already have */
 std::uint32_t object_of(Process& image, const File& file) {
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);

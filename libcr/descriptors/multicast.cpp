@@ -26,7 +26,7 @@ struct Group {
   sockaddr_storage address;
 };
 
-/** /proc/PID/net/igmp: a line for each interface, and one, indented, for each of its groups. */
+/** Parse /proc/PID/net/igmp: one line for each interface, then an indented line for each of its groups. */
 std::vector<Group> groups_v4(const std::string& text) {
   std::vector<Group> all;
   std::istringstream lines(text);
@@ -40,7 +40,7 @@ std::vector<Group> groups_v4(const std::string& text) {
     } else if (std::sscanf(line.c_str(), " %8x", &address) == 1) {
       sockaddr_in at = {};
       at.sin_family = AF_INET;
-      at.sin_addr.s_addr = address;  // shown as it lies in memory
+      at.sin_addr.s_addr = address;  // the kernel prints the word in network byte order
       group.address = {};
       std::memcpy(&group.address, &at, sizeof at);
       all.push_back(group);
@@ -49,7 +49,7 @@ std::vector<Group> groups_v4(const std::string& text) {
   return all;
 }
 
-/** /proc/PID/net/igmp6: interface, its name, group */
+/** Parse /proc/PID/net/igmp6: index and name of the interface, group. */
 std::vector<Group> groups_v6(const std::string& text) {
   std::vector<Group> all;
   std::istringstream lines(text);
@@ -73,7 +73,7 @@ std::vector<Group> groups_v6(const std::string& text) {
 
 int level_of(const sockaddr_storage& group) { return group.ss_family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6; }
 
-/** What the socket has chosen of the group; "" if it is not in it. */
+/** @return the socket's struct group_filter for the group; "" if it is not a member */
 std::string filter_of(int fd, const Group& group) {
   std::string bytes(GROUP_FILTER_SIZE(kMostSources), '\0');
   group_filter head = {};
@@ -125,7 +125,7 @@ std::string join_multicast(int fd, const std::string& membership) {
   const auto failed = [&] {
     return "multicast group " + std::string(text) + " of " + interface + " (" + error_text(errno) + ")";
   };
-  // Interfaces may be numbered in another way by now.
+  // The interface may have another index now.
   head.gf_interface = ::if_nametoindex(interface.c_str());
   if (head.gf_interface == 0) return failed();
   std::memcpy(filter.data(), &head, GROUP_FILTER_SIZE(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Multicast groups that a socket is in. No option lists them, but the kernel answers for each one. */
+/** @file Multicast memberships of a socket. No option lists them, but MCAST_MSFILTER can be read for each group. */
 #include <string>
 #include <vector>
 
@@ -11,12 +11,13 @@
 namespace reprise {
 
 /**
- * Of @p fd, a socket of process @p pid: each one as the name of the interface, padded to IFNAMSIZ, and a struct
- * group_filter. Groups of interfaces that the process's network namespace does not have any more are not found.
+ * @param fd   a socket of process @p pid
+ * @return each membership as the interface's name, padded to IFNAMSIZ, and a struct group_filter. Groups of interfaces
+ * that the process's network namespace no longer has are not found
  */
 std::vector<std::string> multicast_memberships(int fd, const Socket& socket, pid_t pid);
 
-/** Enter one of them. @return "" or what failed */
+/** Join a group saved by multicast_memberships(). @return "" or what failed */
 std::string join_multicast(int fd, const std::string& membership);
 
 }  // namespace reprise

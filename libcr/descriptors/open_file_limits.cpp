@@ -14,7 +14,7 @@
 namespace reprise {
 
 void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan) {
-  constexpr rlim_t spare = 128;  // what is open already, and what a step needs for itself
+  constexpr rlim_t spare = 128;  // for our descriptors that are already open, and those of single steps
   std::set<std::uint32_t> ours(plan.make.begin(), plan.make.end());
   for (const auto& install : plan.install)
     if (held(restorer, plan, install.description)) ours.insert(install.description);
@@ -24,13 +24,13 @@ void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan) {
   const rlimit wide = {needed, std::max(needed, now.rlim_max)};
   if (::setrlimit(RLIMIT_NOFILE, &wide) != 0)
     throw Error(Failure::refused, EMFILE,
-                "bringing back " + std::to_string(ours.size()) + " open files takes " + std::to_string(needed) +
+                "restoring " + std::to_string(ours.size()) + " open files needs " + std::to_string(needed) +
                     " descriptors here, and the limit is " + std::to_string(now.rlim_max) + ": raise it with ulimit -n, or ask root");
 }
 
 namespace {
 
-/** What no limit of open files may be above, whoever sets it. */
+/** @return fs.nr_open, which RLIMIT_NOFILE cannot exceed even with CAP_SYS_RESOURCE */
 rlim_t nr_open() {
   const auto text = ProcDir("/proc/sys/fs").try_read("nr_open");
   return text ? std::strtoull(text->c_str(), nullptr, 10) : RLIM_INFINITY;
@@ -41,14 +41,14 @@ bool may_raise_limits() { return (own_credentials().effective >> CAP_SYS_RESOURC
 }  // namespace
 
 std::optional<rlimit> wider_limit(const Session& session, const Process& image, std::span<const cr_fd> live, std::size_t spare) {
-  constexpr std::size_t more = 8;  // directory, program and the like take one for a moment
+  constexpr std::size_t more = 8;  // other steps install descriptors temporarily, such as for the working directory
   rlimit now;
   if (::prlimit(session.pid(), RLIMIT_NOFILE, nullptr, &now) != 0) return std::nullopt;
   int highest = 0;
   for (const Descriptor& descriptor : image.descriptors()) highest = std::max(highest, descriptor.fd());
   const auto most = live.size() + static_cast<std::size_t>(image.descriptors_size()) + spare + more;
   if (most <= now.rlim_cur && static_cast<rlim_t>(highest) < now.rlim_cur) return std::nullopt;
-  std::set<int> used;  // now, or in the end
+  std::set<int> used;  // before or after the restore
   for (const cr_fd& fd : live) used.insert(fd.fd);
   for (const Descriptor& descriptor : image.descriptors()) used.insert(descriptor.fd());
   const auto below = [&](int fd) { return static_cast<rlim_t>(fd) < now.rlim_cur; };
@@ -59,7 +59,7 @@ std::optional<rlimit> wider_limit(const Session& session, const Process& image, 
   };
   const rlim_t least = with_room_for(spare), ceiling = nr_open();
   const bool may = may_raise_limits();
-  // What is more than needed is a wish.
+  // Raise beyond `least` only as far as possible without an error.
   const rlim_t wide = std::max(least, std::min({with_room_for(spare + more), ceiling, may ? ceiling : now.rlim_max}));
   if (wide == now.rlim_cur) return std::nullopt;
   if (std::max(wide, now.rlim_max) > ceiling)
@@ -71,7 +71,7 @@ std::optional<rlimit> wider_limit(const Session& session, const Process& image, 
   if (wide > now.rlim_max && !may)
     throw Error(Failure::refused, EMFILE,
                 (needed > now.rlim_max ? "descriptor " + std::to_string(highest) + " is above the limit of open files ("
-                                       : "as many files are open as there may be, and more are needed for a moment (") +
+                                       : "the restore needs temporary descriptors above the limit of open files (") +
                     std::to_string(now.rlim_max) + "): raise the limit with ulimit -n, or ask root");
   return rlimit{wide, std::max(wide, now.rlim_max)};
 }

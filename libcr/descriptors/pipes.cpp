@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Pipes and FIFOs. The two ends of a pipe are descriptions of one inode. A pipe is
-// *inside* when nobody but this process holds an end: then its content is saved.
+// Pipes and FIFOs. The two ends of a pipe are descriptions of one inode. A pipe is *inside* if only this process holds
+// ends of it: then its content is saved.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -29,17 +29,17 @@ std::uint64_t queued_bytes(int fd) {
   return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-/** Everything in a pipe, without taking it out. */
+/** @return the content of a pipe, without consuming it. Throws Error. */
 std::string peek(int fd, unsigned capacity) {
   const std::uint64_t bytes = queued_bytes(fd);
   if (bytes == 0) return {};
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno(errno, "pipe");
   const UniqueFd out(ends[0]), in(ends[1]);
-  // tee copies buffers, not bytes: as many must fit.
+  // tee() duplicates pipe buffers, not bytes: the copy needs as many buffers.
   if (::fcntl(in.get(), F_SETPIPE_SZ, capacity) < 0) fail_errno(errno, "cannot make a pipe of the same size");
   std::string content;
-  // O_NONBLOCK of the target's own end must not be touched: SPLICE_F_NONBLOCK says it for this call.
+  // SPLICE_F_NONBLOCK instead of O_NONBLOCK, which the target would see on its end.
   const ssize_t copied = ::tee(fd, in.get(), bytes, SPLICE_F_NONBLOCK);
   if (copied != static_cast<ssize_t>(bytes)) fail_errno(copied < 0 ? errno : EIO, "cannot read the content of a pipe");
   content.resize(bytes);
@@ -52,7 +52,7 @@ std::string peek(int fd, unsigned capacity) {
   return content;
 }
 
-/** Set of descriptions of one pipe. */
+/** The descriptions of one pipe. */
 struct Group {
   std::vector<std::uint32_t> members;
   bool has_reader = false, has_writer = false, shared = false;
@@ -72,7 +72,7 @@ std::map<std::uint64_t, Group> groups_of(const Process& image) {
   return groups;
 }
 
-/** Put @p content into the pipe, in place of what is there, through descriptions of our own. */
+/** Replace the content of a pipe, through open file descriptions of our own. */
 void replace_content(Restorer& restorer, std::uint32_t index, int end, const std::string& content) {
   const UniqueFd out = reopen_fd(end, O_RDONLY | O_NONBLOCK);
   if (!out) restorer.fail(index, "cannot be emptied", errno);
@@ -130,7 +130,7 @@ void finish_pipes(Collector& collector, const std::map<std::uint32_t, int>& numb
       if (!end) end = collector.source.get(numbers.at(index));
     }
     const int fd = reader ? reader.get() : any.get();
-    // Where this process has one side only, the kernel tells whether anybody has the other.
+    // If this process has only readers or only writers, POLLHUP or POLLERR shows that no one holds the other end.
     pollfd state = {fd, 0, 0};
     bool outside = group.shared;
     if (!outside && group.has_reader != group.has_writer && ::poll(&state, 1, 0) >= 0)
@@ -156,12 +156,12 @@ void finish_pipes(Collector& collector, const std::map<std::uint32_t, int>& numb
 
 namespace {
 
-/** Another description of the pipe behind @p end, as @p index had it. */
+/** Make description @p index by opening the pipe of @p end again. */
 void open_end(Restorer& restorer, std::uint32_t index, int end) {
   const int flags = open_flags(restorer.description(index));
   UniqueFd fd = reopen_fd(end, (flags & O_ACCMODE) | O_NONBLOCK);
   if (!fd && errno == ENXIO) {
-    // A write end cannot be opened without waiting while nobody reads: a passing reader helps.
+    // A nonblocking open for writing fails with ENXIO while there is no reader: open one temporarily.
     const UniqueFd reader = reopen_fd(end, O_RDONLY | O_NONBLOCK);
     fd = reopen_fd(end, (flags & O_ACCMODE) | O_NONBLOCK);
   }
@@ -186,7 +186,7 @@ void make_pipe(Restorer& restorer, std::uint32_t index) {
     open_end(restorer, index, restorer.must_fd(member));
     return;
   }
-  // All of it is gone: make all at once, held by both ends until every member is there.
+  // No end exists: make the pipe and all its members. out and in keep it until every member is open.
   UniqueFd out, in;
   if (wanted.kind() == Description::FIFO && !wanted.file().deleted()) {
     out = reopen_path(restorer, index, O_NONBLOCK, O_RDWR);
@@ -211,7 +211,7 @@ void restore_pipe_state(Restorer& restorer, std::uint32_t index) {
   if (description.pipe().outside() || (description.flags() & O_PATH)) return;
   const auto groups = groups_of(restorer.image);
   const Group& group = groups.at(description.pipe().ino());
-  // Once for the whole pipe, by its first reader.
+  // Restore the content once for each pipe, with its first reader.
   for (const std::uint32_t member : group.members) {
     if (!reads(restorer.description(member))) continue;
     if (member != index) return;

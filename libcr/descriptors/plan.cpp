@@ -14,8 +14,9 @@ namespace reprise {
 namespace {
 
 /**
- * Can what has this inode be of the kind that the image says? Serials tell descriptions of one boot apart, but an image
- * may say anything: a device must not be emptied as a pipe. Kinds without a file of their own show it in fdinfo.
+ * Is an inode with this @p mode possible for the kind that the image gives? Serials identify descriptions of one boot,
+ * but an image is untrusted: a device must not be drained like a pipe. Kinds on anonymous inodes are checked by their
+ * fdinfo.
  */
 bool may_be(const Description& description, std::uint32_t mode) {
   if (!(mode & S_IFMT)) return true;
@@ -120,10 +121,10 @@ EpollChanges plan_epoll(const Epoll& image, const std::vector<LiveEntry>& live) 
     }
     surplus.erase(found->second);
     const Epoll::Entry& now = live[found->second].entry;
-    // An edge that was seen after the checkpoint has to be told once more: setting the entry again arms it.
+    // An edge-triggered event reported since the checkpoint must be reported again: EPOLL_CTL_MOD rearms the entry.
     const bool edge = (entry.events() & EPOLLET) && !has_fired(entry);
     if (same_state(now) && !edge) continue;
-    // What waits exclusively, or is to, cannot be modified.
+    // EPOLL_CTL_MOD fails for entries that have or get EPOLLEXCLUSIVE.
     const bool exclusive = (entry.events() | now.events()) & EPOLLEXCLUSIVE;
     changes.set.push_back({entry, exclusive ? EpollChanges::How::replace : EpollChanges::How::modify});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Which descriptors stay, go, move and must be made: image against target, without touching either. */
+/** @file Compares the descriptors of image and target: which to keep, close, move and make. Changes nothing. */
 #include <cstdint>
 #include <map>
 #include <set>
@@ -23,29 +23,29 @@ struct DescriptorPlan {
     std::uint32_t description;
     bool cloexec;
   };
-  std::vector<Install> install;  ///< by number: has to be put there
-  std::vector<Flag> cloexec;     ///< stays, but this flag differs
-  std::vector<int> close;        ///< opened since
-  std::map<std::uint32_t, int> alive;    ///< description -> a number of the target that still has it
-  std::map<std::uint32_t, int> kept;     ///< of these: one whose number stays what it is
-  std::vector<std::uint32_t> make;       ///< descriptions that are gone, by index
+  std::vector<Install> install;  ///< descriptors to install, sorted by number
+  std::vector<Flag> cloexec;     ///< descriptors that stay, but with another FD_CLOEXEC
+  std::vector<int> close;        ///< descriptors opened since the checkpoint
+  std::map<std::uint32_t, int> alive;    ///< description -> a descriptor of the target that refers to it
+  std::map<std::uint32_t, int> kept;     ///< the subset of alive that needs no new number -> that descriptor
+  std::vector<std::uint32_t> make;       ///< indexes of descriptions that the target no longer has
 };
 
 /**
- * @param live    the target's table now
- * @param match   serials mean something: same process as at the checkpoint
- * @param replace descriptions that must be made anew though they live
+ * @param live    the target's current descriptor table
+ * @param match   serials are valid: the target is the process of the checkpoint
+ * @param replace descriptions to make anew although the target has them
  */
 DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> live, bool match,
                                 const std::set<std::uint32_t>& replace = {});
 
-/** The numbers under which the image's process knows a description; ascending. */
+/** @return the descriptors of the image that refer to a description; ascending */
 std::vector<int> numbers_of(const Process& image, std::uint32_t description);
 
-/** An entry of a live set. Its `description` is that of the image, 0 when the image does not have it. */
+/** An entry of a live epoll set. Its `description` is 1 + the image's index, 0 if the image does not have it. */
 struct LiveEntry {
   Epoll::Entry entry;
-  int file;  ///< a number of the target under which its file is open, negative: none
+  int file;  ///< a descriptor of the target for its file; negative: none
 };
 struct EpollChanges {
   enum class How { add, modify, replace };
@@ -54,16 +54,16 @@ struct EpollChanges {
     How how;
   };
   std::vector<Set> set;
-  std::vector<LiveEntry> drop;      ///< in the live set only
-  std::vector<Epoll::Entry> stuck;  ///< the same, of files that the target does not have: nobody can take them out
-  std::vector<Epoll::Entry> lost;   ///< of files that the process did not have, and not in the live set any more
+  std::vector<LiveEntry> drop;      ///< entries in the live set only
+  std::vector<Epoll::Entry> stuck;  ///< the same, but the target does not have their file open: not removable
+  std::vector<Epoll::Entry> lost;   ///< image entries of files that the process had not open, missing in the live set
 };
-/** @param live  the target's set now */
+/** @param live  the entries of the target's set now */
 EpollChanges plan_epoll(const Epoll& image, const std::vector<LiveEntry>& live);
-/** Has a one-shot entry been told of its event, so that it waits for none? */
+/** Has a one-shot entry reported its event, so that it is disarmed? */
 bool has_fired(const Epoll::Entry& entry);
 
-/** Are both the same set of locks? */
+/** Do both contain the same locks, in any order? */
 bool same_locks(std::vector<Lock> a, std::vector<Lock> b);
 
 }  // namespace reprise

@@ -34,7 +34,7 @@ void raise(Refusals& refusals, RestoreMode mode) {
                                               : "these were closed since the checkpoint and cannot be brought back");
 }
 
-/** Compare image and target; what becomes of everything. */
+/** Compare image and target, and decide for each description. */
 DescriptorPlan compare_with_image(Restorer& restorer, std::vector<cr_fd> live) {
   restorer.live = std::move(live);
   const bool pause = restorer.mode == RestoreMode::pause;
@@ -57,7 +57,7 @@ DescriptorPlan compare_with_image(Restorer& restorer, std::vector<cr_fd> live) {
   return plan;
 }
 
-/** Numbers of the target that will be closed: opened since, or in the way of what belongs there. */
+/** @return the target's descriptors to close: opened since the checkpoint, or replaced by another description */
 std::vector<int> numbers_to_close(const Restorer& restorer, const DescriptorPlan& plan) {
   std::vector<int> numbers = plan.close;
   std::set<int> live;
@@ -68,7 +68,7 @@ std::vector<int> numbers_to_close(const Restorer& restorer, const DescriptorPlan
   return numbers;
 }
 
-/** Addresses which the target itself will only give up when its new sockets are closed. */
+/** Find sockets whose address a newer socket of the target uses: they can be bound only after that one is closed. */
 void find_sockets_to_bind_after_commit(Restorer& restorer, const DescriptorPlan& plan) {
   std::set<std::string> taken;
   std::map<int, const cr_fd*> live;
@@ -88,7 +88,7 @@ void find_sockets_to_bind_after_commit(Restorer& restorer, const DescriptorPlan&
     if (taken.count(restorer.description(index).socket().local())) restorer.bind_after_commit.insert(index);
 }
 
-/** What speaks against making it after the commit, "" if nothing is known to. */
+/** @return why making it after the commit will fail, "" if no reason is known */
 std::string problem_of_making_later(const Restorer& restorer, std::uint32_t index) {
   const Description& description = restorer.description(index);
   if (const ProcPath whose = parse_proc_path(description.file().path()); whose.tid > 0) {
@@ -103,10 +103,10 @@ std::string problem_of_making_later(const Restorer& restorer, std::uint32_t inde
   if (path.empty() || path.front() != '/') return {};
   struct ::stat there;
   const bool exists = ::lstat(path.c_str(), &there) == 0;
-  if (exists && description.socket().inside()) return {};  // the name is left out then
+  if (exists && description.socket().inside()) return {};  // made without the name then
   if (exists && description.socket().name_gone())
-    return path + ", whose name had been removed, is there again: it is somebody else's";
-  if (exists && !S_ISSOCK(there.st_mode)) return path + " is not a socket any more";
+    return path + " had been removed before the checkpoint and exists again: it belongs to another program";
+  if (exists && !S_ISSOCK(there.st_mode)) return path + " is no longer a socket";
   const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     return directory + ": " + error_text(errno);
@@ -121,7 +121,7 @@ void check_descriptors(const Process& image, const RestoreOptions& options, Rest
   for (const auto& [number, ours] : options.substitute)
     if (!numbers.count(number))
       throw Error(Failure::usage, EBADF, "the image has no descriptor " + std::to_string(number) + " to be substituted");
-  if (mode != RestoreMode::restart) return;  // depends on what the target still has
+  if (mode != RestoreMode::restart) return;  // a pause depends on what the target still has
   Refusals refusals;
   add_refusals(image, choose_method(image, options, mode, {}), refusals);
   raise(refusals, mode);
@@ -139,7 +139,7 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   for (const auto& [index, problem] : restorer.problems)
     refusals.add(description_text(image, index) + ": " + problem, false, true);
   raise(refusals, mode);
-  // Those that are made are on their way to their numbers one after the other.
+  // Made descriptors are installed one at a time: each needs one temporary number.
   const auto limit = wider_limit(session, image, restorer.live, spare + (plan.install.empty() ? 0 : 1));
   need_own_numbers(restorer, plan);
   find_sockets_to_bind_after_commit(restorer, plan);
@@ -161,7 +161,7 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
 }
 
 void make_room(const Session& session, const PreparedDescriptors& prepared) {
-  // The image's own limit comes later, with its credentials.
+  // restore_limits() sets the saved limit later.
   if (prepared.limit && ::prlimit(session.pid(), RLIMIT_NOFILE, &*prepared.limit, nullptr) != 0)
     throw Error(Failure::permanent, errno, "the limit of open files cannot be raised: " + error_text(errno));
 }
@@ -172,9 +172,9 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
   Restorer restorer(source, image, options, mode, behalf);
   restorer.made = std::move(prepared.made);
   const DescriptorPlan plan = compare_with_image(restorer, session.fds());
-  restorer.warnings = std::move(prepared.warnings);  // what was to be said of the look was said then
+  restorer.warnings = std::move(prepared.warnings);  // drops those that compare_with_image() repeated
 
-  // What will be needed from numbers that are about to be closed is held first.
+  // Take descriptors of ours for descriptions that live only at numbers that are about to be closed.
   for (const auto& install : plan.install)
     if (held(restorer, plan, install.description)) restorer.must_fd(install.description);
   prune_epolls(restorer, remote);
@@ -192,7 +192,7 @@ void restore_descriptors(Session& session, Remote& remote, const Process& image,
   restore_status(restorer, remote, plan);
   for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
     restorer.restore_state(index);
-    restorer.dups.erase(index);  // as many as there are kept files would be too many
+    restorer.dups.erase(index);  // do not hold one for every kept file
   }
   const bool moved = !plan.install.empty() || !plan.close.empty();
   restore_epolls(restorer, remote, moved ? session.fds() : restorer.live, moved);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The steps of restore.cpp that have a file of their own. */
+/** @file Steps of restore.cpp that are in source files of their own. */
 #include <sys/resource.h>
 
 #include <optional>
@@ -15,26 +15,26 @@ namespace reprise {
 
 // open_file_limits.cpp
 /**
- * What is made, and what is held while its numbers are closed, are open files of ours, too. Found out before the
- * commit: past it there is no way back.
+ * Raise our own RLIMIT_NOFILE as far as the restore needs descriptors of ours: for what is made, and for what is held
+ * while its numbers are closed. Call it before the commit. Throws Error (refused) if the limit cannot be raised.
  */
 void need_own_numbers(const Restorer& restorer, const DescriptorPlan& plan);
 /**
- * The limit of open files that the target needs meanwhile: for the highest number of the image, and for @p spare more
- * descriptors than it has. None when its own will do. Some more are asked for, as others may be needed, too.
- * Throws Error (refused) when the caller may not raise it so far.
+ * @return the RLIMIT_NOFILE that the target needs during the restore: for the highest number of the image and for
+ * @p spare temporary descriptors, plus some reserve if possible. nullopt if its own limit is enough
+ * Throws Error (refused) if the caller may not raise the limit that far.
  */
 std::optional<rlimit> wider_limit(const Session& session, const Process& image, std::span<const cr_fd> live,
                                   std::size_t spare);
 
 // install.cpp
-/** Does what the target has under another number as well have to be taken over to put it in its places? */
+/** Is the description live, but at none of its numbers in the image, so that we must hold it while numbers change? */
 bool held(const Restorer& restorer, const DescriptorPlan& plan, std::uint32_t index);
-/** Put what is made, kept elsewhere or substituted in its places in the target. Throws Error. */
+/** Install made, held and substituted descriptors in the target. Throws Error. */
 void install_descriptors(Session& session, Remote& remote, Restorer& restorer, const DescriptorPlan& plan);
 
 // status.cpp
-/** Position, owner, signal, status flags and close-on-exec flags. What cannot be set is a warning. */
+/** Restore file offset, owner, signal, status flags and close-on-exec flags. Failures are warnings. */
 void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& plan);
 
 }  // namespace reprise

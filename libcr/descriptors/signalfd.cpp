@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// signalfds: nothing but a mask; the signals themselves are the reader's.
+// signalfds: their only state is the mask. The pending signals belong to the process that reads.
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace reprise {
 namespace {
 
 int set_mask(int fd, std::uint64_t mask, int flags) {
-  // The kernel's own call: the C library's has a longer set.
+  // Call the kernel directly: the C library's sigset_t is longer than the kernel's.
   return static_cast<int>(::syscall(SYS_signalfd4, fd, &mask, sizeof mask, flags));
 }
 
@@ -26,7 +26,7 @@ void collect_signalfd(Collector& collector, const cr_fd& fd, Description& descri
   if (const auto info = parse_signalfd(collector.fdinfo(fd.fd)))
     *description.mutable_signalfd() = *info;
   else
-    collector.refuse(fd.fd, "a signalfd whose mask the kernel does not tell");
+    collector.refuse(fd.fd, "a signalfd whose mask the kernel does not show");
 }
 
 void make_signalfd(Restorer& restorer, std::uint32_t index) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Sockets made again: listening, unconnected, and those whose other side is gone.
+// Making sockets: listening, unconnected, and dead ones (other end closed).
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -25,16 +25,16 @@ namespace {
 
 const sockaddr* as_address(const std::string& bytes) { return reinterpret_cast<const sockaddr*>(bytes.data()); }
 
-/** 0 or errno */
+/** @return 0 or errno */
 int bind_to(int fd, const std::string& address) {
   return ::bind(fd, as_address(address), static_cast<socklen_t>(address.size())) == 0 ? 0 : errno;
 }
 
-/** A Unix socket at its path, in place of whatever socket is there. 0 or errno. */
+/** Bind a Unix socket to its path; replace a socket that is there. @return 0 or errno */
 int bind_to_path(int fd, const Socket& socket, const std::string& address, const std::string& path,
                  const std::string& directory) {
   int result = 0;
-  // The path may be relative, and binding obeys the umask: both are those of a thread that has its own.
+  // The path may be relative, and bind() obeys the umask: use a thread with its own fs_struct (CLONE_FS).
   std::thread([&] {
     if (::unshare(CLONE_FS) != 0 || (path.front() != '/' && ::chdir(directory.c_str()) != 0)) {
       result = errno;
@@ -42,7 +42,7 @@ int bind_to_path(int fd, const Socket& socket, const std::string& address, const
     }
     struct ::stat there;
     if (::lstat(path.c_str(), &there) == 0) {
-      // Where its own name was gone, what is there now belongs to somebody else.
+      // If its own name had been removed, a socket that is there belongs to another program.
       if (!S_ISSOCK(there.st_mode) || socket.name_gone()) {
         result = EEXIST;
         return;
@@ -62,13 +62,14 @@ int bind_to_path(int fd, const Socket& socket, const std::string& address, const
   return result;
 }
 
-/** A socket belongs to the network namespace of the thread that makes it: here one of ours. */
+/** Throw Error (refused) for a pause in another network namespace: a socket belongs to that of the thread making it. */
 void need_same_network(const Restorer& restorer, std::uint32_t index) {
   if (restorer.mode == RestoreMode::restart || ProcDir(restorer.source.pid()).link("ns/net") == ProcDir(::getpid()).link("ns/net"))
     return;
   throw Error(Failure::refused, EXDEV,
-              description_text(restorer.image, index) + ": was closed since, and the process is in another network namespace: "
-              "run cr_pause in there (nsenter --net --target " + std::to_string(restorer.source.pid()) + ")");
+              description_text(restorer.image, index) +
+                  ": was closed since the checkpoint, and the process is in another network namespace: "
+                  "run cr_pause in it (nsenter --net --target " + std::to_string(restorer.source.pid()) + ")");
 }
 
 }  // namespace
@@ -84,7 +85,8 @@ std::string socket_address(const Restorer& restorer, const Socket& socket) {
 void set_options(Restorer& restorer, std::uint32_t index, int fd, SetWhen when) {
   const SetOptions done = set_socket_options(fd, restorer.description(index).socket(), when);
   if (!done.refused.empty())
-    throw Error(Failure::refused, 0, description_text(restorer.image, index) + ": it must not be without " + done.refused);
+    throw Error(Failure::refused, 0,
+                description_text(restorer.image, index) + ": it cannot be made without " + done.refused);
   if (!done.failed.empty()) restorer.warn(index, "cannot be set: " + done.failed);
 }
 
@@ -96,7 +98,7 @@ std::string options_problem(const Restorer& restorer, std::uint32_t index) {
                              static_cast<int>(socket.protocol())));
   if (!fd) return "cannot be made: " + error_text(errno);
   const std::string refused = set_socket_options(fd.get(), socket, SetWhen::trial).refused;
-  return refused.empty() ? "" : "it must not be without " + refused;
+  return refused.empty() ? "" : "it cannot be made without " + refused;
 }
 
 int bind_socket(Restorer& restorer, int fd, const Socket& socket) {
@@ -150,7 +152,7 @@ void restore_socket_state(Restorer& restorer, std::uint32_t index) {
     restore_unix_pair_state(restorer, index);
     return;
   }
-  // Open ones stay exactly as they are. A new one begins to listen when nothing can fail any more.
+  // Open sockets stay as they are. A new one listens only now, when no later step can fail.
   if (made == restorer.made.end() || !socket.listening()) return;
   if (::listen(made->second.get(), static_cast<int>(socket.backlog())) != 0)
     restorer.fail(index, "cannot listen", errno);
@@ -169,10 +171,10 @@ UniqueFd dead_socket(Restorer& restorer, std::uint32_t index) {
     return UniqueFd(ends[0]);
   }
   UniqueFd fd(::socket(static_cast<int>(socket.family()), type, static_cast<int>(socket.protocol())));
-  // Of a family that this kernel does not have: any dead socket will do.
+  // This kernel lacks the family: any dead socket will do.
   if (!fd) fd.reset(::socket(AF_INET, SOCK_STREAM | (type & ~0xf), 0));
   if (!fd) restorer.fail(index, "cannot be made", errno);
-  // Says ENOTCONN, and yet lets reads see the end and writes fail with EPIPE.
+  // Returns ENOTCONN, but then reads return end of file and writes fail with EPIPE.
   ::shutdown(fd.get(), SHUT_RDWR);
   return fd;
 }

@@ -75,7 +75,7 @@ const Socket::Option* find_option(const Socket& socket, int level, int name) {
 
 bool socket_was_dead(const Socket& socket) { return find_option(socket, kOwnLevel, kOwnDead) != nullptr; }
 bool socket_connected(const Socket& socket) {
-  // A netlink socket has a peer always: the kernel, if no other.
+  // getpeername() of a netlink socket returns port 0, the kernel, if it is not connected.
   if (socket.family() == AF_NETLINK && as<sockaddr_nl>(socket.peer()).nl_pid == 0) return false;
   return !socket.peer().empty() && !socket_was_dead(socket);
 }
@@ -83,13 +83,13 @@ bool socket_connected(const Socket& socket) {
 std::string socket_problem(const Socket& socket) {
   if (!socket.ulp().empty() && !socket_connected(socket)) return "it has TCP's upper layer protocol " + socket.ulp();
   if (find_option(socket, kOwnLevel, kOwnProgram))
-    return "an eBPF program filters what it gets, and cannot be read (SO_ATTACH_BPF)";
+    return "it has an eBPF filter, which cannot be read (SO_ATTACH_BPF)";
   const auto* option = find_option(socket, kOwnLevel, kOwnUnseen);
   if (!option) return {};
   switch (static_cast<Unseen>(as<std::uint32_t>(option->value()))) {
-    case Unseen::rights: return "descriptors are under way in its queue (SCM_RIGHTS)";
-    case Unseen::credentials: return "what another process, or another user, has sent is in its queue (SCM_CREDENTIALS)";
-    case Unseen::urgent: return "an out-of-band byte is in its queue (MSG_OOB)";
+    case Unseen::rights: return "its queue contains descriptors (SCM_RIGHTS)";
+    case Unseen::credentials: return "its queue contains data from another process or user (SCM_CREDENTIALS)";
+    case Unseen::urgent: return "its queue contains an out-of-band byte (MSG_OOB)";
   }
   return "its queue could not be saved";
 }

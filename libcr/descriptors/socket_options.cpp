@@ -20,15 +20,15 @@
 namespace reprise {
 namespace {
 
-// Not in every C library's headers yet.
+// Not in every C library's headers.
 constexpr int kSoPassPidfd = 76, kSoPassRights = 83, kSoRcvMark = 75, kSoRcvPriority = 82, kSoTxRehash = 74,
               kSoReserveMem = 73, kSoBufLock = 72;
 constexpr int kIpLocalPortRange = 51, kTcpRtoMax = 44, kUdpNoCheck6Tx = 101, kUdpNoCheck6Rx = 102;
 
 enum For : unsigned { any = 1, tcp = 2, ip = 4, ip6 = 8, unix_socket = 16, udp = 32, netlink = 64, raw = 128 };
 enum When : unsigned { before_bind, afterwards };
-/** What it means when it cannot be set. */
-enum Weight : unsigned { report, refuse };  // refuse: the socket would see, or send, what it must not
+/** What to do if the option cannot be set. */
+enum Weight : unsigned { report, refuse };  // refuse: without it the socket could receive or send wrong data
 
 struct Known {
   int level, name;
@@ -40,7 +40,7 @@ struct Known {
 
 #define NAMED(name) name, #name
 
-/** Every option that can be read, in the order in which they are set. Those with a way of their own are further down. */
+/** Every option that can be read, in the order in which they are set. get() and set() treat some of them specially. */
 constexpr Known kOptions[] = {
     {SOL_SOCKET, NAMED(SO_REUSEADDR), any, before_bind},
     {SOL_SOCKET, NAMED(SO_REUSEPORT), any, before_bind},
@@ -95,7 +95,7 @@ constexpr Known kOptions[] = {
     {SOL_SOCKET, kSoReserveMem, "SO_RESERVE_MEM", ip | ip6},
     {SOL_SOCKET, NAMED(SO_SNDBUF), any},
     {SOL_SOCKET, NAMED(SO_RCVBUF), any},
-    {SOL_SOCKET, kSoBufLock, "SO_BUF_LOCK", any},  // behind the two, which set it
+    {SOL_SOCKET, kSoBufLock, "SO_BUF_LOCK", any},  // after the two, which change it
 
     {IPPROTO_TCP, NAMED(TCP_NODELAY), tcp},
     {IPPROTO_TCP, NAMED(TCP_CORK), tcp},
@@ -203,7 +203,7 @@ unsigned sorts(const Socket& socket) {
   return which;
 }
 
-/** Instructions of the socket's classic filter. Its length is told in instructions, not bytes. */
+/** Read the socket's classic BPF filter. SO_GET_FILTER counts instructions, not bytes. */
 bool get_filter(int fd, std::string& value) {
   socklen_t count = 0;
   if (::getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, nullptr, &count) != 0) return false;
@@ -226,7 +226,7 @@ bool set_bytes(int fd, int level, int name, const std::string& value) {
   return ::setsockopt(fd, level, name, value.data(), static_cast<socklen_t>(value.size())) == 0;
 }
 
-/** The kernel doubles what it is given; with the right to, beyond the system's limit. */
+/** The kernel doubles the value. SO_*BUFFORCE exceeds the system's limit, with CAP_NET_ADMIN. */
 bool set_buffer(int fd, int name, const std::string& value) {
   int size;
   if (value.size() != sizeof size) return errno = EINVAL, false;
@@ -245,7 +245,7 @@ bool set_filter(int fd, const std::string& value) {
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
-/** Group N is bit N - 1. */
+/** Join the groups in a bit set in which group N is bit N - 1. */
 bool set_memberships(int fd, const std::string& groups) {
   bool good = true;
   for (unsigned i = 0; i < groups.size() * 8; ++i) {
@@ -284,7 +284,7 @@ void save_socket_options(int fd, Socket& socket, pid_t pid) {
     if (!(option.which & which)) continue;
     errno = 0;
     if (!get(fd, option, value)) {
-      // A filter that the kernel does not show: an eBPF program.
+      // EACCES: the filter is an eBPF program, which SO_GET_FILTER does not return.
       if (option.name == SO_GET_FILTER && option.level == SOL_SOCKET && errno == EACCES) save(kOwnLevel, kOwnProgram, "");
       continue;
     }

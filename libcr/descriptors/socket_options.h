@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Options of sockets that are made again. */
+/** @file Saving and setting socket options. */
 #include <string>
 
 #include <sys/types.h>
@@ -9,18 +9,19 @@
 
 namespace reprise {
 
-/** Those of @p fd, of process @p pid, that differ from what a fresh socket of its kind has. */
+/** Save the options of @p fd, a socket of process @p pid, that differ from those of a new socket of its kind. */
 void save_socket_options(int fd, Socket& socket, pid_t pid);
 
 enum class SetWhen {
   before_bind,
   afterwards,
-  trial,  ///< only those without which the socket must not be made
+  trial,  ///< only the mandatory options, to check whether they can be set
 };
 struct SetOptions {
-  std::string failed;   ///< "" or what could not be set: to be reported
-  std::string refused;  ///< the same, of those without which it would get, or send, what it must not
+  std::string failed;   ///< options that could not be set and are to be reported; "" if none
+  std::string refused;  ///< mandatory options that failed: without them the socket could receive or send wrong data
 };
+/** Set the saved options of the phase @p when. */
 SetOptions set_socket_options(int fd, const Socket& socket, SetWhen when);
 
 }  // namespace reprise

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What is saved of sockets: addresses, and the options of those that can be made again.
+// Saving sockets: addresses, and the options of those that can be made again.
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@
 namespace reprise {
 namespace {
 
-constexpr int kTcpClose = 7;  // TCP_CLOSE of the kernel's tcp_states.h
+constexpr int kTcpClose = 7;  // TCP_CLOSE in the kernel's tcp_states.h
 
 int int_option(int fd, int level, int name) {
   int value = 0;
@@ -51,7 +51,7 @@ void own_option(Socket& socket, int name, const void* value, std::size_t size) {
   option->set_value(value, size);
 }
 
-/** Peer gone, nothing left to read: all that it will ever do is to say so. */
+/** Has the peer closed the connection, with nothing left to read? */
 bool is_dead(int fd) {
   pollfd state = {fd, POLLIN, 0};
   int unread = 0;
@@ -63,7 +63,7 @@ std::uint32_t backlog_of(int fd, const Socket& socket) {
   if (is_tcp(socket)) {
     tcp_info info = {};
     socklen_t size = sizeof info;
-    // Of a listening socket: the length its queue may have.
+    // For a listening socket tcpi_sacked is the backlog.
     if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) return info.tcpi_sacked;
   } else if (socket.family() == AF_UNIX) {
     if (const auto told = unix_diag(socket.ino())) return told->backlog;
@@ -75,7 +75,7 @@ bool unset_address(const Socket& socket) {
   const std::string& local = socket.local();
   if (socket.family() == AF_UNIX) return local.size() <= sizeof(sa_family_t);
   if (socket.family() == AF_INET || socket.family() == AF_INET6) {
-    // The port lies at the same place in both.
+    // The port has the same offset in both.
     std::uint16_t port = 0;
     if (local.size() >= 4) std::memcpy(&port, local.data() + 2, sizeof port);
     return port == 0 && socket.type() != SOCK_RAW;
@@ -111,17 +111,17 @@ void collect_socket(Collector& collector, const cr_fd& fd, Description& descript
       socklen_t size = sizeof info;
       const bool closed =
           ::getsockopt(s, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == kTcpClose;
-      // On its way to a peer, or from one: as good as connected.
+      // A connection that is being set up or torn down counts as connected.
       if (!closed && socket.peer().empty()) socket.set_peer(std::string(sizeof(sa_family_t), '\0'));
     }
     const bool stream = socket.type() == SOCK_STREAM || socket.type() == SOCK_SEQPACKET;
     if (stream && !socket.peer().empty() && is_dead(s)) own_option(socket, kOwnDead, "", 0);
   }
-  // Those of the others cannot be used: they are substituted, or stay what they are.
+  // Other sockets are kept or substituted: their options are never set.
   if (socket_remakeable(socket) && !socket_was_dead(socket)) save_socket_options(s, socket, collector.source.pid());
   const std::string path = socket_path(socket);
   if (path.empty()) return;
-  // Relative to the directory in which it was bound, most likely still the process's own.
+  // A relative path is relative to the working directory at bind(), most likely the current one.
   const ProcDir process(collector.source.pid());
   const UniqueFd at = path.front() == '/' ? TargetPaths(collector.source.pid()).open(path, O_PATH)
                                           : UniqueFd(::openat(process.fd(), ("cwd/" + path).c_str(), O_PATH | O_CLOEXEC));

@@ -13,14 +13,14 @@ namespace {
 // Status flags that F_SETFL changes.
 constexpr std::uint32_t kStatus = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 
-/** A thread of the image but the first, by the number that it has in its own pid namespace. */
+/** Is @p id, in the process's own pid namespace, a thread of the image other than the first? */
 bool is_worker(const Process& image, int id) {
   return std::any_of(image.threads().begin(), image.threads().end(), [&](const Thread& thread) {
     return &thread != &image.threads(0) && (thread.own_tid() ? thread.own_tid() : thread.tid()) == id;
   });
 }
 
-/** Whom the kernel shall signal for a descriptor (F_SETOWN); < 0: a process group, 0: nobody. */
+/** @return the owner to set (F_SETOWN); < 0: a process group, 0: none. In a restart 0 for ids outside of the image */
 int owner_of(Restorer& restorer, std::uint32_t index) {
   const Process& image = restorer.image;
   const int owner = restorer.description(index).owner_pid();
@@ -28,14 +28,14 @@ int owner_of(Restorer& restorer, std::uint32_t index) {
   if (restorer.mode != RestoreMode::restart || !owner || owner == image.pid() || is_worker(image, owner) ||
       (leads && owner == -image.pid()))
     return owner;
-  // The number is somebody else's by now, or nobody's.
+  // The id may belong to another process now.
   restorer.warn(index, std::string("its signals went to ") + (owner < 0 ? "process group " : "process ") +
-                           std::to_string(owner < 0 ? -owner : owner) + ", which is not part of the image: they go to nobody");
+                           std::to_string(owner < 0 ? -owner : owner) + ", which is not part of the image: none are sent");
   return 0;
 }
 
 Remote::Call set_owner(const Process& image, Remote& remote, std::uint64_t number, int owner) {
-  // F_SETOWN would take a thread's id for a process's.
+  // F_SETOWN treats the id as that of a process: use F_SETOWN_EX for a thread.
   if (is_worker(image, owner))
     return {SYS_fcntl, {number, F_SETOWN_EX, remote.argument_of(f_owner_ex{F_OWNER_TID, owner})}};
   return {SYS_fcntl, {number, F_SETOWN, static_cast<std::uint64_t>(static_cast<std::int64_t>(owner))}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Pipes of a restarted process whose other end another process had. */
+/** @file Substitutes for pipes of a restarted process whose other end another process had. */
 #include "restore/options.h"
 #include "restore/report.h"
 
@@ -9,8 +9,8 @@ namespace reprise {
 class Process;
 
 /**
- * Let our standard input and output take the place of pipes to other processes that nothing else has been given for:
- * input that of the ends that are read from, output that of those that are written to. A warning names each.
+ * Substitute our standard input for read ends and our standard output for write ends of pipes to other processes,
+ * unless @p options has a substitute. Adds a warning for each pipe.
  */
 void use_streams_for_pipes(const Process& image, RestoreOptions& options, Report& report);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Terminals. In a restart the caller's own take their place.
+// Terminals. A restart replaces them by the caller's own.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -20,7 +20,7 @@
 namespace reprise {
 namespace {
 
-// Of the kernel, whose struct termios is shorter than the C library's.
+// The kernel's struct termios, which is shorter than the C library's.
 struct KernelTermios {
   unsigned iflag, oflag, cflag, lflag;
   unsigned char line, cc[19];
@@ -28,7 +28,7 @@ struct KernelTermios {
 
 bool get_settings(int fd, KernelTermios& settings) { return ::ioctl(fd, TCGETS, &settings) == 0; }
 
-/** Without being stopped for it when the terminal's foreground is somebody else's. */
+/** Set with SIGTTOU blocked, which would stop us if we are not in the terminal's foreground process group. */
 bool set_settings(int fd, const KernelTermios& settings) {
   sigset_t block, before;
   sigemptyset(&block);
@@ -47,7 +47,7 @@ void collect_terminal(Collector& collector, const cr_fd& fd, Description& descri
   const UniqueFd terminal = collector.source.get(fd.fd);
   KernelTermios settings;
   if (!get_settings(terminal.get(), settings)) {
-    // A terminal whose other side hung up still is one.
+    // EIO: it is a terminal, but the other side hung up.
     if (errno != EIO) collector.refuse(fd.fd, "a device that cannot be saved (" + description.file().path() + ")");
     return;
   }
@@ -58,7 +58,7 @@ void collect_terminal(Collector& collector, const cr_fd& fd, Description& descri
     saved.set_rows(size.ws_row);
     saved.set_columns(size.ws_col);
   }
-  // TIOCGPGRP answers the terminal's own session alone.
+  // TIOCGPGRP works only in the terminal's own session: take the foreground group from /proc/PID/stat.
   if (const auto stat = proc_stat(collector.source.pid())) {
     const bool ours = stat->tty != 0 && (stat->tty == description.file().rdev() || description.file().path() == "/dev/tty");
     saved.set_controlling(ours);
@@ -67,7 +67,7 @@ void collect_terminal(Collector& collector, const cr_fd& fd, Description& descri
 }
 
 void make_terminal(Restorer& restorer, std::uint32_t index) {
-  // Its opening must not wait for a carrier.
+  // O_NONBLOCK: open must not wait for a carrier.
   UniqueFd fd = reopen_path(restorer, index, O_NONBLOCK);
   if (::fcntl(fd.get(), F_SETFL, open_flags(restorer.description(index))) != 0)
     restorer.fail(index, "cannot set its flags", errno);
@@ -81,8 +81,8 @@ void restore_terminal_state(Restorer& restorer, std::uint32_t index) {
   std::memcpy(&wanted, saved.data(), sizeof wanted);
   const int fd = restorer.must_fd(index);
   if (!get_settings(fd, now) || std::memcmp(&now, &wanted, sizeof now) == 0) return;
-  // Its size is left alone: it is that of a window, which nobody rolled back.
-  if (!set_settings(fd, wanted)) restorer.warn(index, "its settings cannot be put back: " + error_text(errno));
+  // Leave its size as it is: the window was not rolled back.
+  if (!set_settings(fd, wanted)) restorer.warn(index, "its settings cannot be restored: " + error_text(errno));
 }
 
 void restore_own_terminal_state(Restorer& restorer, int fd, const Description& description) {
@@ -93,11 +93,11 @@ void restore_own_terminal_state(Restorer& restorer, int fd, const Description& d
   constexpr unsigned typing = ICANON | ECHO | ISIG;
   if ((wanted.lflag & typing) == (now.lflag & typing)) return;
   if (!set_settings(fd, wanted))
-    restorer.warnings.push_back("the settings of the terminal cannot be put back: " + error_text(errno));
+    restorer.warnings.push_back("the settings of the terminal cannot be restored: " + error_text(errno));
 }
 
 UniqueFd own_terminal(Restorer& restorer, int number, const Description& description) {
-  // Standard descriptors are the caller's, whatever they are; others lead to a terminal if there is one.
+  // Standard descriptors become the caller's, even if these are no terminals. Others become our terminal, if any.
   if (number <= 2)
     if (UniqueFd fd{::fcntl(number, F_DUPFD_CLOEXEC, 0)}) return fd;
   const int flags = open_flags(description) & (O_ACCMODE | O_APPEND);

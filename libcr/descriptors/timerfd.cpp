@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// timerfds: with the time that was left, and the ticks that nobody had read.
+// timerfds: saved with the remaining time and the unread ticks.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/timerfd.h>
@@ -29,17 +29,17 @@ timespec to_timespec(std::int64_t ns) {
   return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
 }
 
-/** Of a timer that is not armed as of one that is due, but whose interrupt has not been served: nothing is left, no ticks. */
+/** No time left and no ticks: the timer is disarmed, or it is due and its interrupt has not been handled yet. */
 bool doubtful(const TimerFd& timer) { return timer.value_ns() == 0 && timer.ticks() == 0; }
 
 std::optional<TimerFd> look(Collector& collector, int fd) {
-  // An interval timer that has expired stands still until it is read or asked: ask, so that all its ticks count.
+  // An expired interval timer is not advanced until it is read or queried: query it, so that all its ticks count.
   itimerspec left;
   const UniqueFd timer = collector.source.get(fd);
   auto info = ::timerfd_gettime(timer.get(), &left) == 0 ? parse_timerfd(collector.fdinfo(fd)) : std::nullopt;
   if (!info || info->value_ns() != 0) return info;
-  // It may have expired once more between the two looks: it is armed all the same. So is one with an interval that has ticked:
-  // it is due.
+  // It may have expired again between the two queries, but is armed nevertheless. So is an interval timer that has
+  // ticked: it is due.
   info->set_value_ns(left.it_value.tv_sec * 1'000'000'000LL + left.it_value.tv_nsec);
   if (info->value_ns() == 0 && info->ticks() != 0 && info->interval_ns() != 0) info->set_value_ns(1);
   return info;
@@ -51,13 +51,13 @@ void collect_timerfd(Collector& collector, const cr_fd& fd, Description& descrip
   if (const auto info = look(collector, fd.fd))
     *description.mutable_timerfd() = *info;
   else
-    collector.refuse(fd.fd, "a timerfd whose state the kernel does not tell");
+    collector.refuse(fd.fd, "a timerfd whose state the kernel does not show");
 }
 
 void finish_timerfds(Collector& collector, const std::map<std::uint32_t, int>& numbers) {
   using namespace std::chrono_literals;
-  // An interrupt comes within microseconds, on virtual machines within some milliseconds. Hardly anybody disarms a timer by a
-  // value of zero and gives it an interval all the same: for that one may wait longer.
+  // An interrupt arrives within microseconds, on virtual machines within some milliseconds. A disarmed timer rarely has
+  // an interval, so wait longer for one that has.
   constexpr auto kOnce = 2ms, kInterval = 50ms;
   const auto begin = std::chrono::steady_clock::now();
   for (const auto& [index, number] : numbers) {
@@ -82,13 +82,13 @@ void make_timerfd(Restorer& restorer, std::uint32_t index) {
 void restore_timerfd_state(Restorer& restorer, std::uint32_t index) {
   const TimerFd& wanted = restorer.description(index).timerfd();
   const bool armed = wanted.value_ns() != 0;
-  // One that is alive is set in any case: it may be due, which does not show.
+  // Always set a live one: it may be due, which fdinfo does not show.
   if (!armed && wanted.ticks() == 0 && wanted.interval_ns() == 0 && restorer.made.count(index)) return;
   const int fd = restorer.must_fd(index);
   std::int64_t value = wanted.value_ns();
   const int flags = static_cast<int>(wanted.settime_flags()) & (TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET);
   if (armed && (flags & TFD_TIMER_ABSTIME)) {
-    // An absolute timer stays one, so that it follows the clock's being set, and expires after what was left.
+    // Keep an absolute timer absolute, so that it follows clock changes. It expires after the remaining time.
     timespec now;
     if (::clock_gettime(wanted.clock(), &now) != 0) restorer.fail(index, "its clock cannot be read", errno);
     value += now.tv_sec * 1'000'000'000LL + now.tv_nsec;

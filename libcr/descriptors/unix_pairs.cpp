@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Unix sockets that are connected to one another inside the process, as socketpair(2) makes them: what is in their queues
-// belongs to the process alone, and comes back as what is in its pipes does. So do those whose other end was closed
-// while something was left to read.
+// Unix sockets that are connected to each other inside the process, as socketpair(2) makes them. Only the process can
+// access their queues, so these are saved and restored like the content of its pipes. The same holds for sockets whose
+// other end was closed while data was left to read.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -42,7 +42,7 @@ const std::map<std::uint64_t, std::uint32_t>& insiders(Restorer& restorer) {
   return by_inode;
 }
 
-/** The other end; nothing when it was closed. */
+/** @return the other end; nullopt if it was closed */
 std::optional<std::uint32_t> other_end(Restorer& restorer, const Socket& socket) {
   if (!socket.peer_ino()) return std::nullopt;
   const auto& all = insiders(restorer);
@@ -69,7 +69,7 @@ struct End {
   int number;
 };
 
-/** Both ends, or the one whose peer has gone. What cannot be saved of one is noted for both. */
+/** Save both ends, or the one whose peer was closed. If the queue of one cannot be saved, record that for both. */
 void save_pair(Collector& collector, const std::vector<End>& ends) {
   const ProcDir process(collector.source.pid());
   std::optional<Unseen> unseen;
@@ -90,10 +90,10 @@ void save_pair(Collector& collector, const std::vector<End>& ends) {
   }
 }
 
-/** In a pause: is the connection of one that lives what it was, so that only its queue may differ? */
+/** In a pause: has a live socket the saved peer and shutdown state, so that only its queue may differ? */
 bool connection_is_same(const Socket& socket) {
   const auto now = unix_diag(socket.ino());
-  if (!now) return true;  // the kernel does not tell
+  if (!now) return true;  // no answer from the kernel
   return now->peer_ino == socket.peer_ino() && now->shut == socket.shut();
 }
 
@@ -102,10 +102,10 @@ bool queue_is_same(Restorer& restorer, std::uint32_t index, const Socket& socket
   return !now.unseen && now.messages == queue_of(socket);
 }
 
-/** What goes into the queue of @p to has to be sent by @p from: can it? */
+/** Can @p from send into the queue of @p to, or was one of them shut down? */
 bool can_send(const Socket& from, const Socket& to) { return !(from.shut() & 2) && !(to.shut() & 1); }
 
-/** Two connected sockets, made by the target where there is one already. */
+/** Make two connected sockets: by the target if remote calls are possible, else by us. */
 std::pair<UniqueFd, UniqueFd> new_pair(Restorer& restorer, std::uint32_t index, int type) {
   int ends[2];
   if (!restorer.remote) {
@@ -126,7 +126,7 @@ std::pair<UniqueFd, UniqueFd> new_pair(Restorer& restorer, std::uint32_t index, 
   return pair;
 }
 
-/** Does a socket that is made, or lives, beside the connections have the same name? */
+/** Does a socket of the image that is not part of a pair have the same name? */
 bool is_name_of_another(const Restorer& restorer, const Socket& socket) {
   const auto& all = restorer.image.descriptions();
   return std::any_of(all.begin(), all.end(), [&](const Description& other) {
@@ -134,7 +134,7 @@ bool is_name_of_another(const Restorer& restorer, const Socket& socket) {
   });
 }
 
-/** Name and options of a new end. */
+/** Set the name and options of a new end. */
 void dress(Restorer& restorer, std::uint32_t index, int fd) {
   const Description& description = restorer.description(index);
   const Socket& socket = description.socket();
@@ -146,7 +146,7 @@ void dress(Restorer& restorer, std::uint32_t index, int fd) {
   const OnBehalf::Rights rights(restorer.behalf);
   struct ::stat there;
   const std::string path = unix_path(socket_address(restorer, socket));
-  // An accepted one has the name of the socket that listened, from which it must not be taken.
+  // An accepted socket has the name of the listening one, which must keep it.
   const bool may_be_accepted = keeps_connected(socket) || socket.name_gone();
   const bool taken = may_be_accepted &&
                      (path.empty() ? is_name_of_another(restorer, socket) : ::lstat(path.c_str(), &there) == 0);
@@ -155,7 +155,7 @@ void dress(Restorer& restorer, std::uint32_t index, int fd) {
     restorer.warn(index, "is not bound to its name " + address_text(socket.local()) + " again: " + error_text(code));
 }
 
-/** Send @p data through @p from, an end of ours. 0 or errno. */
+/** Send @p data through our descriptor @p from. @return 0 or errno */
 int send_ourselves(int from, bool stream, const std::string& data) {
   std::size_t done = 0;
   do {
@@ -166,7 +166,7 @@ int send_ourselves(int from, bool stream, const std::string& data) {
   return 0;
 }
 
-/** The target itself sends it under @p number, so that it has its credentials. 0 or errno. */
+/** Make the target send @p data through its descriptor @p number, so that it has its credentials. @return 0 or errno */
 int send_by_target(Remote& remote, int number, bool stream, const std::string& data, std::size_t most) {
   std::size_t done = 0;
   do {
@@ -181,12 +181,12 @@ int send_by_target(Remote& remote, int number, bool stream, const std::string& d
   return 0;
 }
 
-/** Room for what had room once, though it may have come in other pieces. */
+/** Double the send buffer. The saved data fitted into it, but as other pieces, with another overhead. */
 void widen(int from) {
   int size = 0;
   socklen_t length = sizeof size;
   if (::getsockopt(from, SOL_SOCKET, SO_SNDBUF, &size, &length) != 0) return;
-  // The kernel doubles what it is given.
+  // The kernel doubles the value.
   if (::setsockopt(from, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) != 0)
     ::setsockopt(from, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
@@ -217,7 +217,7 @@ void fill_queue(Restorer& restorer, std::uint32_t index, int from, int number, c
       widened = true;
       code = send();
     }
-    if (code != 0) restorer.fail(index, "what was in its queue cannot be put there again", code);
+    if (code != 0) restorer.fail(index, "the content of its queue cannot be sent again", code);
   }
   if (widened) restore_width(from, size);
 }
@@ -255,7 +255,7 @@ std::set<std::uint32_t> look_at_unix_pairs(Restorer& restorer) {
     const auto other = other_end(restorer, socket);
     const bool lives = restorer.alive.count(index);
     bool same = lives && (!other || restorer.alive.count(*other)) && connection_is_same(socket);
-    // Nobody can fill the queue of one whose other end is closed, or does not send any more.
+    // If the other end is closed or shut down for sending, the queue cannot be refilled: make a new pair if it differs.
     if (same && (!other || !can_send(restorer.description(*other).socket(), socket)))
       same = queue_is_same(restorer, index, socket);
     restorer.dups.erase(index);
@@ -291,7 +291,7 @@ void restore_unix_pair_state(Restorer& restorer, std::uint32_t index) {
     fill_queue(restorer, index, restorer.must_fd(*other), number, socket);
     restorer.dups.erase(*other);
   }
-  // Of the two ends the second is shut down when both queues are what they were.
+  // Shut down both ends together with the second one, when both queues are restored.
   if (restorer.way(index) != Way::make || (both && *other > index)) return;
   if (socket.shut()) ::shutdown(fd, static_cast<int>(socket.shut()) - 1);
   if (both && restorer.description(*other).socket().shut())

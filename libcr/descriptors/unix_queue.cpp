@@ -24,7 +24,7 @@ std::uint64_t unread(int fd) {
   return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-/** SO_PEEK_OFF while it exists: each peek begins where the last one ended. */
+/** Sets SO_PEEK_OFF during its lifetime: each peek begins where the last one ended. */
 class PeekOffset {
  public:
   explicit PeekOffset(int fd) : fd_(fd) {
@@ -53,14 +53,14 @@ struct Sender {
     };
     who = {static_cast<pid_t>(number("Tgid:")), number("Uid:"), number("Gid:")};
   }
-  /** None came along where nobody had asked for them yet when it was sent. */
+  /** Pid 0: the message was sent before SO_PASSCRED was set, so it has no credentials. */
   bool is(const ucred& other) const {
     if (other.pid == 0) return true;
     return other.pid == who.pid && other.uid == who.uid && other.gid == who.gid;
   }
 };
 
-/** What came along with a message; descriptors that the kernel gave us for it are closed. */
+/** @return what of the ancillary data cannot be sent again. Closes descriptors that were received with it. */
 std::optional<Unseen> unseen_in(msghdr& message, const std::optional<Sender>& sender) {
   std::optional<Unseen> unseen;
   for (cmsghdr* one = CMSG_FIRSTHDR(&message); one; one = CMSG_NXTHDR(&message, one)) {
@@ -94,7 +94,7 @@ UnixQueue peek_queue(int fd, int type, const ProcDir* process) {
   if (process) sender.emplace(*process);
   std::string part(1 << 16, '\0'), all;
   std::uint64_t seen = 0;
-  // An empty queue is not asked where it tells its length: that would take an error away which the program is to see.
+  // Do not peek into an empty queue if its length is known: recvmsg() would clear a pending error (SO_ERROR).
   const std::uint64_t total = type == SOCK_DGRAM ? UINT64_MAX : unread(fd);
   while (seen < total) {
     alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int)) + 2 * CMSG_SPACE(sizeof(ucred)) + 256];
@@ -125,7 +125,7 @@ UnixQueue peek_queue(int fd, int type, const ProcDir* process) {
 
 void drain_queue(int fd, int type) {
   char part[1 << 12];
-  // With no room for what comes along, the kernel drops that.
+  // recv() has no control buffer, so the kernel discards ancillary data.
   for (std::uint64_t left = type == SOCK_DGRAM ? UINT64_MAX : unread(fd); left > 0;) {
     const ssize_t n = ::recv(fd, part, sizeof part, MSG_DONTWAIT | MSG_TRUNC * (type != SOCK_STREAM));
     if (n < 0 && errno == ECONNRESET) continue;

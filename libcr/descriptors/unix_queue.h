@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file What is in the queue of a Unix socket. */
+/** @file The receive queue of a Unix socket. */
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,18 +11,19 @@
 namespace reprise {
 
 struct UnixQueue {
-  std::vector<std::string> messages;  ///< oldest first; of a stream all in one
-  std::optional<Unseen> unseen;       ///< what is in it beside that, which cannot be sent again
+  std::vector<std::string> messages;  ///< oldest first; for a stream at most one
+  std::optional<Unseen> unseen;       ///< what else it contains that cannot be sent again
 };
 
 /**
- * Everything in the queue of @p fd, a connected Unix socket, without taking it out. Nobody else may use it meanwhile.
+ * Read the queue of @p fd, a connected Unix socket, without consuming it. No other process may use it meanwhile.
+ * Throws Error.
  * @param type     SOCK_STREAM …
- * @param process  who must have sent it, as far as the kernel tells; null: do not ask
+ * @param process  the expected sender, checked against SCM_CREDENTIALS where present; null: do not check
  */
 UnixQueue peek_queue(int fd, int type, const ProcDir* process);
 
-/** Throw away what is in the queue of @p fd, of @p type. */
+/** Discard the queue of @p fd, of @p type. */
 void drain_queue(int fd, int type);
 
 }  // namespace reprise
