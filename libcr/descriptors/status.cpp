@@ -30,7 +30,8 @@ int owner_of(Restorer& restorer, std::uint32_t index) {
     return owner;
   // The id may belong to another process now.
   restorer.warn(index, std::string("its signals went to ") + (owner < 0 ? "process group " : "process ") +
-                           std::to_string(owner < 0 ? -owner : owner) + ", which is not part of the image: none are sent");
+                           std::to_string(owner < 0 ? -owner : owner) +
+                           ", which is not part of the image: none are sent");
   return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What these programs share. They are C99 and C++98, as programs written for BLCR are. */
+/* Shared by these programs, which compile as C99 and as C++98, as programs written for BLCR do. */
 #include <blcr_common.h>
 #include <libcr.h>
 
@@ -20,7 +20,7 @@
     }                                                                                          \
   } while (0)
 
-/** Begin a checkpoint. @return as cr_request_checkpoint() */
+/** Begin a checkpoint. @return the result of cr_request_checkpoint() */
 static int begin(const char *file, cr_scope_t scope, pid_t target, int signal, cr_checkpoint_handle_t *handle) {
   cr_checkpoint_args_t args;
   int rc, err;
@@ -36,7 +36,7 @@ static int begin(const char *file, cr_scope_t scope, pid_t target, int signal, c
   return rc;
 }
 
-/** Take a checkpoint and wait. @return as cr_poll_checkpoint() */
+/** Take a checkpoint and wait. @return the result of cr_poll_checkpoint(); CR_POLL_CHKPT_ERR_PRE if it cannot begin */
 static int take(const char *file, cr_scope_t scope, pid_t target, int signal) {
   cr_checkpoint_handle_t handle;
   int rc = begin(file, scope, target, signal, &handle);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Callbacks refuse in every way there is; the last of them for good. */
+/* Callbacks refuse temporarily in every possible way, and then permanently in one of two ways. */
 #include "common.h"
 
 static int round_number, others;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A program saves itself from within a critical section, is busy meanwhile, and saves itself with its whole tree. */
+/*
+ * A program requests its own checkpoint inside a critical section. Other requests fail with EBUSY meanwhile. Then it
+ * saves its whole process tree.
+ */
 #include "common.h"
 
 static int called, forwarded = 1, busy;

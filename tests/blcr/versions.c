@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What configure scripts and packages ask for. */
+/* The version macros that configure scripts and packages check. */
 #include "common.h"
 
 #if LIBCR_MAJOR != 0 || CR_MODULE_MAJOR != 0 || CR_RELEASE_MAJOR != 0 || CR_RELEASE_MINOR < 8

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A program as they were written for BLCR: callbacks of both contexts, critical
- * sections, a request of itself, and everything else of the interface at least
- * named, so that a missing or changed declaration breaks the build. Without the
- * kernel module it only checks that cr_init() says so.
+ * A program in the style of those for BLCR: callbacks in both contexts, critical sections, a request for itself. It at
+ * least names everything else of the interface, so that a missing or changed declaration breaks the build. Without the
+ * kernel module it only checks the error of cr_init().
  */
 #include <libcr.h>
 #include <stdio.h>

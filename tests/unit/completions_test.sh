@@ -19,7 +19,7 @@ long_options() { "$1" --help | grep -E '^ +-' | grep -oE '(^|[ ,])--[a-z-]+' | t
 
 source "$folder/reprise.bash" || exit 1
 
-# What is offered for a command line, its words as readline breaks them; sorted.
+# Print what is offered for a command line, given as the words into which readline breaks it; sorted.
 offered() { # WORD...
 	local COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
 	local last=${COMP_WORDS[COMP_CWORD]}
@@ -75,7 +75,7 @@ done
 if command -v zsh >/dev/null; then
 	for command; do
 		name=${command##*/}
-		# What it tells zsh's own machinery, of which the options are wanted.
+		# Print the arguments that it passes to zsh's _arguments, and extract the options.
 		got=$(zsh -f -c '
 			_arguments() { print -l -- "$@" }
 			service=$1
@@ -84,7 +84,7 @@ if command -v zsh >/dev/null; then
 		expect "$name in zsh" "$(long_options "$command")" "$got"
 	done
 else
-	echo 'no zsh here: its completion was not looked at'
+	echo 'zsh is not installed: its completion was not tested'
 fi
-[ $bad = 0 ] && echo 'completions offer what the commands know'
+[ $bad = 0 ] && echo 'completions offer the options of the commands'
 exit $bad

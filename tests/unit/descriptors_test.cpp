@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Descriptors without a target: what is read from /proc, what is decided, and, with
-// this process in the target's place, saving and making each kind again.
+// Descriptors without a target process: parsing /proc, decisions and, with this process as the target, saving and
+// restoring each kind.
 #include "descriptors/descriptors.h"
 
 #include <arpa/inet.h>
@@ -228,7 +228,7 @@ TEST(Plan, WhatIsOfAnotherKindIsNotTheSameThoughItHasTheSerial) {
   std::vector<cr_fd> live(1);
   live[0].fd = live[0].same_as = 3;
   live[0].serial = 7;
-  live[0].mode = S_IFCHR | 0666;  // /dev/zero would be emptied for ever
+  live[0].mode = S_IFCHR | 0666;  // draining /dev/zero would never end
   const DescriptorPlan plan = plan_descriptors(image, live, true);
   EXPECT_TRUE(plan.alive.empty());
   EXPECT_THAT(plan.make, ElementsAre(0));
@@ -264,7 +264,7 @@ TEST(Plan, EpollDifferencesOnly) {
   using How = EpollChanges::How;
   std::vector<std::pair<int, How>> set;
   for (const auto& change : changes.set) set.emplace_back(change.entry.fd(), change.how);
-  // 7: edge triggered, armed anew; 10: it had fired; 11: cannot be modified
+  // 7: edge-triggered, armed again; 10: had fired; 11: EPOLLEXCLUSIVE, cannot be modified
   EXPECT_THAT(set, ElementsAre(std::pair(6, How::modify), std::pair(7, How::modify), std::pair(8, How::add),
                                std::pair(11, How::replace)));
   ASSERT_EQ(changes.drop.size(), 1U);
@@ -418,7 +418,7 @@ class SelfSource : public Source {
   UniqueFd get_mapping(std::uint64_t) override { return {}; }
 };
 
-/** What the module would tell of some descriptors of ours; nobody else has them. */
+/** @return the entries that the module would report for descriptors of ours that no other process has */
 std::vector<cr_fd> table_of(const std::vector<int>& fds) {
   std::vector<cr_fd> table;
   for (const int fd : fds) {
@@ -447,7 +447,7 @@ class Self : public testing::Test {
  protected:
   void save(const std::vector<int>& fds) { Collector(source_, image_, table_of(fds)).run(); }
 
-  /** Make description @p index again, beside the one that is open. */
+  /** Make description @p index again, in addition to the open one. */
   int make(std::uint32_t index = 0, RestoreMode mode = RestoreMode::restart) {
     restorer(mode, {});
     for (std::uint32_t i = 0; i < restorer_->decisions.size(); ++i) restorer_->make(i, true);
@@ -455,7 +455,7 @@ class Self : public testing::Test {
     return restorer_->fd(index);
   }
 
-  /** Bring the open one back to what was saved. */
+  /** Restore the saved state of the open one. */
   void restore_states(const std::map<std::uint32_t, int>& alive) {
     restorer(RestoreMode::pause, alive);
     for (std::uint32_t i = 0; i < restorer_->decisions.size(); ++i) restorer_->restore_state(i);
@@ -529,7 +529,7 @@ TEST_F(Self, ReplacedFileIsRefusedInAPause) {
   EXPECT_THROW(make(0, RestoreMode::pause), Error);
   EXPECT_THROW(make(0, RestoreMode::restart), Error);
   ASSERT_EQ(::mkfifo((dir / "x").c_str(), 0600), 0);
-  EXPECT_THROW(make(0, RestoreMode::restart), Error);  // and does not wait for a writer
+  EXPECT_THROW(make(0, RestoreMode::restart), Error);  // and does not block until there is a writer
 }
 
 TEST_F(Self, RelocatedFile) {
@@ -568,7 +568,7 @@ TEST_F(Self, PipeWithContent) {
   EXPECT_EQ(saved(0).pipe().capacity(), 8192U);
   EXPECT_EQ(saved(0).pipe().queued(), 3U);
   EXPECT_FALSE(saved(0).pipe().outside());
-  // Saving left the content where it was.
+  // Saving has not consumed the content.
   char text[8] = {};
   ASSERT_EQ(::read(out.get(), text, sizeof text), 3);
   ASSERT_EQ(::write(in.get(), "other", 5), 5);
@@ -666,7 +666,7 @@ TEST_F(Self, UnixPairsWithTheirQueues) {
     ASSERT_EQ(saved(1).socket().queue_size(), type == SOCK_STREAM ? 1 : 2);
     const std::string first = type == SOCK_STREAM ? "onetwo" : "one";
     EXPECT_EQ(saved(1).socket().queue(0).data(), first);
-    // Saving took nothing.
+    // Saving has not consumed anything.
     EXPECT_EQ(received(b.get()), first);
     ASSERT_EQ(::send(b.get(), "since", 5, 0), 5);
     restore_states({{0, a.get()}, {1, b.get()}});
@@ -747,7 +747,7 @@ TEST_F(Self, EventFds) {
   EXPECT_EQ(value, 7U);
   ASSERT_EQ(::read(make(2), &value, sizeof value), 8);
   EXPECT_EQ(value, 1U);
-  // and the open ones are what they were
+  // and the open ones are unchanged
   ASSERT_EQ(::read(plain.get(), &value, sizeof value), 8);
   EXPECT_EQ(value, 7U);
   value = 5;
@@ -829,13 +829,13 @@ TEST_F(Self, InotifyKeepsItsNumbers) {
   save({fd.get()});
   ASSERT_EQ(saved().inotify().watches_size(), 2);
   for (const auto& watch : saved().inotify().watches())
-    if (watch.path().empty()) GTEST_SKIP() << "may not open by handle here";
+    if (watch.path().empty()) GTEST_SKIP() << "open_by_handle_at() is not permitted here";
   const int again = make();
   std::map<int, std::string> watches;
   const auto now = parse_inotify(ProcDir(::getpid()).read("fdinfo/" + std::to_string(again)));
   ASSERT_EQ(now.size(), 2U);
   char events[4096];
-  EXPECT_EQ(::read(again, events, sizeof events), -1);  // nothing is left of skipping 2
+  EXPECT_EQ(::read(again, events, sizeof events), -1);  // no event is left from skipping number 2
   std::filesystem::create_directory(dir / "c/new");
   ASSERT_GT(::read(again, events, sizeof events), 0);
   EXPECT_EQ(reinterpret_cast<inotify_event*>(events)->wd, 3);
@@ -887,7 +887,7 @@ TEST_F(Self, ListeningUnixAtAPath) {
   save({fd.get()});
   EXPECT_EQ(socket_text(saved().socket()), "listening Unix socket " + path);
   EXPECT_EQ(saved().socket().backlog(), 9U);
-  fd.reset();  // the path stays behind
+  fd.reset();  // the path remains
   EXPECT_GE(make(), 0);
   struct ::stat status;
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
@@ -949,7 +949,7 @@ TEST_F(Self, SocketWhosePeerIsGone) {
   EXPECT_EQ(::read(make(), text, sizeof text), 0);
 }
 
-// They are made by NamelessFiles, which needs a session: tests/kselftest/deleted.c.
+// Only saving: NamelessFiles recreates memfds and needs a session. See tests/kselftest/deleted.c.
 TEST_F(Self, MemfdIsSaved) {
   const UniqueFd fd(::memfd_create("name", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(fd.get(), 8192), 0);

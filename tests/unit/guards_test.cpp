@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Which guard pages are to be put in and out, and droppable memory in the plan for mappings.
+// Which guard pages to install and remove, and droppable memory in the mapping plan.
 #include "process/guards.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(Droppable, IsMadeAnewWhereItIsNot) {
   const MappingPlan plan = plan_mappings({&now, 1}, image);
   EXPECT_EQ(plan.removes.size(), 1u);
   EXPECT_EQ(plan.maps.size(), 1u);
-  EXPECT_TRUE(plan.advices.empty()) << "it has them by itself";
+  EXPECT_TRUE(plan.advices.empty()) << "the kernel sets these flags on droppable memory by itself";
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ void add_mappings(Sample& sample, pid_t pid) {
       mapping->set_name(name);
     }
     mapping->set_flags(flags);
-    // Text and what the kernel makes itself is not saved; data that was relocated is.
+    // Text and special mappings of the kernel are not saved; relocated data is.
     if (protection[0] == 'r' && protection[2] != 'x' && !special) sample.runs.push_back({start, end - start});
     if (name == "[vdso]") sample.runs.push_back({start, end - start});
   }

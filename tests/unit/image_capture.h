@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file An image of a real process, taken by ptrace: what debuggers are asked about. */
+/** @file An image of a real process, taken with ptrace, for the tests with debuggers. */
 #include <sys/types.h>
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace reprise::test {
 
-/** A running program that is killed with the object. */
+/** A running program; the destructor kills it. */
 class Child {
  public:
   /** Starts @p program and waits for its first line. */

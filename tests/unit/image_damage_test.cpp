@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Truncated and altered images are refused, with words that say what is wrong.
+// Truncated and altered images are refused with a message that names the fault.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
@@ -67,7 +67,7 @@ TEST_F(ImageDamage, SomethingAtItsEnd) {
 }
 
 TEST_F(ImageDamage, EveryByteOfHeadersAndNotes) {
-  // Also that a refusal never is anything but an Error naming the image.
+  // This also checks that every refusal is an Error that names the image.
   std::string image = good_;
   const auto try_at = [&](std::size_t at) {
     image[at] = static_cast<char>(image[at] ^ (1 << (at % 8)));
@@ -85,7 +85,7 @@ TEST_F(ImageDamage, PagesAreFoundByVerifying) {
     for (std::uint64_t at = 0; at < run.len; at += 4093) {
       std::string image = good_;
       image[run.offset + at] = static_cast<char>(image[run.offset + at] ^ 0x80);
-      const Image damaged = open_bytes(image);  // opening looks at no page
+      const Image damaged = open_bytes(image);  // opening reads no pages
       const std::uint64_t page = (run.addr + at) & ~0xfffULL;
       char name[32];
       std::snprintf(name, sizeof name, "page %llx", static_cast<unsigned long long>(page));
@@ -94,7 +94,7 @@ TEST_F(ImageDamage, PagesAreFoundByVerifying) {
       EXPECT_THAT(error_of([&] { damaged.verify({&bad, 1}); }), HasSubstr(name));
       char buffer[4096];
       EXPECT_THAT(error_of([&] { damaged.read_pages(page, buffer, sizeof buffer); }), HasSubstr(name));
-      // The other pages can be used.
+      // The other pages remain usable.
       const cr_range others[] = {{0, page}, {page + 4096, 0x7ffffffff000 - page - 4096}};
       EXPECT_EQ(error_of([&] { damaged.verify(others); }), "");
     }

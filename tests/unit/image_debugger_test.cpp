@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// An image is a core file: debuggers and ELF tools take it as one.
+// An image is a core file: debuggers and ELF tools accept it.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -59,7 +59,7 @@ TEST_F(ImageOfAProcess, GdbShowsStacks) {
       "gdb -nx -batch -ex bt -ex 'print sample_answer' -ex 'up 2' -ex 'info locals' -ex 'thread apply all bt' "
       "-ex 'info registers rip' -ex 'info all-registers xmm0' " STACK_SAMPLE " " +
       path_);
-  // What gdb before 14 says of any core file from a CPU with AMX.
+  // gdb before version 14 prints this for every core file from a CPU with AMX.
   out = std::regex_replace(out, std::regex("warning: Unexpected size of section `.reg-xstate"), "");
   EXPECT_THAT(out, AllOf(HasSubstr("sample_inner (depth=3)"), HasSubstr("sample_outer (depth=1)"), HasSubstr("main ()"),
                          HasSubstr("424242"), HasSubstr("sample_thread"), HasSubstr("pause ()"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Images whose checksums are right and whose content is not.
+// Images with valid checksums and invalid content.
 #include <elf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class ImageHostile : public testing::Test {
     good_ = read_file(dir.path("image"));
   }
 
-  /** Alter a structure at @p offset, make the checksum right, open. */
+  /** Alter a structure at @p offset, correct the checksum and open the image. */
   template <class T, class Change>
   std::string with(std::size_t offset, Change change) const {
     std::string image = good_;
@@ -94,7 +94,7 @@ TEST_F(ImageHostile, Header) {
   for (std::uint64_t at : {1ULL, 64ULL, 1ULL << 40, ~0ULL}) EXPECT_NE(header([&](auto& h) { h.e_shoff = at; }), "");
   EXPECT_NE(header([](auto& h) { h.e_phentsize = 1; }), "");
   EXPECT_NE(header([](auto& h) { h.e_shnum = 9; }), "");
-  // A count beyond 16 bits, in a section header that is not there or lies.
+  // A count above 16 bits, in a section header that is missing or wrong.
   for (unsigned count : {0U, 1U, 7U, 70000U, 0xffffffffU})
     EXPECT_NE(header([&](auto& h) {
                 h.e_phnum = PN_XNUM;
@@ -179,7 +179,7 @@ TEST_F(ImageHostile, ThreadsAndRegisters) {
 }
 
 TEST_F(ImageHostile, EveryByteResealed) {
-  // Whatever is accepted must be usable without harm; refusals must be Errors.
+  // Accepted images must be usable without a crash; refusals must be Errors.
   const Seal seal = seal_of(good_);
   const auto try_at = [&](std::size_t at, char value) {
     std::string image = good_;
@@ -205,12 +205,12 @@ TEST(ParseState, GrowthIsBounded) {
   std::string many;
   for (int i = 0; i < 5'000'000; ++i) many += std::string("\xa2\x01\x00", 3);
   EXPECT_FALSE(image::parse_state(many, out));
-  // Packed numbers that grow eightfold.
+  // Packed numbers, which take eight times as many bytes in memory.
   std::string packed(5'000'000, '\x01');
   Process auxv;
   for (int i = 0; i < 5'000'000; ++i) auxv.mutable_layout()->add_auxv(1);
   EXPECT_FALSE(image::parse_state(auxv.SerializeAsString(), out));
-  // Unknown fields are kept by the parser, so they count, too.
+  // The parser keeps unknown fields, so they count as well.
   many.clear();
   for (int i = 0; i < 5'000'000; ++i) many += std::string("\xf8\x3f\x00", 3);
   EXPECT_FALSE(image::parse_state(many, out));

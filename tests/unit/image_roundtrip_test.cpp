@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What is written is read back, wherever it is written to.
+// A written image reads back unchanged, from every kind of output.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -114,7 +114,7 @@ TEST(ImageRoundTrip, PartsOfSharedContent) {
     for (const auto& run : sample.runs)
       for (std::uint64_t at = run.addr; at < run.addr + run.len; at += image::kPage)
         writer.write_pages(at, Sample::page(at).data(), image::kPage);
-    // In pieces that fit no block, last one first.
+    // Write pieces that match no block size, the last one first.
     for (int at = 99000; at >= 0; at -= 9000)
       writer.write_blob(static_cast<std::uint64_t>(at), sample.blob.data() + at,
                         std::min<std::size_t>(9000, sample.blob.size() - static_cast<std::size_t>(at)));

@@ -14,13 +14,13 @@
 
 namespace reprise::test {
 
-/** A directory that goes away with the object. */
+/** A temporary directory; the destructor removes it. */
 class TempDir {
  public:
   TempDir();
   ~TempDir();
   std::string path(const std::string& name = "") const { return (dir_ / name).string(); }
-  /** Names of everything in it, hidden files too. */
+  /** @return the names of all entries, hidden ones included */
   std::vector<std::string> entries() const;
 
  private:
@@ -34,7 +34,7 @@ struct Sample {
   std::vector<cr_range> runs;
   std::string blob;
 
-  /** What page @p addr holds; some are all zeros. */
+  /** @return the content of page @p addr; some pages are all zeros */
   static std::string page(std::uint64_t addr);
   void write(ImageWriter& writer) const;
   void write(const std::string& path) const;
@@ -46,11 +46,11 @@ Sample small_sample();
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, std::string_view content);
 
-/** Make the checksum of headers and notes of an altered image right again. */
+/** Recompute the checksum of headers and notes of an altered image. */
 void reseal(std::string& image);
 image::Seal seal_of(const std::string& image);
 
-/** The text of the Error that @p action throws, "" when it does not. */
+/** @return the text of the Error that @p action throws, "" if it throws none */
 std::string error_of(const std::function<void()>& action);
 
 }  // namespace reprise::test

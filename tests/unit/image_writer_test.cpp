@@ -49,7 +49,7 @@ TEST(ImageWriter, AbandonedLeavesNothing) {
   EXPECT_THAT(dir.entries(), IsEmpty());
 }
 
-// As on file systems that have no unnamed files.
+// As on file systems without O_TMPFILE.
 TEST(ImageWriter, TemporaryName) {
   const TempDir dir;
   const Sample sample = small_sample();
@@ -119,7 +119,7 @@ TEST(ImageWriter, ReplacesOnlyWhenAllowed) {
   EXPECT_EQ(read_file(dir.path("image")), "precious");
   sample.write(dir.path("image"));
   Image::open(dir.path("image"));
-  // A file that comes into being meanwhile
+  // A file that is created meanwhile
   ImageWriter writer(dir.path("other"));
   write_file(dir.path("other"), "precious");
   EXPECT_THAT(error_of([&] { sample.write(writer); }), HasSubstr("meanwhile"));
@@ -183,7 +183,7 @@ TEST(ImageWriter, RefusesWhatCouldNotBeRead) {
   EXPECT_THAT(refusal([](auto& s) { s.runs[2].len = ~0ULL << 12; }), HasSubstr("out of order"));
 }
 
-// In a child: the limit would hold for the whole test program. SIGXFSZ must not come.
+// Runs in a child, because the limit applies to a whole process. SIGXFSZ must not be delivered.
 TEST(ImageWriter, FileSizeLimit) {
   const TempDir dir;
   const pid_t child = ::fork();
@@ -209,7 +209,7 @@ TEST(ImageWriter, DiskFull) {
     GTEST_SKIP() << "needs root to mount a small tmpfs";
   try {
     small_sample().write(dir.path("image"));
-    ADD_FAILURE() << "fitted";
+    ADD_FAILURE() << "the image was written to a full file system";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), Failure::temporary);
     EXPECT_EQ(error.code(), ENOSPC);

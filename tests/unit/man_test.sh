@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# The man pages: each command's tells of the options that its --help prints, and of no
-# other; each function of libcr.h is on one of section 3; and all are free of mistakes as far as mandoc or groff, where they are, can tell.
+# The man pages: a command's page lists exactly the options that --help prints. Each function of libcr.h is on one page
+# of section 3. mandoc or groff, if installed, report no errors.
 # $1: docs/man, then the commands.
 set -u
 folder=$1
@@ -23,7 +23,7 @@ for command; do
 	complain "$(diff --label "${command##*/} --help" --label "$page" -u0 <(echo "$helped") <(echo "$written"))"
 done
 
-# Every function of the library is on one page, and is found by its name.
+# Every function of the library is on exactly one page, with its name in the NAME section.
 for function in $(sed -nE 's/^extern [a-z_ ]+[ *](cri?_[a-z_]+)\(.*/\1/p' "$folder/../../libcr/include/libcr.h"); do
 	name=$(sed -E 's/^cri_init_/cr_initialize_/' <<<"$function")
 	pages=$(sed -n "/^\.Sh NAME/,/^\.Sh LIBRARY/s/^\.Nm $name\( ,\)\?\$/x/p" "$folder"/*.3 | wc -l)
@@ -37,5 +37,5 @@ for page in "$folder"/*.[1-8]; do
 		complain "$(groff -mdoc -ww -z "$page" 2>&1)"
 	fi
 done
-[ $bad = 0 ] && echo 'the man pages tell what the commands know'
+[ $bad = 0 ] && echo 'the man pages list the options of the commands'
 exit $bad

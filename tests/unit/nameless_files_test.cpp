@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Files, folders and FIFOs without a name: what is made leaves none behind, whatever the file system can do.
+// Unnamed files, directories and FIFOs: making them leaves no name behind, with or without O_TMPFILE.
 #include "restore/nameless_files.h"
 
 #include <fcntl.h>

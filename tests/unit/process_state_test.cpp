@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Timers and credentials: what /proc tells, and what is decided.
+// Timers and credentials: parsing /proc, and decisions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -53,7 +53,7 @@ TEST(TimerList, Plan) {
   EXPECT_THAT(same.create, IsEmpty());
   EXPECT_EQ(same.set.size(), 3U);
 
-  // 0 became another one, 4 went, 9 came.
+  // Since the checkpoint timer 0 was replaced, 4 deleted and 9 created.
   const auto plan = plan_timers(image,
                                 parse_timers("ID: 0\nsignal: 15/0\nnotify: signal/pid.10\nClockID: 0\n"
                                              "ID: 1\nsignal: 32/7\nnotify: signal/tid.10\nClockID: 1\n"
@@ -115,7 +115,7 @@ TEST(CredentialsWay, RightsSetAsideForAWhileAreTakenUpAgain) {
   EXPECT_EQ(why_not(aside, user(1000)), "");
 }
 
-// As a server does that acts for a client by its effective ids: nothing stands against taking root's up again.
+// Like a server that acts for a client by its effective ids: it can become root again.
 TEST(CredentialsWay, PermittedCapabilitiesComeIntoForce) {
   Credentials client = user(1000);
   client.permitted = 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
@@ -139,7 +139,7 @@ TEST(CredentialsWay, Securebits) {
   Credentials keeps = user(1000);
   keeps.securebits = SECBIT_KEEP_CAPS;
   EXPECT_EQ(why_not(user(1000), keeps), "");
-  // A bit that this kernel may not know would fail when it is too late.
+  // Setting a bit that this kernel may not know would fail after the commit.
   bits.securebits = 1 << 12;
   EXPECT_THAT(why_not(root(), bits), HasSubstr("securebits"));
 }
@@ -248,7 +248,7 @@ TEST(NewIds, OfAnotherPidNamespace) {
   EXPECT_EQ(sender_of(image.pending(0)), 2);
 }
 
-// What cannot be found out is not taken for the caller's own rights the next time.
+// If the rights of a process cannot be determined, a second try must not use the caller's own.
 TEST(OnBehalf, OfNobodyStaysAnError) {
   const pid_t child = fork();
   if (child == 0) _exit(0);

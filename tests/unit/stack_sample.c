@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A process with a stack, a global and a second thread that a debugger can be asked about.
+// A process with a known stack, global variable and second thread, to inspect with a debugger.
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the restoring side relies upon is checked, one refusal per line.
+// Everything that a restore relies on is checked: one refusal per line.
 #include "image/validate.h"
 
 #include <gmock/gmock.h>
@@ -16,11 +16,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 struct Case {
-  const char* what;  // in the message
+  const char* what;  // substring of the message
   void (*change)(Process&);
 };
 
-constexpr std::uint64_t kPlace = 0x10100000;  // of a page for a generation number
+constexpr std::uint64_t kPlace = 0x10100000;  // address of a page for a generation number
 void add_generation(Process& p, std::uint64_t flags, std::uint64_t at = kPlace, std::uint64_t pages = 1) {
   Mapping& mapping = *p.add_mappings();
   mapping.set_start(kPlace);
@@ -38,7 +38,7 @@ TEST(ValidateSample, IsGood) {
   EXPECT_EQ(error_of([] { validate_process("IMAGE", small_sample().process, 100000); }), "");
 }
 
-/** Descriptor 0 is made a deleted file, of object 1. */
+/** Make descriptor 0 a deleted file with shared object 1. */
 SharedObject* delete_file(Process& p) {
   SharedObject& object = *p.mutable_shared_objects(0);
   object.set_kind(SharedObject::FILE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Extended registers on a machine that lays them out in another way.
+// Extended registers on a machine with another XSAVE layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

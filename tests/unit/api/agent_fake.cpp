@@ -28,7 +28,7 @@ struct State {
 int g_open_error = 0, g_busy = 0;
 const char* g_origin = "";
 
-/** Never destroyed, for the agent outlives main(); a forked child gets its own by opening the device. */
+/** Never destroyed, because the agent outlives main(). A forked child gets its own when it opens the device. */
 State*& current() {
   static auto* one = new State;
   return one;
@@ -86,7 +86,7 @@ int serve(std::uint32_t phase_after, std::uint32_t flags, int requester) {
   std::thread session([&] {
     sigset_t all;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, nullptr);  // a session is no part of its target
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);  // no handlers here: a session is not part of its target
     notify(CR_PHASE_CHECKPOINT, flags, requester);
     status = ready().value_or(-1);
     outcome(status == 0 ? phase_after : static_cast<std::uint32_t>(CR_PHASE_ABORTED));
@@ -101,7 +101,7 @@ namespace reprise::api::device {
 
 int open() {
   if (fake::g_open_error != 0) return -fake::g_open_error;
-  // The locks of a forked child are as the threads that it does not have left them.
+  // A forked child inherits locks that threads it does not have may hold: give it a new state.
   static pid_t owner = ::getpid();
   if (owner != ::getpid()) fake::current() = new fake::State;
   owner = ::getpid();

@@ -116,7 +116,7 @@ TEST_F(Callbacks, RefuseForNow) {
   add(refusing, &flags);
   add(traced, &b);
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), CR_ETEMPFAIL);
-  EXPECT_EQ(g_trace.text(), "brRB") << "what follows a refusal is not called";
+  EXPECT_EQ(g_trace.text(), "brRB") << "callbacks after a refusal are not called";
   EXPECT_EQ(g_result, -CR_ETEMPFAIL);
 }
 
@@ -151,7 +151,7 @@ TEST(CallbacksAlone, GiveUpForGood) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
 }
 
-/** @return how a process ends in which @p body has been run, and which then waits */
+/** @return the wait status of a process that runs @p body and then sleeps */
 int status_of(void (*body)()) {
   const pid_t child = fork();
   if (child == 0) {
@@ -203,14 +203,14 @@ TEST(CallbacksAlone, FailByTheirReturnValue) {
               fake::serve(CR_PHASE_RESTARTED);
             }),
             SIGKILL)
-      << "behind it";
+      << "after the restart";
   EXPECT_EQ(status_of([] {
               cr_register_callback(failing_after, nullptr, CR_THREAD_CONTEXT);
               fake::serve(CR_PHASE_ABORTED);
               _exit(4);
             }),
             4 << 8)
-      << "there was no checkpoint: nothing to go on from";
+      << "there was no checkpoint, so the process must not be killed";
 }
 
 volatile sig_atomic_t g_signals;
@@ -227,7 +227,7 @@ TEST_F(Callbacks, LeaveTheSignalToTheProgram) {
   EXPECT_EQ(g_signals, 1);
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
   EXPECT_EQ(g_trace.text(), "sS");
-  EXPECT_EQ(g_signals, 1) << "the library's signals are not the program's";
+  EXPECT_EQ(g_signals, 1) << "the program's handler must not run for the library's signals";
   sigaction(CR_SIGNUM, nullptr, &after);
   EXPECT_EQ(after.sa_handler, counting);
   raise(CR_SIGNUM);
@@ -255,14 +255,14 @@ TEST_F(Callbacks, SignalContextRunsInItsThreadAfterAllThreadContexts) {
   while (!known) usleep(1000);
   add(traced, &a);
   EXPECT_EQ(fake::serve(CR_PHASE_RESTARTED), 0);
-  // After the outcome the two contexts go on at the same time.
+  // After the outcome the two contexts run concurrently.
   EXPECT_EQ(g_trace.text().substr(0, 3), "ast");
   EXPECT_EQ(g_tid, worker_tid);
   EXPECT_EQ(g_result, CR_RESTARTED);
   stop = true;
   worker.join();
   g_trace.clear();
-  EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0) << "the callbacks of a thread that has ended are gone";
+  EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0) << "callbacks of a thread that has ended are removed";
   EXPECT_EQ(g_trace.text(), "aA");
 }
 

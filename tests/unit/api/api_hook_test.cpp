@@ -40,12 +40,12 @@ TEST_F(Hooks, RunByContextAndOutcome) {
   cr_register_hook(CR_HOOK_RSTRT_THREAD_CONTEXT, hook);
   fake::serve(CR_PHASE_CONTINUE);
   EXPECT_EQ(g_events[CR_HOOK_CONT_THREAD_CONTEXT], 1);
-  EXPECT_EQ(g_events[CR_HOOK_CONT_SIGNAL_CONTEXT], 1) << "this thread";
+  EXPECT_EQ(g_events[CR_HOOK_CONT_SIGNAL_CONTEXT], 1) << "only for this thread";
   EXPECT_EQ(g_events[CR_HOOK_RSTRT_THREAD_CONTEXT], 0);
   fake::serve(CR_PHASE_RESTARTED);
   EXPECT_EQ(g_events[CR_HOOK_RSTRT_THREAD_CONTEXT], 1);
   fake::serve(CR_PHASE_PAUSED);
-  EXPECT_EQ(g_events[CR_HOOK_RSTRT_THREAD_CONTEXT], 2) << "stands in";
+  EXPECT_EQ(g_events[CR_HOOK_RSTRT_THREAD_CONTEXT], 2) << "used for a pause that has no hook of its own";
   cr_register_hook(CR_HOOK_PAUSED_THREAD_CONTEXT, hook);
   fake::serve(CR_PHASE_PAUSED);
   EXPECT_EQ(g_events[CR_HOOK_PAUSED_THREAD_CONTEXT], 1);
@@ -66,7 +66,7 @@ TEST_F(Hooks, ReachThreadsThatNeverCalledInit) {
   plain.join();
 }
 
-// The kernel's list of threads stops at one that ends while it is read.
+// The listing of /proc/PID/task stops at a thread that ends while it is read.
 std::atomic<pid_t> g_awaited;
 std::atomic<int> g_reached;
 void reached(cr_hook_event_t) { g_reached += gettid() == g_awaited; }
@@ -128,7 +128,7 @@ TEST_F(Hooks, ThreadsAreHeldUntilAllCallbacksAreThrough) {
     up = true;
     while (!stop) ++rounds;
   });
-  // The session must not be held, being a thread of this very process.
+  // The session is a thread of this process and must not be held.
   std::atomic<bool> done{false};
   while (!up) usleep(500);
   const auto id = cr_register_callback(slow_after, nullptr, CR_THREAD_CONTEXT);
@@ -140,7 +140,7 @@ TEST_F(Hooks, ThreadsAreHeldUntilAllCallbacksAreThrough) {
   while (!g_in_slow) usleep(500);
   const long before = rounds;
   usleep(50'000);
-  EXPECT_EQ(rounds, before) << "held";
+  EXPECT_EQ(rounds, before) << "the thread is held";
   g_slow = false;
   EXPECT_TRUE(fake::idle());
   const long after = rounds;

@@ -49,7 +49,7 @@ TEST_F(Requests, Succeed) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-// What is saved must not have the image open that it is saved in.
+// A process must not have its own image open while it is saved.
 TEST_F(Requests, ParkTheirDescriptor) {
   char path[] = "/tmp/cr-parked-XXXXXX";
   args_.cr_fd = mkstemp(path);
@@ -89,7 +89,7 @@ TEST_F(Requests, TellAtOnceWhatFailsBeforeTheyBegin) {
   EXPECT_EQ(errno, EACCES);
   EXPECT_STREQ(cr_last_error(), "descriptor 7 is somebody's");
   args_.cr_flags = CR_CHKPT_ASYNC_ERR;
-  ASSERT_EQ(request(never_begins), 0) << "it was asked to be told later";
+  ASSERT_EQ(request(never_begins), 0) << "CR_CHKPT_ASYNC_ERR defers the error to cr_poll_checkpoint()";
   EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
   EXPECT_EQ(errno, EACCES);
 }
@@ -124,7 +124,7 @@ TEST_F(Requests, AreWaitedForWithALimit) {
   char text[8];
   EXPECT_EQ(cr_log_checkpoint(&handle_, sizeof text, text), 0);
 
-  // A restart from the image that was being written: nobody will answer any more.
+  // After a restart from the image that was being written, no helper answers any more.
   std::thread session([] { fake::serve(CR_PHASE_RESTARTED); });
   EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), CR_POLL_CHKPT_ERR_POST);
   EXPECT_EQ(errno, CR_ERESTARTED);
@@ -142,7 +142,7 @@ TEST_F(Requests, LeaveNoTraceInTheProgram) {
   const int before = dup(0);
   close(before);
   ASSERT_EQ(request(counts), 0);
-  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), 3) << "image, block and /proc/PID/mem are all the helper gets";
+  EXPECT_EQ(cr_poll_checkpoint(&handle_, nullptr), 3) << "the helper inherits only image, block and /proc/PID/mem";
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
   EXPECT_EQ(children, 0);
@@ -237,7 +237,7 @@ TEST_F(Requests, SnapshotsOfOthers) {
   ASSERT_EQ(cr_snapshot_take(child, 0, &first), 0) << cr_last_error();
   ASSERT_EQ(cr_snapshot_take(child, 0, &second), 0);
   EXPECT_EQ(cr_snapshot_rollback(first), 0);
-  EXPECT_EQ(cr_snapshot_rollback(second), -1) << "taken later, gone";
+  EXPECT_EQ(cr_snapshot_rollback(second), -1) << "a rollback drops snapshots that were taken later";
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(cr_snapshot_drop(first), 0);
   kill(child, SIGKILL);
@@ -264,10 +264,10 @@ TEST_F(Requests, AreForwarded) {
 
   fake::set_busy(EBUSY);
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE), 0);
-  EXPECT_EQ(g_forwarded, -1) << "another request is under way there";
+  EXPECT_EQ(g_forwarded, -1) << "the other process has a request in progress";
   EXPECT_EQ(g_forward_error, EBUSY);
   fake::set_busy(0);
-  // The request prohibits its requester, 4711; here that is the process itself.
+  // A request must not be forwarded to its requester, here the process itself.
   const pid_t self = getpid(), other = child;
   child = self;
   EXPECT_EQ(fake::serve(CR_PHASE_CONTINUE, reprise::api::pack_request(0, CR_SCOPE_PROC, self, true), self), 0);

@@ -16,7 +16,7 @@ namespace {
 class Sections : public testing::Test {
  protected:
   void SetUp() override { ASSERT_GE(id_ = cr_init(), 0); }
-  /** Wait until the agent has heard of the request. */
+  /** Wait until the agent has received the request. */
   static void until_pending() {
     while (cr_status() == CR_STATE_IDLE) usleep(500);
   }
@@ -29,12 +29,12 @@ TEST_F(Sections, HoldRequestsUp) {
   until_pending();
   EXPECT_EQ(cr_status(), CR_STATE_PENDING);
   EXPECT_FALSE(fake::ready(50).has_value());
-  EXPECT_EQ(cr_enter_cs(id_), 0) << "whoever is inside may go in again";
+  EXPECT_EQ(cr_enter_cs(id_), 0) << "sections of one thread nest";
   EXPECT_EQ(cr_leave_cs(id_), 0);
 
   std::atomic<int> tried{-1}, entered{0};
   std::thread other([&] {
-    const auto id = cr_init();  // waits, too
+    const auto id = cr_init();  // also waits
     entered = 1;
     cr_leave_cs(id);
   });
@@ -45,7 +45,7 @@ TEST_F(Sections, HoldRequestsUp) {
     fake::outcome(CR_PHASE_CONTINUE);
   });
   EXPECT_EQ(cr_leave_cs(id_), 0);
-  EXPECT_EQ(tried, 1) << "leaving lets the request through first";
+  EXPECT_EQ(tried, 1) << "the request is served before cr_leave_cs() returns";
   session.join();
   other.join();
   EXPECT_EQ(cr_status(), CR_STATE_IDLE);
@@ -167,7 +167,7 @@ TEST(Errors, HaveTexts) {
   for (int code = CR_MIN_ERRCODE + 1; code < CR_MAX_ERRCODE; ++code)
     EXPECT_EQ(std::string(cr_strerror(code)).find("Unknown"), std::string::npos) << code;
   EXPECT_STREQ(cr_strerror(ENOENT), strerror(ENOENT));
-  EXPECT_EQ(CR_ETEMPFAIL, 2354) << "the number BLCR gave it";
+  EXPECT_EQ(CR_ETEMPFAIL, 2354) << "BLCR's value";
   EXPECT_EQ(CR_ENOINIT, 2365);
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Every function that libcr.h declares is exported under a version, and nothing else is.
+# libcr.so exports exactly the functions that libcr.h declares, each with a symbol version.
 # $1: libcr.so, $2: libcr.h
 set -eu
 for tool in nm grep sort; do

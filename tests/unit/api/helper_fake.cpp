@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /**
- * A helper that does nothing but answer as the test wants: cr_timeout (or, for snapshots,
- * the number of the order) says how.
+ * A fake helper that only sends the answer that the test selects by cr_timeout. Orders for snapshots always succeed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -32,10 +31,10 @@ int main(int argc, char** argv) {
       case 2:
         service.answer(CR_EREFUSED, 0, "descriptor 7 is a teapot");
         return 0;
-      case 3: return 0;  // dies without a word
+      case 3: return 0;  // exits without an answer
       case 4: pause(); return 0;
       case 6: service.answer(EACCES, 0, "descriptor 7 is somebody's"); return 0;
-      case 5: {  // what it has inherited, and where from
+      case 5: {  // number of inherited descriptors
         int open = 0;
         for (int fd = 3; fd < 256; ++fd) open += access(("/proc/self/fd/" + std::to_string(fd)).c_str(), F_OK) == 0;
         service.log(service.text(0));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# The installed library as other projects find it: pkg-config from C and C++, CMake's
-# find_package, and Fortran where there is a compiler. $1: build directory, $2: sources
+# Use of the installed library by other projects: pkg-config from C and C++, CMake's find_package and, if there is a
+# compiler, Fortran. $1: build directory, $2: sources
 set -eu
 build=$1 source=$2
 for tool in cmake pkg-config cc c++ readelf; do
@@ -26,7 +26,7 @@ fi
 man=$(dirname "$(find "$work" -name libcr.3)")
 for name in cr_checkpoint cr_last_error cr_poll_restart_msg cr_image_json; do
   of=$(sed -n 's/^\.so man3\///p' "$man/$name.3")
-  [ -n "$of" ] && [ -f "$man/$of" ] || { echo "man 3 $name leads nowhere" >&2; exit 1; }
+  [ -n "$of" ] && [ -f "$man/$of" ] || { echo "man 3 $name refers to no page" >&2; exit 1; }
 done
 
 mkdir "$work/project"

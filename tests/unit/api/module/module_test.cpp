@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The library with the real module: run as root in a node (tests/vm), skipped without one. Each
-// scenario is a process of its own that writes down what it sees, for pipes to it would be in its image.
+// The library with the real module. Run it as root in a node (tests/vm); the tests are skipped without the module. Each
+// scenario is a process of its own that writes its results to a file, because pipes to it would be in its image.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 namespace {
 
-std::string g_notes;  // path of the file with what a scenario has seen
+std::string g_notes;  // path of the file with a scenario's results
 
 void note(const std::string& line) {
   const int fd = open(g_notes.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -53,7 +53,7 @@ class Module : public testing::Test {
     if (!dir_.empty() && !HasFailure()) std::system(("rm -r " + dir_).c_str());
   }
 
-  /** Run @p scenario in a process without streams of ours. */
+  /** Run @p scenario in a child process without our standard streams. */
   void start(const std::function<void()>& scenario) {
     child_ = fork();
     if (child_ != 0) return;
@@ -72,7 +72,7 @@ class Module : public testing::Test {
     }
     return false;
   }
-  /** @return its exit status as of waitpid */
+  /** @return its status from waitpid */
   int finish() {
     int status = -1;
     waitpid(child_, &status, 0);
@@ -164,7 +164,7 @@ TEST_F(Module, CallbacksHearOfRestart) {
   waitpid(launcher, nullptr, 0);
 }
 
-/** Ask for the restart of @p image and wait. @return what cr_poll_restart() does */
+/** Request the restart of @p image and wait. @return the result of cr_poll_restart() */
 int restart(const std::string& image, int signal = 0, unsigned flags = CR_RSTRT_RESTORE_PID) {
   cr_restart_args_t args;
   cr_restart_handle_t handle;
@@ -207,7 +207,7 @@ TEST_F(Module, RestartedProcessesAreSignalledWhenTheirCallbacksHaveReturned) {
   finish();
   unlink(g_notes.c_str());
   ASSERT_EQ(restart(image_, -SIGUSR1), child_) << cr_last_error();
-  EXPECT_EQ(notes(), "signal\ncallback 1\n") << "a negative one comes first";
+  EXPECT_EQ(notes(), "signal\ncallback 1\n") << "a negative signal is sent before the callbacks run";
   kill(child_, SIGKILL);
   finish();
 }
@@ -226,7 +226,7 @@ TEST_F(Module, CallbacksFailARestart) {
   finish();
   EXPECT_EQ(restart(image_), CR_POLL_RSTRT_ERR_POST);
   EXPECT_EQ(errno, CR_ERSTRTABRT) << cr_last_error();
-  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "and nothing is left to be waited for";
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "and no child is left to wait for";
   EXPECT_EQ(errno, ECHILD);
 }
 
@@ -386,7 +386,7 @@ TEST_F(Module, TracedTargetsAreRefusedByTheirName) {
   finish();
 }
 
-// A program that saves itself, goes on, and rolls itself back once.
+// A program that saves itself, continues, and rolls itself back once.
 TEST_F(Module, ProgramsSaveAndRollBackThemselves) {
   const std::string image = image_;
   start([image] {
@@ -418,7 +418,7 @@ TEST_F(Module, ProgramsSaveAndRollBackThemselves) {
   EXPECT_EQ(finish(), 5 << 8) << notes();
   EXPECT_NE(notes().find("thread 2 value 1"), std::string::npos) << notes();
 
-  // And once more, by a restart requested from here.
+  // Then again, by a restart requested from here.
   unlink(g_notes.c_str());
   cr_restart_args_t args;
   cr_restart_handle_t handle;
@@ -549,7 +549,7 @@ TEST_F(Module, ImagesAreRead) {
   const int fd = request(image_, child_, &handle);
   ASSERT_GE(fd, 0) << cr_last_error();
   ASSERT_GT(cr_poll_checkpoint(&handle, nullptr), 0) << cr_last_error();
-  EXPECT_GT(lseek(fd, 0, SEEK_END), 0) << "the descriptor is of the finished image";
+  EXPECT_GT(lseek(fd, 0, SEEK_END), 0) << "the descriptor refers to the finished image";
   close(fd);
   kill(child_, SIGKILL);
   finish();
@@ -582,7 +582,7 @@ int forwarding(void* arg) {
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
 int forwarding_all(void*) {
-  // They overlap with each other, and with the process itself.
+  // Both include the process itself.
   const int tree = cr_forward_checkpoint(CR_SCOPE_TREE, 0), group = cr_forward_checkpoint(CR_SCOPE_PGRP, 0);
   note("forward " + std::to_string(tree) + " " + std::to_string(group));
   return 0;
