@@ -80,11 +80,12 @@ void refuse_changing(const cr_vma& vma) {
 
 /**
  * Find the anonymous mappings that have to be made anew as a whole although parts of them exist. The kernel merges only
- * VMAs that are alike, and a later mremap() of a mapping that consists of several VMAs would fail. Parts do not merge
- * with new ones if
- * - they were moved (mremap): vm_pgoff keeps the old address, and so does the anon_vma of separate parts;
- * - they are not writable now but were: these have VM_ACCOUNT, which a new read-only mapping lacks.
- * A new part before the existing one may also merge with the preceding mapping instead.
+ * VMAs that are alike, and a later mremap() of a range that consists of several VMAs would fail. New parts may not
+ * merge with existing ones
+ * - if a part was moved (mremap), because its vm_pgoff still is that of the old address;
+ * - if there are several parts, because each may have its own anon_vma;
+ * - if the mapping is read-only, because a part that was writable before has VM_ACCOUNT, which a new one lacks;
+ * - if the new part lies between another mapping and the existing part: it could merge with that mapping instead.
  * @return for each mapping of the image whether it has to be made anew
  */
 std::vector<bool> must_remap_whole(std::span<const cr_vma> now, const Process& image) {
