@@ -66,7 +66,7 @@ TEST(Xstate, RefusesAnotherForm) {
   XstateLayout other = small();
   other.sets[1].size = 4;
   EXPECT_THAT([&] { fitted_xstate(saved(large(), 7 | kKeys), large(), other, true, "t"); },
-              Throws<Error>(Property(&Error::what, HasSubstr("another form"))));
+              Throws<Error>(Property(&Error::what, HasSubstr("another size"))));
 }
 
 TEST(Xstate, SurvivesAHostileLayout) {
