@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A megabyte of private memory, for scenarios about what memory has beside its content.
+// A megabyte of private memory, for scenarios about attributes of memory other than its content.
 #pragma once
 #include <stddef.h>
 #include <sys/mman.h>
@@ -13,4 +13,4 @@ const char *plain_ok(void);
 void plain_change(void);
 void locked_setup(void);  // the same, locked
 const char *locked_ok(void);
-void locked_change(void);  // memory of another kind: what was there is mapped anew
+void locked_change(void);  // replace it by shared memory, so that the restore must map it again

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what a case says */
+/* ---- results of a case */
 
 struct verdict {
   volatile int failures, skipped, over;
@@ -103,7 +103,7 @@ void random_us(unsigned most) {
   nanosleep(&t, NULL);
 }
 
-// A debugging kernel takes that many times as long.
+// A debugging kernel is slower by this factor.
 static int64_t slowness(void) {
   const char *slow = getenv("REPRISE_SLOW");
   return slow && atoi(slow) > 0 ? atoi(slow) : 1;
@@ -170,7 +170,7 @@ const char *threads_of(pid_t pid) {
   return text;
 }
 
-// A first thread is a zombie before the others have ended: only a child that can be reaped has ended whole.
+// The first thread can be a zombie while others still run: all threads have ended only when waitpid() returns the pid.
 struct ending {
   pid_t pid;
   int status;
@@ -296,7 +296,7 @@ int receive_fd(int socket) {
   return fd;
 }
 
-/* ---- memory that does not come */
+/* ---- userfaultfd memory */
 
 bool pit_open(struct pit *p, size_t size) {
   *p = (struct pit){.uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK), .size = size};
@@ -310,7 +310,7 @@ bool pit_open(struct pit *p, size_t size) {
 void pit_fill(struct pit *p) {
   for (size_t i = 0; i < p->size; i += PAGE) {
     struct uffdio_zeropage zero = {.range = {(uintptr_t)p->at + i, PAGE}};
-    ioctl(p->uffd, UFFDIO_ZEROPAGE, &zero);  // EEXIST where it is there already
+    ioctl(p->uffd, UFFDIO_ZEROPAGE, &zero);  // EEXIST where the page exists already
   }
 }
 
@@ -323,7 +323,7 @@ void pit_close(struct pit *p) {
 
 static int number, failed;
 
-// Children of this process, which reaps orphans; all of them are the case's.
+// Children of this process. It is a subreaper, so all processes that the case has left are among them.
 static unsigned children(pid_t *list, unsigned room) {
   DIR *d = opendir("/proc");
   struct dirent *e;
@@ -339,7 +339,7 @@ static unsigned children(pid_t *list, unsigned room) {
   return n;
 }
 
-// Everything that a case has left; what SIGKILL does not end within ten seconds is told.
+// Kills and reaps all processes that the case has left; `what` names one that SIGKILL does not end within ten seconds.
 static void sweep(char *what, size_t size) {
   int64_t end = now_ms() + 10000 * slowness();
   pid_t list[4096];
@@ -396,9 +396,9 @@ static void run_case(const struct tcase *c) {
   expect(!*left, "%s", left);
   if (references_before >= 0)
     expect(soon(unused, NULL, 10), "%ld references to the module are left", references() - references_before);
-  // 512: warning, 128: oops or BUG
+  // TAINT_WARN (512), TAINT_DIE (128)
   long now = file_number("/proc/sys/kernel/tainted", "");
-  expect(!((now & ~taint) & (512 | 128)), "the kernel has complained: see its log");
+  expect(!((now & ~taint) & (512 | 128)), "the kernel has logged a warning or oops");
   bool ok = !verdict->failures;
   if (ok && verdict->skipped)
     printf("ok %d - %s # SKIP %s\n", ++number, c->name, verdict->why);

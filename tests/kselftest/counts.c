@@ -25,7 +25,7 @@ static void put(const char *file, const char *text) {
   close(fd);
 }
 
-// What processors keep of freed objects (since Linux 6.18), and what KASAN holds back, looks as if it were in use.
+// Freed objects in per-CPU sheaves (since Linux 6.18) and in KASAN's quarantine count as in use until the cache shrinks.
 static void shrink_slabs(void) {
   static const char folder[] = "/sys/kernel/slab";
   char name[400];
@@ -43,15 +43,15 @@ static void slabs(struct counts *c) {
   long active;
   FILE *file = fopen("/proc/slabinfo", "re");
   while (file && fgets(line, sizeof line, file))
-    // What kmemleak notes of objects goes some time after them.
+    // kmemleak frees its records some time after the objects.
     if (sscanf(line, "%63s %ld", name, &active) == 2 && line[0] != '#' && strncmp(name, "kmemleak", 8)) {
-      // Areas of ended processes' kernel stacks are given back by the hundred, when there are enough of them.
+      // vmap areas of ended processes' kernel stacks are freed lazily, many at a time.
       add(c, "slab ", name, active, strcmp(name, "vmap_area") ? 1 : 8);
     }
   if (file) fclose(file);
 }
 
-// Pages on the processors' own lists are free, too.
+// Pages on the per-CPU lists are also free.
 static long free_on_lists(void) {
   char line[512];
   long sum = 0, count;
@@ -63,7 +63,7 @@ static long free_on_lists(void) {
 }
 
 static void pages(struct counts *c) {
-  // what a leak of pages shows in, whoever is charged for them
+  // counters in which leaked pages show, whoever is charged for them
   static const char *const used[] = {"nr_anon_pages", "nr_kernel_stack", "nr_page_table_pages", "nr_unevictable",
                                      "nr_mlock", "nr_slab_unreclaimable"};
   char line[256], name[64];
@@ -111,7 +111,7 @@ void counts_take(struct counts *c) {
   pages(c);
   meminfo(c);
   add(c, "", "open files", number_in("/proc/sys/fs/file-nr"), 1);
-  // These are never even one too many.
+  // The unit makes counts_grown() fail on a single extra use.
   add(c, "", "users of the module", number_in("/sys/module/cr/refcnt"), 1L << 20);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The table of descriptors, as the process itself can see it.
+// The descriptor table, as far as the process itself can read it.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ enum { LIMIT = 1024, KCMP_FILE = 0, OWN = 700 };
 
 struct fd {
   bool open;
-  int flags, fd_flags, first;  // first: lowest descriptor of the same description
+  int flags, fd_flags, first;  // first: lowest descriptor of the same open file description
   off_t position;
   mode_t mode;
   dev_t dev, rdev;
@@ -28,7 +28,7 @@ static void look(struct fd *all) {
     *f = (struct fd){.open = i != OWN && fcntl(i, F_GETFD) >= 0};
     if (!f->open) continue;
     f->fd_flags = fcntl(i, F_GETFD);
-    f->flags = fcntl(i, F_GETFL) & ~0100000;  // O_LARGEFILE: means nothing to a 64-bit program
+    f->flags = fcntl(i, F_GETFL) & ~0100000;  // O_LARGEFILE: has no effect in a 64-bit program
     fstat(i, &st);
     f->mode = st.st_mode;
     bool named = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode);
@@ -37,7 +37,7 @@ static void look(struct fd *all) {
     if (named) f->dev = st.st_dev;
     struct statfs fs = {0};
     fstatfs(i, &fs);
-    // A memfd is another one after a restart, and so is a process's own file in /proc.
+    // A restart creates a new memfd, and a process's own files in /proc get new inodes.
     if (named && st.st_nlink && fs.f_type != PROC_SUPER_MAGIC) f->ino = st.st_ino;
     f->first = i;
     for (int j = 0; j < i && f->first == i; j++)
@@ -53,7 +53,7 @@ const char *fds_same(void) {
   for (int i = 0; i < LIMIT; i++) {
     const struct fd *a = &noted[i], *b = &now[i];
     if (a->open && !b->open) return no("descriptor %d is missing", i);
-    if (!a->open && b->open) return no("descriptor %d is too many", i);
+    if (!a->open && b->open) return no("descriptor %d should not be open", i);
     if (!a->open) continue;
     if (a->mode != b->mode || a->rdev != b->rdev || a->ino != b->ino || a->dev != b->dev)
       return no("descriptor %d is another file (mode %o instead of %o, inode %lu instead of %lu)", i, b->mode, a->mode,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// forge IN OUT CHANGE...: a copy of an image that says something else, as whoever owns an image can make one.
+// forge IN OUT CHANGE...: writes a modified copy of an image, as the owner of an image can.
 // CHANGE is FIELD=VALUE (env.cap_permitted=2097152, descriptions[2].file.path=/etc/shadow), FIELD! (cleared), or
-// +TEXT, protobuf's text form of what is added; @FIELD in it stands for how many there are of that field so far.
+// +TEXT, a message in protobuf's text format that is merged; @FIELD in TEXT stands for the present number of
+// elements of that field.
 #include <google/protobuf/text_format.h>
 
 #include <cstdio>
@@ -23,7 +24,7 @@ namespace {
 
 std::runtime_error wrong(const std::string& change) { return std::runtime_error("cannot make the change " + change); }
 
-/** Down to the message that holds the last field of @p path. */
+/** Applies @p change, "FIELD=VALUE" or "FIELD!". */
 void set_field(Message& top, const std::string& change) {
   const std::size_t end = change.find_first_of("=!");
   if (end == std::string::npos) throw wrong(change);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The test program's side: TAP, commands, targets, and the course of a scenario.
+// The test program's side: TAP, commands, targets, and the steps of a scenario.
 #include "harness.h"
 
 #include <errno.h>
@@ -225,7 +225,7 @@ bool target_start(struct target *t, const struct scenario *s) {
 void target_kill(struct target *t) {
   if (t->ended || t->pid <= 0) return;
   kill(t->pid, SIGKILL);
-  if (waitpid(t->pid, &t->status, 0) != t->pid)  // not ours: until its pid is free
+  if (waitpid(t->pid, &t->status, 0) != t->pid)  // not a child of this process: wait until its pid is free
     for (int i = 0; i < 2000 && kill(t->pid, 0) == 0; i++) sleep_ms(1);
   t->ended = true;
 }
@@ -303,7 +303,7 @@ int target_restart(struct target *t, struct run *r) {
   return code;
 }
 
-/* ---- the course of a scenario */
+/* ---- the steps of a scenario */
 
 static struct target T;
 
@@ -409,7 +409,7 @@ static bool wanted(const char *name, int argc, char **argv) {
 }
 
 void harness_prepare(void) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // restarted targets become ours
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // restarted targets become children of this process
   signal(SIGPIPE, SIG_IGN);
   const char *slow = getenv("REPRISE_SLOW");
   if (slow && atoi(slow) > 1) run_limit_s *= (unsigned)atoi(slow);
@@ -445,7 +445,7 @@ int harness_main(int argc, char **argv, const struct scenario *scenarios, const 
       tap_skip(s->name, why);
       continue;
     }
-    if (s->flags & NO_PAUSE && s->flags & NO_RESTART && !(s->flags & MANY_FREEZES)) continue;  // for tests[] only
+    if (s->flags & NO_PAUSE && s->flags & NO_RESTART && !(s->flags & MANY_FREEZES)) continue;  // used by tests[] only
     if (target_start(&T, s)) {
       course();
       target_end(&T);

@@ -22,7 +22,7 @@ static bool put(const char *folder, const char *capability, const char *name, co
   return ok;
 }
 
-// The records that the kernel's own checks keep of each allocation are none of the module's.
+// kmemleak and debug_objects allocate records of their own; these allocations are not the module's.
 static bool all_caches_but_those_of_checks(void) {
   DIR *d = opendir("/sys/kernel/slab");
   bool any = false;
@@ -33,7 +33,7 @@ static bool all_caches_but_those_of_checks(void) {
   return any;
 }
 
-// Where the module's functions lie.
+// Address range of the module's functions.
 static bool module_text(unsigned long *start, unsigned long *end) {
   FILE *f = fopen("/proc/kallsyms", "r");
   char line[512], type, name[256], module[64];
@@ -46,7 +46,7 @@ static bool module_text(unsigned long *start, unsigned long *end) {
       if (at > *end) *end = at;
     }
   if (f) fclose(f);
-  *end += 4096;  // the last function's length is not told
+  *end += 4096;  // kallsyms does not have the length of the last function
   return *start < *end;
 }
 
@@ -73,7 +73,7 @@ const char *inject_prepare(void) {
   return NULL;
 }
 
-// Kept open from arming to disarming: a thread that is made meanwhile is none of ours.
+// Kept open from arming to disarming, so that threads created meanwhile are not disarmed and counted.
 static int armed[256];
 static size_t narmed;
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /*
- * Makes the Nth allocation, copy or page fail that the module asks for on behalf
- * of a thread, by the kernel's fault injection (debugging kernel only). What the
- * kernel does without the module on its stack is not counted.
+ * Makes the Nth slab allocation, page allocation or user copy of a thread in the module
+ * fail, by the kernel's fault injection (debugging kernel only). Calls without the module
+ * on the stack are not counted.
  */
 #include <stdbool.h>
 #include <sys/types.h>
 
-// Sets the kernel's fault injection up for the module as it is loaded now. NULL, or why it
-// cannot be done here.
+// Sets up the kernel's fault injection for the module at its present load address. Returns
+// NULL, or why that is impossible here.
 const char *inject_prepare(void);
-// The Nth fault point from here on, in each thread that process `pid` has now; 0: in the
-// calling thread. inject_disarm() ends it.
+// Makes the Nth fault point from now on fail, in each thread that process `pid` has now; with
+// pid 0 in the calling thread. inject_disarm() ends it.
 void inject_arm(pid_t pid, unsigned nth);
-// No more faults. True when one has been injected since inject_arm().
+// Ends the injection. Returns true if a fault was injected since inject_arm().
 bool inject_disarm(void);

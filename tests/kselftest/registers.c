@@ -32,7 +32,7 @@
 #define SLEEP "%gs:336"
 _Static_assert(offsetof(struct registers, sleep) == 336, "known to the assembly");
 
-// The loop changes no register but rcx (and rax, rdi, rsi, r11 where it sleeps).
+// The loop changes only rcx (and rax, rdi, rsi, r11 when it sleeps).
 void registers_loop(void);
 __asm__(
     ".text\n.type registers_loop,@function\nregisters_loop:\n"
@@ -49,7 +49,7 @@ __asm__(
     "  mov " SLEEP ",%rcx\n  jrcxz 3f\n"
     "  mov %rcx,%rdi\n  mov $0,%esi\n  mov $" STR(35) ",%eax\n  syscall\n"
     "3:\n  pause\n  mov %gs:0,%rcx\n  jrcxz 2b\n"
-    // tell
+    // store
     "  mov %rax," OUT(0) "\n  mov %rbx," OUT(1) "\n  mov %rdx," OUT(3) "\n  mov %rsi," OUT(4) "\n"
     "  mov %rdi," OUT(5) "\n  mov %rbp," OUT(6) "\n  mov %r8," OUT(8) "\n  mov %r9," OUT(9) "\n"
     "  mov %r10," OUT(10) "\n  mov %r11," OUT(11) "\n  mov %r12," OUT(12) "\n  mov %r13," OUT(13) "\n"
@@ -109,7 +109,7 @@ static void make_state(char *x, uint64_t mask, uint64_t seed) {
         *(uint16_t *)(x + offset + 16 + 2 * i) = seed & 1 ? 64 : 32;
         x[offset + 48 + i] = 16;
       }
-    } else if (n == 18) {  // what lies beyond the configured columns reads as 0
+    } else if (n == 18) {  // bytes beyond the configured columns read as 0
       for (unsigned i = 0; i < size / 8; i++)
         if (seed & 1 || i % 8 < 4) *(uint64_t *)(x + offset + 8 * i) = value(seed, 300 + i);
     } else {
@@ -132,7 +132,7 @@ static long raw(long nr, uint64_t a, uint64_t b) {
   return result;
 }
 
-// Between the two calls nothing may use the thread's own fs.
+// No code between the two calls may use the thread's own fs (thread-local storage, stack protector).
 __attribute__((noinline, optimize("no-stack-protector"))) static void go(struct registers *r, uint64_t own_fs) {
   raw(SYS_arch_prctl, ARCH_SET_GS, (uint64_t)r);
   raw(SYS_arch_prctl, ARCH_SET_FS, (uint64_t)r->fs_area[r->seed & 1]);
@@ -147,7 +147,7 @@ static void *thread(void *arg) {
   r->tid = gettid_();
   stack_t stack = {.ss_sp = r->altstack, .ss_size = 65536};
   if (r->altstack) sigaltstack(&stack, NULL);
-  setpriority(PRIO_PROCESS, r->tid, 5);  // let the others get on with it
+  setpriority(PRIO_PROCESS, r->tid, 5);  // the loop spins: leave CPU time to the other threads
   r->mask = components();
   r->xin = (uint64_t)buffer(r, 0);
   r->xout = (uint64_t)buffer(r, 1);
@@ -182,10 +182,10 @@ void registers_start(struct registers *r, bool sleeps, uint64_t seed) {
 
 const char *registers_check(struct registers *r, uint64_t seed) {
   static char want[12288];
-  if (r->seed != seed) return no("the registers' thread has gone on to seed %lu", r->seed);
+  if (r->seed != seed) return no("the registers' thread is at seed %lu", r->seed);
   memset(buffer(r, 1), 0, 12288);
   r->request = 1;
-  if (!soon(answered, r, 10000)) return no("thread %d does not tell its registers", r->tid);
+  if (!soon(answered, r, 10000)) return no("thread %d does not store its registers", r->tid);
   static const char *const names[16] = {"rax", "rbx", 0,    "rdx", "rsi", "rdi", "rbp", 0,
                                         "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
   for (int i = 0; i < 16; i++) {
@@ -223,7 +223,7 @@ static bool went_on(void *arg) {
 void registers_next(struct registers *r) {
   uint64_t before[2] = {r->rounds, (uint64_t)r};
   r->request = 2;
-  if (!soon(went_on, before, 10000)) die("thread %d does not go on", r->tid);
+  if (!soon(went_on, before, 10000)) die("thread %d does not continue", r->tid);
 }
 
 void registers_end(struct registers *r) {

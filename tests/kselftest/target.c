@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The target's side: waits for requests, and looks at itself. Nothing here uses
-// the heap or stdio's buffers, so that it is no change of state by itself.
+// The target's side: waits for requests, and reads its own state. This code uses neither
+// the heap nor stdio's buffers, so that it does not itself change the state.
 #include "target.h"
 
 #include <dirent.h>
@@ -147,7 +147,7 @@ void target_main(const char *name, const char *dir, const struct scenario *scena
   }
 }
 
-/* ---- looking at itself */
+/* ---- the target's own state */
 
 size_t slurp(const char *file, char *buf, size_t size) {
   size_t have = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# A 32-bit program that sleeps for ever. Needs neither headers nor libraries.
+# A 32-bit program that sleeps forever. It needs neither headers nor libraries.
 	.globl _start
 _start:
 	mov	$162, %eax		# nanosleep

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /*
- * For the programs that disturb a session at work: a frozen target, and a call that
+ * For programs that interfere with a busy session: a frozen target, and a call that
  * sleeps in it.
  */
 #include <errno.h>
@@ -55,7 +55,7 @@ static inline void wait_in_run(void) {
   sleep_ms(100);
 }
 
-// The close may wait, which the case does not.
+// In a thread, because close() may block.
 static inline void *close_it(void *dev) {
   close((int)(intptr_t)dev);
   return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Threads of the target that do what they are asked to.
+// Threads of the target that run jobs.
 #include <errno.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -12,7 +12,7 @@ pid_t gettid_(void) { return (pid_t)syscall(SYS_gettid); }
 bool thread_exists(pid_t tid) { return syscall(SYS_tgkill, getpid(), tid, 0) == 0; }
 
 bool soon(bool (*is)(void *), void *arg, int ms) {
-  // Counted, as a rollback would take a point in time into the past.
+  // Counts the steps: a rollback during the wait would make a stored deadline pass at once.
   for (; !is(arg); ms--) {
     if (ms <= 0) return false;
     sleep_ms(1);
@@ -58,7 +58,7 @@ const char *worker_do(struct worker *w, const char *(*job)(void *), void *arg) {
   while (w->job)
     if (pthread_cond_timedwait(&w->changed, &w->lock, &until)) {
       pthread_mutex_unlock(&w->lock);
-      return no("thread %d does not do what it is asked to", w->tid);
+      return no("thread %d does not finish its job", w->tid);
     }
   result = w->result;
   pthread_mutex_unlock(&w->lock);
