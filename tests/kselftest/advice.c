@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What a mapping has beside its content: advice, NUMA policies; and the process's registrations for barriers.
+// Attributes of mappings other than their content: advice, NUMA policies; and the process's membarrier registrations.
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/mman.h>
@@ -63,14 +63,14 @@ static char *advised[ADVICES];
 static void advice_setup(void) {
   plain();
   for (int i = 0; i < ADVICES; i++) {
-    map(PAGE);  // between them, so that none joins another
+    map(PAGE);  // a gap, so that the kernel does not merge the mappings
     advised[i] = map(4 * MB);
     MUST(madvise(advised[i], 4 * MB, advices[i].advice));
   }
 }
 static const char *advice_ok(void) {
   part("memory", plain_ok());
-  for (int i = 0; i < ADVICES; i++) part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? NULL : no("it is gone"));
+  for (int i = 0; i < ADVICES; i++) part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? NULL : no("the flag is not set"));
   return parts();
 }
 static void advice_change(void) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What comes from outside is bounded: offsets and counts, memory that a session can
- * make the kernel take, times; and what is lent is no more than the target has.
+ * Bounds of the caller's input: offsets and counts, kernel memory that a session can
+ * allocate, times; and lent files give no more rights than the target has.
  */
 #include <elf.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static void goes_on(void) {
   expect(!r && runs_on(), "the program does not run on after the thaw (%d)", r);
 }
 
-/* ---- where a batch lies */
+/* ---- the address of a batch */
 
 static int run_at(const void *calls, unsigned ncalls, struct cr_run *out) {
   struct cr_run r = {.tid = pid, .ncalls = ncalls, .calls = (uintptr_t)calls, .timeout_ms = 2000};
@@ -54,7 +54,7 @@ static int run_at(const void *calls, unsigned ncalls, struct cr_run *out) {
   return e;
 }
 
-// A table of calls may lie anywhere in the caller's memory, and only there.
+// A table of calls may be anywhere in the caller's memory, and nowhere else.
 static void batch_place(void) {
   struct cr_run r;
   frozen(ticking);
@@ -103,7 +103,7 @@ static void stuck_target(void) {
   tick(0);
 }
 
-// A thread that does not come is not asked anew each time: that would take memory without end.
+// A freeze must not allocate another request for a thread that has not parked since the last one: memory would grow.
 static void failed_freezes(void) {
   enum { FREEZES = 800 };
   pid = target(stuck_target);
@@ -118,11 +118,11 @@ static void failed_freezes(void) {
   long grown = kilobytes("SUnreclaim:") - before;
   note("the kernel's memory grew by %ld kB", grown);
   expect(r == -ETIMEDOUT && s.why.reason == CR_WHY_STUCK, "a thread in vfork: %d, reason %u", r, s.why.reason);
-  // KASAN keeps what was freed for a while: on the debugging kernel kmemleak tells of what is lost.
+  // KASAN's quarantine delays freeing, so the debugging kernel relies on kmemleak instead.
   bool kept = getenv("REPRISE_SLOW") != NULL;
   expect(kept || grown < 1000, "%d failed freezes cost %ld kB", FREEZES, grown);
   expect(one_ticks(0), "the target does not run on");
-  // by a new session each time, closed
+  // the same with a new session each time, closed afterwards
   session_close(&s);
   before = kilobytes("SUnreclaim:");
   for (int i = 0; i < FREEZES / 3; i++) {
@@ -166,7 +166,7 @@ static bool waits_or_ended(void *arg) {
   return has_ended || poll(&p, 1, 0) == 1;
 }
 
-// The caller's word on its room is no reason to take memory: what exists is.
+// The module must allocate memory for existing objects, not for the room that the caller claims to have.
 static void absurd_counts(void) {
   static const uint64_t counts[] = {1u << 20, 1u << 26, 1ULL << 32, 1ULL << 60, ~0ULL};
   static const struct {
@@ -192,7 +192,7 @@ static void absurd_counts(void) {
       pthread_join(t, NULL);
       pit_close(&pit);
       expect(taken < 24000, "%s with room for %#llx takes %ld kB", c.name, (unsigned long long)c.count, taken);
-      bool unread = c.request == CR_IOC_RESTORE && ended_with == -EFAULT;  // it has not as much as it says
+      bool unread = c.request == CR_IOC_RESTORE && ended_with == -EFAULT;  // the caller's buffer is shorter than its count
       expect(!ended_with || ended_with == -EINVAL || ended_with == -E2BIG || unread, "%s with room for %#llx: %d", c.name,
              (unsigned long long)c.count, ended_with);
     }
@@ -272,7 +272,7 @@ static void idle_wakes(void) {
   goes_on();
 }
 
-/* ---- files that are lent */
+/* ---- lent files */
 
 enum { PRIVATE_READ, PRIVATE_WRITE, SHARED_READ, SHARED_WRITE, MEMFD_PRIVATE, MAPPINGS };
 static char file_name[64];
@@ -315,7 +315,7 @@ static void lent_mappings(void) {
     expect((at != MAP_FAILED) == (i == SHARED_WRITE), "the file of %s is mapped %p", names[i], at);
     char byte;
     expect(pread(g.fd, &byte, 1, 0) == 1, "the file of %s cannot be read", names[i]);
-    if (i == SHARED_WRITE) {  // a description of its own: the target's offset stays
+    if (i == SHARED_WRITE) {  // a separate open file description: the target's offset must not change
       lseek(g.fd, 77, SEEK_SET);
       long offset = session_call(&s, pid, SYS_lseek, (uint64_t)sh->value[0], 0, SEEK_CUR, 0, 0, 0);
       expect(!offset, "the target's offset moved to %ld", offset);
@@ -356,7 +356,7 @@ static void partial_registers(void) {
   goes_on();
 }
 
-/* ---- what else a program may use */
+/* ---- rseq, syscall user dispatch, agents */
 
 static volatile char selector;
 static void on_sigsys(int sig) {
@@ -401,7 +401,7 @@ static void register_agent(void *arg) {
   int r = ioctl(dev, CR_IOC_AGENT_WAIT, &agent);
   _exit(r && errno == EINTR ? 0 : errno);
 }
-// An agent whose process has ended is nobody's, though its descriptor is still open.
+// An agent whose process has ended serves no process, even if its descriptor is still open.
 static void agents_gone(void) {
   enum { TIMES = 40 };
   int devs[TIMES], status;
@@ -415,7 +415,7 @@ static void agents_gone(void) {
     bool ended = ends(process(register_agent, &own), 10, &status);
     need(ended && !status, "process %d cannot register: errno %d", i, status >> 8);
   }
-  // and a request to a process without agent does not wait for another's
+  // a request to a process without an agent does not wait for another process's agent
   pid = target(ticking);
   need(!session_open(&s, pid), "attach");
   struct cr_notify n = {.phase = CR_PHASE_CHECKPOINT, .timeout_ms = 1000};
@@ -423,7 +423,7 @@ static void agents_gone(void) {
   expect(r == -ENOENT, "notify: %d", r);
 }
 
-/* ---- what one user may hold, and who may open the device */
+/* ---- limits for one user, and the device's permissions */
 
 static void parameter(const char *name, const char *value) {
   char path[100];
@@ -478,7 +478,7 @@ static void ceilings(void) {
   expect(runs_on(), "the target does not run on");
 }
 
-// A thread more than may be held is not made; one that may be is, though its session has no room besides.
+// clone() beyond the limit of held threads fails; one within the limit succeeds even if its session has no other room.
 static void clones_to_the_ceiling(void *arg) {
   bool room = arg != NULL;
   struct cr_thread t[THREADS + 8];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is under way must give way: to kills, closes, the time after which the target
- * thaws by itself.
+ * Calls and ioctls in progress must end on kills, closes, and the time after which the
+ * target thaws by itself.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -25,8 +25,8 @@ static void sleep_auto_thaw(void) {
   need(!pthread_create(&t, NULL, run_sleep_thread, NULL), "pthread_create");
   wait_in_run();
   expect(runs_on(), "the target does not thaw by itself while a call sleeps");
-  expect(soon(run_ended, NULL, 10), "the requester is not told");
-  expect(!run_over || run_result < 0, "CR_IOC_RUN says %d after the thaw", run_result);
+  expect(soon(run_ended, NULL, 10), "CR_IOC_RUN does not return");
+  expect(!run_over || run_result < 0, "CR_IOC_RUN returns %d after the thaw", run_result);
   expect(one_ticks(0), "the thread that made the call does not run on");
 }
 
@@ -37,7 +37,7 @@ static void sleep_close_by_thread(void) {
   wait_in_run();
   close_by_thread();
   expect(runs_on(), "the owner's close does not thaw while a call sleeps");
-  expect(soon(run_ended, NULL, 10), "the requester is not told");
+  expect(soon(run_ended, NULL, 10), "CR_IOC_RUN does not return");
 }
 
 static void sleep_close_by_owner(void) {
@@ -77,10 +77,10 @@ static void sleep_kill_target(void) {
   wait_in_run();
   kill(pid, SIGKILL);
   expect(ends(pid, 10, NULL), "the target outlives SIGKILL while it makes a call");
-  expect(soon(run_ended, NULL, 10) && run_result < 0, "the requester is told %d", run_result);
+  expect(soon(run_ended, NULL, 10) && run_result < 0, "CR_IOC_RUN does not return an error but %d", run_result);
 }
 
-/* ---- ioctls whose memory does not come */
+/* ---- ioctls whose memory blocks */
 
 static struct pit pit;
 static struct cr_snapshot snapshot;
@@ -202,7 +202,7 @@ static void copy_close(void) {
   }
 }
 
-// Many such sessions at once do not keep the others from thawing by themselves.
+// Many such sessions at once must not prevent other sessions from thawing by themselves.
 enum { CROWD = 300 };
 static void crowd_member(void *arg) {
   struct cr_thread *at = arg;
@@ -250,7 +250,7 @@ static void rseq_target(void) {
   sh->value[0] = own.uffd;
   pthread_create(&t, NULL, without_rseq, NULL);
   void *old = (char *)__builtin_thread_pointer() + __rseq_offset;
-  // How long the area is that glibc has registered depends on the kernel.
+  // The length of the area that glibc has registered depends on the kernel.
   unsigned length = 32;
   while (length <= PAGE && syscall(SYS_rseq, old, length, RSEQ_FLAG_UNREGISTER, 0x53053053)) length++;
   if (length > PAGE) _exit(2);
@@ -299,7 +299,7 @@ static void rseq_kill_target(void) {
   sleep_ms(500);
   kill(pid, SIGKILL);
   expect(ends(pid, 10, NULL), "the target outlives SIGKILL while one of its threads waits for memory");
-  expect(ends(requester, 10, NULL), "the requester does not hear of it");
+  expect(ends(requester, 10, NULL), "the requester's ioctl does not return");
 }
 
 int main(int argc, char **argv) {

@@ -134,7 +134,7 @@ const char *counts_settle(const struct counts *before, struct counts *after, lon
   for (int i = 0; i < 10; i++) {
     counts_take(after);
     if (!(why = counts_grown(before, after, cycles))) return NULL;
-    sleep_ms(500);  // RCU, work queues, task works of others
+    sleep_ms(500);  // RCU callbacks, work queues and other tasks' task works free objects later
   }
   return why;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Credentials that belong to single threads: servers that take their clients' ids on change them by raw system calls.
+// Credentials of single threads: servers that take on their clients' ids change them by raw system calls.
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
@@ -19,7 +19,7 @@ static char leader_had[2048], had[WORKERS][2048];
 
 static const char *not_root(void) { return geteuid() ? "needs root" : NULL; }
 
-/* ---- what a thread has, in one text */
+/* ---- a thread's credentials as one text */
 
 static const char *const lines[] = {"Uid:",    "Gid:",    "Groups:", "NoNewPrivs:", "CapInh:",
                                     "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
@@ -89,7 +89,7 @@ static uint64_t permitted(void) {
   return data[0].permitted | (uint64_t)data[1].permitted << 32;
 }
 
-/* ---- as a client, and back: a file server that sets effective ids */
+/* ---- a file server that sets the effective ids of a client, and its own again */
 
 static const char *become_client(void *arg) {
   (void)arg;
@@ -109,7 +109,7 @@ static const char *become_root(void *arg) {
 static void client_setup(void) { start(become_client); }
 static void client_change(void) { by_worker(become_root); }
 
-/* ---- the same by ids of the file system alone, without the capabilities that go with files */
+/* ---- the same with fsuid and fsgid alone, without the file capabilities */
 
 static const char *take_fs_ids(void *arg) {
   (void)arg;
@@ -131,7 +131,7 @@ static const char *drop_fs_ids(void *arg) {
 static void fs_setup(void) { start(take_fs_ids); }
 static void fs_change(void) { by_worker(drop_fs_ids); }
 
-/* ---- rights that a thread has given up for good stay so */
+/* ---- a thread that has dropped its rights for good stays without them */
 
 static const char *drop_all(void *arg) {
   (void)arg;
@@ -142,7 +142,7 @@ static const char *drop_all(void *arg) {
 }
 static void dropped_setup(void) { start(drop_all); }
 
-// Since the checkpoint: nothing can bring them back, so that the pause is refused.
+// Rights dropped since the checkpoint cannot be restored, so the pause is refused.
 static const char *nothing(void *arg) { return arg = NULL; }
 static void whole_setup(void) { start(nothing); }
 static void drop_change(void) { by_worker(drop_all); }
@@ -155,7 +155,7 @@ static void client_ended(void) {
 }
 static const char *client_there_ok(void) { return had[0][0] ? all_ok() : no("the worker has ended"); }
 
-/* ---- capabilities, ambient ones too, securebits, the bounding set */
+/* ---- capabilities (also ambient ones), securebits, the bounding set */
 
 static const char *take_capabilities(void *arg) {
   (void)arg;
@@ -180,7 +180,7 @@ static const char *change_capabilities(void *arg) {
 static void capabilities_setup(void) { start(take_capabilities); }
 static void capabilities_change(void) { by_worker(change_capabilities); }
 
-/* ---- no_new_privs: of one thread alone; it cannot be taken back */
+/* ---- no_new_privs: set in one thread alone; it cannot be cleared */
 
 static const char *no_new_privs(void *arg) {
   (void)arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What was deleted while it is open, as every tmpfile(3) is: files, folders, the working directory, FIFOs.
+// Files, folders, working directories and FIFOs that were deleted while open, as every tmpfile(3) is.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ enum { PAGE = 4096, FAR = 40 * PAGE, SIZE = FAR + 3 * PAGE + 77 };
 static int fd[8];
 static char *area;
 
-/* ---- a file with a hole, and how it is seen */
+/* ---- a file with a hole, and its descriptors */
 
 static void put(int to, off_t at, int bytes, unsigned char number) {
   unsigned char page[PAGE];
@@ -73,7 +73,7 @@ static const char *same_file(int a, int b) {
   MUST(fstat(b, &two));
   return one.st_ino != two.st_ino || one.st_dev != two.st_dev ? no("%d and %d are two files", a, b) : NULL;
 }
-// What a restore that needs a name for a moment would leave behind.
+// A restore that needs a temporary name must not leave it behind.
 static const char *folder_clean(const char *folder) {
   DIR *d = opendir(folder);
   if (!d) return no("no folder %s", folder);
@@ -123,7 +123,7 @@ static void file_close(void) {
   for (int i = 0; i < 5; i++) close(fd[i]);
   for (int i = 0; i < 5; i++) MUST(open("/dev/null", O_RDWR));
 }
-static void file_close_most(void) {  // all but the O_PATH one
+static void file_close_most(void) {  // all except the O_PATH descriptor
   for (int i = 0; i < 4; i++) close(fd[i]);
 }
 
@@ -153,7 +153,7 @@ static void tmpfile_close(void) {
   close(fileno(stream));
   close(fd[1]);
 }
-// It may get a name, as it might have before.
+// The file can be linked to a name, as before.
 static const char *tmpfile_link(void) {
   char name[64];
   snprintf(name, sizeof name, "/proc/self/fd/%d", fd[1]);
@@ -165,7 +165,7 @@ static const char *tmpfile_link(void) {
   return why;
 }
 
-/* ---- a file that is mapped, too */
+/* ---- a file that is also mapped */
 
 static void mapped_setup(void) {
   fd[0] = MUST(open(path("mapped"), O_RDWR | O_CREAT, 0600));
@@ -183,7 +183,7 @@ static const char *mapped_ok(void) {
     if (area[5 * PAGE + i]) why = no("a hole has data");
   if (!why) why = got(fd[0], 18 * PAGE, 100, 4);
   if (why) return why;
-  // The mapping shows the file: what goes in there comes out here.
+  // The mapping shows the file: a byte written to the mapping can be read from the descriptor.
   char was = area[9 * PAGE], seen = 1;
   area[9 * PAGE] = 'x';
   if (pread(fd[0], &seen, 1, 9 * PAGE) != 1 || seen != 'x') why = no("what is written to the mapping is not in the file");
@@ -223,7 +223,7 @@ static const char *attributes_skip(void) {
   return err ? "no extended attributes on /dev/shm" : NULL;
 }
 
-/* ---- a file that has another name */
+/* ---- a file that has another hard link */
 
 static void other_name_setup(void) {
   fd[0] = MUST(open(path("one"), O_RDWR | O_CREAT, 0600));
@@ -236,7 +236,7 @@ static void other_name_setup(void) {
 }
 static void other_name_close(void) { close(fd[0]); }
 
-/* ---- names that end as the kernel marks deleted files */
+/* ---- names that end in " (deleted)", the kernel's mark of deleted files */
 
 static void odd_name_setup(void) {
   fd[0] = MUST(open(path("odd (deleted)"), O_RDWR | O_CREAT, 0600));
@@ -245,7 +245,7 @@ static void odd_name_setup(void) {
   MUST(lseek(fd[0], 33, SEEK_SET));
   fds_note();
 }
-static void odd_name_hidden_setup(void) {  // where nobody else sees it
+static void odd_name_hidden_setup(void) {  // in a mount namespace of its own
   MUST(unshare(CLONE_NEWNS));
   MUST(mkdir(path("private"), 0700));
   MUST(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
@@ -307,7 +307,7 @@ static void folders_spoil(void) {
   MUST(read(fd[2], text, 6));
   close(fd[0]);
   close(fd[1]);
-  fd[0] = fd[1] = -1;  // memory, comes back
+  fd[0] = fd[1] = -1;  // these variables are restored with the memory
 }
 static void folders_close(void) {
   folders_spoil();
@@ -388,14 +388,14 @@ static const char *memfd_exec_skip(void) {
   close(probe);
   return NULL;
 }
-// A file that was given in the place of a memfd is not the memfd: it stays as it is.
+// A file that --fd puts in the place of a memfd is not a memfd: its content must not be rewritten.
 static char given[] = "/tmp/kselftest.given";
 static void memfd_plain_setup(void) {
   fd[0] = MUST((int)syscall(SYS_memfd_create, "plain", 0));
   write_sparse(fd[0]);
 }
 
-/* ---- the test program's own */
+/* ---- scenarios that tests[] uses */
 
 static const char *lives(void) { return fcntl(fd[0], F_GETFD) < 0 ? no("closed") : got(fd[0], 0, 100, 8); }
 static void close_first(void) { close(fd[0]); }
@@ -417,7 +417,7 @@ static void large_setup(void) {
   MUST(unlink(path("large")));
 }
 
-// A file that is mapped, on a small file system: its pages were taken out since, and the room is used.
+// A mapped file on a small file system: since the checkpoint its pages were removed, and the space is used.
 static void full_setup(void) {
   MUST(mkdir(path("small"), 0700));
   MUST(mount("none", path("small"), "tmpfs", 0, "size=256k"));
@@ -464,7 +464,7 @@ static const struct scenario scenarios[] = {
     {},
 };
 
-// Those for which there is a test of its own.
+// Scenarios that have a test of their own in tests[].
 enum { UNKNOWN_NAME, FOLDER_GONE, LARGE, MEMFD, FULL };
 static const struct scenario others[] = {
     [UNKNOWN_NAME] = {.name = "unknown name", .setup = unknown_name_setup, .check = lives, .mutate = close_first},
@@ -486,7 +486,7 @@ static bool saved(int which) {
   return false;
 }
 
-// A copy would not be the file that others find by that name.
+// A copy would not be the file that other processes find by that name.
 static void unknown(void) {
   if (!saved(UNKNOWN_NAME)) return;
   const char *why = target_pause(&t, &r) ? why_not(&r) : target_op(&t, OP_CHECK);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Descriptors of every kind but sockets.
+// Descriptors of every kind except sockets.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static int make(const char *name, int flags) {
 
 static void files_setup(void) {
   fd[0] = make("a", O_RDWR);
-  fd[1] = MUST(open(path("a"), O_RDONLY));  // a second description of the same file
+  fd[1] = MUST(open(path("a"), O_RDONLY));  // a second open file description of the same file
   fd[2] = make("b", O_RDWR | O_APPEND | O_CLOEXEC);
   fd[3] = make("c", O_WRONLY | O_NONBLOCK);
   fd[4] = MUST(dup(fd[0]));
@@ -63,8 +63,8 @@ static void flags_change(void) {
   MUST(fcntl(fd[2], F_SETFD, 0));
 }
 static void table_change(void) {
-  close(fd[1]);  // its duplicate lives on
-  close(fd[7]);  // the only one
+  close(fd[1]);  // its duplicate stays open
+  close(fd[7]);  // has no duplicate
   close(fd[4]);
   MUST(dup2(fd[2], fd[3]));
   MUST(open("/dev/null", O_RDONLY));
@@ -168,7 +168,7 @@ static char content[150000];
 static void pipes_setup(void) {
   for (size_t i = 0; i < sizeof content; i++) content[i] = (char)(i * 7 + i / 251);
   MUST(pipe(fd));                            // some bytes
-  MUST(pipe2(fd + 2, O_CLOEXEC | O_NONBLOCK));  // larger, and full to the last
+  MUST(pipe2(fd + 2, O_CLOEXEC | O_NONBLOCK));  // larger, and completely full
   MUST(pipe(fd + 4));                        // large pieces, the last one not full
   MUST(pipe(fd + 6));                        // empty
   MUST(pipe(fd + 8));                        // the writing end is closed
@@ -202,7 +202,7 @@ static const char *pipes_ok(void) {
   part("table", fds_same());
   return parts();
 }
-static void sip(int f, size_t bytes) {  // whatever is there
+static void sip(int f, size_t bytes) {  // if there is something to read
   struct pollfd p = {f, POLLIN, 0};
   if (poll(&p, 1, 0) == 1 && p.revents & POLLIN) MUST(read(f, big, bytes));
 }
@@ -294,7 +294,7 @@ static void timerfd_setup(void) {
   MUST(timerfd_settime(fd[1], 0, &every, NULL));
   MUST(timerfd_settime(fd[2], TFD_TIMER_ABSTIME, &day, NULL));
   MUST(timerfd_settime(fd[4], 0, &soon_, NULL));
-  sleep_ms(20);  // the last one has run out and nobody has read it
+  sleep_ms(20);  // the last one has expired and was not read
   fds_note();
 }
 static const char *left_about(int f, time_t want) {
@@ -306,7 +306,7 @@ static const char *left_about(int f, time_t want) {
 static const char *timerfd_ok(void) {
   struct itimerspec now = {0};
   part("once", left_about(fd[0], 1000));
-  // One that is due, but whose interrupt has not been served, has nothing left either.
+  // Between its expiry and the interrupt a timer also has no time left.
   for (int turn = 0; turn < 50 && (timerfd_gettime(fd[1], &now) || !(now.it_value.tv_sec + now.it_value.tv_nsec)); turn++) sleep_ms(1);
   part("interval", now.it_interval.tv_nsec != 100000000 || (!now.it_value.tv_nsec && !now.it_value.tv_sec)
                        ? no("%ld ns, %ld ns left", now.it_interval.tv_nsec, now.it_value.tv_nsec)
@@ -338,13 +338,13 @@ static const char *timerfd_finish(void) {
   return read(fd[4], &ticks, 8) == 8 && ticks == 1 ? NULL : no("the one that had run out gives %lu", ticks);
 }
 
-/* Some of so many are due just when they are saved, and look as if they were not armed. */
+/* Among so many timers, some expire just when they are saved: timerfd_gettime() then returns 0, as for unarmed ones. */
 enum { DUE = 600 };
 static int due[DUE];
 static void due_setup(void) {
   for (int i = 0; i < DUE; i++) due[i] = MUST(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK));
   for (long i = 0; i < DUE; i++) {
-    // 500 us apart, in another order than that of their numbers; each third time and again
+    // 500 us apart, in another order than that of their numbers; every third one without an interval
     const struct timespec first = {.tv_nsec = 1000000 + i * 7 % DUE * 500000}, none = {0}, again = {.tv_nsec = 100000000};
     const struct itimerspec spec = {.it_value = first, .it_interval = i % 3 ? none : again};
     MUST(timerfd_settime(due[i], 0, &spec, NULL));
@@ -475,7 +475,7 @@ static const char *epoll_finish(void) {
   return parts();
 }
 
-/* ---- inotify: brought back, or refused */
+/* ---- inotify: restored, or refused */
 
 static int wd;
 static void inotify_setup(void) {
@@ -508,11 +508,11 @@ static const char *inotify_finish(void) {
   snprintf(name, sizeof name, "watched/%d-%d-%ld", round++, times()->restarted, (long)(times()->back_end / 1000 % 1000000));
   close(open(path(name), O_CREAT | O_RDWR, 0600));
   ssize_t n = read(fd[0], event, sizeof event);
-  return n > 0 ? NULL : no("tells nothing of a new file");
+  return n > 0 ? NULL : no("reports no event for a new file");
 }
 static void inotify_closed(void) { close(fd[0]); }
 
-/* ---- terminals; their size is that of a window, which nobody rolls back */
+/* ---- terminals; the size is that of a window and is not restored */
 
 static void terminal_setup(void) {
   fd[0] = MUST(posix_openpt(O_RDWR | O_NOCTTY));
@@ -548,7 +548,7 @@ static const char *terminal_finish(void) {
 
 /* ---- locks, owners */
 
-static bool locked_elsewhere(int kind) {  // as another description sees it
+static bool locked_elsewhere(int kind) {  // tests the lock from another open file description
   int other = open(path("locked"), O_RDWR);
   struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = kind == 1 ? 10 : 100, .l_len = 5};
   bool locked;
@@ -568,8 +568,8 @@ static void locks_setup(void) {
   MUST(fcntl(fd[0], F_OFD_SETLK, &l));
 }
 static const char *locks_ok(void) {
-  part("flock", locked_elsewhere(0) ? NULL : no("is gone"));
-  part("OFD lock", locked_elsewhere(1) ? NULL : no("is gone"));
+  part("flock", locked_elsewhere(0) ? NULL : no("is not held"));
+  part("OFD lock", locked_elsewhere(1) ? NULL : no("is not held"));
   return parts();
 }
 static void locks_change(void) {
@@ -588,7 +588,7 @@ static const char *posix_lock_ok(void) {
   fstat(fd[0], &st);
   slurp("/proc/locks", text, sizeof text);
   snprintf(want, sizeof want, ":%lu 100 104", st.st_ino);
-  return strstr(text, want) ? NULL : no("is gone");
+  return strstr(text, want) ? NULL : no("is not held");
 }
 static void posix_lock_change(void) {
   struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
@@ -631,7 +631,7 @@ static void many_change(void) {
   MUST(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-/* ---- files of /proc: this process's own are those of the same process afterwards */
+/* ---- files of /proc: after a restart the process's own files must be those of the new process */
 
 enum { PROC_STATUS, PROC_MEM, PROC_MAPS, PROC_TASKS, PROC_THREAD, PROC_FDS, PROC_SYS, PROC_OOM, PROC_OTHER, PROC_FILES };
 static struct worker proc_thread;
@@ -698,7 +698,7 @@ static const struct scenario scenarios[] = {
      .mutate = unlink_since},
     {.name = "directories and devices", .setup = devices_setup, .check = devices_ok, .mutate = devices_change},
     {.name = "files of /proc", .setup = proc_setup, .check = proc_ok, .mutate = proc_close},
-    // Root may not open for a user what only the process may read itself, before that has the user's rights.
+    // Root must not open for a user a file that only the process itself may read, while it still has root's rights.
     {.name = "files of /proc of a user", .flags = RESTART_MAY_REFUSE, .setup = proc_user_setup, .check = proc_ok, .mutate = proc_close},
     {.name = "pipes and FIFOs", .setup = pipes_setup, .check = pipes_ok, .mutate = pipes_change, .finish = pipes_finish},
     {.name = "pipes and FIFOs, all closed", .setup = pipes_setup, .check = pipes_ok, .mutate = pipes_all_closed},

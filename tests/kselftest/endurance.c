@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Thousands of cycles of everything the module does, after which the system holds no
-// more than before: objects in slabs, pages, files, users of the module.
-//   endurance [-n] [-v] [-c CYCLES]    -n: can it tell a leak?
+// Thousands of cycles of everything that the module does. Afterwards the numbers of slab
+// objects, pages, files and uses of the module must be as before.
+//   endurance [-n] [-v] [-c CYCLES]    -n: check only that leaks are detected
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +24,13 @@
 
 enum { PAGE = 4096, PAGES = 64, THREADS = 3, MAX_VMAS = 1024 };
 
-/* ---- the target writes to its pages and counts, for ever */
+/* ---- the target writes to its pages and counts, forever */
 
 static struct shared {
   volatile uint64_t turns[THREADS];
   char *volatile area;
 } *shared;
-static volatile uint64_t own;  // in its own memory: goes back with it
+static volatile uint64_t own;  // in private memory: rolled back with it
 
 static void *writer(void *arg) {
   uint64_t me = (uint64_t)arg;
@@ -106,7 +106,7 @@ static const char *freeze_and_thaw(void) {
   const char *why = freeze();
   return why ? why : thaw();
 }
-static const char *freeze_and_close(void) {  // a session that goes away thaws
+static const char *freeze_and_close(void) {  // closing a session thaws its target
   const char *why = attach();
   if (!why) why = freeze();
   close(dev);
@@ -137,7 +137,7 @@ static const char *snapshot_and_restore(void) {
   if (!why) why = thaw();
   if (!why && pread(dev, page, PAGE, (off_t)shared->area) != PAGE) why = failed("read a page of the snapshot");
   if (!why && ioctl(dev, CR_IOC_SNAP_RUNS, &runs)) why = failed("runs of the snapshot");
-  if (!why) sleep_ms(1);  // something is written
+  if (!why) sleep_ms(1);  // for the target to write to its pages
   if (!why) why = freeze();
   if (!why && ioctl(dev, CR_IOC_DIRTY, &d)) why = failed("what is dirty");
   if (!why) why = find_scope(&rs);
@@ -206,7 +206,7 @@ static const char *target_dies(void) {  // in every state
   return why;
 }
 
-static const char *refused(void) {  // failing takes nothing either
+static const char *refused(void) {  // failing calls must not leak either
   struct cr_restore rs = {.source_fd = 1, .nruns = 1ull << 40};
   struct cr_run r = {.tid = 1, .ncalls = 1};
   struct cr_attach a = {.mem_fd = 2};
@@ -224,7 +224,7 @@ static struct run r;
 static char image[64];
 static const char *by_commands(void) {
   if (runl(&r, "cr_checkpoint", "--no-sync", pid_text(pid), image, NULL)) return why_not(&r);
-  // its counters are in memory that this process has mapped, too
+  // its counters are in memory that this process also maps
   return runl(&r, "cr_pause", "--shared-memory=keep", pid_text(pid), image, NULL) ? why_not(&r) : NULL;
 }
 
@@ -232,7 +232,7 @@ static long total = 2000;
 static const struct {
   const char *name;
   const char *(*once)(void);
-  long share;  // one in so many of all cycles
+  long share;  // one of this many cycles
   bool one_session;
 } kinds[] = {
     {"freeze and thaw", freeze_and_thaw, 1, true},
@@ -265,15 +265,15 @@ static void measure(size_t kind) {
   note("%s: %ld cycles in %.1f s", kinds[kind].name, cycles, (now_ns() - start) / 1e9);
   snprintf(what, sizeof what, "%s: %ld cycles go well", kinds[kind].name, cycles);
   tap(!why, what, "%s", why);
-  // With few cycles noise would pass for a leak: of the commands, which are slow, only large ones are noticed.
+  // With few cycles noise would count as a leak. The commands are slow and run few cycles: only large leaks are detected.
   why = counts_settle(&before, &after, cycles < 400 ? 400 : cycles);
   snprintf(what, sizeof what, "%s: nothing is left behind", kinds[kind].name);
   tap(!why, what, "%s", why);
 }
 
-/* ---- does it notice? */
+/* ---- does it detect leaks? */
 
-static void each_count_is_looked_at(void) {  // needs no rights, and nothing but /proc
+static void each_count_is_looked_at(void) {  // needs no rights and only /proc
   const char *blind = NULL;
   counts_take(&before);
   tap(before.n > 10, "counts are read", "only %zu", before.n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// epoll sets: an entry is an open file and a number, and the number may since mean another file or none.
+// epoll sets: an entry is an open file description and a descriptor number; the number may since refer to another file or none.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,9 +21,9 @@ enum { KCMP_EPOLL_TFD = 7, MOST = 8, ALWAYS = EPOLLERR | EPOLLHUP };
 static int set, outer, a, b, c, number;
 static pid_t holder;
 
-/* ---- what is in a set */
+/* ---- entries of a set */
 
-// An entry that must be there: of this number, and of the file that is open as `file`; -1: of none that is open here.
+// An entry that must exist: with this number, and of the file that is open as `file`; -1: of a file not open here.
 struct want {
   int in, number;
   unsigned events;
@@ -113,7 +113,7 @@ static void take_it(int f) {
   MUST(read(f, &count, sizeof count));
 }
 
-/* ---- a number that was closed while its file lives on under another */
+/* ---- a descriptor that was closed while its file stays open as another descriptor */
 
 static void closed_setup(void) {
   set = MUST(epoll_create1(EPOLL_CLOEXEC));
@@ -134,7 +134,7 @@ static void closed_change_data(void) {
   modify(set, number, EPOLLIN, 9);
   modify(set, b, EPOLLIN, 9);
   close(number);
-  close(MUST(dup2(b, a)));  // the file is gone, and its entry with it
+  close(MUST(dup2(b, a)));  // closes the file, which removes its entry
 }
 static const char *closed_finish(void) {
   part("nothing is ready", event_is(set, 0));
@@ -264,7 +264,7 @@ static const char *fired_finish(void) {
   return parts();
 }
 
-/* ---- files that only another process has */
+/* ---- files that only another process has open */
 
 static void hold_elsewhere(void) {
   fflush(NULL);
@@ -282,7 +282,7 @@ static void surplus_change(void) {
   add(set, late, EPOLLIN, 9);
   int gone = MUST(eventfd(1, 0));
   add(set, gone, EPOLLIN, 8);
-  hold_elsewhere();  // and it has the set, too
+  hold_elsewhere();  // the other process also has the set open
   close(gone);
   MUST(epoll_ctl(set, EPOLL_CTL_DEL, a, NULL));
 }
@@ -292,7 +292,7 @@ static void private_surplus_change(void) {
   (void)copy;
   add(set, late, EPOLLIN, 9);
   int pair[2];
-  // The file is on its way in a message, which only its receiver will have.
+  // The file is in flight in a message: no process has it open.
   MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
   union {
     struct cmsghdr header;
@@ -352,7 +352,7 @@ static const struct scenario scenarios[] = {
     {},
 };
 
-/* ---- what cannot be brought back */
+/* ---- entries that cannot be restored */
 
 static struct target t;
 static struct run r;

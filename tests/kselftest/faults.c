@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every allocation, copy and page fault of every ioctl made to fail once, in the
- * thread that asks and in the threads of the target: each time a clean error (or
- * success), the same call done when it is repeated, the target whole, no
- * descriptor left behind. What memory stays behind is asked by tests/kselftest/leaks.
- *   faults [-v] [CASE]     cases with that in their name
+ * Makes every allocation, copy and page fault of every ioctl fail once, in the
+ * calling thread and in the threads of the target. Each time the call must return a
+ * clean error (or succeed) and succeed when it is repeated, the target must be intact,
+ * and no descriptor may be left open. tests/kselftest/leaks checks for leaked memory.
+ *   faults [-v] [CASE]     cases with CASE in their name
  */
 #include <dirent.h>
 #include <elf.h>
@@ -176,7 +176,7 @@ static int entries(const char *format, pid_t of) {
   return n;
 }
 
-/* ---- what is tried: each makes one system call and says -errno, or -EPROTO for a wrong result */
+/* ---- the attempts: each makes one system call and returns 0, -errno, or -EPROTO for a wrong result */
 static pid_t tids[THREADS];
 static int got_fd = -1;
 static struct cr_call *arena;
@@ -218,7 +218,7 @@ static int set_sigmask(void) {
 static int set_restart(void) {
   struct cr_restart a = {.tid = tids[1]};
   int r = ask(CR_IOC_SET_RESTART, &a);
-  return r == -ENOENT || r == -EINVAL ? 0 : r;  // not parked in such a call just now
+  return r == -ENOENT || r == -EINVAL ? 0 : r;  // the thread is not parked in such a call at the moment
 }
 static int process(void) {
   static struct cr_process a;
@@ -295,7 +295,7 @@ static int map_arena(void) {
 static int map_data(void) {
   arena = mmap(NULL, where.data_size, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0);
   if (arena == MAP_FAILED) return arena = NULL, -errno;
-  // Touched by a call, which says an error where touching would be SIGBUS.
+  // Populated by a call, which returns an error where an access would raise SIGBUS.
   if (!madvise(arena, where.data_size, MADV_POPULATE_WRITE)) return 0;
   int error = errno;
   munmap(arena, where.data_size);
@@ -319,7 +319,7 @@ static int run_clone(void) {
   if (!e && r.ret > 0) born = r.ret;
   return e ? e : r.ret > 0 ? 0 : r.ret == -ENOMEM || r.ret == -EAGAIN ? (int)r.ret : -EPROTO;
 }
-// Threads made by a call whose result could not be told are found by their flag.
+// Finds threads created by a call whose result was not returned, by their flag, and ends them.
 static int end_born(void) {
   for (int i = 0; i < 100; i++) {
     struct cr_thread t[16];
@@ -374,7 +374,7 @@ static int restore(void) {
   }
   return ask(CR_IOC_RESTORE, &a);
 }
-// What the restore has to put right: written by the target itself, without its knowledge.
+// Changes memory for the restore to repair, by calls that the session has the target make.
 static int spoil(void) {
   struct cr_run r;
   arena[0] = (struct cr_call){.nr = SYS_getcwd, .arg = {(unsigned long)sh->heap + PAGE + 100, 200}};
@@ -398,7 +398,7 @@ struct fault_case {
   int (*attempt)(void);
   int (*undo)(void);     // after it was done, or NULL
   int (*before)(void);   // each time, or NULL
-  int done_already;      // what repeating a call says that was done, but could not say so
+  int done_already;      // result of a call repeated after it succeeded but could not return that
   unsigned type;         // of the registers; flags of the snapshot and the restore
   struct cr_get_file get;
 };
@@ -472,8 +472,8 @@ static int reach(const struct fault_case *c) {
 static int clean(int r) { return r == -ENOMEM || r == -EFAULT || r == -EAGAIN; }
 
 /*
- * One case with the faults of one side: n = 1, 2, … until the call is made without
- * having met fault number n. NULL, or what was wrong.
+ * One case with the faults of one side: n = 1, 2, … until the call does not reach fault
+ * number n. Returns NULL or an error text.
  */
 static const char *each_fault(const struct fault_case *c, bool of_target, int *met, int *errors) {
   static char why[300];
@@ -541,7 +541,7 @@ static void try_case(const struct fault_case *c) {
   }
 }
 
-/* ---- past the point of no return an error must not leave a half-restored process */
+/* ---- after the point of no return an error must not leave a half-restored process */
 static void test_committed(void) {
   const struct fault_case *c = cases;
   while (strcmp(c->name, "RESTORE from the snapshot")) c++;
@@ -575,7 +575,7 @@ static const char *agent_round(int arm, unsigned n, bool of_caller, bool *hit) {
   static char why[100];
   int rounds = sh->rounds;
   sh->hit = 0, sh->agent_errno = 0, sh->nth = n, sh->arm = arm;
-  if (arm == 1) {  // it waits already: let it go round once
+  if (arm == 1) {  // it already waits in an unarmed WAIT: run one round
     if (notify() || outcome()) return "an unarmed round fails";
     for (int i = 0; i < 3000 && sh->rounds == rounds; i++) usleep(10000);
     rounds = sh->rounds;
@@ -598,7 +598,7 @@ static const char *agent_round(int arm, unsigned n, bool of_caller, bool *hit) {
   sh->arm = 0;
   if (!of_caller) *hit = sh->hit;
   if (sh->rounds <= rounds || sh->outcome != CR_PHASE_CONTINUE)
-    return snprintf(why, sizeof why, "fault %u: the agent hears no outcome (errno %d)", n, sh->agent_errno), why;
+    return snprintf(why, sizeof why, "fault %u: the agent gets no outcome (errno %d)", n, sh->agent_errno), why;
   return NULL;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Files that the process has grown since the checkpoint: kept and reported, or
-// cut back when --rewind-files is given.
+// Files that have grown since the checkpoint: kept and reported, or truncated with
+// --rewind-files.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static const char *rewound(void) {
   part("position", positions());
   return parts();
 }
-static const char *go_on(void) {  // the program writes the same again
+static const char *go_on(void) {  // the program writes the same data again
   write_pattern(log_fd, BEFORE, MORE);
   MUST(lseek(data_fd, 0, SEEK_END));
   write_pattern(data_fd, BEFORE, MORE);
@@ -108,7 +108,7 @@ static void kept(void) {
   target_end(&t);
 }
 
-// A file that is shorter than it was: its bytes are lost, and that must be said.
+// A file that is shorter than it was: its bytes are lost, which must be reported.
 static void shrunk(void) {
   if (!target_start(&t, &scenarios[3])) return;
   if (target_checkpoint(&t, &r)) {
@@ -122,7 +122,7 @@ static void shrunk(void) {
   target_end(&t);
 }
 
-// Another file under the old name: a restart must not take it for the old one.
+// Another file under the old name: a restart must not treat it as the old one.
 static void replaced(void) {
   if (!target_start(&t, &scenarios[3])) return;
   if (target_checkpoint(&t, &r)) {

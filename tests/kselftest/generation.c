@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// cr_generation(): a number that goes up whenever a program's memory is an earlier one, or a copy. And it comes with what
-// must not come twice: random numbers.
+// cr_generation(): the number must increase whenever a program gets an earlier state or a copy of its memory, so that it
+// does not use random numbers twice.
 #include <errno.h>
 #include <fcntl.h>
 #include <libcr.h>
@@ -22,11 +22,11 @@
 static const volatile uint64_t *generation;
 static uint64_t cached;
 static char memory[MB];
-static char *keyed;  // WIPEONFORK memory beside it, as other libraries have it
+static char *keyed;  // further MADV_WIPEONFORK memory, as other libraries use it
 static int log_fd;
 static cr_snapshot_t snapshot;
 
-// What it sees: outside of its memory, so that it outlives a rollback.
+// The values that the target reads. They are in a file, so that a rollback does not restore them.
 struct seen {
   uint64_t now, cached, keyed, child, raw_child, raw_child_asked, rounds[4];
   uint32_t count;
@@ -98,7 +98,7 @@ static const char *fork_children(void) {
   return tell();
 }
 
-// A rollback of itself returns from cr_snapshot_take() again.
+// After a rollback of the target by itself, cr_snapshot_take() returns again.
 static const char *roll_itself_back(void) {
   int round = cr_snapshot_take(0, 0, &snapshot);
   if (round < 0) return no("cr_snapshot_take: %s, %s", cr_strerror(errno), cr_last_error());
@@ -133,7 +133,7 @@ static struct seen seen(void) {
 
 static bool begin(const char *name) { return target_start(&t, scenario_named(scenarios, name)); }
 
-// After going back: its memory is old, and its number higher than both what it had and what it believes.
+// After a rollback: the memory is old, and the number is higher than both its last value and the cached one.
 static const char *risen(uint64_t *last) {
   const char *why = target_op(&t, OP_CHECK);
   if (why) return why;
@@ -164,7 +164,7 @@ static void pauses_and_restarts(void) {
   unsigned char random[2][64];
   for (int i = 0; !why && i < 2; i++) {
     target_kill(&t);
-    uint64_t at_checkpoint = 1;  // a restart knows of nothing later
+    uint64_t at_checkpoint = 1;  // a restart does not have later values
     if (target_restart(&t, &r)) why = why_not(&r);
     if (!why) why = risen(&at_checkpoint);
     last = at_checkpoint;
@@ -219,11 +219,11 @@ static void of_another(void) {
   target_end(&t);
 }
 
-// The number lies where the image says: nowhere else is anything written.
+// The image has the address of the number: a forged address must be refused, so that nothing else is overwritten.
 static const char *refuses(const char *change) {
   char forged[160];
   snprintf(forged, sizeof forged, "%s/forged", t.dir);
-  // What no image may say the library that writes them refuses already.
+  // forge fails for changes that ImageWriter already refuses.
   if (!runl(&r, "/usr/libexec/reprise/tests/forge", t.image, forged, change, NULL) &&
       runl(&r, "cr_pause", pid_text(t.pid), forged, NULL) != 3)
     return no("%s is not refused: %s", change, why_not(&r));
@@ -238,7 +238,7 @@ static void forged_images(void) {
   unsigned long other_page = seen().keyed;
   snprintf(maps, sizeof maps, "/proc/%d/maps", t.pid);
   slurp(maps, maps, sizeof maps);
-  // The program's own text and data, its stack, and somewhere inside of a page.
+  // The program's text and data, its stack, and an address inside of a page.
   static const char *const kinds[] = {" r-xp ", " rw-p ", "[stack]"};
   for (size_t i = 0; !why && i < ARRAY_SIZE(kinds); i++) {
     char *at = strstr(maps, kinds[i]);
@@ -248,7 +248,7 @@ static void forged_images(void) {
     why = refuses(change);
   }
   if (!why) why = refuses("generation_address=4097");
-  // A page that might hold it, and holds something else.
+  // A suitable page with other content.
   snprintf(change, sizeof change, "generation_address=%lu", other_page);
   if (!why) why = refuses(change);
   if (!why) why = refuses("generation=18446744073709551615");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// --hold: all is made ready, and nothing is done before a line comes on standard input.
+// --hold: the command prepares everything, and changes nothing before a line arrives on standard input.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,14 +47,14 @@ static const struct scenario scenarios[] = {
   {},
 };
 
-// ---------------------------------------------------------------- commands that are held
+// ---------------------------------------------------------------- commands that wait because of --hold
 
 static struct target t;
 static struct run r;
 
 struct held {
   pid_t pid;
-  int in, out;  // its standard input, and what it says
+  int in, out;  // pipes to its standard input and from its output
   char said[4096];
 };
 
@@ -82,9 +82,9 @@ static const char *become_ready(struct held *h, const char *word) {
   size_t have = 0;
   while (!strstr(h->said, word)) {
     struct pollfd p = {h->out, POLLIN, 0};
-    if (poll(&p, 1, 30000) <= 0) return no("it says nothing but \"%s\"", h->said);
+    if (poll(&p, 1, 30000) <= 0) return no("it prints only \"%s\"", h->said);
     ssize_t got = read(h->out, h->said + have, sizeof h->said - 1 - have);
-    if (got <= 0) return no("it ends, having said \"%s\"", h->said);
+    if (got <= 0) return no("it ends, having printed \"%s\"", h->said);
     have += (size_t)got;
   }
   return NULL;
@@ -103,7 +103,7 @@ static int go(struct held *h) {
   return end(h);
 }
 
-// It ends although its standard input does not.
+// The command must end although its standard input stays open.
 static int given_up(struct held *h) {
   int in = h->in;
   h->in = -1;
@@ -130,7 +130,7 @@ static bool saved(void) {
   return false;
 }
 
-// Gone, or a child of ours that nobody has waited for.
+// Has the process ended? Reaps it if it is a child of this process.
 static bool gone(void *pid) {
   waitpid(*(pid_t *)pid, NULL, WNOHANG);
   return kill(*(pid_t *)pid, 0) != 0;
@@ -166,7 +166,7 @@ static void held_pause(void) {
   if (!why && (code != 3 || !target_op(&t, OP_CHECK))) why = no("exit %d, or the program was rolled back", code);
   tap(!why, "cr_pause --hold: end of input gives up", "%s", why);
 
-  // Another request is not kept out by one that only waits.
+  // A waiting command must not block another request.
   h = begin((const char *const[]){"cr_pause", "--hold", pid_text(t.pid), t.image, NULL});
   why = become_ready(&h, "ready");
   if (!why && target_pause(&t, &r)) why = why_not(&r);
@@ -220,7 +220,7 @@ static void held_restart(void) {
     tap(!why, what, "%s", why);
   }
 
-  // What is wrong with an image is said before it is needed.
+  // A damaged image is reported before the line arrives.
   damage();
   h = begin((const char *const[]){"cr_restart", "--hold", t.image, NULL});
   why = become_ready(&h, "is damaged");
@@ -229,7 +229,7 @@ static void held_restart(void) {
   target_end(&t);
 }
 
-// The image is of another clock: a thread of cr_restart stays the parent of the process.
+// The image has another clock offset: a thread of cr_restart in a time namespace stays the parent of the process.
 static void other_clock(void) {
   if (!target_start(&t, &scenarios[1])) return;
   const char *why = target_checkpoint(&t, &r) ? why_not(&r) : NULL;
