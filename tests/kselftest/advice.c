@@ -70,7 +70,7 @@ static void advice_setup(void) {
 }
 static const char *advice_ok(void) {
   part("memory", plain_ok());
-  for (int i = 0; i < ADVICES; i++) part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? NULL : no("the flag is not set"));
+  for (int i = 0; i < ADVICES; i++) part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? NULL : no("not set"));
   return parts();
 }
 static void advice_change(void) {

@@ -192,7 +192,7 @@ static void absurd_counts(void) {
       pthread_join(t, NULL);
       pit_close(&pit);
       expect(taken < 24000, "%s with room for %#llx takes %ld kB", c.name, (unsigned long long)c.count, taken);
-      bool unread = c.request == CR_IOC_RESTORE && ended_with == -EFAULT;  // the caller's buffer is shorter than its count
+      bool unread = c.request == CR_IOC_RESTORE && ended_with == -EFAULT;  // its buffer is shorter than the count
       expect(!ended_with || ended_with == -EINVAL || ended_with == -E2BIG || unread, "%s with room for %#llx: %d", c.name,
              (unsigned long long)c.count, ended_with);
     }

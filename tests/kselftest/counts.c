@@ -25,7 +25,7 @@ static void put(const char *file, const char *text) {
   close(fd);
 }
 
-// Freed objects in per-CPU sheaves (since Linux 6.18) and in KASAN's quarantine count as in use until the cache shrinks.
+// Freed objects in per-CPU sheaves (since Linux 6.18) and in KASAN's quarantine count as in use until a shrink.
 static void shrink_slabs(void) {
   static const char folder[] = "/sys/kernel/slab";
   char name[400];

@@ -265,7 +265,8 @@ static void measure(size_t kind) {
   note("%s: %ld cycles in %.1f s", kinds[kind].name, cycles, (now_ns() - start) / 1e9);
   snprintf(what, sizeof what, "%s: %ld cycles go well", kinds[kind].name, cycles);
   tap(!why, what, "%s", why);
-  // With few cycles noise would count as a leak. The commands are slow and run few cycles: only large leaks are detected.
+  // With few cycles noise would count as a leak. The commands are slow and run few cycles, so only large leaks of theirs
+  // are detected.
   why = counts_settle(&before, &after, cycles < 400 ? 400 : cycles);
   snprintf(what, sizeof what, "%s: nothing is left behind", kinds[kind].name);
   tap(!why, what, "%s", why);

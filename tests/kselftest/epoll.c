@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// epoll sets: an entry is an open file description and a descriptor number; the number may since refer to another file or none.
+// epoll sets: an entry is an open file description and a descriptor number. The number may since refer to another file
+// or to none.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

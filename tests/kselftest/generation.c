@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// cr_generation(): the number must increase whenever a program gets an earlier state or a copy of its memory, so that it
-// does not use random numbers twice.
+// cr_generation(): the number must increase whenever a program gets an earlier state or a copy of its memory, so that
+// it does not use random numbers twice.
 #include <errno.h>
 #include <fcntl.h>
 #include <libcr.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A target and a session that want more than they may have: other programs under
- * the session (exec), code of their own in the arena, counts of their own choice.
+ * A hostile target and a hostile session: other programs during a session (exec),
+ * the target's own code in the arena, forged counts.
  */
 #include <elf.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 enum { USER = 1000 };
 
-/* ---- a set-uid program, which says in a file that it ran and whether it was left alone */
+/* ---- a set-user-ID program, which records in a file that it ran and whether it was disturbed */
 
 struct evidence {
   volatile int ran, finished, disturbed;
@@ -70,7 +70,7 @@ static void drop(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* ---- a target of the unprivileged user, frozen by him */
+/* ---- a target of an unprivileged user, frozen by the same user */
 
 static void user_target(void) {
   int ends_[2];
@@ -97,7 +97,7 @@ static void user_session(void) {
   need(!r, "arena: %d", r);
 }
 
-// What a call needs in memory, in the second half of the arena's data.
+// Arguments of calls in memory, in the second half of the arena's data.
 enum { TEXT = 128 * 1024 };
 static char *text(void) { return s.data + TEXT; }
 static uint64_t text_there(void) { return s.arena.data_addr + TEXT; }
@@ -111,7 +111,7 @@ static struct cr_call exec_helper(unsigned flags) {
   return (struct cr_call){SYS_execve, flags, {text_there(), text_there() + 512, text_there() + 512 + 24}, 0};
 }
 
-// From the exec on, even when it stands still before its first instruction: a process of root's.
+// True from the exec on, even while the program is parked before its first instruction: the process is root's then.
 static bool helper_runs(void *arg) {
   struct stat st;
   char name[64];
@@ -124,7 +124,7 @@ static bool helper_finished(void *arg) {
   return evidence->finished;
 }
 
-// The set-uid program runs now: it is none of the session's business.
+// The set-user-ID program runs: the session must have no access to it.
 static void is_left_alone(void) {
   struct user_regs_struct u;
   struct cr_regs g = {.tid = pid, .type = NT_PRSTATUS, .buf = (uintptr_t)&u, .len = sizeof u};
@@ -132,7 +132,7 @@ static void is_left_alone(void) {
   struct cr_arena again = {0};
   struct cr_run run;
   int status = 0;
-  note("the set-uid program is there, and %s", evidence->ran ? "runs" : "stands still");
+  note("the set-uid program was executed and %s", evidence->ran ? "runs" : "is parked");
   for (int i = 0; i < 10 && !evidence->finished; i++) {
     expect(session_ioctl(&s, CR_IOC_GET_REGS, &g) < 0, "registers of a set-uid program");
     expect(session_ioctl(&s, CR_IOC_SET_REGS, &g) < 0, "registers set in a set-uid program");
@@ -141,7 +141,7 @@ static void is_left_alone(void) {
     expect(session_run(&s, pid, 1, 0, 10, &run) < 0, "a call by a set-uid program");
     sleep_ms(10);
   }
-  expect(soon(helper_finished, NULL, 5), "the set-uid program stands still while the session is there");
+  expect(soon(helper_finished, NULL, 5), "the set-uid program is parked as long as the session exists");
   expect(!evidence->disturbed, "the set-uid program was disturbed");
   expect(ends(pid, 10, &status) && WIFEXITED(status) && WEXITSTATUS(status) == 42,
          "the set-uid program ends by wait status %#x", status);
@@ -213,7 +213,7 @@ static void exec_written(void) {
   remove_helper();
 }
 
-// The owner changes the calls while they are made.
+// The owner changes the calls while the target makes them.
 static volatile int flipping;
 static void *flip(void *arg) {
   (void)arg;
@@ -249,8 +249,8 @@ static void exec_flipped(void) {
   remove_helper();
 }
 
-// Code of the target's own in place of the arena's. What it does is the target's own doing,
-// but a set-uid program is another program.
+// The target's own code in place of the arena's. The target may run any code, but no set-user-ID
+// program may be affected.
 static unsigned put(unsigned char *code, unsigned at, const void *bytes, unsigned n) {
   memcpy(code + at, bytes, n);
   return at + n;
@@ -334,7 +334,7 @@ static void refused_calls(void) {
     e = session_thaw(&s, 0);
     need(!e && runs_on(), "the program does not run on after %s (%d)", refused[i].name, e);
   }
-  // clone3: what it makes is decided in memory
+  // clone3: its flags are in memory
   need(session_freeze(&s, 5000, 0) == THREADS && !session_arena(&s, 0), "freeze");
   uint64_t *args = (uint64_t *)(void *)text();
   memset(args, 0, 88);
@@ -358,9 +358,9 @@ struct trick {
   const char *name;
   struct {
     unsigned nr;
-    uint64_t arg[6];  // CODE, GATE, DATA and LAST plus a small number stand for pages of the arena
+    uint64_t arg[6];  // CODE, GATE, DATA and LAST, plus a small number, stand for pages of the arena
   } call[3];
-  bool elsewhere;  // where the page of code may be now
+  bool elsewhere;  // the page of code may have moved to ELSEWHERE
 };
 #define CODE 0xc0de00000000ULL
 #define GATE 0x6a7e00000000ULL
@@ -441,7 +441,7 @@ static void play(const struct trick *trick, struct session *other) {
     s.calls[n] = (struct cr_call){.nr = trick->call[n].nr};
     for (int i = 0; i < 6; i++) s.calls[n].arg[i] = place(trick->call[n].arg[i]);
   }
-  // if it is writable now, this changes bytes that are not executed
+  // if the page is writable now, this changes bytes that are not executed
   unsigned here = n;
   s.calls[n++] = (struct cr_call){.nr = SYS_read, .ret = 1,
                                   .arg = {(uint64_t)sh->value[0], session_code(&s) + PAGE - 10, 10}};
@@ -454,7 +454,7 @@ static void play(const struct trick *trick, struct session *other) {
   expect(same_code(other, code), "%s: another session's page of code has changed", trick->name);
   if (r.done >= n && trick->elsewhere && trick->call[0].arg[0] == CODE)
     expect(s.calls[here + 1].ret != 10, "%s: the page of code was written elsewhere", trick->name);
-  // through the session's own descriptor of the memory, which may write to read-only private mappings
+  // through the session's /proc/PID/mem, which can write to read-only private mappings
   if (pwrite(s.mem, "evil", 4, (off_t)(session_code(&s) + PAGE - 4)) == 4) note("%s: its own copy changed", trick->name);
   expect(same_code(other, code), "%s: /proc/PID/mem changed another session's page of code", trick->name);
   long got = session_call(other, other->pid, SYS_getpid, 0);
@@ -478,7 +478,7 @@ static void arena_mappings(void) {
   session_close(&other);
 }
 
-// The arena as the owner sees it: its data, and nothing of the target's part.
+// The owner can map the arena's data, but not the pages that only the target has.
 static void arena_owner(void) {
   pid = target(ticking);
   need(!session_open(&s, pid) && session_freeze(&s, 5000, 0) == THREADS && !session_arena(&s, 0), "session");
@@ -496,9 +496,9 @@ static void arena_owner(void) {
   goes_on();
 }
 
-/* ---- results that the target makes up */
+/* ---- forged results */
 
-// Comes to the gate with calls left of its own choice.
+// Code that reaches the gate with a forged number of remaining calls.
 static unsigned at_gate(unsigned char *code, unsigned at, uint64_t left) {
   at = put_constant(code, at, 0x49, 0xbe, left);                     // r14
   at = put_constant(code, at, 0x49, 0xbd, s.arena.data_addr - PAGE);  // r13
@@ -522,7 +522,7 @@ static void count_sigreturn(void) {
     need(!session_ioctl(&s, CR_IOC_INFO, &info), "info");
     uint64_t after = s.arena.addr + info.arena_size;
     long at = session_call(&s, pid, SYS_mmap, after, 2 * PAGE, RWX, FIXED & ~MAP_FIXED, (uint64_t)-1, 0);
-    if ((uint64_t)at != after) {  // no room: somewhere where there is
+    if ((uint64_t)at != after) {  // the place is taken: use an arena elsewhere
       need(!session_arena(&s, ELSEWHERE), "arena with room behind it");
       after = s.arena.addr + info.arena_size;
       at = session_call(&s, pid, SYS_mmap, after, 2 * PAGE, RWX, FIXED, (uint64_t)-1, 0);
@@ -564,7 +564,7 @@ static void count_in_own_code(size_t from, size_t upto) {
   }
 }
 static void count_own_code(void) { count_in_own_code(0, 2); }
-// Of all counts that lead elsewhere in the kernel's memory; a kernel that follows one may not survive it.
+// Counts that point elsewhere in the kernel's memory; a kernel that uses one may crash.
 static void count_far(void) { count_in_own_code(2, ARRAY_SIZE(lefts)); }
 
 int main(int argc, char **argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The module's ioctls themselves, without libcr: freezing, telling, system calls
- * by parked threads, snapshots, tracking, restoring, and what must be refused.
+ * The module's ioctls, without libcr: freezing, reading state, system calls by
+ * parked threads, snapshots, tracking, restoring, and what must be refused.
  */
 #include <elf.h>
 #include <errno.h>
@@ -74,7 +74,7 @@ static void target(void) {
       usleep(1000);
       continue;
     }
-    if (c % 2)  // spoil
+    if (c % 2)  // change the memory
       for (unsigned long i = 0; i < PAGES; i += 7) memset(heap + i * PAGE, 0xee, PAGE);
     else
       munmap(heap + 8 * PAGE, PAGE), mmap(heap + 8 * PAGE, PAGE, 3, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -139,7 +139,7 @@ static int thaw(void) {
 }
 
 static struct cr_call table[CR_MAX_CALLS];
-static char *data;  // the arena's
+static char *data;  // of the arena
 static struct cr_arena where;
 static int map_arena(unsigned long at) {
   memset(&where, 0, sizeof where);
@@ -313,7 +313,7 @@ static void test_pages(void) {
     snprintf(what, sizeof what, "restore %d from the snapshot: %llu put, %llu dropped, %llu unchanged, %llu us", round,
              rs.restored, rs.dropped, rs.unchanged, rs.ns / 1000);
     tap(ok && heap_right(), what);
-    // the target's own progress was rolled back, too: it is not told to do the command again
+    // the rollback also restored the target's own progress, so it does not repeat the command
     thaw();
   }
   tap(runs_on(), "it runs on");
@@ -410,7 +410,7 @@ static void test_refusals(void) {
   waitid(P_PID, (id_t)ended, &info, WEXITED | WNOWAIT);
   snprintf(name, sizeof name, "/proc/%d/mem", ended);
   a = (struct cr_attach){.mem_fd = open(name, O_RDWR)};
-  int gone = a.mem_fd < 0 ? errno == ESRCH  // by newer kernels
+  int gone = a.mem_fd < 0 ? errno == ESRCH  // newer kernels fail at the open
                           : io(CR_IOC_ATTACH, &a) < 0 && errno == ESRCH && a.why.reason == CR_WHY_GONE;
   tap(gone, "a process that has ended: ESRCH");
   close(a.mem_fd);
@@ -450,7 +450,7 @@ static struct agents {
   volatile long requester;
 } *ag;
 
-static void agent(void) {  // a process that uses libcr, as the module sees it
+static void agent(void) {  // behaves to the module as a process that uses libcr
   int fd = open(CR_DEVICE, O_RDWR | O_CLOEXEC);
   for (;;) {
     struct cr_agent a = {0};
@@ -494,7 +494,7 @@ static int until_done(unsigned timeout_ms) {
   return io(CR_IOC_NOTIFY, &n) ? errno == ECANCELED ? n.status : -errno : 0;
 }
 
-/** Who asks for what, and how its callbacks end; attached, after seven requests. */
+/** The requester, the image, and the results of callbacks; attached, after seven requests. */
 static void test_origin(void) {
   struct cr_origin origin = {.path = (uintptr_t)"/the/image", .len = 11, .requester = getppid()};
   struct cr_notify done = {.phase = CR_PHASE_CONTINUE}, ask = {.phase = CR_PHASE_NONE}, tell = {.phase = CR_PHASE_CHECKPOINT | CR_NOTIFY_TELL};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Leases: a target stands still when its daemon does not renew its lease, whatever the
- * reason is, and goes on where it was when the daemon is back.
+ * Leases: a target is parked when its daemon does not renew the lease, for whatever
+ * reason, and continues when the daemon is back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static uint64_t boot_ns(void) {
   return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-// 0, 1: the lease before had run out; -errno.
+// Returns 0; 1 if the previous lease had expired; -errno.
 static int lease_for(int64_t ms, uint32_t flags) {
   struct cr_lease l = {.until_ns = boot_ns() + (uint64_t)(ms * 1000000), .flags = flags};
   int r = session_ioctl(&s, CR_IOC_LEASE, &l);
@@ -85,7 +85,7 @@ static void refused(void) {
   session_close(&none);
   need(!lease_for(1, 0), "a lease");
   parks("after its lease has run out");
-  // What the lease has parked was not checked: it is not there to be saved.
+  // Threads that a lease has parked were not checked as by a freeze, so they cannot be saved.
   int r = session_freeze(&s, 1000, 0);
   expect(r == -EBUSY && s.why.reason == CR_WHY_LEASE, "freeze: %d, reason %u", r, s.why.reason);
   struct cr_thread t[8];
@@ -96,7 +96,7 @@ static void refused(void) {
   goes_on("after that");
 }
 
-// A daemon that is stopped, as by a hung file system.
+// A daemon that stops running, as on a hung file system.
 static void daemon_holds(void *arg) {
   (void)arg;
   if (session_open(&s, pid)) _exit(1);
@@ -161,7 +161,7 @@ static bool ticks_again(void *arg) {
   (void)arg;
   return one_ticks(0);
 }
-// A session that holds its target itself when the lease runs out goes on holding it.
+// A target that is frozen when the lease expires stays frozen.
 static void while_frozen(void) {
   attached();
   need(session_freeze(&s, 5000, 400) == THREADS, "freeze");
@@ -174,7 +174,7 @@ static void while_frozen(void) {
   need(!lease_end(), "the end of the lease");
 }
 
-// A daemon that wakes up in the middle of its work lets its target go: the lease does not.
+// A daemon that continues after the lease has expired thaws its target: the target must stay parked by the lease.
 static void thawed_too_late(void) {
   attached();
   need(session_freeze(&s, 5000, 0) == THREADS && !lease_for(50, 0), "freeze and lease");
@@ -189,7 +189,7 @@ static void thawed_too_late(void) {
   need(!lease_end(), "the end of the lease");
 }
 
-// The end of the lease comes in the middle of whatever a session does.
+// The lease expires while the session makes other calls.
 static void races_freeze(void) {
   attached();
   for (int i = 0; i < 60; i++) {

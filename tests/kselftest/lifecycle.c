@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Interrupted, killed, overlapping and starved requests: the target is never left
-// frozen or half restored, and no half image gets the final name.
+// frozen or half restored, and no incomplete image gets the final name.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -130,9 +130,9 @@ static void interrupted_pauses(void) {
     for (int i = 0; i < 20 && target_alive(&t); i++) sleep_ms(5);
     if (target_alive(&t)) {
       why = target_op(&t, OP_CHECK);
-      if (why && !target_alive(&t)) why = NULL;  // ended meanwhile, which is right past the point of no return
+      if (why && !target_alive(&t)) why = NULL;  // ended meanwhile, which is correct after the point of no return
     }
-    if (!target_alive(&t) && !why) {  // then by SIGKILL, and an image is still there to restart from
+    if (!target_alive(&t) && !why) {  // must have ended by SIGKILL, and the image must still be usable for a restart
       ended++;
       if (!t.ended || !WIFSIGNALED(t.status) || WTERMSIG(t.status) != SIGKILL) why = "it was not ended by SIGKILL";
       if (!why && target_restart(&t, &r)) why = why_not(&r);
@@ -159,7 +159,7 @@ static void interrupted_restarts(void) {
     int status = end_of(pid);
     interrupted += WIFSIGNALED(status);
     if (WIFSIGNALED(status)) {
-      for (int i = 0; i < 200 && kill(t.pid, 0) == 0; i++) {  // a whole process, or none
+      for (int i = 0; i < 200 && kill(t.pid, 0) == 0; i++) {  // either a complete process is left, or none
         waitpid(t.pid, NULL, WNOHANG);
         sleep_ms(5);
       }
@@ -225,7 +225,7 @@ static void disk_full(void) {
     tap(clean, "disk full: nothing else is left either", " ");
     umount2(folder, MNT_DETACH);
   }
-  // An older image must survive the failure of a newer one.
+  // An older image must survive a failed checkpoint.
   mkdir(folder, 0700);
   if (!mount("none", folder, "tmpfs", 0, "size=40m")) {
     struct stat before, after;
@@ -311,7 +311,7 @@ static void then_signals(void) {
   target_end(&t);
 }
 
-// A child in vfork's place keeps its parent from stopping.
+// A vfork() child that has not called execve() keeps its parent in an uninterruptible wait.
 static void does_not_stop(void) {
   pid_t pid = fork();
   if (!pid) {
@@ -321,7 +321,7 @@ static void does_not_stop(void) {
     }
     int fd[2];
     if (pipe(fd)) _exit(1);
-    if (vfork() == 0) {  // does nothing for a long time, and nothing bad
+    if (vfork() == 0) {  // blocks in read() without touching the shared memory
       char byte;
       read(fd[0], &byte, 1);
       _exit(0);

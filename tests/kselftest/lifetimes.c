@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sessions, threads and descriptors that end while somebody still uses them: every
- * pair of ends at once, at random moments. Whatever comes first, nobody is left
- * parked and the kernel is unharmed.
+ * Sessions, threads, processes and descriptors that end while in use: every pair of
+ * such events at once, at random moments. In any order, no thread may stay parked
+ * and the kernel must not be harmed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ enum event { THAW, THAW_KILL, KILL_TARGET, EXIT_THREAD, EXEC, CLOSE_OWNER, CLOSE
 static const char *const event_names[EVENTS] = {"thaw",        "thaw-kill",   "kill-target",  "exit-thread",
                                                 "exec",        "close-owner", "close-passed", "kill-owner"};
 
-// What the processes of a race tell each other; not in the target's private memory.
+// Flags shared by the processes of a race, outside of the target's private memory.
 struct race {
   volatile int exit_thread, exec, close_owner, close_passed, thaw, thaw_kill, started, own_closed;
   volatile long executed;
@@ -65,7 +65,7 @@ static void *closer(void *arg) {
   return NULL;
 }
 
-// Holds a copy of the descriptor and is not the owner.
+// Holds a duplicate of the session's descriptor without being its owner.
 static void holder(void *arg) {
   int dev = *(int *)arg;
   while (!race->close_passed) {
@@ -81,7 +81,7 @@ static void holder(void *arg) {
   for (;;) pause();
 }
 
-// Does everything that a session is for, again and again.
+// Runs all requests of a session, repeatedly.
 static void owner(void *arg) {
   struct session s;
   struct cr_thread list[64];
@@ -148,7 +148,7 @@ static bool race_started(void *arg) {
   return race->started;
 }
 static bool race_target_lives(void) {
-  // an exec leaves a process that only sleeps: not stuck in the kernel is all there is to ask
+  // after the exec the process only sleeps, so check only that it is not stuck in the kernel
   if (!race->exec) return one_ticks(0) && one_ticks(1);
   for (int i = 0; i < 500; i++, sleep_ms(10)) {
     char state = task_state(victim);

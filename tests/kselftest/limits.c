@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Limits of memory that have become narrower than what an image needs.
+// Memory limits that are lower than an image needs.
 #include <fcntl.h>
 #include <errno.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "area.h"
 #include "harness.h"
 
-/* ---- limits that have become narrower since */
+/* ---- limits lowered since the checkpoint */
 
-// No more than it has, in kB.
+// Lowers the soft limit to kb kB, the present use.
 static void narrow(int resource, long kb) {
   struct rlimit now;
   MUST(getrlimit(resource, &now));
@@ -45,7 +45,7 @@ static void limits_change(void) {
   narrow(RLIMIT_DATA, data);
   narrow(RLIMIT_MEMLOCK, 0);
 }
-// For good: a user cannot raise them again.
+// Lowers the hard limit, which a user cannot raise again.
 static void forever_change(void) {
   plain_change();
   munmap(area + 512 * 1024, 64 * PAGE);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Sizes: many threads, mappings, descriptors and processes, large sparse memory, and
-// more memory than there is. Each size is set by a variable of the environment:
+// more memory than the node has. Environment variables set the sizes:
 //   LOAD_THREADS LOAD_MAPPINGS LOAD_DESCRIPTORS LOAD_SPARSE_GB LOAD_PROCESSES LOAD_ROUNDS
-//   LOAD_SHARED_BY descriptors of one open file
-//   LOAD_SCRATCH   a folder on a disk; without it nothing is swapped
+//   LOAD_SHARED_BY descriptors of one open file description
+//   LOAD_SCRATCH   a folder on a disk; without it there is no test of swapping
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,7 +35,7 @@ static void *map(size_t bytes, int flags) {
   return MUST(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0));
 }
 
-// A page that is known by its first and last words: there are too many to fill.
+// Fills only the first and last words of a page, because there are too many pages.
 static void stamp(void *page, uint64_t seed) {
   fill(page, 32, seed);
   fill((char *)page + PAGE - 32, 32, seed + 1);
@@ -49,14 +49,14 @@ static const char *stamped(const void *page, uint64_t seed) {
 
 enum { KEPT = 6, ARGS = 6, TICKERS = 8, STACK = 64 << 10 };
 struct slot {
-  // offsets up to here are known to the assembly
+  // the assembly uses the offsets of these fields
   uint64_t in[KEPT], nr, arg[ARGS], rsp_in;               // 0, 48, 56, 104
   uint64_t out[KEPT], arg_out[ARGS], rsp_out, ret;        // 112, 160, 208, 216
   uint64_t xin[32], xout[32];                             // 224, 480
-  // the rest
-  volatile uint32_t gate;  // futex: the turn that the thread waits to end
+  // not used by the assembly
+  volatile uint32_t gate;  // futex: the thread waits for the end of this turn
   volatile uint64_t turn;
-  volatile uint64_t woken;  // the turn that began with the latest wake that is over
+  volatile uint64_t woken;  // the turn that began with the latest completed wake
   volatile uint64_t last;  // it leaves when this turn begins; 0: never
   char byte;
   char wrong[96];
@@ -65,7 +65,7 @@ struct slot {
 };
 _Static_assert(offsetof(struct slot, xout) == 480, "known to the assembly");
 
-// Make the slot's call, with the slot's values in all registers that a call leaves alone.
+// Make the slot's call, with the slot's values in all registers that a system call preserves.
 void hold(struct slot *s);
 __asm__(
     ".text\n.type hold,@function\nhold:\n"
@@ -85,7 +85,8 @@ __asm__(
 
 static struct slot *slots;
 static size_t nslots;
-static int bytes[2][2];  // pipes from which a third of the threads read, in turn: nobody takes two bytes of one
+// A third of the threads read from these pipes in alternate turns, so that none takes two bytes of one turn.
+static int bytes[2][2];
 static uint64_t generation;
 static volatile uint64_t ticks[TICKERS];
 static const struct timespec hour = {3600, 0};
@@ -103,7 +104,7 @@ static void prepare(struct slot *s) {
   if (kind == 2) {
     s->nr = SYS_read;
     s->arg[0] = (uint64_t)bytes[s->turn % 2][0], s->arg[1] = (uint64_t)&s->byte, s->arg[2] = 1;
-  } else {  // without a time limit, and with one: a call that the kernel goes on with by itself
+  } else {  // without a timeout, and with one: then the kernel restarts the call with the remaining time
     s->nr = SYS_futex;
     s->arg[0] = (uint64_t)&s->gate, s->arg[1] = FUTEX_WAIT_PRIVATE, s->arg[2] = s->turn;
     s->arg[3] = kind ? (uint64_t)&hour : 0;
@@ -132,7 +133,7 @@ static void verify(struct slot *s) {
 static void *holder(void *arg) {
   struct slot *s = arg;
   while (!s->last || s->turn != s->last) {
-    // The wake that ended the turn before may come only now: it is for nobody.
+    // The wake that ended the previous turn may arrive late, and then ends this call too early.
     bool stale = s->woken < s->turn;
     prepare(s);
     hold(s);
@@ -165,7 +166,7 @@ static void start_slot(struct slot *s) {
   s->thread = start_thread(holder, s);
 }
 
-// End the turn of every thread; those that shall quit are joined.
+// Ends the turn of every thread; joins those for which quits() is true.
 static const char *next_generation(bool (*quits)(size_t)) {
   for (size_t i = 0; i < nslots; i++) slots[i].last = slots[i].alive && quits && quits(i) ? generation + 1 : 0;
   int feed = bytes[generation++ % 2][1];
@@ -203,7 +204,7 @@ static int threads_expected(void) {
   return n;
 }
 
-// One that was joined is listed until the kernel is through with its end.
+// A joined thread is listed until the kernel has released its task.
 static bool all_counted(void *arg) {
   (void)arg;
   return thread_count() == threads_expected();
@@ -253,12 +254,12 @@ static const char *threads_go_on(void) {
   return why;
 }
 
-/* ---- mappings: one page each, which no two neighbours can share */
+/* ---- mappings of one page each that the kernel cannot merge */
 
 static char *pages;
 static size_t npages;
 
-static const char *pages_mapped(void) {  // as /proc/self/maps has them
+static const char *pages_mapped(void) {  // compares them with /proc/self/maps
   char line[512];
   size_t at = 0;
   const char *why = NULL;
@@ -290,7 +291,7 @@ static void mappings_setup(void) {
 static const char *mappings_ok(void) {
   const char *why = pages_mapped(), *first = NULL;
   part("mappings", why);
-  if (why) return parts();  // what they hold may not be readable
+  if (why) return parts();  // the pages may be unmapped
   for (size_t i = 0; i < npages && !first; i++) first = stamped(pages + i * PAGE, i);
   part("content", first);
   return parts();
@@ -308,16 +309,16 @@ static void mappings_change(void) {
       stamp(at, i + 2);
     }
   }
-  for (size_t i = 0; i < npages / 10; i++) {  // and new ones
+  for (size_t i = 0; i < npages / 10; i++) {  // and new mappings
     char *at = map(2 * PAGE, 0);
     MUST(mprotect(at, PAGE, PROT_READ));
     at[PAGE] = 1;
   }
 }
 
-/* ---- descriptors: one description in many descriptors, and more than the commands may have open */
+/* ---- descriptors: many descriptors of one open file description, and more than the commands may have open */
 
-enum { FIRST_FD = 1000, OTHER_AT = 1 << 20, FEW = 768 };  // FEW: the harness's own is 700
+enum { FIRST_FD = 1000, OTHER_AT = 1 << 20, FEW = 768 };  // FEW: above the harness's descriptor, 700
 static size_t ndescriptors, shared_by = 70;
 
 static const char *cannot_raise(void) {
@@ -326,7 +327,7 @@ static const char *cannot_raise(void) {
   getrlimit(RLIMIT_NOFILE, &limit);
   wide = (struct rlimit){limit.rlim_cur, need > limit.rlim_max ? need : limit.rlim_max};
   if (setrlimit(RLIMIT_NOFILE, &wide)) return "RLIMIT_NOFILE is too low and cannot be raised";
-  limit.rlim_cur = FEW;  // of the commands: what they open they must count beforehand
+  limit.rlim_cur = FEW;  // limit of the commands, which must count in advance the files that they will open
   setrlimit(RLIMIT_NOFILE, &limit);
   return NULL;
 }
@@ -350,7 +351,7 @@ static void descriptors_setup(void) {
     MUST(lseek(want, position(i), SEEK_SET));
   }
 }
-// Positions are all different, so they say which descriptions are shared, too.
+// All positions differ, so they also show which descriptors share an open file description.
 static const char *descriptors_ok(void) {
   for (size_t i = 0; i < ndescriptors; i++) {
     int fd = FIRST_FD + (int)i, flags = fcntl(fd, F_GETFD);
@@ -361,7 +362,7 @@ static const char *descriptors_ok(void) {
   if (fcntl(FIRST_FD + (int)ndescriptors, F_GETFD) != -1) return "a descriptor too many is open";
   return NULL;
 }
-static const char *descriptors_shared(void) {  // moving one moves the others
+static const char *descriptors_shared(void) {  // a seek in one moves the others
   for (size_t i = 0; i + shared_by <= ndescriptors; i += shared_by) {
     int fd = FIRST_FD + (int)i;
     MUST(lseek(fd, OTHER_AT + (off_t)i, SEEK_SET));
@@ -445,7 +446,7 @@ static const char *one_ok(void) {
 }
 static void one_change(void) { fill(small, SMALL * PAGE, ++small_state); }
 
-/* ---- more memory than there is */
+/* ---- more memory than the node has */
 
 static char *large;
 static size_t large_pages;
@@ -456,7 +457,7 @@ static long meminfo_kb(const char *field) {
   const char *at = strstr(text, field);
   return at ? strtol(at + strlen(field) + 1, NULL, 10) : 0;
 }
-// Three tenths of the swap beyond all of memory: room is left for copies of what is written.
+// All of memory and three tenths of the swap: the rest is for copies of pages that are written.
 static size_t more_than_memory(void) {
   return ((size_t)meminfo_kb("MemTotal") + (size_t)meminfo_kb("SwapTotal") * 3 / 10) * 1024;
 }
@@ -484,7 +485,7 @@ static const struct scenario scenarios[] = {
      .finish = descriptors_shared, .skip = cannot_raise},
     {.name = "sparse", .setup = sparse_setup, .check = sparse_ok, .mutate = sparse_change,
      .before_restart = sparse_image},
-    // these two are used by the tests below alone
+    // only the tests below use these two
     {.name = "one of many", .flags = NO_PAUSE | NO_RESTART, .setup = one_setup, .check = one_ok, .mutate = one_change},
     {.name = "large", .flags = NO_PAUSE | NO_RESTART, .setup = large_setup, .check = large_ok, .mutate = large_change},
     {},
@@ -516,7 +517,7 @@ static const char *end(struct target *t, pid_t pid, const char *tool) {
   slurp(path("said"), said, sizeof said);
   return no("%s of process %d ended with status %#x: %s", tool, t->pid, status, said);
 }
-// The command for every target, so many of them at a time.
+// Runs the command for every target, at_once of them at a time.
 static const char *for_all(struct target *t, size_t n, size_t at_once, const char *tool, const char *option) {
   pid_t *pid = calloc(n, sizeof *pid);
   static char first[1024];
@@ -566,7 +567,7 @@ static long swapped_kb(pid_t pid) {
   return at ? strtol(at + 7, NULL, 10) : 0;
 }
 
-// The image is written to a disk: in a tmpfs it would take memory itself.
+// The image is written to a disk, because in a tmpfs it would use memory itself.
 static void swapping(void) {
   static struct target t;
   const char *scratch = getenv("LOAD_SCRATCH"), *why;
@@ -582,7 +583,7 @@ static void swapping(void) {
   tap(swapped > 0, "swapping: the process is larger than memory", "nothing is swapped out");
   int code = target_checkpoint(&t, &r);
   note("cr_checkpoint: exit %d after %.1f s", code, r.seconds);
-  // For want of memory it may be refused, but the program must not suffer.
+  // The checkpoint may be refused for lack of memory, but the program must be unharmed.
   tap(code == 0 || (code == 4 && strstr(r.err, "memory")), "swapping: checkpoint, or a refusal that names the memory",
       "%s", why_not(&r));
   why = target_op(&t, OP_CHECK);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Locked memory, and what mappings are to get that the program makes later.
+// Locked memory, and attributes of future mappings.
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,12 +12,12 @@
 #define PR_GET_MEMORY_MERGE 68
 #endif
 
-/* ---- mlockall: what mappings get that are made later */
+/* ---- mlockall(MCL_FUTURE) */
 
-// 0: nothing, 1: they are locked, 2: as they are touched
+// Future mappings are 0: not locked, 1: locked, 2: locked as they are touched
 static int later_locks(void) {
   char *at = map(PAGE);
-  // Linux 6.1 does not show how; what is locked at once is there at once.
+  // Linux 6.1 does not show MLOCK_ONFAULT in smaps; a page that is locked at once is present at once.
   int how = !vm_flag(at, "lo") ? 0 : page_state(at) == 1 ? 1 : 2;
   munmap(at, PAGE);
   return how;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Memory: every kind of mapping, with its content, its protection and its advice.
+// Memory: every kind of mapping with content, protection and advice.
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -173,7 +173,7 @@ static void stack_setup(void) {
   guarded = map(16 * PAGE);
   fill(guarded, 16 * PAGE, 4);
   MUST(mprotect(guarded + 4 * PAGE, PAGE, PROT_NONE));
-  faults(guarded, false);  // so that the stack has all it needs
+  faults(guarded, false);  // grows the stack before the mappings are stored
   pthread_create(&deep_thread, NULL, live_deep, NULL);
   soon(is_deep, NULL, 5000);
   maps_note();
@@ -192,7 +192,7 @@ static void stack_change(void) {
   fill(guarded, 16 * PAGE, 9);
   deep_round = 1;
   sleep_ms(20);
-  deep_round = 0;  // the thread has 34 everywhere now, and is wrong
+  deep_round = 0;  // the thread's stack is filled with 34 now: the wrong content
 }
 
 /* ---- protections, with content */
@@ -202,8 +202,8 @@ static const int protections[] = {PROT_NONE, PROT_READ, RW, PROT_READ | PROT_EXE
 static char *protected_at[ARRAY_SIZE(protections)];
 enum { PROTECTED = 4 * PAGE };
 
-// Whatever its protection: a child may change it without touching ours.
-// Newer kernels may keep that for debuggers.
+// behind() reads memory of any protection in a child, which can change the protection of its copy.
+// peeking(): newer kernels allow reading of protected memory through /proc/PID/mem only to debuggers.
 static const char *peeking(void) {
   char byte, *at = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int fd = MUST(open("/proc/self/mem", O_RDONLY));
@@ -253,11 +253,11 @@ static void protections_change(void) {
   }
 }
 
-/* ---- private mappings of a file: changed pages are ours, others the file's */
+/* ---- private mappings of a file: changed pages are private, the others show the file */
 
 static int filefd;
 
-// Some bytes, as a single one may be right by chance.
+// Compares 64 bytes, because a single one may match by chance.
 static const char *is_file_page(const char *at, int value) {
   for (int i = 0; i < 64; i++)
     if (at[i] != (char)value) return no("%d instead of %d", at[i], value);
@@ -282,7 +282,7 @@ static void private_file_setup(void) {
 }
 static bool unlinked;
 static const char *private_file_ok(void) {
-  // A restart cannot open what has no name any more: it makes memory of the same content.
+  // A restart cannot open an unlinked file: it maps memory with the same content.
   if (!unlinked) part("mappings", maps_same());
   part("changed pages", filled(area + 8 * PAGE, 8 * PAGE, 1));
   const char *why = NULL;
@@ -298,7 +298,7 @@ static void private_file_change(void) {
   memset(map(PAGE * 8), 3, PAGE * 8);
 }
 
-// An unlinked file: a pause keeps it while it is mapped; else it is made of what the image holds.
+// An unlinked file: a pause keeps it while it is mapped; else it is created again from the image.
 static void unlinked_setup(void) {
   private_file_setup();
   unlink(path("private"));
@@ -310,7 +310,7 @@ static void unlinked_unmap(void) {
   MUST(mmap(area, 64 * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 }
 
-/* ---- a mapping of which a part was replaced is one again: mremap takes no two */
+/* ---- a mapping of which a part was replaced must be one mapping again: mremap fails on two */
 
 static void halves_setup(void) {
   area = map(32 * PAGE);
@@ -324,7 +324,7 @@ static void halves_change(void) {
 }
 static const char *halves_grow(void) {
   static char had[32 * PAGE];
-  memcpy(had, area, sizeof had);  // the content depends on the place
+  memcpy(had, area, sizeof had);  // fill() depends on the address
   MUST(mprotect(area, 32 * PAGE, RW));
   char *to = mremap(area, 32 * PAGE, 64 * PAGE, MREMAP_MAYMOVE);
   if (to == MAP_FAILED) return no("mremap: errno %d", errno);
@@ -362,18 +362,18 @@ static void shared_change(void) {
   close(filefd);
 }
 
-// System V: others may have attached it, so that a restart cannot make it anew.
+// System V shared memory: a restart refuses it, because other processes may have attached it.
 static void sysv_setup(void) {
   int id = MUST(shmget(IPC_PRIVATE, 16 * PAGE, IPC_CREAT | 0600));
   area = shmat(id, NULL, 0);
   if (area == (void *)-1) die("shmat: errno %d", errno);
-  MUST(shmctl(id, IPC_RMID, NULL));  // goes with the last that has it
+  MUST(shmctl(id, IPC_RMID, NULL));  // removed at the last detach
   fill(area, 16 * PAGE, 1);
 }
 static const char *sysv_ok(void) { return filled(area, 16 * PAGE, 1); }
 static void sysv_change(void) { fill(area, 16 * PAGE, 2); }
 
-// As a JVM's statistics, whose file is deleted when it ends.
+// Like a JVM's statistics file (hsperfdata), which is deleted when the JVM ends.
 static void vanishing_setup(void) {
   make_file("vanishing", 16 * PAGE, 1);
   second = mmap(NULL, 16 * PAGE, RW, MAP_SHARED, filefd, 0);
@@ -396,7 +396,7 @@ static void vanishing_change(void) {
 }
 static void vanish(void) { unlink(path("vanishing")); }
 
-// A file that was replaced under its name: the mapping shows the old one, the new one is left alone.
+// A file that was replaced under its name: the mapping shows the old file, and the new file must not change.
 static const char *replaced_ok(void) {
   char text[4];
   int fd = MUST(open(path("vanishing"), O_RDONLY));
@@ -415,7 +415,7 @@ static void replaced_change(void) {
   close(fd);
 }
 
-// No number is free for the file that has to be mapped again.
+// All descriptors are in use, but the restore needs one for the file that it maps again.
 static void crowded_setup(void) {
   struct rlimit limit = {1024, 1024};
   make_file("crowded", 16 * PAGE, 1);
@@ -429,14 +429,14 @@ static void crowded_setup(void) {
   if (errno != EMFILE) die("dup: errno %d", errno);
 }
 static const char *crowded_ok(void) {
-  if (msync(area, 16 * PAGE, MS_ASYNC)) return no("the mapping is gone");
+  if (msync(area, 16 * PAGE, MS_ASYNC)) return no("the mapping does not exist");
   const char *why = filled(area, 4 * PAGE, 5);
   return why ? why : is_file_page(area + 5 * PAGE, 6);
 }
 static void crowded_change(void) { MUST(munmap(area, 16 * PAGE)); }
 static void crowded_write(void) { fill(area, 4 * PAGE, 6); }
 
-// Files and a memfd that end inside a page, as nearly all files do.
+// Files and a memfd whose size is not a multiple of the page size.
 static int short_memfd;
 static void short_setup(void) {
   make_file("short", 0, 1);
@@ -482,7 +482,7 @@ static void memfd_setup(void) {
   memfd_seals = 1;  // F_SEAL_SEAL
   memfd_make();
 }
-// It grows later, which cannot be undone in place.
+// A memfd that grows after the checkpoint, which the seal forbids to undo in place.
 static void memfd_sealed_setup(void) {
   memfd_seals = 2;  // F_SEAL_SHRINK
   memfd_make();
@@ -549,7 +549,7 @@ static void mremap_setup(void) {
   munmap(third, 256 * PAGE);
   moved = mremap(second, 32 * PAGE, 32 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, third);
   if (moved != third) die("mremap: errno %d", errno);
-  for (size_t i = 0; i < 32 * PAGE / 8; i++) ((uint64_t *)moved)[i] = i * 7;  // at its new place
+  for (size_t i = 0; i < 32 * PAGE / 8; i++) ((uint64_t *)moved)[i] = i * 7;  // at its new address
   maps_note();
 }
 static const char *mremap_ok(void) {
@@ -570,7 +570,7 @@ static void mremap_change(void) {
   if (to == MAP_FAILED) die("mremap: errno %d", errno);
   memset(to, 8, 100);
 }
-// A mapping of the same length and place, but with another mapping's pages.
+// A mapping of the same length and address, but with the pages of another mapping.
 static void swap_change(void) {
   char *spare = map(64 * PAGE);
   MUST(mremap(area, 64 * PAGE, 64 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, spare));
@@ -606,7 +606,7 @@ static const char *madvise_ok(void) {
   for (size_t i = 0; i < ARRAY_SIZE(advices); i++) {
     if (!can_advise[i]) continue;
     const char *why = filled(advised[i], 8 * PAGE, i);
-    if (advices[i].set == MADV_WIPEONFORK && why) why = zero(advised[i], 8 * PAGE);  // wiped by a way back, too
+    if (advices[i].set == MADV_WIPEONFORK && why) why = zero(advised[i], 8 * PAGE);  // a restore also wipes it
     part(advices[i].flag, vm_flag(advised[i], advices[i].flag) ? why : no("not set"));
   }
   part("dropped since", filled(area + 16 * PAGE, 16 * PAGE, 50));
@@ -623,7 +623,7 @@ static void madvise_change(void) {
   munmap(area + 31 * PAGE, PAGE);
 }
 
-/* ---- guard pages, which are no mappings of their own */
+/* ---- guard pages inside of mappings */
 
 enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };  // MADV_GUARD_*
 static const char *no_guards(void) {
@@ -635,9 +635,9 @@ static const char *no_guards(void) {
 static void guards_setup(void) {
   area = map(64 * PAGE);
   fill(area, 64 * PAGE, 1);
-  MUST(madvise(area + 8 * PAGE, 4 * PAGE, GUARD_INSTALL));   // stays
-  MUST(madvise(area + 16 * PAGE, 4 * PAGE, GUARD_INSTALL));  // removed since
-  second = map(16 * PAGE);                                   // locked since it has them, and unmapped
+  MUST(madvise(area + 8 * PAGE, 4 * PAGE, GUARD_INSTALL));   // stay
+  MUST(madvise(area + 16 * PAGE, 4 * PAGE, GUARD_INSTALL));  // removed after the checkpoint
+  second = map(16 * PAGE);                                   // locked after its guards, unmapped after the checkpoint
   MUST(madvise(second, PAGE, GUARD_INSTALL));
   mlock(second, 16 * PAGE);
   fill(second + PAGE, 15 * PAGE, 2);
@@ -656,7 +656,7 @@ static const char *guards_ok(void) {
   if (!why) why = filled(area, 8 * PAGE, 1);
   part("no others", why);
   part("locked", guards_are(second, 1));
-  part("lock", vm_flag(second + 8 * PAGE, "lo") ? NULL : no("is gone"));
+  part("lock", vm_flag(second + 8 * PAGE, "lo") ? NULL : no("is not set"));
   part("beside them", faults(second + PAGE, false) ? no("cannot be read") : filled(second + PAGE, 15 * PAGE, 2));
   return parts();
 }
@@ -669,7 +669,7 @@ static void guards_change(void) {
   MUST(mmap(second, 16 * PAGE, RW, ANON | MAP_FIXED, -1, 0) == MAP_FAILED ? -1 : 0);
 }
 
-/* ---- memory that the kernel may drop: it is the same kind of memory after a way back, and empty */
+/* ---- MAP_DROPPABLE memory: after a restore it is droppable and empty */
 
 enum { DROPPABLE = 0x08 };  // MAP_DROPPABLE
 static const char *no_droppable(void) {
@@ -727,11 +727,11 @@ static const char *huge_ok(void) {
   return parts();
 }
 static void huge_change(void) {
-  fill(area + 100 * PAGE, PAGE, 7);                 // in the middle of one
-  MUST(madvise(area + huge, 10 * PAGE, MADV_DONTNEED));  // a piece out of one
+  fill(area + 100 * PAGE, PAGE, 7);                 // in the middle of a huge page
+  MUST(madvise(area + huge, 10 * PAGE, MADV_DONTNEED));  // a part of a huge page
   fill(area + 3 * huge, huge, 7);
   MUST(mprotect(area + 2 * huge + 5 * PAGE, PAGE, PROT_READ));
-  if (madvise(second, 2 * huge, MADV_COLLAPSE)) {  // holes become a huge page
+  if (madvise(second, 2 * huge, MADV_COLLAPSE)) {  // small pages and holes become a huge page
   }
   fill(second + huge - PAGE, 2 * PAGE, 7);
   fill(second + 3 * huge, huge, 7);
@@ -820,15 +820,15 @@ static const char *vdso_ok(void) {
   syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &by_call);
   int64_t call = by_call.tv_sec * 1000000000LL + by_call.tv_nsec, after = now_ns();
   if (call < before - 1000000 || call > after + 1000000)
-    return no("clock_gettime of the vdso says %ld to %ld, the system call %ld", before, after, call);
-  if (time(NULL) < 1000000000) return no("time() says %ld", (long)time(NULL));
+    return no("clock_gettime of the vdso returns %ld to %ld, the system call %ld", before, after, call);
+  if (time(NULL) < 1000000000) return no("time() returns %ld", (long)time(NULL));
   unsigned cpu = ~0U, node;
-  if (getcpu(&cpu, &node) || cpu > 1000) return no("getcpu says %u", cpu);
+  if (getcpu(&cpu, &node) || cpu > 1000) return no("getcpu returns %u", cpu);
   return maps_same();
 }
 static void vdso_change(void) { map(PAGE); }
 
-/* ---- what was untouched stays untouched, and costs nothing */
+/* ---- untouched memory stays untouched, and costs nothing */
 
 static const size_t sparse = 100UL << 30;
 static long rss_before;
@@ -840,7 +840,7 @@ static void sparse_setup(void) {
   second = map(256 * PAGE);
   madvise(second, 256 * PAGE, MADV_NOHUGEPAGE);
   fill(second, 16 * PAGE, 5);
-  // only read: the kernel's page of zeros
+  // only read: maps the kernel's zero page
   for (size_t i = 128 * PAGE; i < 192 * PAGE; i += PAGE)
     if (second[i]) die("not 0");
   rss_before = status_kb("VmRSS:");
@@ -869,7 +869,7 @@ static void sparse_change(void) {
   memset(second, 1, 256 * PAGE);
 }
 
-/* ---- odd places */
+/* ---- unusual addresses */
 
 static const char *grows_down;
 static void odd_setup(void) {
@@ -899,7 +899,7 @@ static void odd_change(void) {
   MUST(munmap(area + PAGE, PAGE));
 }
 
-/* ---- much, all of it, and almost none of it changed */
+/* ---- much memory: all of it changed, and almost none of it */
 
 static void much_setup(void) {
   area = map(48 * MB);
@@ -959,7 +959,7 @@ static const struct scenario scenarios[] = {
     {},
 };
 
-/* ---- in the test program */
+/* ---- tests of their own */
 
 static void sparse_costs_nothing(void) {
   static struct target t;
@@ -980,7 +980,7 @@ static void sparse_costs_nothing(void) {
   target_end(&t);
 }
 
-// A swapped page must get into the image without anybody having read it before.
+// The checkpoint must read swapped pages itself: the target does not touch them before.
 static void swapped_unread(void) {
   static struct target t;
   static struct run r;

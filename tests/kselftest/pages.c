@@ -79,12 +79,12 @@ static long slurp(const char *file) {
   return n > 0 ? atol(text) : -1;
 }
 
-/* ---- the target runs functions of this program; what both see is shared */
+/* ---- the target runs functions of this program; variables of both are in shared memory */
 static struct shared {
   _Atomic long asked, done;
   long (*job)(void);
   long result;
-  char *at;  // the memory that a test is about
+  char *at;  // the memory under test
   size_t size;
   int flags, advice, fd;
   unsigned char random[2][64];
@@ -104,7 +104,7 @@ static void start_as(uid_t uid) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))) _exit(1);
   prctl(PR_SET_DUMPABLE, 1);
-  // Nothing of the state of this loop lies in memory that a restore puts back.
+  // The state of this loop is not in memory that a restore rewrites.
   for (;;) {
     if (sh->asked == sh->done) {
       poll(NULL, 0, 1);
@@ -152,7 +152,7 @@ static void finish(void) {
   waitpid(pid, NULL, 0);
 }
 
-/* ---- what the target is asked to do */
+/* ---- functions that the target runs */
 static long t_map(void) {
   sh->at = mmap(NULL, sh->size, RW, (sh->flags ? sh->flags : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
   if (sh->at == MAP_FAILED) return -errno;
@@ -164,7 +164,7 @@ static long t_map_huge(void) {
   sh->at = (char *)(((uintptr_t)raw + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
   return madvise(sh->at, sh->size, MADV_HUGEPAGE) ? -errno : 0;
 }
-static long t_fill(void) {  // every page its own
+static long t_fill(void) {  // each page with its own content
   for (size_t i = 0; i < sh->size; i += PAGE) *(long *)(sh->at + i) = (long)(i / PAGE) + 1;
   return 0;
 }
@@ -172,12 +172,12 @@ static long t_spoil(void) {
   for (size_t i = 0; i < sh->size; i += PAGE) *(long *)(sh->at + i) = -1;
   return 0;
 }
-static long t_same(void) {  // all pages alike
+static long t_same(void) {  // all pages with the same content
   memset(sh->at, 0x5a, sh->size);
   return 0;
 }
 static long t_advise(void) { return madvise(sh->at, sh->size, sh->advice) ? -errno : 0; }
-static long t_right(void) {  // as t_fill() left it
+static long t_right(void) {  // 0 if the memory is as t_fill() left it, else the number of the first wrong page
   for (size_t i = 0; i < sh->size; i += PAGE)
     if (*(long *)(sh->at + i) != (long)(i / PAGE) + 1) return (long)(i / PAGE) + 1;
   return 0;
@@ -193,7 +193,7 @@ static bool map(size_t size) {
   return !in_target(t_map);
 }
 
-/* ---- what is asked of the module */
+/* ---- requests to the module */
 static bool snapshot(unsigned flags, struct cr_why *why) {
   struct cr_snapshot s = {.flags = flags, .id = "pages"};
   int r = io(CR_IOC_SNAPSHOT, &s);
@@ -201,7 +201,7 @@ static bool snapshot(unsigned flags, struct cr_why *why) {
   return !r;
 }
 static struct cr_range ranges[1 << 16];
-/* How many pages of the target's memory at sh->at the ranges hold. */
+/* Number of pages of the target's memory at sh->at in the first n ranges. */
 static size_t covered(unsigned long long n) {
   size_t pages = 0;
   for (unsigned long long i = 0; i < n; i++) {
@@ -212,7 +212,7 @@ static size_t covered(unsigned long long n) {
   }
   return pages;
 }
-/* Pages at sh->at that are not known to be unchanged; all where tracking is not believed. -1: an error */
+/* Number of pages at sh->at that may have changed; all of them if the tracking is invalid (ESTALE). -1: an error */
 static long dirty(void) {
   struct cr_dirty d = {.id = "pages", .ranges = {(uintptr_t)ranges, 1 << 16}};
   if (!io(CR_IOC_DIRTY, &d)) return (long)covered(d.ranges.count);
@@ -238,7 +238,7 @@ static bool holds(const char *at) {  // does the snapshot have the page?
   return pread(dev, page, PAGE, (off_t)(uintptr_t)at) == PAGE;
 }
 
-/* ---- pages that KSM has merged, and that it has taken apart again */
+/* ---- pages that KSM has merged, and that it has split again */
 static bool ksm_wait(bool merged) {
   for (int i = 0; i < 300; i++) {
     long n = slurp("/sys/kernel/mm/ksm/pages_sharing");
@@ -277,7 +277,7 @@ static void test_merged(void) {
   thaw();
   in_target(t_same);
   merged = ksm_wait(true);
-  spew("/sys/kernel/mm/ksm/run", "2");  // takes all apart
+  spew("/sys/kernel/mm/ksm/run", "2");  // unmerges all pages
   bool apart = ksm_wait(false);
   spew("/sys/kernel/mm/ksm/run", "0");
   freeze();
@@ -385,7 +385,7 @@ static void test_pinned(void) {
   tap(dirty() == 16, "pinned pages are never told as unchanged");
   thaw();
   in_target(t_unpin);
-  usleep(300000);  // the pin is given back by a work item
+  usleep(300000);  // a work item unpins the pages
   freeze();
   tap(dirty() == 16, what);
   tap(restore(CR_RESTORE_TRACK) && dirty() == 0, "and is tracked once it was put back");
@@ -437,7 +437,7 @@ static void test_guards(void) {
   finish();
 }
 
-/* ---- memory that may vanish, and random numbers */
+/* ---- memory that may be dropped or wiped, and random numbers */
 static void test_volatile(const char *name, int flags, int advice) {
   char what[120];
   start();
@@ -464,7 +464,7 @@ static void test_volatile(const char *name, int flags, int advice) {
   in_target(t_fill);
   freeze();
   struct cr_restore r = {.source_fd = -1, .flags = CR_RESTORE_TRACK | CR_RESTORE_DIRTY, .id = "pages"};
-  ok = !io(CR_IOC_RESTORE, &r);  // of nothing at all
+  ok = !io(CR_IOC_RESTORE, &r);  // with an empty scope
   thaw();
   snprintf(what, sizeof what, "whatever the scope of the restore is (%s)", name);
   tap(ok && in_target(t_zero) == 0, what);
@@ -475,7 +475,7 @@ static void test_random(void) {
   start();
   sh->size = PAGE;
   bool repeats = false;
-  for (int i = 0; i < 8; i++) {  // the kernel may happen to reseed between the two
+  for (int i = 0; i < 8; i++) {  // repeated, because the kernel may reseed between the two
     sh->which = 0;
     in_target(t_random);
     freeze();
@@ -543,7 +543,7 @@ static void test_blocked(void) {
   finish();
 }
 
-/* ---- sources that are no files */
+/* ---- sources that are not regular files */
 static void test_sources(void) {
   start();
   map(16 * PAGE);
@@ -579,7 +579,7 @@ static void test_sources(void) {
   finish();
 }
 
-/* ---- targets that may not have any more of something */
+/* ---- targets that have reached a limit */
 static long t_limit_space(void) {
   FILE *f = fopen("/proc/self/statm", "r");
   unsigned long pages = 0;
@@ -638,7 +638,7 @@ static void test_limits(void) {
   finish();
 }
 
-/* ---- tracking does not disturb itself: no mapping of ours may become part of the target's */
+/* ---- tracking does not disturb itself: no mapping of the module may merge with one of the target */
 static long t_map_noreserve(void) {
   sh->at = mmap(NULL, sh->size, RW, ANON | MAP_NORESERVE, -1, 0);
   if (sh->at == MAP_FAILED) return -errno;
@@ -648,14 +648,14 @@ static long t_map_noreserve(void) {
 static void test_undisturbed(void) {
   start();
   sh->size = 64 * PAGE;
-  in_target(t_map_noreserve);  // the lowest one: what is mapped next joins it
+  in_target(t_map_noreserve);  // the lowest mapping: the kernel may merge the next one with it
   freeze();
   tap(snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL) && dirty() == 0, "memory without reservation is tracked");
   thaw();
   finish();
 }
 
-/* ---- every CPU must see the write protection at once, whatever its flush ceiling */
+/* ---- every CPU must see the write protection at once, whatever its TLB flush ceiling */
 static volatile long *counters[2];
 static void *count(void *arg) {
   volatile long *counter = counters[(long)arg];
@@ -690,7 +690,7 @@ static void test_flush(const char *what) {
     freeze();
     for (int k = 0; k < 2; k++) (void)!pread(mem, &now[k], sizeof now[k], (off_t)(uintptr_t)(sh->at + k * PAGE));
     long want = (now[0] != before[0]) + (now[1] != before[1]), n = dirty();
-    if (n < want) told = false;  // one that has faulted and not written yet is told, too
+    if (n < want) told = false;  // a page that has faulted but is not written yet is also reported
     thaw();
   }
   tap(same, what);
@@ -708,7 +708,7 @@ static void test_flushes(void) {
   spew(ceiling, before);
 }
 
-/* ---- arrays: as long as what exists, not as what was asked for */
+/* ---- arrays: allocated for existing objects, not for the room that the caller gives */
 static long t_every_second(void) {
   for (size_t i = 0; i < sh->size; i += 2 * PAGE) sh->at[i] = 1;
   return 0;
@@ -751,7 +751,7 @@ static void test_counts(void) {
   finish();
 }
 
-/* ---- how much of the machine's memory the snapshots of a user may keep */
+/* ---- the limit of a user's snapshots */
 static const char ceiling[] = "/sys/module/cr/parameters/snapshot_limit";
 static void limited_user(void) {  // in a process of its own
   if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000)) _exit(100);
@@ -817,8 +817,8 @@ static void test_ceiling(void) {
   spew(ceiling, before);
 }
 
-/* ---- no process is killed for memory that only a snapshot keeps */
-// The device that is swapped to, if there is one; then without it.
+/* ---- the OOM killer must not kill a process for memory that only a snapshot keeps */
+// Stores the name of the swap device, if there is one, and disables it.
 static void swap_away(char *device, size_t size) {
   char line[256];
   FILE *f = fopen("/proc/swaps", "re");
@@ -830,7 +830,7 @@ static void swap_away(char *device, size_t size) {
   if (f) fclose(f);
 }
 
-// As much as is free and @more: true when it was not killed for it.
+// Has a process use all free memory and @more pages. Returns true if it was not killed.
 static bool hog_lives(size_t more) {
   spew("/proc/sys/vm/overcommit_memory", "1");
   fflush(stdout);
@@ -848,7 +848,7 @@ static bool hog_lives(size_t more) {
   return WIFEXITED(status);
 }
 
-// Its process lives, and has copies of its own of all that the snapshot keeps.
+// A snapshot of a live process, which has written to all pages and so has copies of its own.
 static void pressure_alive(size_t total) {
   start();
   map(total / 4 * PAGE);
@@ -873,7 +873,7 @@ static void test_pressure(void) {
   long total = sysconf(_SC_PHYS_PAGES);
   char swap[128];
   if (total > (4L << 30) / PAGE) return skip(what, "too much memory to fill");
-  swap_away(swap, sizeof swap);  // where swap is full, the kernel leaves in memory what lies in its cache
+  swap_away(swap, sizeof swap);  // when swap is full, the kernel keeps swap cache pages in memory
   start();
   map((size_t)total / 3 * PAGE);
   in_target(t_fill);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Who a process is to others, and whether it runs: stops by signals, other ids after a restart, pid namespaces.
+// Stops by signals, other ids after a restart, pid namespaces.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 static struct target t;
 static struct run r;
 
-/* ---- a program to be stopped: threads in calls that a stop interrupts, and a signal that it counts */
+/* ---- a program that is stopped: threads in calls that a stop interrupts, and a counted signal */
 
 static volatile int number, sleeper_woke, poller_woke, usr1;
 static void count(int signal_) {
@@ -50,15 +50,15 @@ static const char *plain_ok(void) {
   return number ? no("memory has changed") : NULL;
 }
 static void plain_change(void) { number++; }
-// After SIGUSR1 was sent to it while it was stopped.
+// Check after SIGUSR1 was sent to the stopped process.
 static const char *signalled(void) {
-  for (int i = 0; i < 500 && !usr1; i++) sleep_ms(10);  // another thread may take it
+  for (int i = 0; i < 500 && !usr1; i++) sleep_ms(10);  // another thread may handle it
   if (usr1 != 1) return no("SIGUSR1 came %d times", usr1);
   if (sleeper_woke && sleeper_woke != EINTR) return no("a sleeping thread woke: %d", sleeper_woke);
   return number ? no("memory has changed") : NULL;
 }
 
-/* ---- what names the process or its threads, and has to name them when they have other ids */
+/* ---- kernel objects that refer to the process or its threads by id, and must do so after the ids have changed */
 
 static struct worker w;
 static int timer_main, timer_worker, own_pidfd, pipe_main[2], pipe_worker[2];
@@ -83,7 +83,7 @@ static void block(void) {
   pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 static void names_setup(void) {
-  block();  // in the worker, too
+  block();  // the worker inherits the mask
   worker_start(&w);
   timer_main = make_timer(gettid_(), 50);
   timer_worker = make_timer(w.tid, 51);
@@ -143,7 +143,7 @@ static bool stopped(void *arg) {
   (void)arg;
   return state() == 'T';
 }
-// What the parent hears: 's'topped, 'c'ontinued, '-' nothing.
+// Status change that waitid() reports to the parent: 's'topped, 'c'ontinued, '-' none.
 static char notice(void) {
   siginfo_t info = {0};
   if (waitid(P_PID, (id_t)t.pid, &info, WSTOPPED | WCONTINUED | WNOHANG) || !info.si_pid) return '-';
@@ -158,16 +158,16 @@ static void stop(void) {
   if (!soon(heard_stop, NULL, 20000)) die("the target does not stop");
 }
 static void is_stopped(const char *what, char heard) {
-  // The last thread that stops tells the parent.
+  // The kernel notifies the parent when the last thread has stopped.
   char got = heard == 's' && soon(heard_stop, NULL, 20000) ? 's' : notice();
   bool is = soon(stopped, NULL, 5000);
-  tap(is && got == heard, what, "state %c, the parent hears %c instead of %c", state(), got, heard);
+  tap(is && got == heard, what, "state %c, waitid() reports %c instead of %c", state(), got, heard);
 }
 static void goes_on(const char *what, enum op op) {
   kill(t.pid, SIGCONT);
   char got = notice();
   const char *why = target_op(&t, op);
-  tap(!why && got == 'c', what, "%s (the parent hears %c)", why ? why : "", got);
+  tap(!why && got == 'c', what, "%s (waitid() reports %c)", why ? why : "", got);
 }
 static bool command(int (*way)(struct target *, struct run *), const char *what) {
   int code = way(&t, &r);
@@ -214,7 +214,7 @@ static void stopped_since(void) {
     command(target_pause, "a pause when it was stopped since");
     const char *why = target_op(&t, OP_CHECK);
     char got = notice();
-    tap(!why && got == 'c', "it runs as at the checkpoint", "%s (the parent hears %c)", why ? why : "", got);
+    tap(!why && got == 'c', "it runs as at the checkpoint", "%s (waitid() reports %c)", why ? why : "", got);
   }
   target_end(&t);
 }

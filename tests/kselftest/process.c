@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What belongs to the process as a whole: signals, timers, limits, names, rights.
+// Attributes of the process as a whole: signals, timers, limits, names, rights.
 #include <asm/ldt.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static const char *queue_own(void *arg) {
   union sigval value = {.sival_int = 77};
   (void)arg;
   pthread_sigqueue(pthread_self(), 42, value);
-  raise(SIGUSR2);  // for this thread alone
+  raise(SIGUSR2);  // pending for this thread alone
   return NULL;
 }
 static void pending_setup(void) {
@@ -152,14 +152,14 @@ static void pending_change(void) {
   worker_do(&w, take_own, NULL);
   for (int i = 0; i < 5; i++) kill(getpid(), 41);
 }
-static void pending_more(void) {  // all that was there still is, and more
+static void pending_more(void) {  // adds to the pending signals
   union sigval value = {.sival_int = 1};
   for (int i = 0; i < 5; i++) kill(getpid(), 41);
   sigqueue(getpid(), 40, value);
 }
 static const char *no_41(void) { return is_pending(41) ? no("a signal sent since is pending") : NULL; }
 
-/* ---- interval timers and POSIX timers, with the time that was left */
+/* ---- interval timers and POSIX timers, with the remaining time */
 
 static void itimers_setup(void) {
   struct itimerval real = {{50, 0}, {1000, 0}}, virtual_ = {{0, 0}, {2000, 0}}, prof = {{70, 0}, {3000, 0}};
@@ -188,7 +188,7 @@ static void itimers_change(void) {
   MUST(setitimer(ITIMER_PROF, &none, NULL));
 }
 
-// Runs out 3 s after it was set: after a rollback, when the rest has passed.
+// Expires 3 s after it was set; after a rollback, when the time that remained at the checkpoint has passed.
 static int64_t alarm_set;
 static volatile int64_t alarm_rang;
 static void ring(int signal_) {
@@ -224,7 +224,7 @@ static const char *alarm_finish(void) {
 }
 
 enum { TIMERS = 5 };
-static int timer[TIMERS];  // the kernel's own numbers
+static int timer[TIMERS];  // the kernel's timer ids
 static pid_t main_tid;
 static int make_timer(clockid_t clock, struct sigevent *event) {
   int id;
@@ -242,7 +242,7 @@ static void timers_setup(void) {
   struct sigevent none = {.sigev_notify = SIGEV_NONE};
   struct sigevent to_thread = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = 46};
   to_thread._sigev_un._tid = main_tid;
-  make_timer(CLOCK_REALTIME, &none);  // 0: deleted again below, so that numbers do not start at 0
+  make_timer(CLOCK_REALTIME, &none);  // id 0: deleted again below, so that the ids do not start at 0
   timer[0] = make_timer(CLOCK_MONOTONIC, &by_signal);
   timer[1] = make_timer(CLOCK_REALTIME, &none);
   timer[2] = make_timer(CLOCK_BOOTTIME, &to_thread);
@@ -418,13 +418,13 @@ static const char *credentials_ok(void) {
   part("capabilities", now[0] != rights[0] || now[1] != rights[1] ? no("%#x instead of %#x", now[0], rights[0]) : NULL);
   return parts();
 }
-static void credentials_change(void) {  // what may be taken back
+static void credentials_change(void) {  // changes that can be undone
   gid_t groups[] = {77};
   MUST(setgroups(1, groups));
   MUST(setresgid(5, 6, 7));
   MUST(setresuid(0, 1000, 0));  // clears the effective capabilities
 }
-static void credentials_dropped(void) {  // what may not
+static void credentials_dropped(void) {  // changes that cannot be undone
   gid_t groups[] = {77};
   MUST(setgroups(1, groups));
   MUST(setresgid(5, 5, 5));
@@ -458,13 +458,13 @@ static void as_user_change(void) {
   umask(077);
 }
 
-// The registration cannot be taken back, so that there is nothing to spoil.
+// NO_SELF_CHECK: the kernel has no way to remove a registration.
 static void membarrier_setup(void) { MUST(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)); }
 static const char *membarrier_ok(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) ? no("errno %d", errno) : NULL;
 }
 
-/* ---- what prctl and its like switch, of the process and of a thread */
+/* ---- settings of prctl() and the like, of the process and of a thread */
 
 static int own_key;
 static void segment(unsigned index, unsigned base) {
@@ -520,7 +520,7 @@ static const char *switches_ok(void) {
   part("core files", strtoul(text, NULL, 16) != 0x7f ? no("%s", text) : NULL);
   part("a segment", segment_is(3) != third ? no("%lx", segment_is(3)) : NULL);
   part("no segment", segment_is(5) != fifth ? no("%lx", segment_is(5)) : NULL);
-  if (own_key > 0) {  // only what is allocated can be freed, and is the first that is given out again
+  if (own_key > 0) {  // pkey_free() succeeds only for an allocated key, and pkey_alloc() returns the lowest free key
     long freed = syscall(SYS_pkey_free, own_key);
     part("a protection key", freed || syscall(SYS_pkey_alloc, 0, 0) != own_key ? no("is not allocated") : NULL);
   }
@@ -542,7 +542,7 @@ static const char *mdwe_ok(void) {
   return own_key >= 0 && prctl(66, 0, 0, 0, 0) != 1 ? no("PR_GET_MDWE: %d", prctl(66, 0, 0, 0, 0)) : NULL;
 }
 
-/* ---- a descriptor that no process may have any more */
+/* ---- a descriptor above the present RLIMIT_NOFILE */
 
 static void high_setup(void) {
   struct rlimit files = {6000, 6000};
@@ -581,7 +581,7 @@ static const struct scenario scenarios[] = {
      .mutate = credentials_dropped, .skip = not_root},
     {.name = "no_new_privs", .setup = no_new_privs_setup, .check = no_new_privs_ok, .mutate = no_new_privs_change},
     {.name = "switches", .setup = switches_setup, .check = switches_ok, .mutate = switches_change, .skip = no_io_flusher},
-    // It cannot be taken back.
+    // PR_SET_MDWE cannot be cleared.
     {.name = "never writable and executable", .flags = NO_SELF_CHECK, .setup = mdwe_setup, .check = mdwe_ok,
      .mutate = dummy_change},
     {.name = "high descriptor", .flags = NO_PAUSE | NO_RESTART, .setup = high_setup, .check = high_ok,

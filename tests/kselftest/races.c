@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Descriptors that are passed on, memory and processes that come and go while the
- * module looks at them, and unloading.
+ * Descriptors that are passed to other processes, memory and processes that appear and
+ * disappear while the module uses them, and unloading.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 static pid_t victim;
 enum { CLONE_THREAD_FLAGS = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM };
 
-/* ---- descriptors that are passed on */
+/* ---- descriptors that are passed to other processes */
 
 static int sockets[2];
 static volatile long *in_call;
@@ -34,7 +34,7 @@ static volatile long *in_call;
 static void passed_requester(void *arg) {
   bool exec = arg != NULL;
   struct session s = {.dev = receive_fd(sockets[1]), .mem = -1};
-  while (!*in_call) sleep_ms(1);  // the owner has closed its own: that would thaw
+  while (!*in_call) sleep_ms(1);  // first the owner must close its own descriptor: that thaws
   if (s.dev < 0 || session_attach(&s, victim) || session_freeze(&s, 5000, 0) != THREADS || session_arena(&s, 0)) _exit(1);
   char *text = s.data + 4096;
   struct timespec *ts = (struct timespec *)(void *)text;
@@ -79,7 +79,7 @@ static void pass(bool exec) {
 static void passed_sleep(void) { pass(false); }
 static void passed_exec(void) { pass(true); }
 
-// The owner goes while another process holds the descriptor: thawed, and of use to the other.
+// The owner dies while another process holds the descriptor: the target thaws, and the other process can use it.
 static void freezing_owner(void *arg) {
   struct session s;
   (void)arg;
@@ -113,7 +113,7 @@ static void passed_owner_dies(void) {
   }
 }
 
-/* ---- the arena's data, touched while it is made */
+/* ---- the arena's data, accessed while the arena is created */
 
 static sigjmp_buf no_page;
 static void on_bus(int sig) {
@@ -168,9 +168,9 @@ static void arena_touched(void) {
   expect(runs_on(), "the target does not run on");
 }
 
-/* ---- attach to what is just exiting */
+/* ---- attaching to exiting processes */
 
-// Looking for the target goes on past it through all younger processes: there are many.
+// Many younger idle processes make the module's search for the target's task long.
 static void leaves(void *arg) {
   char byte;
   if (read(((int *)arg)[0], &byte, 1) < 0) _exit(1);
@@ -185,7 +185,7 @@ static void attach_exiting(void) {
   static pid_t leaving[LEAVING], idle[IDLE];
   int64_t end = now_ms() + 8000;
   int n = 0, came = 0;
-  signal(SIGCHLD, SIG_IGN);  // they leave no zombie
+  signal(SIGCHLD, SIG_IGN);  // children are reaped automatically
   while (now_ms() < end) {
     for (int i = 0; i < LEAVING; i++) {
       need(!pipe2(pipes[i], O_CLOEXEC), "pipe: errno %d", errno);
@@ -213,7 +213,7 @@ static void attach_exiting(void) {
   note("%d of %d came in time", came, n);
 }
 
-/* ---- threads that come to the gate while the session ends */
+/* ---- threads that reach the gate while the session ends */
 
 static struct session gate;
 static void *clones(void *arg) {
@@ -262,7 +262,7 @@ static int quietly(const char *command) {
   snprintf(text, sizeof text, "%s 2>/dev/null", command);
   return system(text);
 }
-static int unload(void) {  // references go with the tasks that drop them
+static int unload(void) {  // retries: other tasks drop the last references
   for (int i = 0; i < 500; i++, sleep_ms(10))
     if (!quietly("rmmod cr")) return 0;
   return -1;

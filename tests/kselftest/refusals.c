@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What must be refused, by name, and with the target unharmed.
+// Requests that must be refused with a message that names the reason, and with the target unharmed.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -50,7 +50,7 @@ static void threads_setup(void) {
 static void thread_ends(void) { worker_end(&helper); }
 static const char *thread_lives(void) { return thread_exists(helper.tid) ? plain_ok() : no("the thread has ended"); }
 
-/* ---- targets that hold what cannot be saved; each sets `value` when the kernel does not let it */
+/* ---- targets with state that cannot be saved; each setup sets `value` if the kernel does not allow that state */
 
 static int special;
 static void io_uring_setup_(void) {
@@ -103,9 +103,9 @@ static void leave_child(void) {
 }
 
 static const struct special {
-  const char *name, *word;  // what the refusal must say (any case)
+  const char *name, *word;  // word: must be in the refusal (any case)
   void (*setup)(void);
-  int codes;                // exit codes that are right, as bits
+  int codes;                // correct exit codes, as bits
 } specials[] = {
     {"io_uring", "io_uring", io_uring_setup_, 1 << 3},
     {"seccomp", "seccomp", seccomp_setup, 1 << 3},
@@ -147,7 +147,7 @@ enum { REFUSED = 1 << 3, TEMPORARY = 1 << 4, PERMANENT = 1 << 5, USAGE = 1 << 2,
 
 static bool says(const char *word) { return !word || strcasestr(r.err, word) || strcasestr(r.out, word); }
 
-// The last command must have ended with one of the codes and said the word.
+// The last command must have ended with one of the codes and printed the word.
 static void expect(const char *what, int codes, const char *word) {
   bool right = r.code >= 0 && codes >> r.code & 1;
   tap(right && says(word), what, "%s%s%s", why_not(&r), right ? ", without a word of " : "", right ? word : "");
@@ -299,7 +299,7 @@ static void owners(void) {
   }
 }
 
-// A process with the next free pid: this kernel hands out the one we want.
+// Creates a process with this pid, by way of ns_last_pid.
 static pid_t take_pid(pid_t pid) {
   char text[16];
   int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY);
@@ -349,7 +349,7 @@ static void taken_ids(void) {
   if (!target_start(&t, find("with a thread"))) return;
   if (good_image()) {
     char name[64];
-    pid_t tid = t.pid + 1;  // the only thread it made, unless somebody came in between
+    pid_t tid = t.pid + 1;  // its only other thread, unless another task took this id
     snprintf(name, sizeof name, "/proc/%d/task/%d", t.pid, tid);
     bool guessed = access(name, F_OK) == 0;
     target_op(&t, OP_MUTATE);
@@ -436,7 +436,7 @@ static void traced_and_stopped(void) {
   if (!target_start(&t, find("plain"))) return;
   if (ptrace(PTRACE_SEIZE, t.pid, 0, 0) == 0) {
     target_checkpoint(&t, &r);
-    // Running under a tracer is no hindrance by itself; if it is refused, then by name.
+    // A tracer alone does not prevent a checkpoint; a refusal must name it.
     tap(r.code == 0 || ((r.code == 3 || r.code == 4) && says("trace")), "a traced process", "%s", why_not(&r));
     ptrace(PTRACE_INTERRUPT, t.pid, 0, 0);
     waitpid(t.pid, NULL, __WALL);
@@ -530,8 +530,8 @@ static void write_image(off_t bytes) {
   if (fd < 0 || write(fd, image, bytes) != bytes) die("cannot write %s", t.image);
   close(fd);
 }
-// cr_info, cr_pause and cr_restart must all refuse it. A pause that knows what has
-// changed since does not read the pages it leaves alone: for them take_all is said.
+// cr_info, cr_pause and cr_restart must all refuse the image. A pause with tracking does not
+// read unchanged pages: for damage in them set take_all, which adds --no-tracking.
 static void expect_damaged(const char *what, bool take_all) {
   char text[128];
   const char *wrong = NULL;
@@ -562,7 +562,7 @@ static void damaged(void) {
     expect_damaged("its last byte missing", false);
     srand(12345);
     for (int i = 0; i < 12; i++) {
-      // the first ones in the headers and notes, the rest anywhere
+      // the first six in the headers and notes, the rest anywhere
       off_t at = i < 6 ? rand() % 4096 : (off_t)((double)rand() / RAND_MAX * (double)(image_size - 1));
       image[at] ^= (char)(1 << rand() % 8);
       write_image(image_size);
@@ -587,7 +587,7 @@ static void damaged(void) {
   target_end(&t);
 }
 
-// Files are touched when all that comes from the image is known to be right.
+// A restart must verify all pages before it writes to any file.
 static void damaged_page(void) {
   static char wanted[4096], text[64] = "";
   if (!target_start(&t, find("with a file"))) return;

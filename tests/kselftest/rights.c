@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What a command may do, the program that it makes may not; and what an image says is done with the rights of whom it is
-// for.
+// A restarted program must not get the rights of the command; and the command carries out what an image names with the
+// rights of the restored process.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -70,14 +70,14 @@ static const struct scenario scenarios[] = {
     {},
 };
 
-/* ---- in the test program */
+/* ---- tests of their own */
 
 enum { REFUSED = 3 };
 static struct target t;
 static struct run r;
 static char forged[160];
 
-// The image with changes, as its owner could make it. The changes end with NULL.
+// Writes a modified copy of the image, as its owner can. The changes end with NULL.
 static bool forge(const char *const changes[]) {
   const char *argv[12] = {"/usr/libexec/reprise/tests/forge", t.image, forged};
   for (int i = 0; changes[i]; i++) argv[3 + i] = changes[i];
@@ -95,7 +95,7 @@ static bool taken(const char *name) {
   return false;
 }
 
-// A line of /proc/PID/status, of the process that lives now.
+// A line of /proc/PID/status of the live target.
 static const char *status_of(const char *key) {
   static char text[8192], name[64];
   snprintf(name, sizeof name, "/proc/%d/status", t.pid);
@@ -119,7 +119,7 @@ static void refused(const char *what, const char *word) {
   }
 }
 
-// As job-admin.md and cr_restart(1) say.
+// The setcap recipes of job-admin.md and cr_restart(1).
 static void recipe(const char *capabilities) {
   char what[160], command[256];
   static const char *const sets[] = {"CapPrm:", "CapEff:", "CapInh:", "CapAmb:"};
@@ -159,9 +159,9 @@ static void recipe(const char *capabilities) {
   runl(&r, "sh", "-c", "setcap -r $(command -v cr_restart)", NULL);
 }
 
-/* ---- images that name what their process may not have */
+/* ---- images that name files which their process may not open */
 
-// A file of root's alone, as a description that the process had open for writing as descriptor 50.
+// A change that adds descriptor 50, open for writing, of a file that only root may open.
 static const char *opens_secret(const char *path) {
   static char text[700];
   struct stat st;
@@ -236,7 +236,8 @@ static void confined(void) {
   confined_pauses("in a chroot", "root directory");
 }
 
-// Root restarts it: somebody else's image only when told to, and then with all rights; its own with those of the user.
+// Root restarts another user's image only with --trust, and then with all rights; an image of its own with the rights
+// of the program's user.
 static void root_restarts(void) {
   make_secret();
   if (!taken("of a user")) return;
@@ -258,7 +259,7 @@ static void root_restarts(void) {
     target_kill(&t);
   }
   const char *descriptor = opens_secret(secret);
-  if (forge((const char *const[]){descriptor, NULL})) {  // now root's
+  if (forge((const char *const[]){descriptor, NULL})) {  // root owns the copy
     runl(&r, "cr_restart", "--detach", forged, NULL);
     refused("a file of root's in root's image of a user's process", "permission");
     runl(&r, "cr_restart", "--detach", "--trust", forged, NULL);

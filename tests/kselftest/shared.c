@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Memory that live processes share with the one that is rolled back: never rewritten under them unasked.
+// Memory that other live processes share with the target: rewritten only with --shared-memory=restore.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ enum { PAGE = 4096, SIZE = 16 * PAGE, RW = PROT_READ | PROT_WRITE };
 // ---------------------------------------------------------------- the target, and the process that shares with it
 
 struct shared {
-  _Atomic uint32_t asked, answered;  // the other process answers whatever is asked
+  _Atomic uint32_t asked, answered;  // the other process copies `asked` to `answered`
   char text[SIZE - 8];
 };
 
@@ -84,7 +84,7 @@ static void sysv(void) {
   fork_other();
 }
 
-// The other process has it open, and does not map it.
+// The other process has the memfd open, but does not map it.
 static void open_memfd(void) {
   memfd = MUST(memfd_create("shared", MFD_CLOEXEC));
   MUST(ftruncate(memfd, SIZE));
@@ -114,7 +114,7 @@ static const char *as_changed(void) {
   const char *why = is("private memory", mine, "later");
   return why ? why : is("shared memory", shared->text, "later");
 }
-// Spoiled: neither all old nor all new, as --shared-memory=keep leaves it.
+// The state that --shared-memory=keep leaves: old private memory, new shared memory.
 static const char *kept(void) {
   const char *why = is("private memory", mine, "at the checkpoint");
   return why ? why : is("shared memory", shared->text, "later");
@@ -124,16 +124,16 @@ static bool has_answered(void *arg) {
   (void)arg;
   return shared->answered == shared->asked;
 }
-// Both still have the same memory; then the other process ends.
+// Checks that both processes still share the memory; then ends the other process.
 static const char *finish(void) {
   shared->asked++;
   const bool same = memfd >= 0 || soon(has_answered, NULL, 10000);
   kill(other, SIGKILL);
   waitpid(other, NULL, 0);
-  return same ? NULL : no("the other process does not see it any more");
+  return same ? NULL : no("the other process does not share the memory any more");
 }
 
-// Reads what another process writes: nothing of it is this one's to bring back.
+// The target can only read the memory that another process writes, so a pause must not restore it.
 static void read_only(void) {
   int fd = MUST(open(path("file"), O_RDWR | O_CREAT, 0600));
   MUST(ftruncate(fd, SIZE));
@@ -177,7 +177,7 @@ static void memfds_number(void) {
   own_file_system();
   struct stat want, have;
   MUST(fstat(memfd, &want));
-  for (int i = 0; i < 100000; i++) {  // numbers are given out in turn
+  for (int i = 0; i < 100000; i++) {  // tmpfs assigns inode numbers in ascending order
     int fd = MUST(open(path("fs/file"), O_RDWR | O_CREAT, 0600));
     MUST(fstat(fd, &have));
     if (have.st_ino == want.st_ino) return;
@@ -229,8 +229,8 @@ static void refused(const char *kind) {
   why = target_op(&t, OP_MUTATE);
   if (!why && pause_with(NULL) != 3) why = no("not refused: %s", why_not(&r));
   if (!why && (!strstr(r.err, "--shared-memory") || !strstr(r.err, strcmp(kind, "an open memfd") ? "mapping " : "descriptor ")))
-    why = no("the refusal does not name it, or no way out: %s", why_not(&r));
-  if (!why && strcmp(kind, "an open memfd") && !strstr(r.err, "process")) why = no("it does not say who: %s", why_not(&r));
+    why = no("the refusal does not name the memory or the option: %s", why_not(&r));
+  if (!why && strcmp(kind, "an open memfd") && !strstr(r.err, "process")) why = no("it names no process: %s", why_not(&r));
   say(kind, "a pause is refused by name", why);
   if (!why) why = target_op(&t, OP_CHECK_CHANGED);
   say(kind, "nothing has changed then", why);
@@ -249,7 +249,7 @@ static void left_alone(const char *kind) {
   const char *why = target_saved(&t, &r, scenario_named(scenarios, name));
   if (!why) why = target_op(&t, OP_MUTATE);
   if (!why) why = ok(pause_with("keep"), OP_CHECK);
-  if (!why && !strstr(r.err, "kept")) why = no("it does not say so: %s", r.err);
+  if (!why && !strstr(r.err, "kept")) why = no("there is no warning: %s", r.err);
   if (!why) why = target_op(&t, OP_FINISH);
   say(kind, "--shared-memory=keep leaves it as it is", why);
   target_end(&t);
@@ -273,7 +273,7 @@ static void test_read_only(void) {
   target_end(&t);
 }
 
-// A restart writes the files that were mapped: here one that the test program maps.
+// A restart writes to files that were mapped: here one that the test program maps.
 static void test_restart(void) {
   const char *why = target_saved(&t, &r, scenario_named(scenarios, "a file"));
   target_kill(&t);
@@ -303,7 +303,7 @@ static void test_restart(void) {
   target_end(&t);
 }
 
-// A file that only has the number of the one that is mapped: on another file system, under the same name.
+// Another file with the same inode number and path as the mapped file, but on another file system.
 static void test_same_number(void) {
   const char *why = target_saved(&t, &r, scenario_named(scenarios, "on its own file system"));
   MUST(mount("none", path("fs"), "tmpfs", 0, NULL));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Files that are slow, and an image that is written to while it is read. In builds with CR_FAULT (-DREPRISE_FAULTS=ON).
+// Slow files, and an image that is written to while it is read. Needs a build with CR_FAULT (-DREPRISE_FAULTS=ON).
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ static const struct scenario scenarios[] = {
 static struct target t;
 static struct run r;
 
-// A command that takes its time is heard of; one that is stopped is not.
+// A slow command still sends heartbeats to the module; a stopped command does not.
 static const char *slowly(const char *stage, const char *command) {
   char fault[64];
   snprintf(fault, sizeof fault, "CR_FAULT=%s:sleep=7000", stage);
@@ -74,7 +74,7 @@ static void slow_files(void) {
   target_end(&t);
 }
 
-// An image that is written to while it is read is not believed; one that only gets another name is.
+// A pause must refuse an image that is written to while it is read, but accept one that is only renamed.
 static pid_t pause_with_a_rest(void) {
   pid_t pid = MUST(fork());
   if (!pid) {
@@ -127,7 +127,7 @@ static void image_written_to(void) {
   const char *unable = spoil_image();
   code = ended(pid);
   if (!why) why = unable;
-  for (int i = 0; i < 100 && target_alive(&t); i++) sleep_ms(100);  // it may be on its way out
+  for (int i = 0; i < 100 && target_alive(&t); i++) sleep_ms(100);  // it may be exiting
   if (!why && (code != 5 || target_alive(&t))) why = no("exit %d, or the process runs on", code);
   tap_why("an image that is written to while it is read", why);
   target_end(&t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Sockets: a pause leaves the open ones exactly as they are; a restart binds the
-// listening ones again, and each other one is substituted, dead or refused.
+// Sockets: a pause does not change open sockets; a restart binds listening sockets
+// again, and every other one is substituted, dead or refused.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 #include "harness.h"
 
-/* ---- the target: a server of one number, on a thread of its own */
+/* ---- the target: a server of a single number, in a thread of its own */
 
 enum { TCP, TCP6, UNIX, ABSTRACT, LISTENERS, MOST = 16 };
 static int listener[LISTENERS], client[MOST], datagram[2], udp;
@@ -142,7 +142,7 @@ static const char *inside_ok(void) {
 }
 static void number_changed(void) { number = 5; }
 
-/* ---- options of sockets that are made again */
+/* ---- options of sockets that are created again */
 
 enum { TCP_SOCKET, UDP_SOCKET, UDP6_SOCKET, NETLINK_SOCKET, MADE };
 struct known_option {
@@ -202,7 +202,7 @@ static void options_setup(void) {
   made[UDP_SOCKET] = MUST(socket(AF_INET, SOCK_DGRAM, 0));
   made[UDP6_SOCKET] = socket(AF_INET6, SOCK_DGRAM, 0);
   made[NETLINK_SOCKET] = MUST(socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
-  for (size_t i = 0; i < ARRAY_SIZE(known); i++)  // some kernels lack some
+  for (size_t i = 0; i < ARRAY_SIZE(known); i++)  // some kernels lack some of the options
     option_set[i] = !setsockopt(made[known[i].socket], known[i].level, known[i].name, &known[i].value, sizeof(int));
   for (size_t i = 0; i < ARRAY_SIZE(known); i++) option_size[i] = read_option(&known[i], option_value[i]);
   struct sockaddr_in any = {.sin_family = AF_INET};
@@ -335,7 +335,7 @@ static int connect_unix(const char *name, bool abstract) {
   close(s);
   return -1;
 }
-// What the server answers; -1: end of file, -2: nothing within 5 s, -3: an error
+// The server's answer; -1: end of file, -2: nothing within 5 s, -3: an error
 static int answer_of(int s) {
   char text[32] = "";
   struct pollfd p = {s, POLLIN, 0};
@@ -383,7 +383,7 @@ static void pause_keeps(void) {
       close(fresh);
       sleep_ms(100);
     }
-    // What lies in the socket at the pause is there after it: "s7" is read later.
+    // Data in the socket's queue must survive the pause: the target reads "s7" later.
     kill(t.pid, SIGSTOP);
     send(tcp, "s7", 2, 0);
     kill(t.pid, SIGCONT);
@@ -411,7 +411,7 @@ static void closed_since(void) {
   target_end(&t);
 }
 
-// A socket that was made for it here would be one of this network.
+// cr_pause would create the socket in its own network namespace, which is not the target's: it must refuse.
 static void other_network(void) {
   if (!target_start(&t, scenario_named(scenarios, "in another network"))) return;
   if (checkpointed("a process in another network namespace")) {

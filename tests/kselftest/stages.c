@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Every request fails once in every stage: at its beginning, for lack of memory, and at each request to the module that is
-// made in it (CR_FAULT, see libcr/base/stage.h). Before the commit that is a refusal which changes nothing, behind it the end of
-// the process by name; no image, process or user of the module is left behind.
+// Injects a failure into every stage of every request: at its beginning, for lack of memory, and at each of its
+// requests to the module (CR_FAULT, see libcr/base/stage.h). Before the commit the failure must change nothing; after
+// it the process must end with a message that names the stage. No image, process or use of the module may be left.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 #include "harness.h"
 
-/* ---- the target has something of everything that a stage brings back */
+/* ---- the target has state for every stage to restore */
 
 enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE };
 static char *heap, *gone, *shown;
@@ -50,7 +50,7 @@ static mode_t mask(void) {
   umask(now);
   return now;
 }
-// What is in the pipe stays there.
+// Peeks: the contents stay in the pipe.
 static const char *pipe_has(const char *wanted) {
   char text[16] = "";
   ssize_t n = read(pipes[0], text, sizeof text - 1);
@@ -74,7 +74,7 @@ static const char *set_has_event(void) {
 
 static const char *everything_ok(void) {
   part("memory", filled(heap, MB, 1));
-  part("a mapping", page_state(gone) ? filled(gone, 16 * PAGE, 2) : no("is gone"));
+  part("a mapping", page_state(gone) ? filled(gone, 16 * PAGE, 2) : no("does not exist"));
   part("shared memory", filled(shown, 2 * PAGE, 3));
   part("the umask", mask() == 022 ? NULL : no("%o", mask()));
   part("a thread", thread_exists(worker.tid) ? NULL : no("has ended"));
@@ -134,7 +134,7 @@ static bool module_idle(void *unused) {
   return atoi(text) == 0;
 }
 
-// Nothing is left behind: the module is not in use, and in the target's folder is what was there.
+// Checks that the module is not in use, and that there are no new files in the target's folder.
 static const char *left_behind(bool image) {
   if (!soon(module_idle, NULL, 5000)) return no("the module is still in use");
   if (!image && !access(t.image, F_OK)) return no("an image");
@@ -146,7 +146,7 @@ static const char *left_behind(bool image) {
   return any ? no("a file %s", text) : NULL;
 }
 
-// What the command said has a stage that is `stage`.
+// Does the command's JSON name this stage?
 static bool names(const char *stage) {
   char text[64];
   snprintf(text, sizeof text, "\"stage\":\"%s\"", stage);
@@ -157,18 +157,18 @@ struct way {
   const char *name;
   const char *const *stages;
   const char *argv[5];
-  // What must hold after it failed, and after it did not any more. NULL: fine.
+  // Checks after a failure, and after the success that ends the walk. They return NULL or an error text.
   const char *(*failed)(const char *stage);
   const char *(*made)(void);
 };
 
-// @return how many failures there were; -1: reported
+// @return number of injected failures; -1: a wrong result was reported
 static int walk_stage(const struct way *way, const char *stage) {
   char fault[64], what[96];
   const char *argv[10] = {"env", fault};
   int failures = 0;
   for (int i = 0; way->argv[i]; i++) argv[2 + i] = way->argv[i];
-  // All of the first six, then fewer: descriptors and threads are one like the other.
+  // Tries each of the first six requests, then fewer: further ones repeat for other descriptors and threads.
   for (int n = -1;; n += n < 6 ? 1 : 1 + n / 2) {
     if (n > 0)
       snprintf(fault, sizeof fault, "CR_FAULT=%s:%d", stage, n);
@@ -231,7 +231,7 @@ static bool target_gone(void *unused) {
   (void)unused;
   return !target_alive(&t);
 }
-static const char *again(void) {  // as it was before
+static const char *again(void) {  // restarts the ended target
   if (target_restart(&t, &r)) return no("it cannot be restarted: %s", why_not(&r));
   const char *why = target_op(&t, OP_CHECK);
   return why ? why : target_op(&t, OP_MUTATE);

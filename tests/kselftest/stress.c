@@ -21,7 +21,7 @@
 
 enum { PAGE = 4096, JOBS = 8 };
 static volatile uint64_t turns[JOBS];
-static char wrong[512];  // the first thing that was wrong
+static char wrong[512];  // the first error
 static _Atomic int is_wrong;
 
 static void report(const char *who, const char *why) {
@@ -51,10 +51,10 @@ static void *memory_job(void *arg) {
   return arg;
 }
 
-/* ---- mappings that come, change and go */
+/* ---- mappings that are created, changed and removed */
 
 static int fault_file;
-static void show_maps(const char *what, const char *from, size_t bytes) {  // those around it
+static void show_maps(const char *what, const char *from, size_t bytes) {  // prints the mappings around the area
   char line[300];
   dprintf(fault_file, "%s of %p-%p: errno %d\n", what, (const void *)from, (const void *)(from + bytes), errno);
   FILE *maps = fopen("/proc/self/maps", "r");
@@ -167,7 +167,7 @@ static void *file_job(void *arg) {
   return arg;
 }
 
-/* ---- threads that come and go */
+/* ---- threads that start and end */
 
 static void *short_life(void *arg) {
   uint64_t x = (uint64_t)arg;
@@ -230,7 +230,7 @@ static void ring(int signal_) {
   rung_b++;
 }
 
-/* ---- what a fault was about; written without libc, whose fs may not be there */
+/* ---- report of a fault; written without libc, because fs may not be libc's */
 
 static char *put_number(char *at, const char *name, uint64_t value) {
   while (*name) *at++ = *name++;
@@ -273,7 +273,7 @@ static void setup(void) {
   lseek(file, 0, SEEK_SET);
   struct sigaction action = {.sa_handler = ring, .sa_flags = SA_RESTART};
   sigaction(SIGALRM, &action, NULL);
-  sigset_t set;  // signals come to this thread alone: others may be without libc's fs
+  sigset_t set;  // only this thread handles signals: in others fs may not be libc's
   sigemptyset(&set);
   sigaddset(&set, SIGALRM);
   pthread_sigmask(SIG_BLOCK, &set, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Threads that wait in a system call: they must not notice a checkpoint, and be
-// in the same call again after a pause and after a restart.
+// Threads that wait in a system call: a checkpoint must not interrupt the call, and after
+// a pause or restart they must be in the same call again.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,11 +30,11 @@ struct call {
   long nr;
   long (*make)(struct call *);
   void (*wake)(struct call *);  // NULL: the timeout ends it
-  long want;                    // result; a positive errno as its negative
+  long want;                    // result, or -errno
   int timeout;                  // ms
-  bool whole;                   // the kernel keeps no remainder: its timeout may start anew
+  bool whole;                   // the kernel keeps no remaining time: the timeout may start again
   bool absolute;
-  int a, b;                     // what it works on
+  int a, b;                     // descriptors or other arguments
   _Atomic int word;
   pthread_t thread;
   volatile pid_t tid;
@@ -316,7 +316,7 @@ static void prepare(struct call *c, int i) {
     c->a = MUST(eventfd(0, 0));
   } else if (c->make == do_accept) {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int one = 1;  // connections of the old process may linger on the port
+    int one = 1;  // connections of the old process may still use the port
     c->a = MUST(socket(AF_INET, SOCK_STREAM, 0));
     MUST(setsockopt(c->a, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one));
     MUST(bind(c->a, (struct sockaddr *)&any, sizeof any));
@@ -332,7 +332,7 @@ static void prepare(struct call *c, int i) {
     use_pipe(c);
     c->b = keep;
   }
-  // Only with a timeout does a socket say EINTR and mean it.
+  // With a timeout a socket call returns EINTR, which the kernel does not restart.
   struct timeval limit = {c->timeout / 1000, 0};
   if ((c->make == do_accept || calls == on_sockets) && c->timeout > 0)
     MUST(setsockopt(c->a, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
@@ -369,7 +369,7 @@ static void start(struct call *list) {
 static const char *still_waiting(void) {
   for (struct call *c = calls; c->name; c++) {
     const char *why = NULL;
-    // A point in time that has passed since is not put off by a rollback.
+    // A rollback does not postpone an absolute deadline, which may have passed.
     if (c->absolute && times()->back_start && now_ns() > c->began + c->timeout * 1000000LL) continue;
     if (c->returned)
       why = no("has returned %ld", c->result);
@@ -399,7 +399,7 @@ static const char *right_time(const struct call *c) {
   int64_t latest = t->back_start ? t->back_end : t->checkpoint_end;
   if (c->absolute) {
     from = c->began + whole;
-    to = (from > latest ? from : latest) + slack + (t->back_start ? whole : 0);  // or as much later as is left
+    to = (from > latest ? from : latest) + slack + (t->back_start ? whole : 0);  // or later by the remaining time
   } else if (c->whole && to < latest + whole + slack) {
     to = latest + whole + slack;
   }
@@ -434,7 +434,7 @@ static void start_short_timeout(void) { start(short_timeout); }
 static void start_on_sockets(void) { start(on_sockets); }
 static void start_on_locks(void) { start(on_locks); }
 
-/* ---- waitpid: a child stays what it is, so its end comes last */
+/* ---- waitpid: a child is not rolled back, so its end is tested last */
 
 static pid_t child;
 static volatile int counter;
@@ -458,7 +458,7 @@ static void start_on_child(void) {
 static const char *waits_for_child(void) { return counter ? no("the counter is %d", counter) : still_waiting(); }
 static void count(void) { counter++; }
 
-// After a restart there is no child any more.
+// After a restart the process has no child.
 static void start_childless(void) {
   start_on_child();
   on_child[0].want = -ECHILD;

@@ -121,7 +121,7 @@ static const char *look_at_attributes(void *arg) {
   part("robust list", head != &robust_a ? no("%p instead of %p", head, (void *)&robust_a) : NULL);
   if (has_rseq) {
     errno = 0;
-    rseq(&rseq_a, 0, OWN_SIGNATURE);  // EBUSY: it is there already, just so
+    rseq(&rseq_a, 0, OWN_SIGNATURE);  // EBUSY: already registered with the same arguments
     part("rseq", errno != EBUSY ? no("registering it gives errno %d", errno) : NULL);
     sched_yield();
     if (errno == EBUSY && rseq_a.cpu_id >= (unsigned)sysconf(_SC_NPROCESSORS_CONF))
@@ -138,7 +138,7 @@ static const char *look_at_attributes(void *arg) {
 static const char *attributes_ok(void) { return worker_do(&w, look_at_attributes, NULL); }
 static void attributes_change(void) { worker_do(&w, set_attributes, (void *)1); }
 
-/* ---- the C library's own rseq area: the kernel knows what it wrote there last */
+/* ---- the C library's own rseq area, in which the kernel stores the CPU */
 
 static const char *one_cpu(void) {
   return sysconf(_SC_NPROCESSORS_ONLN) < 2 ? "needs two CPUs" : NULL;
@@ -166,7 +166,7 @@ static void rseq_setup(void) {
 static const char *rseq_ok(void) { return worker_do(&w, where, NULL); }
 static void rseq_change(void) { worker_do(&w, go_to, (void *)1); }
 
-/* ---- threads born since are ended */
+/* ---- threads created since the checkpoint are ended */
 
 static int count_before;
 static struct worker born[6];
@@ -183,7 +183,7 @@ static void born_change(void) {
   for (size_t i = 0; i < ARRAY_SIZE(born); i++) worker_start(&born[i]);
 }
 
-/* ---- threads that ended since are made again */
+/* ---- threads that ended since the checkpoint are created again */
 
 enum { CREW = 8 };
 static struct worker crew[CREW];
@@ -288,7 +288,7 @@ static const char *clear_finish(void) {
   struct timespec limit = {10, 0};
   leave = 1;
   syscall(SYS_futex, &leave, FUTEX_WAKE, 1, NULL, NULL, 0);
-  for (int i = 0; i < 100 && child_word == leaver; i++)  // the kernel wakes this as well
+  for (int i = 0; i < 100 && child_word == leaver; i++)  // the kernel clears the word and wakes this futex
     if (syscall(SYS_futex, &child_word, FUTEX_WAIT, leaver, &limit, NULL, 0) && errno == ETIMEDOUT) break;
   return child_word ? no("the word was not cleared at the thread's end") : NULL;
 }

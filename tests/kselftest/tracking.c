@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Whatever happens to memory between checkpoint and pause: tracking must not miss
-// it. Each scenario is one way to change memory; all share setup and check.
+// Tracking must detect every change of memory between checkpoint and pause.
+// Each scenario is one way to change memory; all share setup and check.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ static const char *check(void) {
   return why;
 }
 
-/* ---- ways to change it */
+/* ---- ways to change memory */
 
 static void by_write(void) {
   for (int i = 0; i < 512; i += 7) area[i * PAGE + (i * 13) % PAGE] ^= 0x55;
@@ -76,7 +76,7 @@ static void by_proc_mem(void) {  // as a debugger does
   close(fd);
   MUST(mprotect(area, PAGE, PROT_READ));
   fd = MUST(open("/proc/self/mem", O_RDWR));
-  // Although it is read-only; newer kernels keep that for debuggers.
+  // Writes to a read-only mapping; newer kernels allow that only to debuggers.
   if (pwrite(fd, "changed!", 8, (off_t)area) < 0 && errno != EIO) die("/proc/self/mem: errno %d", errno);
   close(fd);
   MUST(mprotect(area, PAGE, PROT_READ | PROT_WRITE));
@@ -92,11 +92,11 @@ static void by_another_process(void) {
   waitpid(other, &status, 0);
   if (status) die("process_vm_writev failed");
 }
-static void by_direct_io(void) {  // the device writes, where the file system has it
+static void by_direct_io(void) {  // the device writes, if the file system supports O_DIRECT
   int fd = open(path("direct"), O_RDWR | O_CREAT | O_DIRECT, 0600);
   if (fd < 0) fd = open("/proc/self/exe", O_RDONLY | O_DIRECT);
   if (fd < 0) fd = MUST(open("/dev/zero", O_RDONLY));
-  if (ftruncate(fd, 8 * PAGE)) errno = 0;  // only where it is the new file
+  if (ftruncate(fd, 8 * PAGE)) errno = 0;  // succeeds only for the new file
   MUST(pread(fd, area + 30 * PAGE, 4 * PAGE, 0));
   close(fd);
 }
@@ -116,7 +116,7 @@ static void moved_away_and_back(void) {
   spare[9 * PAGE] ^= 1;
   MUST(mremap(spare, 64 * PAGE, 64 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area + 64 * PAGE));
 }
-static void exchanged(void) {  // the same pages at other places, none of them written
+static void exchanged(void) {  // moves pages to other addresses without writing to them
   char *spare = mmap(NULL, 64 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   MUST(mremap(area + 64 * PAGE, 64 * PAGE, 64 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, spare));
   MUST(mremap(area + 128 * PAGE, 64 * PAGE, 64 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area + 64 * PAGE));
@@ -125,7 +125,7 @@ static void exchanged(void) {  // the same pages at other places, none of them w
 static void dropped(void) { MUST(madvise(area + 100 * PAGE, 50 * PAGE, MADV_DONTNEED)); }
 static void dropped_and_read(void) {
   dropped();
-  for (int i = 100; i < 150; i++) noise += area[i * PAGE];  // the page of zeros
+  for (int i = 100; i < 150; i++) noise += area[i * PAGE];  // reads map the zero page
 }
 static void dropped_and_written(void) {
   dropped();
@@ -154,7 +154,7 @@ static void fork_in_between(void) {
 }
 static void fork_that_lives(void) {
   child = MUST(fork());
-  if (!child) {  // its memory must stay what it is now, whatever becomes of its parent's
+  if (!child) {  // its memory must not change, whatever happens to the parent's
     for (int i = 0; i < 100; i++) {
       if (filled(area + 8 * PAGE, 500 * PAGE, 1)) _exit(1);
       sleep_ms(20);
@@ -175,7 +175,7 @@ static void cleared_after(void) {
   by_write();
   populated();
   dropped();
-  clear_refs("4");  // whoever else uses soft-dirty bits: all that was noted is gone
+  clear_refs("4");  // as another user of soft-dirty bits: clears all of them
 }
 static void cleared_before(void) {
   clear_refs("4");
@@ -215,7 +215,7 @@ static void anything(void) {
   for (int i = 0; i < 4; i++) {
     x = x * 1103515245 + 12345;
     unsigned which = x / 65536 % ARRAY_SIZE(ways);
-    // unmapping pieces first would make later ones fault
+    // `ways` has none that unmaps parts, because later ones would fault
     ways[which]();
   }
   area[300 * PAGE + 78] ^= 1;
@@ -223,7 +223,7 @@ static void anything(void) {
 
 // One step between any two pauses: mprotect makes clean pages writable in a mapping that is new in part.
 static void step_by_step(void) {
-  int fd = MUST(open(path("step"), O_RDWR | O_CREAT | O_APPEND, 0600));  // what is no part of the memory
+  int fd = MUST(open(path("step"), O_RDWR | O_CREAT | O_APPEND, 0600));  // not rolled back
   off_t step = lseek(fd, 0, SEEK_END);
   MUST(write(fd, "x", 1));
   close(fd);
@@ -282,7 +282,7 @@ static const struct scenario *find(const char *name) {
   return scenario_named(scenarios, name);
 }
 
-// Pauses with a change before each but every idle-th (0: all).
+// Changes memory before each pause except every idle-th (0: before all).
 static void change_and_pause(const char *scenario, int rounds, int idle, const char *what) {
   if (!target_start(&t, find(scenario))) return;
   const char *why = target_checkpoint(&t, &r) ? why_not(&r) : NULL;
@@ -300,16 +300,16 @@ static void clean_but_writable(void) {
   change_and_pause("step by step", 4, 0, "clean pages that have become writable");
 }
 
-// khugepaged makes huge pages of split ones again, and then what is written is known by 2 MB, rightly.
+// Disable khugepaged: it merges split huge pages again, and their changes are then correctly reported per 2 MB.
 static const char khugepaged[] = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
 static void let_khugepaged_sleep(const char *ms) {
   int fd = open(khugepaged, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
-  if (write(fd, ms, strlen(ms)) < 0) note("khugepaged goes on");
+  if (write(fd, ms, strlen(ms)) < 0) note("khugepaged cannot be disabled");
   close(fd);
 }
 
-// One byte of a huge page that was split for it: not all 2 MB are put back.
+// A write of one byte to a split huge page must not restore all 2 MB.
 static void by_the_page(void) {
   char pid[16], before[32] = "";
   slurp(khugepaged, before, sizeof before);
@@ -331,8 +331,8 @@ static void by_the_page(void) {
   let_khugepaged_sleep(before);
 }
 
-// The child of a fork shares pages with its parent: neither a rollback nor the
-// writes of the parent may show in it.
+// The child of a fork shares pages with its parent: neither a rollback nor
+// writes of the parent may change the child's memory.
 static void child_lives(void) {
   if (!target_start(&t, find("a child that lives"))) return;
   const char *why = target_checkpoint(&t, &r) ? why_not(&r) : target_op(&t, OP_MUTATE);
@@ -343,7 +343,7 @@ static void child_lives(void) {
   slurp(path("child"), text, sizeof text);
   pid_t pid = atoi(text);
   siginfo_t info = {0};
-  target_kill(&t);  // the child becomes ours
+  target_kill(&t);  // the child is reparented to this process
   for (int i = 0; pid > 0 && i < 100 && waitid(P_PID, pid, &info, WEXITED | WNOHANG) == 0 && !info.si_pid; i++)
     sleep_ms(100);
   tap(pid > 0 && info.si_pid == pid && info.si_code == CLD_EXITED && info.si_status == 0,
@@ -351,7 +351,7 @@ static void child_lives(void) {
   target_end(&t);
 }
 
-// Two images of one process: tracking since the second is no use for the first.
+// Two images of one process: tracking since the second must not be used for the first.
 static void two_images(void) {
   char other[160];
   if (!target_start(&t, find("write"))) return;
@@ -370,7 +370,7 @@ static void two_images(void) {
   target_end(&t);
 }
 
-// Soft-dirty bits cleared from outside between any two steps.
+// Another process clears soft-dirty bits between any two steps.
 static void cleared_from_outside(void) {
   if (!target_start(&t, find("write"))) return;
   char name[64];

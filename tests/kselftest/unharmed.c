@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * No program is harmed by having been frozen: not by stops and debuggers meanwhile, not
- * by calls of the session that do not come back in time, and no signal is lost.
+ * A freeze must not harm a program: not with stops and debuggers meanwhile, and not with
+ * calls of the session that do not return in time. No signal may be lost.
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -24,7 +24,7 @@
 
 #include "underway.h"
 
-/* ---- threads that were made and have nothing to do */
+/* ---- new threads that do nothing */
 
 static bool only_its_own(void *arg) {
   (void)arg;
@@ -89,7 +89,7 @@ static void stopped_while_frozen(void) {
   }
 }
 
-/* ---- it was stopped before: it is frozen all the same, and stays stopped */
+/* ---- stopped before the freeze: it can be frozen, and stays stopped */
 
 static bool no_notice(void) {
   siginfo_t info = {};
@@ -117,23 +117,23 @@ static void stopped_before(void) {
     }
     const bool goes_on = i & 2;
     if (goes_on) kill(pid, SIGCONT);
-    if (i & 4) kill(pid, SIGWINCH);  // waits, and is ignored
+    if (i & 4) kill(pid, SIGWINCH);  // stays pending while stopped, and is ignored then
     r = session_thaw(&s, 0);
     expect(!r, "thaw: %d", r);
     if (!goes_on) {
       expect(soon(is_stopped, NULL, 10), "it is no longer stopped: state %c", task_state(pid));
       expect(stands_still(), "it is stopped and moves");
-      expect(no_notice(), "its parent is told of something");
+      expect(no_notice(), "its parent gets a status change");
       kill(pid, SIGCONT);
     }
     need(runs_on(), "it does not run on after SIGCONT: state %c", task_state(pid));
     int status;
     bool told = waitpid(pid, &status, WCONTINUED | WNOHANG) == pid && WIFCONTINUED(status);
-    expect(told, "its parent is not told that it goes on");
+    expect(told, "waitpid() does not report WIFCONTINUED");
   }
 }
 
-// Signals that wait for SIGCONT go on waiting, those that end it, too.
+// Signals that are pending until SIGCONT stay pending, also those that end the process.
 static void stopped_with_signals(void) {
   pid = target(ticking);
   need(!session_open(&s, pid), "attach");
@@ -150,7 +150,7 @@ static void stopped_with_signals(void) {
   pid = 0;
 }
 
-// The stop comes while threads are being parked.
+// The stop signal arrives while threads are being parked.
 static void stopped_meanwhile(void) {
   pid = target(ticking);
   need(!session_open(&s, pid), "attach");
@@ -166,7 +166,7 @@ static void stopped_meanwhile(void) {
   expect(runs_on(), "it does not run on after SIGCONT: state %c", task_state(pid));
 }
 
-// While it makes a call that sleeps.
+// The stop signal arrives while the target makes a call that sleeps.
 static void stopped_in_call(void) {
   pthread_t t;
   frozen(ticking, 0);
@@ -204,13 +204,13 @@ static void debugger_attaches(void) {
     sleep_ms(1500 * (i < 2));
     need(waitpid(pid, &status, __WALL | WNOHANG) == pid && WIFSTOPPED(status), "it ended: wait status %#x", status);
     need(!ptrace(PTRACE_DETACH, pid, 0, 0), "PTRACE_DETACH: errno %d", errno);
-    need(runs_on(), "it does not run on after its debugger has gone: state %c", task_state(pid));
+    need(runs_on(), "it does not run on after its debugger has detached: state %c", task_state(pid));
   }
 }
 
-/* ---- a call that does not come back in time */
+/* ---- a call that does not return in time */
 
-// A read with all registers known, interrupted by the freeze: what it returns, and what has changed.
+// Registers and result after a read() with known registers that the freeze interrupts.
 struct known {
   uint64_t rbx, rbp, r8, r9, r10, r12, r13, r14, r15;
   int64_t ret;
@@ -300,7 +300,7 @@ static void slow_is_intact(void) {
   expect(!(sh->wrong & 4), "the signal mask has changed");
 }
 
-// The same program when all goes well.
+// The same target with calls that return in time.
 static void call_in_time(void) {
   slow_begin();
   for (int i = 0; i < 10; i++) {
@@ -380,12 +380,12 @@ static void slow_call_kill(void) {
   expect(ends(pid, 10, NULL), "it outlives SIGKILL in a slow call");
 }
 
-/* ---- what reaches the program although it was frozen */
+/* ---- signals that arrive during the freeze */
 
 static volatile long handled_by;
 static void handler(int sig) {
   (void)sig;
-  sh->value[1] = handled_by = gettid();  // before it is counted: whoever sees the count looks for it
+  sh->value[1] = handled_by = gettid();  // store it before the count, which the test polls
   sh->value[0]++;
 }
 static void *waits(void *arg) {
@@ -420,7 +420,7 @@ static void signal_meanwhile(void) {
     kill(pid, SIGUSR1);
     if (way == 2) session_call(&s, pid, SYS_getpid, 0);
     if (way == 3) session_call(&s, list[1].tid, SYS_getpid, 0);
-    if (way == 5) {  // blocked everywhere, and then not
+    if (way == 5) {  // blocked in all threads, then unblocked in one
       mask.tid = list[1].tid;
       session_ioctl(&s, CR_IOC_SET_SIGMASK, &mask);
       none.tid = list[1].tid;
@@ -434,7 +434,7 @@ static void signal_meanwhile(void) {
     expect(soon(was_handled, &n, 5), "way %d: a signal that came meanwhile is not delivered", way);
     if (way != 4)
       expect(sh->value[0] < n || sh->value[1] == list[1].tid, "way %d: handled by a thread that has blocked it", way);
-    // and it can be taken again
+    // unblock it again
     session_freeze(&s, 5000, 0);
     none.tid = pid;
     session_ioctl(&s, CR_IOC_SET_SIGMASK, &none);
@@ -445,7 +445,7 @@ static void signal_meanwhile(void) {
   }
 }
 
-/* ---- no call fails for having been frozen */
+/* ---- no call fails because of a freeze */
 
 enum { FALLOCATE, SENDFILE, SPLICE, MSGRCV, SEMOP, FIFO, FLOCK, SETLKW, GETRANDOM, CALLS };
 static const char *const call_names[CALLS] = {"posix_fallocate", "sendfile", "splice", "msgrcv",      "semop",
@@ -514,7 +514,7 @@ static void *caller(void *arg) {
     long r = one_call(which);
     if (r < 0) eintr->interrupted[which]++, eintr->last[which] = errno;
     eintr->calls[which]++;
-    if (which != FALLOCATE) usleep(500);  // leave processors to the others
+    if (which != FALLOCATE) usleep(500);  // leave CPU time to the others
   }
   return NULL;
 }
@@ -527,7 +527,7 @@ static void eintr_target(void) {
   for (;;) pause();
 }
 
-// Lets the target's calls end now and then.
+// Ends the target's calls now and then.
 static void partner(void *arg) {
   (void)arg;
   char buf[65536];

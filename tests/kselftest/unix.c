@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Unix sockets that are connected inside the process: what is in their queues comes back, as what is in its pipes does.
+// Unix sockets that are connected inside the process: the contents of their queues are restored, like those of pipes.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM};
 
 /* ---- queues */
 
-// Does a read give this? Only a look with `peek`.
+// Does recv() with these flags return this text?
 static const char *reads(int f, const char *text, int flags) {
   char got[256] = "";
   ssize_t n = recv(f, got, sizeof got - 1, MSG_DONTWAIT | flags);
@@ -91,7 +91,7 @@ static const char *pairs_finish(void) {
     MUST(send(s[i], "again", 5, MSG_NOSIGNAL));
     part("goes on", reads(s[i ^ 1], "again", 0));
   }
-  // as it was
+  // fill the queues again
   for (int i = 0; i < 3; i++) {
     MUST(send(s[2 * i], "one", 3, 0));
     MUST(send(s[2 * i], "four", 4, 0));
@@ -100,7 +100,7 @@ static const char *pairs_finish(void) {
   return parts();
 }
 
-/* ---- credentials that come along */
+/* ---- SCM_CREDENTIALS */
 
 static const char *credentials(void) {
   char byte[8];
@@ -127,7 +127,7 @@ static void take_one(void) {
   MUST(recv(s[1], text, sizeof text, 0));
 }
 
-/* ---- ends that are shut down, or closed with something left to read; much to read */
+/* ---- ends that are shut down, or closed with data left to read; full queues */
 
 static void shut_setup(void) {
   MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, s));
@@ -240,7 +240,7 @@ static const char *named(int f, const char *name, bool there) {
   struct stat st;
   if (getsockname(f, (struct sockaddr *)&at, &size)) return no("errno %d", errno);
   if (strcmp(at.sun_path, path(name))) return no("is called %s", at.sun_path);
-  return (stat(at.sun_path, &st) == 0) == there ? NULL : no("its name is %s", there ? "gone" : "there");
+  return (stat(at.sun_path, &st) == 0) == there ? NULL : no("its name %s", there ? "does not exist" : "exists");
 }
 static void names_setup(void) {
   s[0] = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
@@ -272,7 +272,7 @@ static void names_closed(void) {
   unlink(path("one"));
 }
 
-/* ---- what cannot be put into a queue again; ends of others */
+/* ---- messages that cannot be put into a queue again; ends that other processes have */
 
 static void rights_setup(void) {
   MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, s));
