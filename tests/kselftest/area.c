@@ -22,7 +22,7 @@ void locked_setup(void) {
 }
 const char *locked_ok(void) {
   part("memory", plain_ok());
-  part("locked", vm_flag(area, "lo") ? NULL : no("it is not"));
+  part("locked", vm_flag(area, "lo") ? NULL : no("is not locked"));
   const char *why = NULL;
   for (size_t i = 0; i < MB && !why; i += PAGE)
     if (page_state(area + i) != 1) why = no("page %zu is not in memory", i / PAGE);

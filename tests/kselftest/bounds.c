@@ -514,7 +514,7 @@ static void clone_ceiling(void) {
 static void device_mode(void) {
   struct stat was, st;
   need(!stat(CR_DEVICE, &was), "%s: errno %d", CR_DEVICE, errno);
-  if (system("rmmod cr && insmod /lib/modules/$(uname -r)/updates/cr.ko")) skip("the module cannot be loaded anew");
+  if (system("rmmod cr && insmod /lib/modules/$(uname -r)/updates/cr.ko")) skip("the module cannot be reloaded");
   bool there = !stat(CR_DEVICE, &st);
   chmod(CR_DEVICE, was.st_mode & 0777);
   expect(there && (st.st_mode & 0777) == 0660 && st.st_uid == 0 && st.st_gid == 0, "%s has mode %o, uid %u, gid %u",

@@ -160,7 +160,7 @@ static void prepare_blocked(struct blocked *b, unsigned thaw_after_ms, pthread_t
 
 static void finish_blocked(pthread_t t, const char *name) {
   pit_fill(&pit);
-  expect(soon(run_ended, NULL, 10), "%s does not end when its memory comes", name);
+  expect(soon(run_ended, NULL, 10), "%s does not end when its memory is filled", name);
   pthread_join(t, NULL);
   session_close(&s);
   kill(pid, SIGKILL);
@@ -174,7 +174,7 @@ static void copy_kill_target(void) {
     pthread_t t;
     prepare_blocked(b, 0, &t);
     kill(pid, SIGKILL);
-    expect(ends(pid, 5, NULL), "%s: the target outlives SIGKILL while its requester's memory does not come", b->name);
+    expect(ends(pid, 5, NULL), "%s: the target outlives SIGKILL while its requester's memory blocks", b->name);
     finish_blocked(t, b->name);
   }
 }
@@ -185,7 +185,7 @@ static void copy_auto_thaw(void) {
     struct blocked *b = &blocked_list[i];
     pthread_t t;
     prepare_blocked(b, 500, &t);
-    bad += !expect(runs_on(), "%s: the target does not thaw by itself while its requester's memory does not come", b->name);
+    bad += !expect(runs_on(), "%s: the target does not thaw by itself while its requester's memory blocks", b->name);
     finish_blocked(t, b->name);
   }
 }
@@ -197,7 +197,7 @@ static void copy_close(void) {
     pthread_t t;
     prepare_blocked(b, 0, &t);
     close_by_thread();
-    bad += !expect(runs_on(), "%s: the owner's close does not thaw while its memory does not come", b->name);
+    bad += !expect(runs_on(), "%s: the owner's close does not thaw while its memory blocks", b->name);
     finish_blocked(t, b->name);
   }
 }

@@ -186,7 +186,7 @@ static const char *mapped_ok(void) {
   // The mapping shows the file: a byte written to the mapping can be read from the descriptor.
   char was = area[9 * PAGE], seen = 1;
   area[9 * PAGE] = 'x';
-  if (pread(fd[0], &seen, 1, 9 * PAGE) != 1 || seen != 'x') why = no("what is written to the mapping is not in the file");
+  if (pread(fd[0], &seen, 1, 9 * PAGE) != 1 || seen != 'x') why = no("data written to the mapping is not in the file");
   area[9 * PAGE] = was;
   return why;
 }

@@ -113,12 +113,12 @@ static bool held(void *arg) {
 static void daemon_stops(void) {
   pid = target(ticking);
   pid_t daemon = process(daemon_holds, NULL);
-  need(soon(held, NULL, 5), "the daemon does not come to its lease");
+  need(soon(held, NULL, 5), "the daemon does not get its lease");
   goes_on("under a lease");
   kill(daemon, SIGSTOP);
   parks("while its daemon is stopped");
   sleep_ms(500);
-  need(stands_still(), "the target goes on while its daemon is stopped");
+  need(stands_still(), "the target runs while its daemon is stopped");
   kill(daemon, SIGCONT);
   goes_on("when its daemon is back");
   kill(daemon, SIGKILL);

@@ -104,7 +104,7 @@ static int take(int signal_, siginfo_t *info) {
 static const char *take_own(void *arg) {
   siginfo_t info;
   const int signal_ = (int)(intptr_t)arg;
-  return take(signal_, &info) == signal_ ? NULL : no("signal %d does not come", signal_);
+  return take(signal_, &info) == signal_ ? NULL : no("signal %d does not arrive", signal_);
 }
 static const char *names_finish(void) {
   struct itimerspec soon_ = {{0, 0}, {0, 1000000}};

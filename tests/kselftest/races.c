@@ -64,13 +64,13 @@ static void pass(bool exec) {
     close(dev);
     *in_call = 1;
     for (int k = 0; k < 2000 && *in_call != 2; k++) sleep_ms(1);
-    need(*in_call == 2, "the requester does not come to its call");
+    need(*in_call == 2, "the requester does not reach its call");
     sleep_ms(below(40));
     kill(requester, SIGKILL);
     need(ends(requester, 10, NULL), "the requester outlives SIGKILL");
     close(sockets[0]);
     close(sockets[1]);
-    if (!exec) expect(runs_on(), "nobody has the session any more, and its target does not run on");
+    if (!exec) expect(runs_on(), "the target does not run on after the last close of the session");
     if (exec) sleep_ms(100);
     kill(victim, SIGKILL);
     need(ends(victim, 10, NULL), "the target outlives SIGKILL: state %c", task_state(victim));

@@ -282,7 +282,7 @@ static void test_restart(void) {
   struct shared *view = MUST(mmap(NULL, SIZE, RW, MAP_SHARED, fd, 0));
   strcpy(view->text, "of others");
   if (!why && runl(&r, "cr_restart", "--detach", t.image, NULL) != 3) why = no("not refused: %s", why_not(&r));
-  if (!why && !strstr(r.err, "--shared-memory")) why = no("without a way out: %s", why_not(&r));
+  if (!why && !strstr(r.err, "--shared-memory")) why = no("the refusal does not name the option: %s", why_not(&r));
   if (!why) why = is("the file", view->text, "of others");
   say("a file", "a restart is refused while others map it", why);
   why = runl(&r, "cr_restart", "--detach", "--shared-memory", "keep", t.image, NULL) ? why_not(&r) : NULL;

@@ -157,7 +157,7 @@ static const char *where(void *arg) {
   syscall(SYS_getcpu, &cpu, NULL, NULL);
   if (&__rseq_offset) area = ((struct area *)((char *)__builtin_thread_pointer() + __rseq_offset))->cpu_id;
   if (cpu != 0) return no("is on CPU %u", cpu);
-  return (int)area >= 0 && area != cpu ? no("is on CPU %u, rseq says %u", cpu, area) : NULL;
+  return (int)area >= 0 && area != cpu ? no("is on CPU %u, rseq has %u", cpu, area) : NULL;
 }
 static void rseq_setup(void) {
   worker_start(&w);

@@ -319,14 +319,14 @@ static void slow_call_thaw(void) {
   slow_begin();
   int uffd = uffd_of_target();
   int r = slow_call();
-  expect(r == -ETIMEDOUT && s.why.reason == CR_WHY_STUCK, "a call that does not come back: %d, reason %u", r,
+  expect(r == -ETIMEDOUT && s.why.reason == CR_WHY_STUCK, "a call that does not return in time: %d, reason %u", r,
          s.why.reason);
   r = session_thaw(&s, 0);
   expect(!r, "thaw: %d", r);
   need(others_tick(), "the other threads do not run on: state %c", task_state(pid));
   sleep_ms(2500);
   need(alive(pid), "it was killed for being slow");
-  expect(!sh->ticks[0], "the thread in the call has gone on before its call has ended");
+  expect(!sh->ticks[0], "the thread in the call continued before its call ended");
   slow_memory_comes(uffd);
   slow_is_intact();
   r = session_freeze(&s, 5000, 0);
@@ -340,7 +340,7 @@ static void slow_call_freeze(void) {
   slow_begin();
   int uffd = uffd_of_target();
   int r = slow_call();
-  expect(r == -ETIMEDOUT, "a call that does not come back: %d", r);
+  expect(r == -ETIMEDOUT, "a call that does not return in time: %d", r);
   r = session_thaw(&s, 0);
   expect(!r, "thaw: %d", r);
   r = session_freeze(&s, 300, 0);
