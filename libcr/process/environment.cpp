@@ -48,6 +48,16 @@ bool write_to(const ProcDir& proc, const char* name, const std::string& text) {
   return file && ::write(file.get(), text.data(), text.size()) >= 0;
 }
 
+/** Have the target write a file, with its own rights. @return 0 or errno */
+int write_itself(Remote& remote, const std::string& path, const std::string& text) {
+  const std::int64_t fd = remote.call(0, SYS_openat, static_cast<std::uint64_t>(AT_FDCWD), remote.argument(path),
+                                      O_WRONLY | O_CLOEXEC, 0);
+  if (fd < 0) return static_cast<int>(-fd);
+  const std::int64_t written = remote.call(0, SYS_write, static_cast<std::uint64_t>(fd), remote.argument(text), text.size());
+  remote.call(0, SYS_close, static_cast<std::uint64_t>(fd));
+  return written < 0 ? static_cast<int>(-written) : 0;
+}
+
 /** Open the working directory of the image and check its identity. Throws Error (refused). */
 UniqueFd open_cwd(const OnBehalf& behalf, const Process& image, const RestoreOptions& options, RestoreMode mode) {
   const File& cwd = image.env().cwd();
@@ -159,30 +169,52 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
   for (const cr_thread& thread : session.threads())
     if (thread.personality != image.personality())
       remote.must("its personality", thread.tid, SYS_personality, image.personality());
-  if (oom_score_adj(proc) != env.oom_score_adj() && !write_to(proc, "oom_score_adj", std::to_string(env.oom_score_adj())))
-    report.warnings.push_back("its OOM score adjustment stays as it is: " + error_text(errno));
+  if (const int now = oom_score_adj(proc); now != env.oom_score_adj()) {
+    // To raise it harms only the process itself.
+    const bool own = mode == RestoreMode::pause && !options.trust && env.oom_score_adj() < now;
+    const std::string text = std::to_string(env.oom_score_adj());
+    if (const int error = own ? write_itself(remote, "/proc/self/oom_score_adj", text)
+                              : (write_to(proc, "oom_score_adj", text) ? 0 : errno))
+      report.warnings.push_back("its OOM score adjustment stays as it is: " + error_text(error));
+  }
   if (env.has_coredump_filter() && coredump_filter(proc) != env.coredump_filter() &&
       !write_to(proc, "coredump_filter", std::to_string(env.coredump_filter())))
     report.warnings.push_back("its core dump filter stays as it is: " + error_text(errno));
   restore_mdwe(session, remote, env.mdwe(), report);
 }
 
-void restore_limits(const Session& session, const Process& image, Report& report) {
+Limits read_limits(const Session& session) {
+  Limits limits{};
+  for (int resource = 0; resource < RLIM_NLIMITS; ++resource)
+    if (::prlimit(session.pid(), static_cast<__rlimit_resource>(resource), nullptr, &limits[static_cast<std::size_t>(resource)]) != 0)
+      fail_errno(errno, "process " + std::to_string(session.pid()) + ": its resource limits");
+  return limits;
+}
+
+void restore_limits(const Session& session, const Process& image, const Limits& before, Remote* by_itself,
+                    Report& report) {
   static const char* const names[] = {"CPU",    "FSIZE", "DATA",       "STACK",    "CORE", "RSS",    "NPROC",  "NOFILE",
                                       "MEMLOCK", "AS",    "LOCKS",      "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME"};
   for (const Environment::Limit& saved : image.env().limits()) {
     const auto resource = static_cast<__rlimit_resource>(saved.resource());
     rlimit now;
     if (saved.resource() >= RLIM_NLIMITS || ::prlimit(session.pid(), resource, nullptr, &now) != 0) continue;
+    const rlimit& was = before[saved.resource()];
+    // What we have raised for the rollback is not the target's to keep.
+    if (by_itself && (now.rlim_cur != was.rlim_cur || now.rlim_max != was.rlim_max) &&
+        ::prlimit(session.pid(), resource, &was, nullptr) == 0)
+      now = was;
     if (now.rlim_cur == saved.soft() && now.rlim_max == saved.hard()) continue;
-    const rlimit wanted = {saved.soft(), saved.hard()};
-    if (::prlimit(session.pid(), resource, &wanted, nullptr) == 0) continue;
-    const int code = errno;
+    const auto set = [&](const rlimit& to) -> std::int64_t {
+      if (by_itself) return by_itself->call(0, SYS_prlimit64, 0, saved.resource(), by_itself->argument_of(to), 0);
+      return ::prlimit(session.pid(), resource, &to, nullptr) == 0 ? 0 : -errno;
+    };
+    const std::int64_t result = set({saved.soft(), saved.hard()});
+    if (result == 0) continue;
     // Raising the hard limit needs CAP_SYS_RESOURCE: restore what the current one allows.
-    const rlimit possible = {std::min<rlim_t>(saved.soft(), now.rlim_max), std::min<rlim_t>(saved.hard(), now.rlim_max)};
-    const bool some = ::prlimit(session.pid(), resource, &possible, nullptr) == 0;
+    const bool some = set({std::min<rlim_t>(saved.soft(), now.rlim_max), std::min<rlim_t>(saved.hard(), now.rlim_max)}) == 0;
     report.warnings.push_back(std::string("the limit ") + names[saved.resource()] +
-                              (some ? " is lower than it was: " : " stays as it is: ") + error_text(code));
+                              (some ? " is lower than it was: " : " stays as it is: ") + error_text(result));
   }
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file The environment of a process: directories, umask, resource limits, personality, OOM score. */
+#include <array>
+
+#include <sys/resource.h>
+
 #include "image/state.pb.h"
 #include "restore/on_behalf.h"
 #include "restore/options.h"
@@ -37,7 +41,17 @@ UniqueFd check_environment_live(Session& session, const Process& image, const Re
 void restore_environment(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,
                          RestoreMode mode, const OnBehalf& behalf, Report& report, UniqueFd made_cwd);
 
-/** Restore the resource limits that the caller may set; warn about the others. */
-void restore_limits(const Session& session, const Process& image, Report& report);
+using Limits = std::array<rlimit, RLIM_NLIMITS>;
+
+/** @return the target's resource limits */
+Limits read_limits(const Session& session);
+
+/**
+ * Restore the resource limits; warn about those that cannot be set.
+ * @param before     the target's limits before this rollback raised any
+ * @param by_itself  the target makes the calls, so that its own rights count; nullptr: we make them, with ours
+ */
+void restore_limits(const Session& session, const Process& image, const Limits& before, Remote* by_itself,
+                    Report& report);
 
 }  // namespace reprise

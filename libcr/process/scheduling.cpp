@@ -52,9 +52,10 @@ void collect_scheduling(Thread& thread) {
   thread.set_cpu_affinity(affinity(thread.tid()));
 }
 
-void restore_scheduling(const Thread& thread, Report& report) {
-  const auto warn = [&](const char* what) {
-    report.warnings.push_back(thread_name(thread) + ": its " + what + " stays as it is: " + error_text(errno));
+void restore_scheduling(const Thread& thread, Remote* by_itself, Report& report) {
+  const auto check = [&](const char* what, std::int64_t result) {
+    if (result < 0)
+      report.warnings.push_back(thread_name(thread) + ": its " + what + " stays as it is: " + error_text(result));
   };
   Attributes now;
   if (get(thread.tid(), now)) {
@@ -66,12 +67,21 @@ void restore_scheduling(const Thread& thread, Report& report) {
       wanted.policy = static_cast<std::uint32_t>(thread.sched_policy());
       wanted.priority = static_cast<std::uint32_t>(thread.sched_priority());
       wanted.nice = thread.nice();
-      if (::syscall(SYS_sched_setattr, thread.tid(), &wanted, 0) != 0) warn("scheduling");
+      if (by_itself)
+        check("scheduling", by_itself->call(thread.tid(), SYS_sched_setattr, 0, by_itself->argument_of(wanted), 0));
+      else
+        check("scheduling", ::syscall(SYS_sched_setattr, thread.tid(), &wanted, 0) == 0 ? 0 : -errno);
     }
   }
-  if (!thread.cpu_affinity().empty() && affinity(thread.tid()) != thread.cpu_affinity() &&
-      ::syscall(SYS_sched_setaffinity, thread.tid(), thread.cpu_affinity().size(), thread.cpu_affinity().data()) != 0)
-    warn("set of CPUs");
+  const std::string& cpus = thread.cpu_affinity();
+  if (cpus.empty() || affinity(thread.tid()) == cpus) return;
+  if (by_itself) {
+    std::uint64_t mask;
+    std::memcpy(by_itself->argument(cpus.size(), mask), cpus.data(), cpus.size());
+    check("set of CPUs", by_itself->call(thread.tid(), SYS_sched_setaffinity, 0, cpus.size(), mask));
+  } else {
+    check("set of CPUs", ::syscall(SYS_sched_setaffinity, thread.tid(), cpus.size(), cpus.data()) == 0 ? 0 : -errno);
+  }
 }
 
 }  // namespace reprise

@@ -123,7 +123,7 @@ void detach_rseq(Session& session, Remote& remote, const Process& image, const s
   }
 }
 
-void restore_threads(Session& session, Remote& remote, const Process& image, Report& report) {
+void restore_threads(Session& session, Remote& remote, const Process& image, bool own_rights, Report& report) {
   const std::vector<cr_thread> now = session.threads();
   for (const Thread& thread : image.threads()) {
     const cr_thread* found = nullptr;
@@ -160,7 +160,7 @@ void restore_threads(Session& session, Remote& remote, const Process& image, Rep
           throw Error(Failure::permanent, static_cast<int>(-ret), thread_name(thread) + ": " + error_text(ret));
     }
     if (found->attributes != thread.attributes()) restore_attributes(remote, thread, found->attributes, report);
-    restore_scheduling(thread, report);
+    restore_scheduling(thread, own_rights ? &remote : nullptr, report);
   }
 }
 

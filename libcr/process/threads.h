@@ -48,7 +48,7 @@ void detach_rseq(Session& session, Remote& remote, const Process& image, const s
  * Restore what differs: alternate stack, robust list, rseq, name, timer slack, scheduling and so on. Call it after the
  * memory is restored.
  */
-void restore_threads(Session& session, Remote& remote, const Process& image, Report& report);
+void restore_threads(Session& session, Remote& remote, const Process& image, bool own_rights, Report& report);
 
 /** For messages: "thread 1234 (name)". */
 std::string thread_name(const Thread& thread);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -23,6 +24,11 @@ RollbackSource source_from(const Image& image) {
     return true;
   };
   return source;
+}
+
+uid_t owner_of(const Image& image) {
+  struct stat st {};
+  return ::fstat(image.fd(), &st) == 0 ? st.st_uid : 0;
 }
 
 Image open_image(const std::string& path, int fd) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <future>
 
+#include <unistd.h>
+
 #include "base/text.h"
 #include "descriptors/descriptors.h"
 #include "request/agent.h"
@@ -94,6 +96,8 @@ Report pause(const PauseOptions& options) {
 
   report.pipes = queued_in_pipes(session, image.process());
   Process process = image.process();
+  RestoreOptions restore = options.restore;
+  restore.trust = ::geteuid() == 0 && owner_of(image) == 0;  // nobody but root has written what is asked of root
   RollbackSource source = source_from(image);
   source.pages.tracked = tracked;
   source.dirty = std::move(dirty);
@@ -102,7 +106,7 @@ Report pause(const PauseOptions& options) {
       image.verify(ranges);
       verify_shared(image);
     };
-  Rollback rollback(session, process, image.threads(), options.restore, RestoreMode::pause, std::move(source));
+  Rollback rollback(session, process, image.threads(), restore, RestoreMode::pause, std::move(source));
   rollback.run(report);
   report.pages = image.page_count();
   report.bytes = image.file_size();

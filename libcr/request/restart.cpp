@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <future>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -40,10 +39,9 @@ class Verification {
  * restarts it, who cannot grant what the owner does not have. Root can, so refuse other users' images for root.
  */
 void check_owner(const Image& image, const RestoreOptions& options) {
-  struct stat st {};
-  if (::geteuid() != 0 || options.trust || ::fstat(image.fd(), &st) != 0 || st.st_uid == 0) return;
+  if (::geteuid() != 0 || options.trust || owner_of(image) == 0) return;
   throw Error(Failure::refused, EPERM,
-              image.name() + " belongs to user " + std::to_string(st.st_uid) +
+              image.name() + " belongs to user " + std::to_string(owner_of(image)) +
                   ", who can forge its content: restart it as that user, or with --trust if you vouch for it");
 }
 

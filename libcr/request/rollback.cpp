@@ -36,6 +36,7 @@ namespace reprise {
 struct Rollback::Plan {
   explicit Plan(Session& session, std::uint64_t gap) : remote(session, gap) {}
   LazyRemote remote;
+  Limits limits_before{};          // before any was raised
   std::optional<OnBehalf> behalf;  // opens what the image names
   std::uint64_t gap = 0;  // unused address space before the arena, for MappingFiles
   cr_process now{};
@@ -76,6 +77,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
   }
   plan.now = session_.process();
+  plan.limits_before = read_limits(session_);
   plan.policies = with_policy(vmas);
   const OnBehalf behalf = mode_ == RestoreMode::pause ? OnBehalf::of_target(session_, plan.remote, image_)
                                                       : OnBehalf::of_image(image_, options_);
@@ -174,10 +176,11 @@ void Rollback::restore_process(Plan& plan, Report& report) {
 
 void Rollback::restore_each_thread(Plan& plan, Report& report) {
   Remote& remote = *plan.remote;
-  restore_threads(session_, remote, image_, report);
+  const bool own_rights = mode_ == RestoreMode::pause && !options_.trust;
+  restore_threads(session_, remote, image_, own_rights, report);
   for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
   restore_credentials(session_, remote, image_, report);
-  restore_limits(session_, image_, report);
+  restore_limits(session_, image_, plan.limits_before, own_rights ? &remote : nullptr, report);
   begin_stop(session_, remote, image_);
   restore_dumpable(session_, remote, image_, report);
   restore_registers(session_, remote, image_, regs_, source_.in_session, report);

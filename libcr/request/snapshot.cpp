@@ -114,7 +114,9 @@ Report Snapshot::rollback(const RestoreOptions& restore) {
     thaw_after_failure(session);
     throw;
   }
-  Rollback rollback(session, state_->process, state_->regs, restore, RestoreMode::pause, std::move(source));
+  RestoreOptions trusting = restore;
+  trusting.trust = true;  // the snapshot is in our own memory
+  Rollback rollback(session, state_->process, state_->regs, trusting, RestoreMode::pause, std::move(source));
   try {
     rollback.run(report);
   } catch (...) {

@@ -31,7 +31,11 @@ struct RestoreOptions {
   bool restore_pgid = false;  ///< restart: join the image's process group, if the process did not lead it
   bool restore_sid = false;   ///< restart: refuse unless the process led its session or that session is ours
   bool pipes_from_streams = false;  ///< restart: pipes to other processes become our standard input and output
-  bool trust = false;         ///< restart: accept any user's image, and open the files it names with our own rights
+  /**
+   * Restart: accept any user's image, and open the files it names with our own rights. Pause: raise limits, priorities
+   * and the OOM score with our own rights; without it the process sets them itself.
+   */
+  bool trust = false;
 
   /** @return @p path after relocation */
   std::string relocated(const std::string& path) const;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "fake_kernel.h"
 #include "image/format.h"
@@ -127,6 +129,10 @@ std::int64_t FakeKernel::run_open(const cr_call& call) {
   need(!case_.restart(), "the process of a restart opens files itself");
   need(static_cast<int>(call.arg[0]) == AT_FDCWD && path[0] == '/', "a path depends on the working directory");
   need((flags & O_CLOEXEC) && !(flags & (O_CREAT | O_TRUNC)), "the target's open changes something");
+  if (path == std::string_view("/proc/self/oom_score_adj")) {
+    need(committed_, "the OOM score is set before the commit");
+    return *opened_.insert(add_descriptor().fd).first;
+  }
   const File* const file = file_at(path);
   if (!file) return -ENOENT;
   File shown = *file;
@@ -366,6 +372,22 @@ std::int64_t FakeKernel::run_one(pid_t tid, const cr_call& call) {
       if (call.arg[2]) argument(call.arg[1], call.arg[2]);
       return static_cast<std::int64_t>(call.arg[2]);
     case SYS_munlockall: return 0;
+    case SYS_prlimit64:
+      need(call.arg[0] == 0 && call.arg[1] < RLIM_NLIMITS && call.arg[3] == 0, "a limit is none of its own");
+      argument(call.arg[2], sizeof(rlimit));
+      return 0;
+    case SYS_sched_setattr:
+      need(call.arg[0] == 0, "another thread is scheduled");
+      argument(call.arg[1], 48);
+      return 0;
+    case SYS_sched_setaffinity:
+      need(call.arg[0] == 0, "another thread is bound to CPUs");
+      argument(call.arg[2], call.arg[1]);
+      return 0;
+    case SYS_write:
+      need(opened_.count(static_cast<int>(call.arg[0])), "a file is written that was not opened for it");
+      argument(call.arg[1], call.arg[2]);
+      return static_cast<std::int64_t>(call.arg[2]);
     case SYS_mlockall: need((call.arg[0] & ~4ULL) == 2, "memory is locked that is there already"); return 0;
     case SYS_mbind:
       check_range(call.arg[0], call.arg[1]);

@@ -10,6 +10,7 @@
 #include <linux/netlink.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -265,6 +266,7 @@ void FakeKernel::check_refused() const {
        "a refusal leaves threads behind that were made");
   need(made_.empty(), "a refusal leaves files behind that were made");
   need(opened_.empty(), "a refusal leaves descriptors behind that were opened");
+  need(raised_.empty(), "a refusal leaves a limit raised");
 }
 
 // --------------------------------------------------------------------------------------- descriptors of ours
@@ -420,10 +422,19 @@ int FakeKernel::prlimit(pid_t pid, int resource, const void* wanted, void* old) 
   if (memory) limit = {pid_ % 2 ? UINT64_MAX : 1 << 20, UINT64_MAX};
   if (old) std::memcpy(old, &limit, sizeof limit);
   if (!wanted) return 0;
-  need(committed_, "a limit is changed before the commit");
   std::uint64_t numbers[2];
   std::memcpy(numbers, wanted, sizeof numbers);
   need(numbers[0] <= numbers[1], "a limit is above the hard one");
+  const bool as_before = numbers[0] == limit.soft && numbers[1] == limit.hard;
+  if (!committed_) {
+    need(resource == RLIMIT_NOFILE || resource == RLIMIT_AS, "a limit is changed before the commit");
+    if (as_before)
+      raised_.erase(resource);
+    else
+      raised_.insert(resource);
+    return 0;
+  }
+  if (as_before) return 0;
   const bool named = std::any_of(state_.env().limits().begin(), state_.env().limits().end(), [&](const auto& one) {
     return static_cast<int>(one.resource()) == resource && one.soft() >= numbers[0] && one.hard() >= numbers[1];
   });

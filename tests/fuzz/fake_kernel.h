@@ -120,6 +120,7 @@ class FakeKernel {
   std::map<int, File> files_;                ///< this process's descriptors that stand for files of the image
   std::set<int> devices_, memories_;
   std::set<std::string> made_;               ///< paths that were created with O_CREAT
+  std::set<int> raised_;                     ///< limits that were raised before the commit
   std::set<int> opened_;                     ///< descriptors of the target that its own open(2) has made
   std::vector<char> arena_;
   std::uint64_t arena_addr_ = 0;

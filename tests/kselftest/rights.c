@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -173,6 +174,15 @@ static const char *opens_secret(const char *path) {
   return text;
 }
 
+static const char *slurp_of(const char *name) {
+  static char text[64];
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", t.pid, name);
+  memset(text, 0, sizeof text);
+  slurp(path, text, sizeof text - 1);
+  return text;
+}
+
 static bool has_descriptor(int fd) {
   char name[64];
   snprintf(name, sizeof name, "/proc/%d/fd/%d", t.pid, fd);
@@ -228,6 +238,35 @@ static void confined_pauses(const char *name, const char *word) {
   target_end(&t);
 }
 
+// Limits, priority and OOM score that the process could not give itself: root's pause gives them only where nobody
+// but root could have written the image.
+static void raised_by_pauses(void) {
+  if (!taken("of a user")) return;
+  static const struct rlimit few = {64, 64};
+  struct rlimit now = {0};
+  MUST(prlimit(t.pid, RLIMIT_NOFILE, &few, NULL));
+  if (forge((const char *const[]){"env.limits[7].hard=4096", "env.oom_score_adj=-500", "threads[0].nice=-10", NULL})) {
+    run_uid = 0;
+    runl(&r, "cr_pause", pid_text(t.pid), forged, NULL);
+    const char *why = r.code ? why_not(&r) : target_op(&t, OP_CHECK);
+    if (!why && !prlimit(t.pid, RLIMIT_NOFILE, NULL, &now) && now.rlim_max != few.rlim_max)
+      why = no("its limit of open files is %lu", (unsigned long)now.rlim_max);
+    if (!why && getpriority(PRIO_PROCESS, (id_t)t.pid) < 0) why = no("it has a higher priority");
+    if (!why && atoi(slurp_of("oom_score_adj")) < 0) why = no("its OOM score is lower");
+    tap(!why, "a user's image raises nothing that the user could not", "%s", why);
+    tap(r.code == 0 && strstr(r.err, "NOFILE") && strstr(r.err, "OOM") && strstr(r.err, "scheduling"), "and each is named",
+        "%s", why_not(&r));
+    if (!chown(forged, 0, 0)) runl(&r, "cr_pause", pid_text(t.pid), forged, NULL);
+    why = r.code ? why_not(&r) : target_op(&t, OP_CHECK);
+    if (!why && !prlimit(t.pid, RLIMIT_NOFILE, NULL, &now) && now.rlim_max != 4096)
+      why = no("its limit of open files is %lu", (unsigned long)now.rlim_max);
+    if (!why && getpriority(PRIO_PROCESS, (id_t)t.pid) != -10) why = no("its priority was not restored");
+    if (!why && atoi(slurp_of("oom_score_adj")) != -500) why = no("its OOM score is %s", slurp_of("oom_score_adj"));
+    tap(!why, "an image of root's restores them", "%s", why);
+  }
+  target_end(&t);
+}
+
 static void confined(void) {
   if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 1)
     confined_pauses("in a sandbox", "permission");
@@ -276,7 +315,7 @@ static void recipes(void) {
   recipe("cap_checkpoint_restore,cap_sys_admin,cap_sys_time");
 }
 
-static const struct test tests[] = {{"setcap", recipes}, {"root pauses", root_pauses}, {"confined", confined},
+static const struct test tests[] = {{"setcap", recipes}, {"root pauses", root_pauses}, {"confined", confined}, {"raised", raised_by_pauses},
                                     {"root restarts", root_restarts}, {}};
 
 int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }
