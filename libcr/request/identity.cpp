@@ -30,7 +30,7 @@ ProcStat must_stat(pid_t pid) {
   return *stat;
 }
 
-/** Hash of this kernel's vdso, which is the same in every process; 0 when there is none. */
+/** @return the hash of this kernel's vdso, which is the same in every process; "" if there is none */
 std::string vdso_hash() {
   const auto base = reinterpret_cast<const char*>(::getauxval(AT_SYSINFO_EHDR));
   if (!base) return {};
@@ -50,8 +50,8 @@ std::string boot_id() {
 }
 
 /**
- * The value that is the same for a process and for its restarts, and differs for all others with the same pid: what a
- * restart has set, else a hash of the boot and of the process's start. A fork copies neither.
+ * @return a value that is the same for a process and its restarts, and differs from that of every other process with
+ * the same pid: the value that a restart has set, else a hash of boot id and start time. A fork inherits neither.
  */
 std::string lineage_of(Session& session, const ProcStat& stat) {
   if (std::string set = session.lineage(); !set.empty()) return set;

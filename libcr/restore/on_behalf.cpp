@@ -26,14 +26,14 @@ namespace {
 
 bool has(const Credentials& who, int capability) { return (who.effective >> capability) & 1; }
 
-/** Of this thread: the C library would change all threads. */
+/** Set the effective capabilities of this thread. Not through the C library, which would change all threads. */
 bool set_effective(Credentials own, std::uint64_t effective) {
   own.effective = effective;
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   return ::syscall(SYS_capset, &header, capability_words(own).data()) == 0;
 }
 bool set_groups(const Credentials& to) { return ::syscall(SYS_setgroups, to.groups.size(), to.groups.data()) == 0; }
-/** These two return what was before, and never an error. */
+/** setfsuid() and setfsgid() return the previous id and no error: call them twice to check. */
 bool set_fs_gid(gid_t gid) {
   ::syscall(SYS_setfsgid, gid);
   return static_cast<gid_t>(::syscall(SYS_setfsgid, gid)) == gid;
@@ -58,21 +58,21 @@ rlim_t one_more(Session& session) {
 }  // namespace
 
 struct OnBehalf::State {
-  Session* session = nullptr;          ///< of_target(): opens files there
+  Session* session = nullptr;          ///< of_target() only, as remote
   LazyRemote* remote = nullptr;
-  bool confined = false;               ///< the target may be in a sandbox that its ids do not show
-  pid_t pid = 0;                       ///< 0: not there yet
-  const Environment* image = nullptr;  ///< none: the live process is meant
-  Credentials to, own;                 ///< of whom this thread acts for, and what it has otherwise
+  bool confined = false;               ///< the target may be in a sandbox (Landlock, a user namespace)
+  pid_t pid = 0;                       ///< 0: does not exist yet
+  const Environment* image = nullptr;  ///< nullptr: use the rights of the live process
+  Credentials to, own;                 ///< to take on, and our own
   bool differs = false;
-  bool other_rights = false;           ///< the target has others now than at the checkpoint, and can have those again
+  bool other_rights = false;           ///< the target has changed its rights since the checkpoint, but can restore them
   bool trust = false, looked = false;
-  unsigned depth = 0;                  ///< of Rights that exist
+  unsigned depth = 0;                  ///< number of nested Rights
   TargetPaths paths;
 
   explicit State(pid_t target) : pid(target), paths(target ? target : ::getpid()) {}
 
-  /** Found out when it is needed: most rollbacks open nothing by name. Throws Error, and will look again then. */
+  /** Read the credentials on first use: most rollbacks open nothing by name. The call after an Error tries again. */
   void look() {
     if (looked || trust) return;
     paths.look();
@@ -87,7 +87,7 @@ struct OnBehalf::State {
     }
     own = parse_credentials(ProcDir("/proc/thread-self").read("status"));
     to.effective &= own.effective;
-    // The same user's other groups lend nobody anything, and changing them takes a capability.
+    // Changing the groups needs CAP_SETGID. Without it, our own groups add no rights of another user.
     if (to.uids[3] == own.uids[3] && !has(own, CAP_SETGID)) to.groups = own.groups, to.gids[3] = own.gids[3];
     differs = to.effective != own.effective || to.uids[3] != own.uids[3] || to.gids[3] != own.gids[3] ||
               to.groups != own.groups;
@@ -116,7 +116,7 @@ struct OnBehalf::State {
     return here;
   }
 
-  /** /proc shows a process's paths from our root directory. @return the path from its own, "" if it lies outside */
+  /** Images have paths as we see them. @return @p path as the target sees it, "" if it lies outside of its root */
   std::string inside(const std::string& path) const {
     const std::string root = ProcDir(pid).link("root");
     if (root == "/" || root.empty()) return path;
@@ -130,11 +130,11 @@ struct OnBehalf::State {
   }
 
   void give_back() const {
-    // The capabilities first, as the ids take some, and once more, as the kernel changes them with the ids.
+    // Set the capabilities before the ids, which need some, and after them, because setfsuid() changes them.
     const bool done = set_effective(own, own.effective) && set_fs_uid(own.uids[3]) && set_fs_gid(own.gids[3]) &&
                       (to.groups == own.groups || set_groups(own)) && set_effective(own, own.effective);
     if (done) return;
-    // It was permitted a moment ago. To go on with other rights than everybody thinks would be worse.
+    // Continuing with unexpected rights would be worse than ending.
     std::fprintf(stderr, "cannot take back the rights of user %u: %s\n", own.uids[3], error_text(errno).c_str());
     std::abort();
   }
@@ -171,7 +171,8 @@ OnBehalf::Rights::Rights(const OnBehalf& whom) : whom_(whom) {
     const int code = errno;
     state.give_back();
     throw Error(Failure::refused, code,
-                "you may not open files as user " + std::to_string(state.to.uids[3]) + " does: run as that user, or as root");
+                "you may not open files as user " + std::to_string(state.to.uids[3]) +
+                    " does: run as that user, or as root");
   }
   ++state.depth;
 }

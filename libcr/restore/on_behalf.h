@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * What an image names (files, sockets' addresses) is opened, made and bound with the rights of the process that it is
- * for: an image can be forged, and the caller may be root.
+ * Opens, creates and binds what an image names (files, addresses of sockets) with the rights of the process that the
+ * image is for. An image can be forged, and the caller may be root.
  */
 #include <memory>
 #include <string>
@@ -21,40 +21,40 @@ class Session;
 
 class OnBehalf {
  public:
-  /** Of a live process: with its rights, inside its root directory where it has another mount namespace. */
+  /** Rights of a live process; paths are looked up in its root directory if it has another mount namespace. */
   static OnBehalf of_process(pid_t pid);
-  /** Of the process that a restart makes. @p image must stay. With --trust the caller vouches for the image, and lends it its own rights. */
+  /** Rights that the restarted process will have; with --trust those of the caller. @p image must outlive this. */
   static OnBehalf of_image(const Process& image, const RestoreOptions& options);
   /**
-   * Whichever it is that is brought back. In a pause that has the rights of the image's process if it can give them to
-   * itself, else those that it has.
+   * In a restart as of_image(). In a pause the rights of the image's process, if the live process can take them on,
+   * otherwise its current ones.
    */
   static OnBehalf of(pid_t target, const Process& image, const RestoreOptions& options, RestoreMode mode);
 
   /**
-   * In a pause: open() is a system call of the target's first thread. So the kernel asks all that it asks of the process
-   * itself: ids, capabilities, security module, Landlock, root directory and mount namespace. @p session and @p remote
-   * must stay; the target is frozen at each open().
+   * For a pause: open() is a system call of the target's first thread, so all checks of the kernel apply to the target:
+   * ids, capabilities, security module, Landlock, root directory and mount namespace. @p session, @p remote and @p image
+   * must outlive this. The target must be frozen at each open().
    */
   static OnBehalf of_target(Session& session, LazyRemote& remote, const Process& image);
 
   /**
-   * As open(2), close-on-exec. @return an empty descriptor with errno set on failure; EXDEV: the path lies outside of the
-   * root directory of the target
+   * As open(2), with O_CLOEXEC. @return an empty descriptor with errno set on failure; EXDEV: the path lies outside of
+   * the root directory of the target
    */
   UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
-  /** Another description of what is open here as @p fd, which the process must be allowed to open with @p flags. */
+  /** Open the file of our descriptor @p fd again, with the same rights. @return as open() */
   UniqueFd reopen(int fd, int flags) const;
   /**
-   * Open what @p name, an O_PATH descriptor from open(@p path), refers to. @return an empty descriptor with errno set on
-   * failure; ESTALE: another file has the path by now
+   * Open the file of @p name, an O_PATH descriptor from open(@p path). @return as open(); ESTALE: the path leads to
+   * another file by now
    */
   UniqueFd open_found(const UniqueFd& name, const std::string& path, int flags) const;
 
   /**
-   * While it exists this thread, and those that it starts, have the file system's ids, the groups and none but the
-   * capabilities of the process (credentials(7)). One within the other changes nothing more. Requests to the module
-   * do not depend on them. Throws Error where the caller may not.
+   * During its lifetime this thread, and threads that it starts, have the filesystem ids and groups of the process and
+   * at most its capabilities (credentials(7)). Nested ones have no further effect. Ioctls of the module do not depend
+   * on these rights. The constructor throws Error (refused) if the caller may not take them on.
    */
   class Rights {
    public:

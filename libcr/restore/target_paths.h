@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file Paths as a process sees them. */
+/** @file Opens files by the paths of a process that may be in another mount namespace. */
 #include <string>
 
 #include <sys/types.h>
@@ -10,15 +10,15 @@
 namespace reprise {
 
 /**
- * Open files by the paths that /proc shows for a process: plainly when it lives in our mount namespace, inside
- * its root otherwise.
+ * Opens files by the paths that /proc shows for a process: in our root directory if the process is in our mount
+ * namespace, else in its root directory.
  */
 class TargetPaths {
  public:
   explicit TargetPaths(pid_t pid) : pid_(pid) {}
-  /** As open(2), with the caller's rights (see OnBehalf for others'); @return an empty descriptor with errno set on failure */
+  /** As open(2), with our own rights. @return an empty descriptor with errno set on failure */
   UniqueFd open(const std::string& path, int flags, mode_t mode = 0) const;
-  /** Find its root out now rather than at the first open(): that takes the right to trace it. Throws Error. */
+  /** Open the root directory now instead of at the first open(), which needs permission to trace. Throws Error. */
   void look() const;
 
  private:

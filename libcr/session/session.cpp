@@ -42,7 +42,7 @@ cr_info module_info(int dev) {
   return info;
 }
 
-/** A process that is there, but has nothing to save. Returns when there is none. */
+/** Throw the Error for a process that exists but has no memory to save. Returns if @p pid does not exist. */
 void refuse_without_memory(pid_t pid) {
   if (::access(("/proc/" + std::to_string(pid)).c_str(), F_OK) != 0) return;
   throw Error(Failure::refused, ESRCH,
@@ -67,7 +67,7 @@ UniqueFd open_mem(pid_t pid) {
   throw Error(Failure::permanent, err, "cannot open " + dir + "/mem: " + error_text(err));
 }
 
-/** Which way out there is after errno of the module. */
+/** @return the class of an errno of the module */
 Failure failure_of(int err, const cr_why* why) {
   if (why && why->reason == CR_WHY_GONE) return Failure::permanent;
   switch (err) {
@@ -93,7 +93,7 @@ Session::Session(UniqueFd dev, UniqueFd mem, pid_t pid, const cr_info& info)
 
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&& other) noexcept {
-  heartbeat_.reset();  // before the descriptor that it uses
+  heartbeat_.reset();  // it uses the descriptor
   dev_ = std::move(other.dev_);
   mem_ = std::move(other.mem_);
   pid_ = other.pid_;
@@ -106,7 +106,7 @@ Session::~Session() = default;
 
 Session Session::attach(pid_t pid) {
   if (pid <= 0) throw Error(Failure::usage, EINVAL, std::to_string(pid) + " is not a process id");
-  // The device first: without the module that is what the user must know.
+  // Open the device first: a missing module is the more useful error.
   UniqueFd dev = open_device();
   UniqueFd mem = open_mem(pid);
   const cr_info info = module_info(dev.get());
@@ -114,7 +114,7 @@ Session Session::attach(pid_t pid) {
   cr_attach request{};
   request.mem_fd = session.mem_.get();
   if (int err = session.call(CR_IOC_ATTACH, &request)) {
-    // Older kernels open the memory of a process that has none.
+    // Older kernels also open /proc/PID/mem of a process without memory.
     if (err == -ESRCH && request.why.reason == CR_WHY_GONE && request.why.arg == 0) refuse_without_memory(pid);
     session.fail("attach", err, &request.why);
   }
@@ -140,7 +140,7 @@ int Session::call(unsigned long request, void* arg) const {
   if (fault_here()) return -EIO;
   for (;;) {
     if (::ioctl(dev_.get(), request, arg) == 0) return 0;
-    // CR_IOC_RUN says EINTR when the target was killed; all others are made again.
+    // CR_IOC_RUN returns EINTR when the target was killed. Repeat all others.
     if (errno != EINTR || request == CR_IOC_RUN) return -errno;
   }
 }
@@ -155,7 +155,7 @@ void Session::fail(const char* what, int err, const cr_why* why) const {
 }
 
 cr_freeze Session::freeze(unsigned timeout_ms, unsigned thaw_after_ms) {
-  // Made before, so that the target does not stand still for it.
+  // Start the thread before the freeze: the target shall not wait for it.
   if (!heartbeat_) heartbeat_ = std::make_unique<Heartbeat>(dev_.get(), std::chrono::milliseconds(silence_ms() / 6));
   cr_freeze request{};
   request.timeout_ms = timeout_ms;
@@ -181,7 +181,7 @@ void Session::commit() {
 
 namespace {
 
-/** Fill @p items by a request that says ENOBUFS and how many there are; @p ask returns 0 or -errno. */
+/** Fill @p items by a request that fails with ENOBUFS and returns the count; @p ask returns 0 or -errno. */
 template <class T, class Ask>
 int fetch_array(std::vector<T>& items, std::size_t guess, Ask&& ask) {
   for (std::size_t capacity = guess;;) {

@@ -21,14 +21,14 @@
 
 namespace reprise {
 
-/** Text for a refusal of the module: names the thing and the way out. */
+/** @return the message for a refusal of the module: what was refused, and what helps. */
 std::string describe(const cr_why& why, int err);
 
 class Heartbeat;
 
 /** Other processes that map a file as shared memory. */
 struct Sharers {
-  std::uint64_t mappings = 0;  ///< theirs, in number
+  std::uint64_t mappings = 0;  ///< number of their mappings
   pid_t pid = 0;               ///< one of them; 0: none that the caller may know of
 };
 
@@ -40,7 +40,7 @@ class Session {
 
   /** Open /dev/cr and bind it to process @p pid. Throws Error (refused, permission, gone, no module). */
   static Session attach(pid_t pid);
-  /** As attach, with a descriptor of the target's /proc/PID/mem opened O_RDWR by somebody who may. */
+  /** As attach(), with a descriptor of the target's /proc/PID/mem that was opened O_RDWR, possibly by another process. */
   static Session attach_mem(UniqueFd mem, pid_t pid_hint);
 
   pid_t pid() const { return pid_; }
@@ -50,9 +50,9 @@ class Session {
   /** Bytes of the arena in the target, see Remote. */
   std::uint64_t arena_size() const { return arena_size_; }
 
-  /** From here until thaw() the module hears from us regularly, however long something takes. */
+  /** Park all threads. Sends heartbeats until thaw(), so that the module does not thaw the target after a timeout. */
   cr_freeze freeze(unsigned timeout_ms = 0, unsigned thaw_after_ms = 0);
-  /** @return how long the threads stood still, in ns */
+  /** @return how long the threads were parked, in ns */
   std::uint64_t thaw(bool kill = false);
   void commit();
 
@@ -74,7 +74,7 @@ class Session {
   UniqueFd get_fd(int target_fd);
   UniqueFd get_vma_file(std::uint64_t addr);
   UniqueFd get_exe();
-  /** Who else than the target maps the regular file that is open as @p fd of ours. Target frozen. */
+  /** @return the other processes that map the regular file open as our descriptor @p fd. Target frozen. */
   Sharers sharers(int fd);
   /** Install in the target. @p fd -1: a fresh /dev/cr. @return the target's number */
   int put_fd(int fd, bool cloexec);
@@ -84,31 +84,31 @@ class Session {
   /** Read snapshot pages at @p addr; whole pages. Usable after thaw, from several threads. */
   void read_snapshot(std::uint64_t addr, void* buf, std::size_t len) const;
   void drop_snapshot();
-  /** @return false when not tracked under this id: everything may have changed */
+  /** @return false when the target is not tracked under this id: all memory may have changed */
   bool dirty(std::span<const std::uint8_t, CR_ID_SIZE> id, std::vector<cr_range>& out);
   /** Guard pages (MADV_GUARD_INSTALL), by address, each range within one mapping. */
   std::vector<cr_range> guards();
-  /** The value that a restart has given the target (CR_IOC_LINEAGE); empty: none. Target frozen. */
+  /** @return the value that a restart has given the target (CR_IOC_LINEAGE); empty: none */
   std::string lineage();
   /** @param id  CR_ID_SIZE bytes */
   void set_lineage(const std::string& id);
   /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
   void restore(cr_restore& request);
 
-  /** For the agent, when it is next told of something: the image, and who asks (0: this process). */
+  /** Set what the agent reads at the next notification: the image, and the requester's pid (0: this process). */
   void origin(const std::string& image, pid_t requester);
   /**
-   * Tell the target's agent of a request and wait until its callbacks have run; the target must not be frozen.
-   * @param told  called in between
+   * Notify the target's agent of a request and wait until its callbacks have run; the target must not be frozen.
+   * @param told  called when the agent is notified
    * @return false when the process has no agent. Throws when the callbacks refuse or take too long, and (temporary,
-   *         EBUSY) when another request is under way
+   *         EBUSY) when another request is in progress
    */
   bool notify(unsigned phase, unsigned flags, unsigned timeout_ms, const std::function<void()>& told = {});
-  /** What has become of the callbacks behind an outcome. */
+  /** State of the callbacks after an outcome. */
   enum class Callbacks { returned, failed, ended, late };
-  /** Wait until those have returned that outcome() has let go on. ended: their process is gone, or has no agent. */
+  /** Wait for the callbacks that continue after outcome(). ended: their process has ended, or has no agent. */
   Callbacks finish_callbacks(unsigned timeout_ms);
-  /** Tell the agent what became of it. No agent: nothing happens. */
+  /** Report the result of the request to the agent, if there is one. */
   void outcome(unsigned phase, unsigned flags = 0);
 
   /** Read / write the target's memory through /proc/PID/mem (ignores protections). */
@@ -124,7 +124,7 @@ class Session {
   pid_t pid_ = 0;
   std::uint64_t arena_size_ = 0;
   bool frozen_ = false;
-  std::unique_ptr<Heartbeat> heartbeat_;  // the last: it uses dev_
+  std::unique_ptr<Heartbeat> heartbeat_;  // the last member, destroyed first: it uses dev_
 };
 
 }  // namespace reprise
