@@ -72,7 +72,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   Plan& plan = *made;
   plan.gap = gap;
   // First of all: this replaces the tids in image_, and later comparisons use the new ones.
-  if (!options_.restore_pid) {
+  if (mode_ == RestoreMode::restart && !options_.restore_pid) {
     make_threads_with_new_ids(session_, *plan.remote, image_);
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
   }

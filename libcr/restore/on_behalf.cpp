@@ -186,6 +186,8 @@ OnBehalf::Rights::~Rights() {
 
 UniqueFd OnBehalf::open(const std::string& path, int flags, mode_t mode) const {
   if (state_->remote) {
+    // The kernel shows a path that does not begin at the root directory for a file that no path leads to any more.
+    if (!path.starts_with('/')) return errno = ENOENT, UniqueFd();
     const std::string inside = state_->inside(path);
     if (inside.empty()) return errno = EXDEV, UniqueFd();
     UniqueFd fd = state_->open_there(inside, flags, mode);
