@@ -540,7 +540,11 @@ extern int cri_init_pause_args_t(cr_version_t version, cr_pause_args_t *args);
 extern int cr_request_pause(cr_pause_args_t *args, cr_pause_handle_t *handle);
 extern int cr_wait_pause(cr_pause_handle_t *handle, struct timeval *timeout);     /**< as cr_wait_checkpoint() */
 extern int cr_log_pause(cr_pause_handle_t *handle, unsigned int len, char *msg);  /**< as cr_log_checkpoint() */
-/** Fetch the outcome and free the handle. @return > 0 when rolled back, or -1 with errno as cr_reap_restart() */
+/**
+ * Fetch the outcome and free the handle.
+ * @return > 0 when rolled back, or -1 with errno EAGAIN (not ended, the handle stays valid), CR_EIMAGE, CR_EREFUSED,
+ *   CR_ETEMPFAIL, CR_EPERMFAIL or a callback's own code, ESRCH, ETIMEDOUT, CR_EHELPER …
+ */
 extern int cr_reap_pause(cr_pause_handle_t *handle);
 #define CR_POLL_PAUSE_ERR_PRE (-1)  /**< as CR_POLL_CHKPT_ERR_PRE */
 #define CR_POLL_PAUSE_ERR_POST (-2) /**< as CR_POLL_CHKPT_ERR_POST */
