@@ -60,7 +60,7 @@ rlim_t one_more(Session& session) {
 struct OnBehalf::State {
   Session* session = nullptr;          ///< of_target() only, as remote
   LazyRemote* remote = nullptr;
-  bool confined = false;               ///< the target may be in a sandbox (Landlock, a user namespace)
+  bool confined = false;               ///< the target may be in a sandbox (Landlock, user namespace, chroot)
   pid_t pid = 0;                       ///< 0: does not exist yet
   const Environment* image = nullptr;  ///< nullptr: use the rights of the live process
   Credentials to, own;                 ///< to take on, and our own
@@ -80,7 +80,9 @@ struct OnBehalf::State {
     if (pid) {
       Credentials live = parse_credentials(ProcDir(pid).read("status"));
       live.securebits = to.securebits;
-      confined = live.no_new_privs || ProcDir(pid).link("ns/user") != ProcDir(::getpid()).link("ns/user");
+      const ProcDir theirs(pid), ours(::getpid());
+      confined = live.no_new_privs || theirs.link("ns/user") != ours.link("ns/user") ||
+                 theirs.link("root") != ours.link("root");
       other_rights = live.effective != to.effective || live.uids[3] != to.uids[3] || live.gids[3] != to.gids[3] ||
                      live.groups != to.groups;
       if (!image || !why_not(live, to).empty()) to = live, other_rights = false;
