@@ -92,6 +92,15 @@ void restore_mdwe(Session& session, Remote& remote, std::uint32_t wanted, Report
 
 }  // namespace
 
+Limits read_limits(const Session& session) {
+  Limits limits{};
+  for (int resource = 0; resource < RLIM_NLIMITS; ++resource)
+    if (::prlimit(session.pid(), static_cast<__rlimit_resource>(resource), nullptr,
+                  &limits[static_cast<std::size_t>(resource)]) != 0)
+      fail_errno(errno, "process " + std::to_string(session.pid()) + ": its resource limits");
+  return limits;
+}
+
 void collect_environment(Session& session, const cr_process& data, Process& process) {
   Environment& env = *process.mutable_env();
   const ProcDir proc(session.pid());
@@ -104,14 +113,12 @@ void collect_environment(Session& session, const cr_process& data, Process& proc
   if (const auto filter = coredump_filter(proc)) env.set_coredump_filter(*filter);
   env.set_mdwe(data.mdwe);
   env.set_pkeys(data.pkeys);
-  for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
-    rlimit limit;
-    if (::prlimit(session.pid(), static_cast<__rlimit_resource>(resource), nullptr, &limit) != 0)
-      fail_errno(errno, "process " + std::to_string(session.pid()) + ": its resource limits");
+  const Limits limits = read_limits(session);
+  for (std::size_t resource = 0; resource < limits.size(); ++resource) {
     auto* saved = env.add_limits();
     saved->set_resource(static_cast<std::uint32_t>(resource));
-    saved->set_soft(limit.rlim_cur);
-    saved->set_hard(limit.rlim_max);
+    saved->set_soft(limits[resource].rlim_cur);
+    saved->set_hard(limits[resource].rlim_max);
   }
   env.set_child_subreaper(data.child_subreaper != 0);
 }
@@ -181,14 +188,6 @@ void restore_environment(Session& session, Remote& remote, const Process& image,
       !write_to(proc, "coredump_filter", std::to_string(env.coredump_filter())))
     report.warnings.push_back("its core dump filter stays as it is: " + error_text(errno));
   restore_mdwe(session, remote, env.mdwe(), report);
-}
-
-Limits read_limits(const Session& session) {
-  Limits limits{};
-  for (int resource = 0; resource < RLIM_NLIMITS; ++resource)
-    if (::prlimit(session.pid(), static_cast<__rlimit_resource>(resource), nullptr, &limits[static_cast<std::size_t>(resource)]) != 0)
-      fail_errno(errno, "process " + std::to_string(session.pid()) + ": its resource limits");
-  return limits;
 }
 
 void restore_limits(const Session& session, const Process& image, const Limits& before, Remote* by_itself,

@@ -36,7 +36,8 @@ namespace reprise {
 struct Rollback::Plan {
   explicit Plan(Session& session, std::uint64_t gap) : remote(session, gap) {}
   LazyRemote remote;
-  Limits limits_before{};          // before any was raised
+  bool own_rights = false;         // the target sets limits, priorities and OOM score itself
+  Limits limits_before{};          // with own_rights: before any was raised
   std::optional<OnBehalf> behalf;  // opens what the image names
   std::uint64_t gap = 0;  // unused address space before the arena, for MappingFiles
   cr_process now{};
@@ -77,7 +78,8 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
   }
   plan.now = session_.process();
-  plan.limits_before = read_limits(session_);
+  plan.own_rights = mode_ == RestoreMode::pause && !options_.trust;
+  if (plan.own_rights) plan.limits_before = read_limits(session_);
   plan.policies = with_policy(vmas);
   const OnBehalf behalf = mode_ == RestoreMode::pause ? OnBehalf::of_target(session_, plan.remote, image_)
                                                       : OnBehalf::of_image(image_, options_);
@@ -176,11 +178,10 @@ void Rollback::restore_process(Plan& plan, Report& report) {
 
 void Rollback::restore_each_thread(Plan& plan, Report& report) {
   Remote& remote = *plan.remote;
-  const bool own_rights = mode_ == RestoreMode::pause && !options_.trust;
-  restore_threads(session_, remote, image_, own_rights, report);
+  restore_threads(session_, remote, image_, plan.own_rights, report);
   for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
   restore_credentials(session_, remote, image_, report);
-  restore_limits(session_, image_, plan.limits_before, own_rights ? &remote : nullptr, report);
+  restore_limits(session_, image_, plan.limits_before, plan.own_rights ? &remote : nullptr, report);
   begin_stop(session_, remote, image_);
   restore_dumpable(session_, remote, image_, report);
   restore_registers(session_, remote, image_, regs_, source_.in_session, report);

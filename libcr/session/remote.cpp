@@ -40,14 +40,16 @@ Remote::~Remote() {
 
 void Remote::map() {
   cr_arena request{};
-  request.addr = addr_;
-  int err = session_.call(CR_IOC_ARENA, &request);
-  if (err == -ENOMEM) {
-    // The target's own limit of address space may be reached.
-    const RaisedLimit raised(session_.pid(), RLIMIT_AS, RLIM_INFINITY);
+  const auto ask = [&] {
     request = cr_arena{};
     request.addr = addr_;
-    err = session_.call(CR_IOC_ARENA, &request);
+    return session_.call(CR_IOC_ARENA, &request);
+  };
+  int err = ask();
+  if (err == -ENOMEM) {
+    // The target may have reached its own limit of address space.
+    const RaisedLimit raised(session_.pid(), RLIMIT_AS, RLIM_INFINITY);
+    err = ask();
   }
   if (err) session_.fail("mapping the arena", err, &request.why);
   addr_ = request.addr;

@@ -315,7 +315,11 @@ static void recipes(void) {
   recipe("cap_checkpoint_restore,cap_sys_admin,cap_sys_time");
 }
 
-static const struct test tests[] = {{"setcap", recipes}, {"root pauses", root_pauses}, {"confined", confined}, {"raised", raised_by_pauses},
-                                    {"root restarts", root_restarts}, {}};
+static const struct test tests[] = {{"setcap", recipes},
+                                    {"root pauses", root_pauses},
+                                    {"confined", confined},
+                                    {"raised", raised_by_pauses},
+                                    {"root restarts", root_restarts},
+                                    {}};
 
 int main(int argc, char **argv) { return harness_main(argc, argv, scenarios, tests); }
