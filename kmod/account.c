@@ -18,7 +18,11 @@ MODULE_PARM_DESC(max_sessions, "sessions that one user may have open, 0: no ceil
 
 static unsigned int max_threads = 131072;
 module_param(max_threads, uint, 0644);
-MODULE_PARM_DESC(max_threads, "threads that one user's sessions may hold at once, 0: no ceiling");
+MODULE_PARM_DESC(max_threads, "threads that one user's sessions and leases may hold, 0: no ceiling");
+
+static unsigned int max_leases = 64;
+module_param(max_leases, uint, 0644);
+MODULE_PARM_DESC(max_leases, "leases that one user may hold, 0: no ceiling");
 
 static unsigned long snapshot_limit;
 module_param(snapshot_limit, ulong, 0644);
@@ -49,6 +53,8 @@ static u64 cr_ceiling(enum cr_account_kind kind)
 		return READ_ONCE(max_sessions);
 	case CR_ACCOUNT_THREADS:
 		return READ_ONCE(max_threads);
+	case CR_ACCOUNT_LEASES:
+		return READ_ONCE(max_leases);
 	default:
 		return cr_snapshot_limit() >> PAGE_SHIFT;
 	}
@@ -129,7 +135,7 @@ void cr_account_put(struct cr_account *account)
 }
 
 /**
- * cr_account_charge() - charge a number of sessions, threads or pages
+ * cr_account_charge() - charge a number of sessions, threads, pages or leases
  * @account: the account
  * @kind: the resource
  * @n: number of them

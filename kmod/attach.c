@@ -83,7 +83,7 @@ long cr_ioc_attach(struct cr_session *s, struct cr_attach *a)
 
 	if (a->flags || a->reserved)
 		return -EINVAL;
-	if (s->leader)
+	if (s->leader || READ_ONCE(s->lease))
 		return -EISCONN;
 	file = fget(a->mem_fd);
 	if (!file)

@@ -111,16 +111,20 @@ static bool cr_take_again(struct cr_member *m)
 static int cr_add(struct cr_session *s, struct task_struct *t, struct cr_why *why)
 {
 	struct cr_member *m;
-	int r = why ? cr_check_task(t, why) : 0;
+	int r = cr_check_task(t, why);
 
 	if (r)
 		return r;
 	if (READ_ONCE(t->mm) != s->mm) {
-		if (why)
-			cr_why(why, CR_WHY_GONE, task_tgid_vnr(s->leader));
+		cr_why(why, CR_WHY_GONE, task_tgid_vnr(s->leader));
 		return READ_ONCE(t->flags) & PF_EXITING ? 0 : -ESRCH;
 	}
-	if (why && get_nr_threads(s->leader) > CR_MAX_THREADS) {
+	/* its work would run only after the lease's */
+	if (cr_lease_parks(t)) {
+		cr_why(why, CR_WHY_LEASE, task_tgid_vnr(s->leader));
+		return -EBUSY;
+	}
+	if (get_nr_threads(s->leader) > CR_MAX_THREADS) {
 		cr_why(why, CR_WHY_TOO_MANY, get_nr_threads(s->leader));
 		return -EOPNOTSUPP;
 	}
@@ -141,13 +145,13 @@ static int cr_add(struct cr_session *s, struct task_struct *t, struct cr_why *wh
 /**
  * cr_freeze_more - park threads that are not members yet
  * @s: the session
- * @why:     out: reason of a refusal; NULL: refuse no thread, only park all
+ * @why:     out: reason of a refusal
  * @leaving: out: number of threads that are still leaving an earlier freeze
  *
  * Return: number of threads found, at most CR_BATCH_TASKS; 0: all threads are members.
  * -errno.
  */
-int cr_freeze_more(struct cr_session *s, struct cr_why *why, int *leaving)
+static int cr_freeze_more(struct cr_session *s, struct cr_why *why, int *leaving)
 {
 	struct task_struct **batch, *t;
 	struct cr_member *m;
@@ -199,7 +203,8 @@ void cr_blame(struct cr_session *s, struct cr_why *why)
 		if (READ_ONCE(m->state) == CR_PARKED || READ_ONCE(m->state) == CR_GONE)
 			continue;
 		state = READ_ONCE(m->task->__state);
-		cr_why(why, state & __TASK_TRACED ? CR_WHY_TRACED :
+		cr_why(why, cr_lease_parks(m->task) ? CR_WHY_LEASE :
+			    state & __TASK_TRACED ? CR_WHY_TRACED :
 			    state & __TASK_STOPPED ? CR_WHY_STOPPED : CR_WHY_STUCK,
 		       task_pid_vnr(m->task));
 		cr_member_put(m);
@@ -250,17 +255,11 @@ static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *w
 	return 0;
 }
 
-static bool cr_is_frozen(struct cr_session *s)
+bool cr_is_frozen(struct cr_session *s)
 {
 	enum cr_stage stage = READ_ONCE(s->stage);
 
 	return stage == CR_FROZEN || stage == CR_COMMITTED;
-}
-
-/* Is the target frozen by an ioctl? A lease parks threads without cr_check_task(). */
-bool cr_stands_still(struct cr_session *s)
-{
-	return cr_is_frozen(s) && !READ_ONCE(s->lease_parked);
 }
 
 /**
@@ -269,7 +268,7 @@ bool cr_stands_still(struct cr_session *s)
  *
  * Return: 0, or -ENOTCONN when the session is closed or in another stage.
  */
-int cr_freeze_begin(struct cr_session *s)
+static int cr_freeze_begin(struct cr_session *s)
 {
 	int r = -ENOTCONN;
 
@@ -284,7 +283,7 @@ int cr_freeze_begin(struct cr_session *s)
 }
 
 /* Change the stage from FREEZING to FROZEN. 0 or -ENOTCONN. */
-int cr_freeze_end(struct cr_session *s)
+static int cr_freeze_end(struct cr_session *s)
 {
 	int r = -ENOTCONN;
 
@@ -321,7 +320,7 @@ static int cr_freeze_all(struct cr_session *s, unsigned long end, struct cr_why 
  * @s: the session
  * @thaw_after: jiffies without an ioctl
  */
-void cr_watch_silence(struct cr_session *s, unsigned long thaw_after)
+static void cr_watch_silence(struct cr_session *s, unsigned long thaw_after)
 {
 	bool armed = false;
 
@@ -385,10 +384,6 @@ long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a)
 
 	if (a->reserved)
 		return -EINVAL;
-	if (READ_ONCE(s->lease_parked)) {
-		cr_why(&a->why, CR_WHY_LEASE, task_tgid_vnr(s->leader));
-		return -EBUSY;
-	}
 	r = cr_is_frozen(s) ? 0 : cr_freeze(s, a);
 	if (r)
 		return r;
@@ -446,9 +441,7 @@ int cr_wait_born(struct cr_session *s, unsigned long timeout)
  * @kill: the process is half restored: kill each thread that leaves
  *
  * A thread that is in a call made for the session leaves when the call returns, in its
- * old state. The stage is THAWING until then. Also undoes an unfinished freeze. If the
- * target's lease has expired and @kill is not set, all threads stay parked until the
- * lease is renewed or ended.
+ * old state. The stage is THAWING until then. Also undoes an unfinished freeze.
  */
 void cr_thaw_begin(struct cr_session *s, bool kill)
 {
@@ -457,14 +450,6 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 
 	spin_lock(&s->lock);
 	if (s->stage == CR_THAWED || s->stage == CR_THAWING) {
-		spin_unlock(&s->lock);
-		return;
-	}
-	if (s->lease_over && !kill) {
-		/* the session ends its freeze; from now on the expired lease holds the target */
-		s->lease_parked = true;
-		if (s->stage == CR_COMMITTED)
-			s->stage = CR_FROZEN;
 		spin_unlock(&s->lock);
 		return;
 	}
@@ -534,7 +519,7 @@ static void cr_silence(struct work_struct *work)
 	unsigned long due;
 
 	spin_lock(&s->lock);
-	frozen = cr_is_frozen(s) && !s->lease_over;
+	frozen = cr_is_frozen(s);
 	committed = s->stage == CR_COMMITTED;
 	due = READ_ONCE(s->alive) + s->thaw_after;
 	if (frozen && !s->closed && time_before(jiffies, due))

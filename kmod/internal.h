@@ -6,6 +6,8 @@
  * The files form layers; a file calls only files of its own layer or below:
  *
  *   main.c                                     /dev/cr, the table of ioctls
+ *   lease.c                                    park or kill the descendants of a silent daemon
+ *   descent.c                                  which processes these are
  *   attach.c agent.c threads.c process.c       the ioctls of a session
  *   files.c vmas.c restore.c dirty.c
  *   sort.c                                     which pages to write, drop or keep
@@ -13,10 +15,10 @@
  *   snapstore.c track.c                        store snapshots and tracking state
  *   pages.c flush.c stream.c                   page tables, TLBs, arrays for user space
  *   run.c  arena.c                             system calls by parked threads
- *   lease.c                                    park the target of a silent daemon
  *   freeze.c                                   all threads of the target: freeze, thaw
  *   park.c                                     one thread: parking, requests
  *   session.c                                  lifetimes of sessions and members
+ *   lodge.c                                    parking of a thread by a lease
  *   borrow.c                                   save and restore a borrowed thread's state
  *   batch.c  account.c                         a batch of calls; what one user holds
  *
@@ -28,6 +30,7 @@
  *   session->lock         spinlock. Protects the stage, the members and their states.
  *                         No code sleeps, copies or allocates under it.
  *   cr_claims_lock        spinlock in session.c. Which session holds which process.
+ *   cr_lease_lock         spinlock in lodge.c. All leases. Beside session->lock.
  *
  * Timers, close, SIGKILL and module unload take only the spinlocks.
  */
@@ -59,6 +62,7 @@ struct cr_batch;
 struct cr_snap;
 struct cr_account;
 struct cr_agent_state;
+struct cr_lease_state;
 struct cr_origin_state;
 
 /* ------------------------------------------------------------------ requests */
@@ -154,7 +158,7 @@ struct cr_member {
 
 /*
  * stage          threads                      close or silence     ends by
- * CR_THAWED      run                          no effect            FREEZE, an expired lease
+ * CR_THAWED      run                          no effect            FREEZE
  * CR_FREEZING    are being parked             thaws                all parked: FROZEN
  * CR_FROZEN      are parked                   thaws                THAW, COMMIT
  * CR_COMMITTED   are parked, half restored    kills                THAW
@@ -198,7 +202,7 @@ struct cr_session {
 	spinlock_t lock;	/* guards the following */
 	enum cr_stage stage;
 	bool kill;		/* a member that leaves is killed */
-	bool closed;		/* the file is released: no freeze, timer or lease starts */
+	bool closed;		/* the file is released: no freeze or timer starts */
 	struct xarray members;	/* by tid in the initial namespace */
 	unsigned int nawaited;	/* members that a freeze waits for */
 	unsigned int nleaving;	/* members that have not left yet after a thaw */
@@ -215,13 +219,7 @@ struct cr_session {
 	unsigned long alive;		/* jiffies at the latest cr_session_alive(), WRITE_ONCE */
 	struct delayed_work timeout;
 
-	/* lease.c; lock protects lease_until and lease_flags */
-	u64 lease_until;	/* CLOCK_BOOTTIME, ns; 0: no lease */
-	u32 lease_flags;
-	bool lease_over;	/* the lease has expired: silence does not thaw */
-	bool lease_parked;	/* the expired lease keeps the target parked */
-	struct hrtimer lease_timer;
-	struct delayed_work lease_work;
+	struct cr_lease_state *lease;	/* a reference; by cr_lease_lock */
 
 	struct cr_arena_pages *pages;	/* smp_store_release() when complete */
 	struct task_struct *mapper;	/* the thread that is mapping the arena */
@@ -257,6 +255,7 @@ enum cr_account_kind {
 	CR_ACCOUNT_SESSIONS,
 	CR_ACCOUNT_THREADS,
 	CR_ACCOUNT_PAGES,
+	CR_ACCOUNT_LEASES,
 	CR_ACCOUNTS,
 };
 
@@ -383,16 +382,12 @@ long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a);
 int cr_commit(struct cr_session *s);
 int cr_check_task(struct task_struct *t, struct cr_why *why);
 void cr_freeze_init(struct cr_session *s);
-int cr_freeze_begin(struct cr_session *s);
-int cr_freeze_more(struct cr_session *s, struct cr_why *why, int *leaving);
-void cr_watch_silence(struct cr_session *s, unsigned long thaw_after);
-int cr_freeze_end(struct cr_session *s);
 void cr_thaw_begin(struct cr_session *s, bool kill);
 int cr_wait_born(struct cr_session *s, unsigned long timeout);
 void cr_blame(struct cr_session *s, struct cr_why *why);
 void cr_owner_gone(struct cr_session *s);
 void cr_freeze_close(struct cr_session *s);
-bool cr_stands_still(struct cr_session *s);
+bool cr_is_frozen(struct cr_session *s);
 
 /* Restart the thaw_after_ms timeout. */
 static inline void cr_session_alive(struct cr_session *s)
@@ -402,8 +397,12 @@ static inline void cr_session_alive(struct cr_session *s)
 
 /* lease.c */
 long cr_ioc_lease(struct cr_session *s, struct cr_lease *a);
-void cr_lease_init(struct cr_session *s);
-void cr_lease_close(struct cr_session *s);
+void cr_lease_close(struct cr_session *s, bool all);
+int cr_leases_init(void);
+void cr_leases_exit(void);
+
+/* lodge.c */
+bool cr_lease_parks(struct task_struct *t);
 
 /* arena.c */
 long cr_ioc_arena(struct cr_session *s, struct cr_arena *a);

@@ -23,19 +23,19 @@ static int cr_open(struct inode *inode, struct file *file)
 		return PTR_ERR(s);
 	s->file = file;
 	cr_freeze_init(s);
-	cr_lease_init(s);
 	file->private_data = s;
 	return 0;
 }
 
 /*
  * The owner has closed its descriptor or died: thaw the target even when other
- * processes still hold copies of the descriptor.
+ * processes still hold copies of the descriptor. The same for the holder of a lease.
  */
 static int cr_flush(struct file *file, fl_owner_t id)
 {
 	struct cr_session *s = file->private_data;
 
+	cr_lease_close(s, false);
 	if (s->owner != task_tgid(current))
 		return 0;
 	cr_owner_gone(s);
@@ -47,7 +47,7 @@ static int cr_release(struct inode *inode, struct file *file)
 {
 	struct cr_session *s = file->private_data;
 
-	cr_lease_close(s);
+	cr_lease_close(s, true);
 	cr_freeze_close(s);
 	cr_snap_drop(s);
 	cr_agent_forget(s);
@@ -122,7 +122,7 @@ CR_TYPED(cr_ioc_lineage, struct cr_lineage)
 /* Conditions under which a handler is called. */
 #define CR_ALONE	1	/* one at a time, under ioctl_lock */
 #define CR_TARGET	2	/* the session is attached */
-#define CR_STILL	4	/* the target is frozen by this session, not by its lease */
+#define CR_STILL	4	/* the target is frozen by this session */
 #define CR_MEMORY	8	/* the target's mm has users; the handler holds a reference */
 
 #define CR_FROZEN_ONES	(CR_ALONE | CR_TARGET | CR_STILL | CR_MEMORY)
@@ -183,7 +183,7 @@ static const struct cr_entry {
 	CR_ENTRY(OUTCOME,	cr_ioc_outcome,		CR_TARGET),
 	CR_ENTRY(ORIGIN,	cr_ioc_origin,		CR_TARGET),
 	CR_ENTRY(AGENT_ORIGIN,	cr_ioc_agent_origin,	0),
-	CR_ENTRY(LEASE,		cr_ioc_lease,		CR_ALONE | CR_TARGET),
+	CR_ENTRY(LEASE,		cr_ioc_lease,		CR_ALONE),
 };
 
 static const struct cr_entry *cr_entry_of(unsigned int cmd)
@@ -235,7 +235,7 @@ static long cr_handle_alone(struct cr_session *s, const struct cr_request_arg *r
 	if (mutex_lock_killable(&s->ioctl_lock))
 		return -EINTR;
 	cr_session_alive(s);
-	if (ra->entry->flags & CR_STILL && !cr_stands_still(s))
+	if (ra->entry->flags & CR_STILL && !cr_is_frozen(s))
 		r = -ENOTCONN;
 	else
 		r = cr_handle(s, ra);
@@ -312,12 +312,17 @@ static int __init cr_init(void)
 	r = cr_snapstore_init();
 	if (r)
 		goto no_snapstore;
+	r = cr_leases_init();
+	if (r)
+		goto no_leases;
 	r = misc_register(&cr_device);
 	if (r)
 		goto no_device;
 	return 0;
 
 no_device:
+	cr_leases_exit();
+no_leases:
 	cr_snapstore_exit();
 no_snapstore:
 	cr_lives_exit();
@@ -326,14 +331,15 @@ no_snapstore:
 
 /*
  * No session is open and no thread is parked: each of them holds a module reference. Only
- * two pieces of module code may still run: the end of cr_park() behind its module_put(),
- * where no thread sleeps, and the end of a timer function. synchronize_rcu_tasks() waits
+ * two pieces of module code may still run: the end of cr_park() or cr_lodger() behind its
+ * module_put(), where no thread sleeps, and the end of a timer function. synchronize_rcu_tasks() waits
  * until every task has passed the scheduler, synchronize_rcu() until every interrupt
  * handler has returned.
  */
 static void __exit cr_exit(void)
 {
 	misc_deregister(&cr_device);
+	cr_leases_exit();
 	cr_track_exit();
 	cr_snapstore_exit();
 	cr_lives_exit();

@@ -84,7 +84,7 @@ enum cr_reason {
 	CR_WHY_THREAD,		/* no such parked thread; arg: tid */
 	CR_WHY_SHADOW_STACK,	/* user shadow stack in use; arg: tid */
 	CR_WHY_DISPATCH,	/* syscall user dispatch in use; arg: tid */
-	CR_WHY_LEASE,		/* parked because its lease has expired; arg: pid */
+	CR_WHY_LEASE,		/* parked because a lease has expired; arg: pid */
 	CR_WHY_SNAPSHOT_LIMIT,	/* the user's snapshots would keep too much; arg: limit in bytes */
 };
 
@@ -112,7 +112,7 @@ struct cr_info {
  * CR_IOC_ATTACH: bind the session to the process whose /proc/PID/mem is mem_fd.
  * mem_fd must be open O_RDWR: the kernel makes its ptrace and LSM checks at that
  * open. An exec of the target invalidates the session.
- * EPERM (NOT_MEM_FD), EDEADLK (SELF), ESRCH (GONE), EISCONN (already bound),
+ * EPERM (NOT_MEM_FD), EDEADLK (SELF), ESRCH (GONE), EISCONN (already bound, or has a lease),
  * EOPNOTSUPP (KTHREAD, INIT, COMPAT, TRACED …).
  */
 struct cr_attach {
@@ -631,20 +631,29 @@ struct cr_origin {
 
 /* ------------------------------------------------------------------- leases */
 /*
- * CR_IOC_LEASE: the target may run until until_ns (CLOCK_BOOTTIME, at most one day from
- * now). If the session does not renew the lease before, the module parks every thread,
- * also threads that CR_IOC_FREEZE refuses. So the processes of a daemon that hangs, is
- * stopped or gets no CPU time do not run on. They stay parked until the session renews
- * the lease (a later until_ns), ends it (until_ns 0) or is closed. If the session has
- * frozen the target itself, the target stays frozen, and the thaw_after_ms timeout does
- * not thaw it. After a CR_IOC_THAW the expired lease still holds the target, until one
- * of the three events above.
+ * CR_IOC_LEASE: the descendants of the calling process, the holder, may run until until_ns
+ * (CLOCK_BOOTTIME, at most one day from now). Needs a descriptor without a target, and no
+ * descriptor has both (EISCONN). Only the holder may renew the lease (a later until_ns) or end
+ * it (until_ns 0). If it does not, because it hangs, is stopped or gets no CPU time, the module
+ * parks every thread of every descendant that the holder could send a signal when it began the
+ * lease, see kill(2), also threads that CR_IOC_FREEZE refuses. A thread that signals have
+ * stopped parks when it is continued. All run on when the lease is renewed or ended.
+ *
+ * A close of the descriptor by the holder ends the lease, also when other processes have copies
+ * of it, and so does the end of the holder. With CR_LEASE_KILL the module then kills these
+ * descendants.
+ *
+ * The descendants are the children of the holder's threads, their children, and so on. A process
+ * whose parent has ended stays one if the holder, or a descendant, is its next parent
+ * (PR_SET_CHILD_SUBREAPER), or if the lease had expired before. A child that shares the
+ * holder's memory (vfork) is not parked before its exec. The holder must not wait without a time
+ * limit for anything that only its descendants do.
  */
-#define CR_LEASE_KILL	1	/* a close kills the target, unless the lease was ended */
+#define CR_LEASE_KILL	1	/* the holder's close or end kills its descendants */
 struct cr_lease {
 	__u64 until_ns;
 	__u32 flags;		/* CR_LEASE_* */
-	__u32 expired;		/* out: 1 if the previous lease had expired */
+	__u32 expired;		/* out: 1 if the lease had expired */
 };
 
 #define CR_IOC_MAGIC		0xC7

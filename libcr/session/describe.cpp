@@ -67,7 +67,7 @@ std::string describe(const cr_why& why, int err) {
     case CR_WHY_DISPATCH:
       return thread(arg) + " uses syscall user dispatch (Wine does), which cannot be saved: run the program without it";
     case CR_WHY_LEASE:
-      return process(arg) + " stands still because its daemon's lease has run out: renew or end the lease first";
+      return process(arg) + " stands still because the lease of its daemon has run out: it goes on when the daemon answers again, or ends";
     case CR_WHY_SNAPSHOT_LIMIT:
       return "a snapshot of its pages would go over the " + std::to_string(arg) +
              " bytes that the snapshots of one user may keep: let other requests end first, or have "

@@ -188,7 +188,7 @@ Stage needs(const Action& a) {
   static const std::pair<std::string_view, Stage> stages[] = {
       {"open", kNothing},    {"recv", kNothing},      {"close", kOpen},        {"dup", kOpen},      {"send", kOpen},        {"hold", kOpen},
       {"info", kOpen},       {"attach", kOpen},       {"raw_ioctl", kOpen},    {"munmap", kOpen},   {"read", kAttached},    {"freeze", kAttached},
-      {"notify", kAttached}, {"outcome", kAttached},  {"snap_runs", kAttached}, {"snap_drop", kAttached}, {"lease", kAttached},
+      {"notify", kAttached}, {"outcome", kAttached},  {"snap_runs", kAttached}, {"snap_drop", kAttached}, {"lease", kOpen},
       {"agent_wait", kOpen}, {"agent_ready", kOpen},  {"run", kMapped},        {"run1", kMapped},   {"call", kMapped},      {"poke", kMapped},
       {"mmap", kMapped}};
   for (const auto& [name, stage] : stages)

@@ -170,9 +170,11 @@ void replace_targets() {
     bool before = may_kill;
     may_kill = true;
     kill(t.pid, SIGKILL);
-    for (double end = now() + slowness * kEndSeconds; t.pid && !ended(t.pid) && now() < end; sleep_us(500)) reap();
+    // One look decides: the next one may find fewer threads in the list than it has counted just before.
+    bool gone = false;
+    for (double end = now() + slowness * kEndSeconds; !(gone = !t.pid || ended(t.pid)) && now() < end; sleep_us(500)) reap();
     may_kill = before;
-    if (t.pid && !ended(t.pid)) stuck(t.pid, "a killed target");
+    if (!gone) stuck(t.pid, "a killed target");
     t.pid = 0;  // otherwise a tracer would keep it until the end of the round
   }
 }

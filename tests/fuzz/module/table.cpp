@@ -72,7 +72,7 @@ const std::vector<Op> kOps = {
     IOCTL("notify", 2, CR_IOC_NOTIFY, M(cr_notify, phase, kNumber, 7), M(cr_notify, flags, kFlags, 3), M(cr_notify, timeout_ms, kMs, 0)),
     IOCTL("outcome", 2, CR_IOC_OUTCOME, M(cr_notify, phase, kNumber, 7), M(cr_notify, flags, kFlags, 3), M(cr_notify, timeout_ms, kMs, 0)),
 #ifdef CR_IOC_LEASE
-    IOCTL("lease", 3, CR_IOC_LEASE, M(cr_lease, until_ns, kSoon, 0)),
+    IOCTL("lease", 3, CR_IOC_LEASE, M(cr_lease, until_ns, kSoon, 0), M(cr_lease, flags, kFlags, 1)),
 #endif
 
     // calls by parked threads: through the table or directly; and arbitrary writes to the table's memory
