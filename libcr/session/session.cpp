@@ -13,23 +13,13 @@
 #include "base/silence.h"
 #include "base/text.h"
 #include "libcr.h"
+#include "session/device.h"
 #include "session/heartbeat.h"
 
 namespace reprise {
 namespace {
 
 std::uint64_t pointer(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
-
-UniqueFd open_device() {
-  UniqueFd fd(::open(CR_DEVICE, O_RDWR | O_CLOEXEC));
-  if (fd) return fd;
-  const int err = errno;
-  if (err == ENOENT || err == ENODEV || err == ENXIO)
-    throw Error(Failure::permanent, err, "the kernel module is not loaded (no " CR_DEVICE "): insmod cr.ko, as root");
-  if (err == EACCES || err == EPERM)
-    throw Error(Failure::permanent, err, "no permission to open " CR_DEVICE ": ask the administrator to grant it");
-  throw Error(Failure::permanent, err, "cannot open " CR_DEVICE ": " + error_text(err));
-}
 
 cr_info module_info(int dev) {
   cr_info info{};
