@@ -21,6 +21,7 @@ static int channel_broken(void)
 {
   if (crtcp.channel->fd >= 0) close(crtcp.channel->fd);
   crtcp.channel->fd = -1;
+  crtcp.channel->introduced = false;
   return -1;
 }
 
@@ -32,6 +33,7 @@ int crtcp_channel_connect(void)
   socklen_t length = sizeof who;
 
   if (channel->fd >= 0) close(channel->fd);
+  channel->introduced = false;
   memcpy(name.sun_path, channel->path, sizeof channel->path);
   channel->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (channel->fd < 0) return -1;
@@ -60,7 +62,10 @@ bool crtcp_channel_send(uint32_t type, void *message, size_t bytes, const void *
                                     .recovery = crtcp.recovery};
   for (;;) {
     n = sendmsg(ready.fd, &packet, MSG_NOSIGNAL);
-    if (n >= 0) return true;
+    if (n >= 0) {
+      if (type == CR_RANK_HELLO || type == CR_RANK_RESTORED) crtcp.channel->introduced = true;
+      return true;
+    }
     if (errno == EINTR) continue;
     if (errno != EAGAIN || poll(&ready, 1, SEND_MS) <= 0) break;
   }
@@ -139,7 +144,7 @@ void crtcp_channel_log(const char *text)
 {
   struct cr_rank_message head;
 
-  crtcp_channel_send(CR_RANK_LOG, &head, sizeof head, text, strlen(text));
+  if (crtcp.channel->introduced) crtcp_channel_send(CR_RANK_LOG, &head, sizeof head, text, strlen(text));
 }
 
 static int welcome(void)

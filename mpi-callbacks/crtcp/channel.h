@@ -8,6 +8,7 @@
 
 struct crtcp_channel {
   int fd; /**< -1: the daemon has closed the connection */
+  bool introduced; /**< the daemon knows whose connection this is, and reads other messages */
   char path[108];
   uint32_t prepared; /**< wave that was announced and not begun; 0: none */
   uint32_t timeout_ms; /**< of the wave `prepared` */

@@ -89,7 +89,6 @@ static int component_register(void)
   crtcp.free_list_max = -1;
   crtcp.free_list_inc = 32;
   crtcp.keepalive_s = 10;
-  crtcp.user_timeout_ms = 30000;
   crtcp.handshake_ms = 10000;
   parameter("if_include", "Use only these: interface names and CIDR networks (IPv4, IPv6), separated by commas",
             MCA_BASE_VAR_TYPE_STRING, OPAL_INFO_LVL_1, &crtcp.if_include);
@@ -107,9 +106,6 @@ static int component_register(void)
             OPAL_INFO_LVL_4, &crtcp.rcvbuf);
   parameter("keepalive", "Seconds of silence after which TCP keepalive probes a peer; 0: never",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.keepalive_s);
-  parameter("user_timeout",
-            "Milliseconds that sent data may stay unacknowledged (TCP_USER_TIMEOUT); 0: the kernel's default",
-            MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.user_timeout_ms);
   parameter("handshake_timeout", "Milliseconds for connecting to an address and for each step of the handshake",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, &crtcp.handshake_ms);
   parameter("spin", "Polls without an event after which a rank blocks until a network event, up to a millisecond at a "

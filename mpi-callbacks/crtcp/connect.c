@@ -52,7 +52,6 @@ int crtcp_listen(void)
 void crtcp_tune(int fd)
 {
   const int on = 1, idle = crtcp.keepalive_s, interval = idle > 3 ? idle / 3 : 1, probes = 3;
-  const unsigned timeout = crtcp.user_timeout_ms;
 
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (crtcp.sndbuf > 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &crtcp.sndbuf, sizeof crtcp.sndbuf);
@@ -63,7 +62,8 @@ void crtcp_tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
   }
-  if (timeout) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+  /* No TCP_USER_TIMEOUT: it also counts while the receiver's window is closed, so that it would end the connection to a
+   * rank that computes for longer. */
 }
 
 /* ------------------------------------------------------------------------------------------- closing */
@@ -75,7 +75,7 @@ void crtcp_close_endpoint(crtcp_endpoint_t *ep)
   ep->events = 0;
   ep->state = CRTCP_IDLE;
   ep->word_got = 0;
-  ep->mark_left = 0;
+  ep->mark_left = ep->mark_due = 0;
   ep->deadline_ns = 0;
   crtcp_endpoint_forget_receiving(ep);
   crtcp_rewind(ep);
@@ -86,8 +86,8 @@ void crtcp_fin(crtcp_endpoint_t *ep)
 {
   const struct crtcp_header fin = {.kind = CRTCP_FIN};
 
-  /* After a partly written message FIN would be read as data; the peer sees the end of file instead. */
-  if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue))
+  /* After a part of a message or mark FIN would be read as data; the peer sees the end of file instead. */
+  if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue) && crtcp_finish_mark(ep) > 0)
     (void) !send(ep->fd, &fin, sizeof fin, MSG_NOSIGNAL | MSG_DONTWAIT);
   crtcp_close_endpoint(ep);
 }

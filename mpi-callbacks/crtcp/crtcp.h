@@ -165,8 +165,9 @@ struct mca_btl_base_endpoint_t {
   /* sending */
   opal_list_t queue; /**< fragments; the first may be partly written */
   uint64_t sent, received; /**< messages, see crtcp_hello */
-  struct crtcp_header mark; /**< MARK that the callback thread writes */
-  size_t mark_left;
+  struct crtcp_header mark; /**< MARK that is being written */
+  size_t mark_left; /**< bytes of `mark` still to be written; nothing else is written before them */
+  uint32_t mark_due; /**< wave whose MARK is to be written; 0: none */
 
   /* receiving */
   const uint8_t *rest; /**< bytes read but not parsed; in the scratch buffer or in `owned` */
@@ -208,11 +209,12 @@ struct crtcp_component {
   char *if_include, *if_exclude;
   int free_list_num, free_list_max, free_list_inc;
   int sndbuf, rcvbuf;
-  int keepalive_s, user_timeout_ms, handshake_ms;
+  int keepalive_s, handshake_ms;
   int spin; /**< polls without an event before a rank blocks; 0: it never blocks */
 
   pthread_mutex_t lock; /**< protects all that follows, endpoints and guests included */
   atomic_uint hold; /**< 1: no reads or sends, sends are queued. A futex: changed to 0 under the lock, also read without */
+  bool recovering; /**< the rollback thread works: it alone uses the channel, and ends the hold */
   bool holding; /**< the callback thread reads: messages go to the inbox */
   bool progressing; /**< a thread is in crtcp_progress(); only one at a time is */
   bool open; /**< between init and finalize */
@@ -279,8 +281,10 @@ int crtcp_put(mca_btl_base_module_t *, crtcp_endpoint_t *, void *, uint64_t, mca
 /** Write queued fragments until the socket is full; finished ones move to crtcp.finished.
  * @return false: the connection broke, and crtcp_lost() was called */
 bool crtcp_write_queue(crtcp_endpoint_t *endpoint);
-/** Write only the rest of a partly written message. @return 1: done; 0: not yet; -1: the connection broke */
-int crtcp_write_current(crtcp_endpoint_t *endpoint);
+/** Write the rest of a partly written message and all marks. @return 1: done; 0: not yet; -1: the connection broke */
+int crtcp_write_marks(crtcp_endpoint_t *endpoint);
+/** Write the rest of a partly written mark. @return as crtcp_write_marks() */
+int crtcp_finish_mark(crtcp_endpoint_t *endpoint);
 /** Make a partly written message start from its beginning, for a new connection. */
 void crtcp_rewind(crtcp_endpoint_t *endpoint);
 

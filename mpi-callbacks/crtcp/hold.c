@@ -94,6 +94,7 @@ void crtcp_release(void)
   let_go();
   crtcp.reconsider = true;
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    ep->mark_due = 0; /* of a wave that was given up; a mark that was begun is completed before the next message */
     if (ep->state == CRTCP_CONNECTED) crtcp_watch_endpoint(ep);
     if (ep->state == CRTCP_IDLE && !opal_list_is_empty(&ep->queue)) {
       /* a thread that progresses will connect */
@@ -126,8 +127,7 @@ static bool settle(struct outcome *out, uint32_t wave)
     }
     switch (ep->state) {
     case CRTCP_CONNECTED:
-      ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = wave};
-      ep->mark_left = sizeof ep->mark;
+      ep->mark_due = wave;
       if (crtcp_take_over(ep) < 0)
         return refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", ep->name.vpid);
       break;
@@ -142,6 +142,11 @@ static bool settle(struct outcome *out, uint32_t wave)
   return true;
 }
 
+static bool marking(const crtcp_endpoint_t *ep)
+{
+  return ep->mark_due || ep->mark_left;
+}
+
 static bool collect(struct crtcp_poll *set, bool *open)
 {
   set->count = 0;
@@ -151,26 +156,10 @@ static bool collect(struct crtcp_poll *set, bool *open)
     short events = 0;
 
     if (ep->state == CRTCP_ANSWERED) events = POLLIN;
-    if (ep->state == CRTCP_CONNECTED) events = (ep->shut ? 0 : POLLIN) | (ep->mark_left ? POLLOUT : 0);
+    if (ep->state == CRTCP_CONNECTED) events = (ep->shut ? 0 : POLLIN) | (marking(ep) ? POLLOUT : 0);
     if (!events) continue;
     *open = true;
     if (!crtcp_poll_add(set, ep->fd, events, ep)) return false;
-  }
-  return true;
-}
-
-/* Write the rest of the current message, then the mark. @return false if the connection broke */
-static bool write_mark(crtcp_endpoint_t *ep)
-{
-  const int r = crtcp_write_current(ep);
-
-  if (r <= 0) return r == 0 || errno == EAGAIN;
-  while (ep->mark_left) {
-    const ssize_t n = send(ep->fd, (char *) (&ep->mark + 1) - ep->mark_left, ep->mark_left, MSG_NOSIGNAL);
-
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno == EAGAIN;
-    ep->mark_left -= n;
   }
   return true;
 }
@@ -181,14 +170,11 @@ static bool serve(crtcp_endpoint_t *ep, short events, uint8_t *scratch, uint32_t
 
   if (ep->state == CRTCP_ANSWERED && events) {
     crtcp_handshake_event(ep, events);
-    if (ep->state == CRTCP_CONNECTED) {
-      ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = wave};
-      ep->mark_left = sizeof ep->mark;
-    }
+    if (ep->state == CRTCP_CONNECTED) ep->mark_due = wave;
     return true;
   }
   if (!was_connected) return true;
-  if ((events & POLLOUT) && !write_mark(ep)) {
+  if ((events & POLLOUT) && crtcp_write_marks(ep) < 0) {
     crtcp_lost(ep, errno, "writing a mark");
     return false;
   }
@@ -210,7 +196,7 @@ static bool drain(struct outcome *out, uint32_t wave, uint64_t deadline, uint8_t
     if (crtcp_channel_fd() < 0) return refuse(out, CR_RANK_UNABLE, "the daemon has closed the connection", 0);
     if (now >= deadline) {
       for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
-        if (ep->state == CRTCP_ANSWERED || (ep->state == CRTCP_CONNECTED && (!ep->shut || ep->mark_left)))
+        if (ep->state == CRTCP_ANSWERED || (ep->state == CRTCP_CONNECTED && (!ep->shut || marking(ep))))
           return refuse(out, CR_RANK_AGAIN, "rank %u has not sent its mark in time", ep->name.vpid);
     }
     crtcp_poll_wait(set, now < deadline ? (deadline - now) / 1000000 + 1 : 0);
@@ -279,6 +265,15 @@ static void not_asked_for(void)
   cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
 }
 
+/* The rollback thread waits for the daemon, and the state of the rank is that of no wave: touch neither. */
+static void refuse_while_recovering(void)
+{
+  crtcp_channel_log("a checkpoint of this rank was requested during a recovery and refused; repeat it when the job "
+                    "continues, by crjob checkpoint");
+  pthread_mutex_unlock(&crtcp.lock);
+  cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
+}
+
 static int callback(void *unused)
 {
   struct outcome out = {.state = CR_RANK_TAKEN, .begin_ns = crtcp_now()};
@@ -288,6 +283,11 @@ static int callback(void *unused)
   (void) unused;
   crtcp.hold = 1; /* before the lock is taken, so that threads that progress release it */
   pthread_mutex_lock(&crtcp.lock);
+  if (crtcp.recovering) {
+    refuse_while_recovering();
+    return 0;
+  }
+  crtcp.hold = 1; /* again: a recovery that ended while this thread waited for the lock has set it to 0 */
   crtcp_channel_event();
   wave = crtcp.channel->prepared;
   crtcp.channel->prepared = 0;

@@ -29,7 +29,7 @@ void crtcp_watch_endpoint(crtcp_endpoint_t *ep)
   case CRTCP_ASKED:
   case CRTCP_ANSWERED: wanted = EPOLLIN; break;
   case CRTCP_CONNECTED:
-    wanted = (ep->shut ? 0 : EPOLLIN) | (opal_list_is_empty(&ep->queue) ? 0 : EPOLLOUT);
+    wanted = (ep->shut ? 0 : EPOLLIN) | (opal_list_is_empty(&ep->queue) && !ep->mark_left ? 0 : EPOLLOUT);
     if (!wanted) wanted = EPOLLRDHUP;
     break;
   default: break;

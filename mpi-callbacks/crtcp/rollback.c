@@ -300,6 +300,7 @@ static void *rollback(void *argument)
   if (!back->pmix_stale || crtcp_pmix_alive()) crtcp_pmix_go_on();
   if (back->pmix_fresh) crtcp_pmix_commit();
   if (crtcp_epoll_make()) crtcp_say("no new epoll set: %s", strerror(errno));
+  crtcp.recovering = false;
   crtcp_release();
   crtcp_channel_send(CR_RANK_RESUMED, &back->resumed, sizeof back->resumed, NULL, 0);
   pthread_mutex_unlock(&crtcp.lock);
@@ -320,6 +321,9 @@ int crtcp_rollback_start(bool restarted)
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   err = pthread_create(&thread, &attributes, rollback, back);
   pthread_attr_destroy(&attributes);
-  if (err) free(back);
+  if (err)
+    free(back);
+  else
+    crtcp.recovering = true;
   return err;
 }

@@ -97,7 +97,7 @@ static void finished(crtcp_endpoint_t *ep)
   opal_list_append(&crtcp.finished, opal_list_remove_first(&ep->queue));
 }
 
-int crtcp_write_current(crtcp_endpoint_t *ep)
+static int write_current(crtcp_endpoint_t *ep)
 {
   crtcp_fragment_t *f;
   int r;
@@ -114,9 +114,40 @@ int crtcp_write_current(crtcp_endpoint_t *ep)
   return 1;
 }
 
+int crtcp_finish_mark(crtcp_endpoint_t *ep)
+{
+  while (ep->mark_left) {
+    const ssize_t n = send(ep->fd, (char *) (&ep->mark + 1) - ep->mark_left, ep->mark_left, MSG_NOSIGNAL);
+
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EAGAIN ? 0 : -1;
+    ep->mark_left -= n;
+  }
+  return 1;
+}
+
+int crtcp_write_marks(crtcp_endpoint_t *ep)
+{
+  int r = crtcp_finish_mark(ep); /* of an earlier wave that was given up */
+
+  if (r <= 0 || !ep->mark_due) return r;
+  r = write_current(ep);
+  if (r <= 0) return r;
+  ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = ep->mark_due};
+  ep->mark_left = sizeof ep->mark;
+  ep->mark_due = 0;
+  return crtcp_finish_mark(ep);
+}
+
 bool crtcp_write_queue(crtcp_endpoint_t *ep)
 {
-  while (!opal_list_is_empty(&ep->queue)) {
+  const int mark = crtcp_finish_mark(ep);
+
+  if (mark < 0) {
+    crtcp_lost(ep, errno, "writing a mark");
+    return false;
+  }
+  while (mark && !opal_list_is_empty(&ep->queue)) {
     const int r = write_fragment(ep, (crtcp_fragment_t *) opal_list_get_first(&ep->queue));
 
     if (r < 0) {
@@ -138,7 +169,7 @@ static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
   f->endpoint = ep;
   f->status = OPAL_SUCCESS;
   if (ep->state == CRTCP_CONNECTED && !atomic_load_explicit(&crtcp.hold, memory_order_relaxed) &&
-      opal_list_is_empty(&ep->queue)) {
+      opal_list_is_empty(&ep->queue) && !ep->mark_left) {
     r = write_fragment(ep, f);
     if (r > 0) {
       pthread_mutex_unlock(&crtcp.lock);
@@ -212,7 +243,7 @@ int crtcp_sendi(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, struct opal_co
   if (length && opal_convertor_need_buffers(convertor)) goto busy;
   if (first_length + length > btl->btl_eager_limit) goto busy;
   pthread_mutex_lock(&crtcp.lock);
-  if (ep->state != CRTCP_CONNECTED || crtcp.hold || !opal_list_is_empty(&ep->queue)) {
+  if (ep->state != CRTCP_CONNECTED || crtcp.hold || !opal_list_is_empty(&ep->queue) || ep->mark_left) {
     pthread_mutex_unlock(&crtcp.lock);
     goto busy;
   }

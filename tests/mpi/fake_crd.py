@@ -68,6 +68,7 @@ class Daemon:
         self.lost = []
         self.nobody = []  # connections that have not introduced themselves
         self.mpirun = None
+        self.launcher = []  # words before mpirun's
 
     # ---- messages
 
@@ -171,8 +172,8 @@ class Daemon:
         exports = [w for name in ENVIRONMENT for w in ("-x", name)] + ["-x", "CR_RANK_SOCKET"]
         with open(output, "w", encoding="utf-8") as out:
             self.mpirun = subprocess.Popen(
-                ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(self.count),
-                 *exports, *argv], env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+                [*self.launcher, "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+                 "-n", str(self.count), *exports, *argv], env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def image(self, wave, rank):
         return os.path.join(self.folder, f"wave-{wave}-rank-{rank}.img")
@@ -240,6 +241,10 @@ class Daemon:
         for n, (of, restarted, stale) in restored.items():
             if of != wave or restarted != (n in restart) or stale != (n in restart):
                 raise Broken(f"rank {n} says it is at wave {of}, restarted {restarted}, PMIx stale {stale}")
+        return self.resume(moved, spin)
+
+    def resume(self, moved=(), spin=0):
+        """Have the restored ranks continue. @return as go_back()"""
         table = b""
         for n in range(self.count):
             text = b"".join(a.encode() + b"\0" for a in self.ranks[n].addresses)
@@ -266,7 +271,7 @@ class Daemon:
                     numbers[match[1]] = n
         ends = []
         for name in ("tcp", "tcp6"):
-            with open(f"/proc/net/{name}", encoding="ascii") as file:
+            with open(f"/proc/{self.mpirun.pid}/net/{name}", encoding="ascii") as file:
                 for line in file.readlines()[1:]:
                     words = line.split()
                     if words[3] == "01" and words[9] in numbers:

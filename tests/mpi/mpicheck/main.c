@@ -11,11 +11,11 @@
 struct options options = {.seed = 1, .iterations = 0, .seconds = 0, .size = 4 << 20, .compute_ms = 200, .threads = 3};
 int rank, ranks;
 
-static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads", "compute"};
+static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads", "late", "compute"};
 
 static const char help[] =
-    "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,compute] [--size BYTES]\n"
-    "                [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S] [--while FILE]\n"
+    "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,late,compute]\n"
+    "                [--size BYTES] [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S] [--while FILE]\n"
     "Verifies every message, collective and one-sided access that it makes. The last line depends only on\n"
     "--iterations, --phase, --size, --threads, --seed and the number of ranks, whatever happens meanwhile.\n"
     "With --while it runs as long as FILE exists; the last line is that of the same number of --iterations.\n"
@@ -124,6 +124,7 @@ int main(int argc, char **argv)
     if (options.phases & 1u << COLL) coll(MPI_COMM_WORLD, iteration);
     if (options.phases & 1u << RMA) rma(MPI_COMM_WORLD, iteration);
     if (options.phases & 1u << THREADS) threads(iteration);
+    if (options.phases & 1u << LATE) late(MPI_COMM_WORLD, iteration);
     if (options.phases & 1u << COMPUTE) compute();
     if (options.progress && rank == 0) {
       printf("iteration %ld\n", iteration);

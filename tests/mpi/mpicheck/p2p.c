@@ -2,8 +2,11 @@
 #include "check.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { STORM = 4, TAG_RING = 100, TAG_STORM = 200, TAG_SYNC = 300, TAG_FIXED = 400, TAG_PARTS = 500, PARTS = 4 };
+enum { STORM = 4, TAG_RING = 100, TAG_STORM = 200, TAG_SYNC = 300, TAG_FIXED = 400, TAG_PARTS = 500, PARTS = 4, TAG_LATE = 600 };
+/* Messages that Open MPI sends without asking the receiver. */
+enum { LATE_MESSAGES = 16, LATE_BYTES = 60000 };
 
 static void ring(MPI_Comm comm, long iteration)
 {
@@ -146,4 +149,32 @@ void p2p(MPI_Comm comm, long iteration)
   synchronous(comm, iteration);
   persistent(comm, iteration);
   if (ranks > 1 && iteration % 4 == 0) partitioned(comm, iteration);
+}
+
+/* Even ranks send, odd ranks sleep before they receive. */
+void late(MPI_Comm comm, long iteration)
+{
+  const int partner = rank ^ 1;
+  MPI_Request requests[LATE_MESSAGES];
+  char *data;
+
+  MPI_Barrier(comm); /* the connections are there */
+  if (partner >= ranks) return;
+  data = room((size_t) LATE_MESSAGES * LATE_BYTES);
+  for (int k = 0; k < LATE_MESSAGES && !(rank & 1); k++) {
+    char *message = data + (size_t) k * LATE_BYTES;
+
+    fill(message, LATE_BYTES, name_of(rank, partner, TAG_LATE + k, iteration));
+    MPI_Isend(message, LATE_BYTES, MPI_BYTE, partner, TAG_LATE + k, comm, &requests[k]);
+  }
+  if (!(rank & 1)) {
+    MPI_Waitall(LATE_MESSAGES, requests, MPI_STATUSES_IGNORE);
+  } else {
+    usleep((useconds_t) options.compute_ms * 1000);
+    for (int k = 0; k < LATE_MESSAGES; k++) {
+      MPI_Recv(data, LATE_BYTES, MPI_BYTE, partner, TAG_LATE + k, comm, MPI_STATUS_IGNORE);
+      verify(data, LATE_BYTES, name_of(partner, rank, TAG_LATE + k, iteration), "late");
+    }
+  }
+  free(data);
 }
