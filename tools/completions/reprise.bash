@@ -11,7 +11,7 @@ _reprise_options() { # COMMAND
 	cr_restart)
 		echo "$request --restore-pid --no-restore-pid --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
 		;;
-	crjob) echo "$common --output" ;;
+	crjob) echo "$common --output --force" ;;
 	crrun)
 		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --map-by \
 			--bind-to --oversubscribe --stdin --tag-output --timeout --checkpoint-every --local --shared --detect --no-double-up \
@@ -129,7 +129,7 @@ _reprise_crjob() {
 	if [[ $word == -* ]]; then
 		COMPREPLY=($(compgen -W "$(_reprise_options crjob)" -- "$word"))
 	elif ((positionals == 0)); then
-		COMPREPLY=($(compgen -W 'list status checkpoint drain report end' -- "$word"))
+		COMPREPLY=($(compgen -W 'list status checkpoint drain report end remove' -- "$word"))
 	elif ((positionals == 1)); then
 		_reprise_jobs "$word"
 		_reprise_files "$word" -d

@@ -5,13 +5,14 @@
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
-#include <fstream>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "command.h"
-#include "crjob/asking.h"
 #include "crjob/report.h"
 #include "crjob/status_text.h"
+#include "job/asking.h"
+#include "job/epoch.h"
 #include "job/files.h"
 #include "job/log.h"
 
@@ -49,10 +50,16 @@ int list(bool json) {
   return 0;
 }
 
+Answer answer_of(const JobFile& job, const Ask& ask, std::uint64_t limit_ms) {
+  const Asked asked = ask_crrun(job, ask, limit_ms);
+  if (!asked.answer) throw std::runtime_error(asked.problem);
+  return *asked.answer;
+}
+
 int status(const JobFile& job, bool json) {
   Ask ask;
   ask.set_status(true);
-  const Answer answer = ask_crrun(job, ask, kStatusMs);
+  const Answer answer = answer_of(job, ask, kStatusMs);
   if (json)
     std::printf("%s\n", answer.status_json().c_str());
   else
@@ -61,12 +68,42 @@ int status(const JobFile& job, bool json) {
 }
 
 int request(const JobFile& job, const Ask& ask, bool json) {
-  const Answer answer = ask_crrun(job, ask, 0);
+  const Answer answer = answer_of(job, ask, 0);
   if (json)
     std::printf("%s\n", nlohmann::json({{"ok", answer.ok()}, {"text", answer.text()}}).dump().c_str());
   else
     std::fprintf(answer.ok() ? stdout : stderr, "crjob: %s\n", answer.text().c_str());
   return answer.ok() ? 0 : 1;
+}
+
+bool ended(const JobFile& job) {
+  try {
+    return nlohmann::json::parse(read_file(job.directory + "/state.json")).at("phase") == "ended";
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/** Remove JOBDIR, the job's entry in the list and, on this host, what crrun has kept of it. */
+int remove(const JobFile& job, bool force, bool json) {
+  const Living lives = crrun_lives(job);
+  if (lives == Living::yes)
+    throw std::runtime_error(job.spec.id() + " has its crrun, process " + std::to_string(job.pid) + " on " + job.host +
+                             ": end it first with crjob end " + job.spec.id());
+  if (lives == Living::unknown && Epoch(job.directory).beats(kBeatsSeen))
+    throw std::runtime_error(job.host + " does not answer, but the crrun of " + job.spec.id() + " there still writes to " + job.directory +
+                             ": end it there first");
+  if (!force && !ended(job))
+    throw std::runtime_error("the crrun of " + job.spec.id() + " has died before the job's end, and its ranks may still run: take the job over on " +
+                             job.host + " with crrun --attach " + job.directory + " and end it, or use --force if its nodes are free");
+  const std::uint64_t bytes = remove_job_directory(job.directory);
+  forget_job(job.spec.id());
+  const std::string text = job.directory + " is removed (" + std::to_string((bytes + (1 << 20) - 1) >> 20) + " MB)";
+  if (json)
+    std::printf("%s\n", nlohmann::json({{"ok", true}, {"text", text}, {"bytes", bytes}}).dump().c_str());
+  else
+    std::printf("crjob: %s\n", text.c_str());
+  return 0;
 }
 
 int report(const JobFile& job, std::string file) {
@@ -92,7 +129,8 @@ int main(int argc, char** argv) {
       "  crjob checkpoint JOB       take a wave of checkpoints now\n"
       "  crjob drain JOB NODE       move the ranks of a node to other nodes now\n"
       "  crjob report JOB [-o FILE] write an HTML page that shows where the time went\n"
-      "  crjob end JOB              end the job",
+      "  crjob end JOB              end the job\n"
+      "  crjob remove JOB           remove a job that has ended, with its waves",
       "crjob"};
   app.usage("Usage: crjob COMMAND [JOB] [NODE] [OPTIONS]");
   app.footer(
@@ -100,14 +138,16 @@ int main(int argc, char** argv) {
       "Exit status: 0 done, 1 crrun could not do it, 2 wrong usage, 5 the job or its crrun was not found.");
   tool::Common common("crjob");
   std::string command, job, node, file;
+  bool force = false;
   tool::set_up(app);
-  app.add_option("COMMAND", command, "list, status, checkpoint, drain, report or end")
+  app.add_option("COMMAND", command, "list, status, checkpoint, drain, report, end or remove")
       ->required()
       ->type_name("")
-      ->check(CLI::IsMember({"list", "status", "checkpoint", "drain", "report", "end"}));
+      ->check(CLI::IsMember({"list", "status", "checkpoint", "drain", "report", "end", "remove"}));
   app.add_option("JOB", job, "the job")->type_name("");
   app.add_option("NODE", node, "of drain: the node, named as in crjob status")->type_name("");
   app.add_option("-o,--output", file, "of report: output file (default: JOB.html; - is standard output)")->type_name("FILE");
+  app.add_flag("--force", force, "of remove: although the job's crrun has died before its end");
   app.add_flag("--json", common.json, "print JSON");
 
   return tool::run(app, common, argc, argv, [&] {
@@ -120,6 +160,7 @@ int main(int argc, char** argv) {
     const JobFile found = JobFile::read(find_job(job));
     if (command == "status") return status(found, common.json);
     if (command == "report") return report(found, file);
+    if (command == "remove") return remove(found, force, common.json);
     Ask ask;
     if (command == "checkpoint") ask.set_checkpoint(true);
     if (command == "drain") ask.set_drain(node);

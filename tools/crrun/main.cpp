@@ -16,6 +16,8 @@
 #include "crrun/options.h"
 #include "crrun/runner.h"
 #include "crrun/settings_json.h"
+#include "job/asking.h"
+#include "job/epoch.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -44,12 +46,16 @@ State read_state(const JobFile& file) {
   return state_from_json(newest_state(file.directory, file.spec.id()), file.spec.ranks());
 }
 
-/** Whether the job's crrun still runs. Its pid may belong to another process by now, or to this one. */
-bool runs(const JobFile& file) {
-  if (file.host != own_host() || file.pid == ::getpid()) return false;
-  std::string name;
-  std::ifstream comm("/proc/" + std::to_string(file.pid) + "/comm");
-  return std::getline(comm, name) && name == "crrun";
+/** Throws if the job's crrun still runs, wherever that is: two of them would start every rank twice. */
+void refuse_second(const JobFile& file) {
+  const Living lives = crrun_lives(file);
+  if (lives == Living::no || read_state(file).phase == "ended") return;
+  const std::string who = file.spec.id() + " has its crrun, process " + std::to_string(file.pid) + " on " + file.host;
+  if (lives == Living::yes) throw std::runtime_error(who + ": end the job with crjob end " + file.directory + ", or let it run");
+  std::fprintf(stderr, "crrun: %s does not answer; looking for %d s whether the crrun there still writes to %s\n", file.host.c_str(),
+               static_cast<int>(kBeatsSeen / std::chrono::seconds(1)), file.directory.c_str());
+  if (Epoch(file.directory).beats(kBeatsSeen))
+    throw std::runtime_error(who + ", which does not answer here but still writes to " + file.directory + ": end it there");
 }
 
 Settings settings_of(const JobFile& file) {
@@ -107,8 +113,7 @@ int run_new(const Options& options) {
 int run_again(const Options& options) {
   JobFile file = JobFile::read(options.restart);
   State state = read_state(file);
-  if (runs(file) && state.phase != "ended")
-    throw std::runtime_error(file.spec.id() + " still runs, with process " + std::to_string(file.pid) + " as its crrun");
+  refuse_second(file);
   Store store(file.directory, "");
   for (const auto& [number, wave] : state.waves) store.commit(wave);
   if (!store.newest_staged())
@@ -136,7 +141,7 @@ int run_attached(const Options& options) {
   if (state.phase == "ended") throw std::runtime_error(file.spec.id() + " has ended; restart it with --restart");
   if (file.host != own_host())
     throw std::runtime_error("the daemons of " + file.spec.id() + " wait for a crrun on " + file.host + ": run it there");
-  if (runs(file)) throw std::runtime_error(file.spec.id() + " has its crrun, process " + std::to_string(file.pid));
+  refuse_second(file);
   Settings settings = settings_of(file);
   const RunOptions how = run_options(options, settings);
   return run(std::move(file), std::move(settings), Coordinator::Begin::attach, std::move(state), how);

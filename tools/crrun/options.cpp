@@ -205,7 +205,7 @@ void change_settings(Settings& settings, const Options& options) {
   settings.keep_images = options.keep;
   JobSpec& spec = settings.spec;
   spec.set_heartbeat_ms(static_cast<std::uint32_t>(std::max<std::uint64_t>(50, settings.lost_after_ms / 6)));
-  // The daemons' limit is shorter: a node that is cut off has stopped its ranks before they run elsewhere.
+  // The daemons' limit is shorter: the ranks of a node that is cut off stand still before they run elsewhere.
   spec.set_lost_after_ms(static_cast<std::uint32_t>(settings.lost_after_ms * 2 / 3));
   if (!options.stage_rate.empty()) spec.set_stage_bytes_per_second(byte_count(options.stage_rate, "--stage-rate"));
   if (!options.local_limit.empty()) spec.set_local_limit_bytes(byte_count(options.local_limit, "--local-limit"));

@@ -11,7 +11,6 @@
 namespace reprise::job {
 
 namespace {
-constexpr std::size_t kQueueBytes = 64 << 20;
 constexpr std::size_t kLongestLine = 1 << 20;
 }  // namespace
 
@@ -30,7 +29,7 @@ std::string LineTagger::feed(const std::string& data, std::size_t take_back, boo
   return out;
 }
 
-OutputWriter::OutputWriter(bool tag) : tag_(tag), thread_([this] { run(); }) {}
+OutputWriter::OutputWriter(bool tag, Written written) : tag_(tag), written_(std::move(written)), thread_([this] { run(); }) {}
 
 OutputWriter::~OutputWriter() {
   {
@@ -42,26 +41,14 @@ OutputWriter::~OutputWriter() {
 }
 
 void OutputWriter::write(const std::string& who, std::uint32_t stream, const std::string& data, std::size_t take_back,
-                         bool end) {
-  const int fd = stream == 2 ? STDERR_FILENO : STDOUT_FILENO;
-  if (!tag_) {
-    if (!data.empty()) put(fd, data);
-    return;
+                         bool end, std::uint64_t mark) {
+  std::string text = data;
+  if (tag_) {
+    const auto tagger = taggers_.try_emplace({who, stream}, "[" + who + "]<" + (stream == 2 ? "stderr" : "stdout") + ">: ").first;
+    text = tagger->second.feed(data, take_back, end);
   }
-  const auto tagger =
-      taggers_
-          .try_emplace({who, stream}, "[" + who + "]<" + (stream == 2 ? "stderr" : "stdout") + ">: ")
-          .first;
-  std::string lines = tagger->second.feed(data, take_back, end);
-  if (!lines.empty()) put(fd, std::move(lines));
-}
-
-void OutputWriter::put(int fd, std::string data) {
-  std::unique_lock lock(mutex_);
-  // Bound the memory: if the reader is slower than the job for long, the job waits here.
-  less_.wait(lock, [this] { return bytes_ < kQueueBytes; });
-  bytes_ += data.size();
-  queue_.emplace_back(fd, std::move(data));
+  const std::lock_guard lock(mutex_);
+  queue_.push_back({stream == 2 ? STDERR_FILENO : STDOUT_FILENO, std::move(text), mark});
   more_.notify_one();
 }
 
@@ -75,7 +62,8 @@ void OutputWriter::run() {
   while (true) {
     more_.wait(lock, [this] { return stop_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    const auto [fd, data] = std::move(queue_.front());
+    const Piece piece = std::move(queue_.front());
+    const auto& [fd, data, mark] = piece;
     queue_.pop_front();
     writing_ = true;
     lock.unlock();
@@ -90,9 +78,9 @@ void OutputWriter::run() {
         break;  // the reader has closed it
       }
     }
+    if (written_) written_(mark);
     lock.lock();
     writing_ = false;
-    bytes_ -= data.size();
     less_.notify_all();
   }
 }

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -24,25 +25,35 @@ class LineTagger {
 
 class OutputWriter {
  public:
-  explicit OutputWriter(bool tag);
+  /** Called from the thread when a piece of output has been written; @p mark is that of write(). */
+  using Written = std::function<void(std::uint64_t mark)>;
+  OutputWriter(bool tag, Written written);
   ~OutputWriter();
   OutputWriter(const OutputWriter&) = delete;
 
-  /** @param who source of the output: the tag without its brackets */
-  void write(const std::string& who, std::uint32_t stream, const std::string& data, std::size_t take_back, bool end);
+  /**
+   * Never blocks: whoever sends the output keeps its amount within bounds until it learns that it was written.
+   * @param who source of the output: the tag without its brackets
+   * @param mark passed to Written, also when nothing remains to be written
+   */
+  void write(const std::string& who, std::uint32_t stream, const std::string& data, std::size_t take_back, bool end, std::uint64_t mark = 0);
   /** Wait until everything is written. */
   void flush();
 
  private:
-  void put(int fd, std::string data);
+  struct Piece {
+    int fd;
+    std::string data;
+    std::uint64_t mark;
+  };
   void run();
 
   bool tag_;
   std::map<std::pair<std::string, std::uint32_t>, LineTagger> taggers_;
   std::mutex mutex_;  ///< guards all below
   std::condition_variable more_, less_;
-  std::deque<std::pair<int, std::string>> queue_;
-  std::size_t bytes_ = 0;
+  std::deque<Piece> queue_;
+  Written written_;
   bool writing_ = false, stop_ = false;
   std::thread thread_;
 };

@@ -11,10 +11,13 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "job/epoch.h"
 #include "job/files.h"
+#include "job/names.h"
 
 namespace reprise::job {
 
@@ -39,6 +42,13 @@ std::optional<nlohmann::json> state_in(const std::string& path) {
   return std::nullopt;
 }
 
+/** The copy on this host. In /var/tmp anybody may have put one there: only a file of this user counts. */
+std::optional<nlohmann::json> own_state_in(const std::string& path) {
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != ::geteuid() || (st.st_mode & 022)) return std::nullopt;
+  return state_in(path);
+}
+
 /** @return 0 if the number is missing or invalid */
 std::uint64_t number_of(const nlohmann::json& state) {
   const auto number = state.find("saved");
@@ -58,6 +68,20 @@ std::size_t append(const std::string& path, const std::string& text) {
   return at;
 }
 
+/** Remove a wave from JOBDIR, or all waves for wave 0, also what a copy that was given up has left of one. */
+void remove_staged(const std::string& directory, std::uint32_t wave) {
+  std::error_code ignored;
+  if (wave) {
+    std::filesystem::remove_all(wave_directory(directory, wave), ignored);
+    std::filesystem::remove_all(wave_part_directory(directory, wave), ignored);
+    return;
+  }
+  std::vector<std::filesystem::path> waves;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
+    if (entry.path().filename().string().starts_with("wave-")) waves.push_back(entry.path());
+  for (const std::filesystem::path& path : waves) std::filesystem::remove_all(path, ignored);
+}
+
 }  // namespace
 
 /** State shared by the thread and crrun. A thread that hangs in a write for ever is left behind; it then owns this state. */
@@ -67,11 +91,26 @@ struct Recorder::Shared {
   std::condition_variable changed;
   std::string events;                ///< not yet in timeline.jsonl
   std::optional<std::string> state;  ///< not yet in state.json
-  std::vector<std::string> removals;  ///< directories to remove; each is tried once
+  std::vector<std::uint32_t> removals;  ///< waves to remove, 0: all; each is tried once
   bool busy = false, stop = false, failed = false, warned = false;
+  bool replaced = false;  ///< another crrun owns the directory: nothing may be written there
+  std::function<void()> tell_replaced;
+  // The following are the thread's own.
+  Epoch epoch;
+  bool owner = false;
+  std::chrono::steady_clock::time_point next_beat{};
 
-  explicit Shared(std::string where) : directory(std::move(where)) {}
-  bool nothing_left() const { return events.empty() && !state && removals.empty() && !busy; }
+  Shared(std::string where, std::function<void()> tell) : directory(std::move(where)), tell_replaced(std::move(tell)), epoch(directory) {}
+  bool nothing_left() const { return replaced || (events.empty() && !state && removals.empty() && !busy); }
+  /** Become the owner, or show that the owner lives. @return false: another crrun has become the owner */
+  bool own() {
+    if (owner && std::chrono::steady_clock::now() < next_beat) return true;
+    if (owner && !epoch.beat()) return false;
+    if (!owner) epoch.take();
+    owner = true;
+    next_beat = std::chrono::steady_clock::now() + kBeatEvery;
+    return true;
+  }
   void warn(const std::string& why) {
     if (!std::exchange(warned, true))
       std::fprintf(stderr, "crrun: %s; until it can be written, the job's state is kept in %s on this host\n", why.c_str(),
@@ -79,15 +118,65 @@ struct Recorder::Shared {
   }
 };
 
-Recorder::Recorder(std::string directory, const std::string& id)
-    : copy_(copy_of_state(id)), shared_(std::make_shared<Shared>(std::move(directory))) {
-  for (const std::string& path : {copy_, shared_->directory + "/state.json"})
-    if (const auto state = state_in(path)) saved_ = std::max(saved_, number_of(*state));
+/** The state on this host, written by a thread of its own. */
+struct Recorder::Copy {
+  const std::string path;
+  std::mutex mutex;  ///< guards the following
+  std::condition_variable changed;
+  std::function<void(std::uint64_t)> saved;
+  std::optional<std::pair<std::uint64_t, std::string>> newest;  ///< not yet written
+  bool busy = false, stop = false;
+
+  Copy(std::string where, std::function<void(std::uint64_t)> call) : path(std::move(where)), saved(std::move(call)) {}
+};
+
+void Recorder::copy(const std::shared_ptr<Copy>& copy) {
+  bool warned = false;
+  std::unique_lock lock(copy->mutex);
+  for (;;) {
+    copy->changed.wait(lock, [&] { return copy->stop || copy->newest; });
+    if (!copy->newest) break;
+    const auto [number, text] = *std::exchange(copy->newest, std::nullopt);
+    copy->busy = true;
+    lock.unlock();
+    try {
+      make_private_directory(copy_directory());
+      write_atomically(copy->path, text);
+      warned = false;
+    } catch (const std::exception& error) {
+      if (!std::exchange(warned, true)) std::fprintf(stderr, "crrun: the job's state cannot be saved on this host: %s\n", error.what());
+    }
+    lock.lock();
+    if (copy->saved) copy->saved(number);
+    copy->busy = false;
+    copy->changed.notify_all();
+  }
+}
+
+Recorder::Recorder(std::string directory, const std::string& id, RecorderEvents events)
+    : copy_(std::make_shared<Copy>(copy_of_state(id), std::move(events.saved))),
+      shared_(std::make_shared<Shared>(std::move(directory), std::move(events.replaced))) {
+  for (const auto& state : {own_state_in(copy_->path), state_in(shared_->directory + "/state.json")})
+    if (state) saved_ = std::max(saved_, number_of(*state));
+  copying_ = std::thread([copy = copy_] { Recorder::copy(copy); });
   thread_ = std::thread([shared = shared_] { work(shared); });
 }
 
 Recorder::~Recorder() {
+  bool copied = false;
+  {
+    std::unique_lock lock(copy_->mutex);
+    copy_->stop = true;
+    copy_->changed.notify_all();
+    copied = copy_->changed.wait_for(lock, kLastTry, [this] { return !copy_->newest && !copy_->busy; });
+    copy_->saved = nullptr;  // the thread may live longer than whom it tells
+  }
+  if (copied)
+    copying_.join();
+  else
+    copying_.detach();
   std::unique_lock lock(shared_->mutex);
+  shared_->tell_replaced = nullptr;
   shared_->stop = true;
   shared_->changed.notify_all();
   const auto done = [this] { return shared_->nothing_left(); };
@@ -95,28 +184,27 @@ Recorder::~Recorder() {
     lock.unlock();
     thread_.join();
     std::error_code ignored;
-    std::filesystem::remove(copy_, ignored);
+    if (copied) std::filesystem::remove(copy_->path, ignored);
     return;
   }
   std::fprintf(stderr, "crrun: %s could not be written completely; the job's last state is in %s on this host\n",
-               shared_->directory.c_str(), copy_.c_str());
+               shared_->directory.c_str(), copy_->path.c_str());
   lock.unlock();
   thread_.detach();
 }
 
-void Recorder::save(nlohmann::json state) {
+std::uint64_t Recorder::save(nlohmann::json state) {
   state["saved"] = ++saved_;
   std::string text = state.dump() + "\n";
-  try {
-    make_private_directory(copy_directory());
-    write_atomically(copy_, text);
-    warned_ = false;
-  } catch (const std::exception& error) {
-    if (!std::exchange(warned_, true)) std::fprintf(stderr, "crrun: the job's state cannot be saved on this host: %s\n", error.what());
+  {
+    const std::lock_guard lock(copy_->mutex);
+    copy_->newest = {saved_, text};
+    copy_->changed.notify_all();
   }
   const std::lock_guard lock(shared_->mutex);
   shared_->state = std::move(text);
   shared_->changed.notify_all();
+  return saved_;
 }
 
 void Recorder::event(const nlohmann::json& event) {
@@ -126,44 +214,64 @@ void Recorder::event(const nlohmann::json& event) {
   shared_->changed.notify_all();
 }
 
-void Recorder::remove(const std::string& directory) {
+void Recorder::remove(std::uint32_t wave) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->removals.push_back(directory);
+  shared_->removals.push_back(wave);
   shared_->changed.notify_all();
+}
+
+/** Write what there is, events first: the timeline then has everything that the state refers to. @return what failed; "" */
+std::string Recorder::write(Shared& shared, std::string& events, std::optional<std::string>& state, std::vector<std::uint32_t>& removals) {
+  std::string why;
+  errno = 0;
+  const std::size_t put = append(shared.directory + "/timeline.jsonl", events);
+  if (put < events.size())
+    why = "cannot write " + shared.directory + "/timeline.jsonl: " + std::generic_category().message(errno);
+  events.erase(0, put);
+  if (state) {
+    try {
+      write_atomically(shared.directory + "/state.json", *state);
+      state.reset();
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+  }
+  if (!state) {
+    for (const std::uint32_t wave : removals) remove_staged(shared.directory, wave);
+    removals.clear();
+  }
+  return why;
 }
 
 void Recorder::work(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   for (;;) {
-    shared->changed.wait(lock, [&] { return shared->stop || !shared->nothing_left(); });
-    if (shared->nothing_left()) break;
+    shared->changed.wait_for(lock, kBeatEvery, [&] { return shared->stop || !shared->nothing_left(); });
+    if (shared->stop && shared->nothing_left()) break;
     std::string events = std::exchange(shared->events, {});
     std::optional<std::string> state = std::exchange(shared->state, std::nullopt);
-    const std::vector<std::string> removals = std::exchange(shared->removals, {});
+    std::vector<std::uint32_t> removals = std::exchange(shared->removals, {});
     shared->busy = true;
     lock.unlock();
     std::string why;
-    // Write events first: the timeline then has everything that the state refers to.
-    errno = 0;
-    const std::size_t put = append(shared->directory + "/timeline.jsonl", events);
-    if (put < events.size())
-      why = "cannot write " + shared->directory + "/timeline.jsonl: " + std::generic_category().message(errno);
-    if (state) {
-      try {
-        write_atomically(shared->directory + "/state.json", *state);
-        state.reset();
-      } catch (const std::exception& error) {
-        why = error.what();
-      }
-    }
-    for (const std::string& directory : removals) {
-      std::error_code ignored;
-      std::filesystem::remove_all(directory, ignored);
+    bool owner = true;
+    try {
+      owner = shared->own();
+      if (owner) why = write(*shared, events, state, removals);
+    } catch (const std::exception& error) {
+      why = error.what();
     }
     lock.lock();
     shared->busy = false;
-    shared->events.insert(0, events, put);
+    if (!owner) {
+      shared->replaced = true;
+      shared->changed.notify_all();
+      if (shared->tell_replaced) shared->tell_replaced();
+      break;
+    }
+    shared->events.insert(0, events);
     if (state && !shared->state) shared->state = std::move(state);
+    shared->removals.insert(shared->removals.begin(), removals.begin(), removals.end());
     if (why.empty()) {
       shared->warned = false;
     } else {
@@ -181,7 +289,7 @@ void Recorder::work(const std::shared_ptr<Shared>& shared) {
 
 nlohmann::json newest_state(const std::string& job_directory, const std::string& id) {
   const std::string path = job_directory + "/state.json";
-  const auto copy = state_in(copy_of_state(id));
+  const auto copy = own_state_in(copy_of_state(id));
   const auto shared = state_in(path);
   if (copy && (!shared || number_of(*copy) > number_of(*shared))) return *copy;
   return shared ? *shared : nlohmann::json::parse(read_file(path));

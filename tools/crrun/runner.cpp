@@ -23,6 +23,7 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(100);
 /** Per level of the tree: a node whose parent has not connected by then is started without one. */
 constexpr auto kParentWait = std::chrono::seconds(10);
+constexpr auto kDiskSlow = std::chrono::seconds(5);
 constexpr std::size_t kInputBytes = 64 << 10;
 }  // namespace
 
@@ -53,8 +54,25 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
             if (options_.verbose)
               std::fprintf(stderr, "crrun: %s: %s\n", coordinator_.members().host(node).c_str(), line.c_str());
           }),
-      output_(options_.tag_output),
-      recorder_(file_.directory, file_.spec.id()),
+      output_(options_.tag_output,
+              [this](std::uint64_t mark) {
+                asio::post(loop_, [this, mark] { written(mark); });
+              }),
+      recorder_(file_.directory, file_.spec.id(),
+                {.saved =
+                     [this](std::uint64_t number) {
+                       asio::post(loop_, [this, number] {
+                         held_.saved(number);
+                         apply();
+                       });
+                     },
+                 .replaced =
+                     [this] {
+                       asio::post(loop_, [this] {
+                         coordinator_.replaced(now());
+                         apply();
+                       });
+                     }}),
       signals_(loop_),
       timer_(loop_),
       input_timer_(loop_) {
@@ -80,6 +98,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
       throw std::runtime_error("this host has no address that nodes could reach: name a network by --interface");
   }
   file_.pid = ::getpid();
+  file_.boot = boot_id();
   file_.write();
   write_registry({file_.spec.id(), file_.directory, file_.host, file_.spec.argv(0), file_.pid, now().unix_ns, false, 0});
 }
@@ -119,6 +138,7 @@ void Runner::timer() {
     if (error || code_) return;
     coordinator_.tick(now());
     apply();
+    watch_disk();
     start_waiting();
     read_input();
     if (!code_) timer();
@@ -159,9 +179,8 @@ void Runner::ask(const Peer& peer, const Ask& ask) {
   apply();
 }
 
-void Runner::send(const Down& down) {
-  for (const Ways::Copy& copy : ways_.down(down, down.to().empty() ? coordinator_.members().living() : std::vector<NodeIndex>{}))
-    server_->send(copy.peer, *copy.down);
+void Runner::send(const Down& down, const std::vector<NodeIndex>& living) {
+  for (const Ways::Copy& copy : ways_.down(down, living)) server_->send(copy.peer, *copy.down);
 }
 
 void Runner::start_daemon(NodeIndex node) {
@@ -197,6 +216,7 @@ void Runner::start_daemon(NodeIndex node, const Relaying* parent) {
   start.job = file_.spec.id();
   start.node = node;
   start.addresses = file_.addresses;
+  start.boot = file_.boot;
   start.server_public_key = file_.server.public_key;
   start.client = file_.client;
   start.log_level = options_.verbose ? "debug" : "warning";
@@ -216,40 +236,87 @@ void Runner::say(const Say& say) {
   std::fprintf(stderr, "crrun: %s%s\n", prefix, say.text.c_str());
 }
 
+void Runner::carry_out(Effect& effect, const std::vector<NodeIndex>& living) {
+  std::visit(
+      [&](auto& one) {
+        using T = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<T, SendDown>) send(one.down, living);
+        if constexpr (std::is_same_v<T, StartDaemon>) start_daemon(one.node);
+        if constexpr (std::is_same_v<T, StopDaemon>) {
+          waiting_.erase(one.node);
+          ways_.stopped(one.node);
+          launcher_.stop(one.node);
+        }
+        if constexpr (std::is_same_v<T, SaveState>) held_.saving(recorder_.save(to_json(coordinator_.state())));
+        if constexpr (std::is_same_v<T, Say>) say(one);
+        if constexpr (std::is_same_v<T, WriteOutput>) write(one);
+        if constexpr (std::is_same_v<T, TimelineEvent>) recorder_.event(one.line);
+        if constexpr (std::is_same_v<T, RemoveStaged>) recorder_.remove(one.wave);
+        if constexpr (std::is_same_v<T, Reply>) {
+          Answer answer;
+          answer.set_ok(one.ok);
+          answer.set_text(one.text);
+          if (const auto found = requests_.find(one.request); found != requests_.end()) server_->answer(found->second, answer);
+          requests_.erase(one.request);
+        }
+        if constexpr (std::is_same_v<T, Finish>) finish(one.code);
+      },
+      effect);
+}
+
+void Runner::write(const WriteOutput& output) {
+  pieces_[++next_piece_] = {output.rank, output.stream, output.offset};
+  output_.write(output.tag, output.stream, output.data, output.take_back, output.end, next_piece_);
+}
+
+void Runner::written(std::uint64_t mark) {
+  const auto piece = pieces_.extract(mark);
+  if (piece.empty()) return;
+  coordinator_.written(piece.mapped().rank, piece.mapped().stream, piece.mapped().offset);
+  apply();
+}
+
 void Runner::apply() {
   // An effect may cause the next input; that input's effects come after all of these.
   if (applying_) return;
   applying_ = true;
   for (std::vector<Effect> effects; !(effects = coordinator_.take()).empty();)
-    for (Effect& effect : effects)
-      std::visit(
-          [this](auto& one) {
-            using T = std::decay_t<decltype(one)>;
-            if constexpr (std::is_same_v<T, SendDown>) send(one.down);
-            if constexpr (std::is_same_v<T, StartDaemon>) start_daemon(one.node);
-            if constexpr (std::is_same_v<T, StopDaemon>) {
-              waiting_.erase(one.node);
-              ways_.stopped(one.node);
-              launcher_.stop(one.node);
-            }
-            if constexpr (std::is_same_v<T, SaveState>) recorder_.save(to_json(coordinator_.state()));
-            if constexpr (std::is_same_v<T, Say>) say(one);
-            if constexpr (std::is_same_v<T, WriteOutput>)
-              output_.write(one.tag, one.stream, one.data, one.take_back, one.end);
-            if constexpr (std::is_same_v<T, TimelineEvent>) recorder_.event(one.line);
-            if constexpr (std::is_same_v<T, RemoveStaged>) recorder_.remove(wave_directory(file_.directory, one.wave));
-            if constexpr (std::is_same_v<T, Reply>) {
-              Answer answer;
-              answer.set_ok(one.ok);
-              answer.set_text(one.text);
-              if (const auto found = requests_.find(one.request); found != requests_.end())
-                server_->answer(found->second, answer);
-              requests_.erase(one.request);
-            }
-            if constexpr (std::is_same_v<T, Finish>) finish(one.code);
-          },
-          effect);
+    for (Effect& effect : effects) {
+      std::vector<NodeIndex> living;
+      if (const auto* send = std::get_if<SendDown>(&effect); send && send->down.to().empty()) living = coordinator_.members().living();
+      if (!Held::depends(effect)) {
+        carry_out(effect, living);
+        continue;
+      }
+      if (held_.empty()) held_since_ = std::chrono::steady_clock::now();
+      held_.put({std::move(effect), std::move(living)});
+    }
+  release();
   applying_ = false;
+}
+
+/** Carry out what need not wait for the disk any more. */
+void Runner::release() {
+  while (auto entry = held_.next()) {
+    held_since_ = std::chrono::steady_clock::now();
+    carry_out(entry->effect, entry->living);
+  }
+}
+
+/** Tell the user of a disk that makes the job wait; when the job has ended, do not wait for long. */
+void Runner::watch_disk() {
+  if (held_.empty()) {
+    told_of_disk_ = false;
+    return;
+  }
+  const auto waited = std::chrono::steady_clock::now() - held_since_;
+  if (waited > kDiskSlow && !std::exchange(told_of_disk_, true))
+    std::fprintf(stderr, "crrun: warning: the job's state could not be written to this host's disk for %d s: waves and recoveries wait\n",
+                 static_cast<int>(kDiskSlow / std::chrono::seconds(1)));
+  if (waited > kDiskSlow && coordinator_.phase() == Coordinator::Phase::finished) {
+    held_.give_up();
+    apply();
+  }
 }
 
 void Runner::read_input() {

@@ -13,6 +13,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "crrun/coordinator/coordinator.h"
+#include "crrun/held.h"
 #include "crrun/launcher.h"
 #include "crrun/output_writer.h"
 #include "crrun/recorder.h"
@@ -40,7 +41,12 @@ class Runner {
   void message(const Peer& peer, Up up);
   void ask(const Peer& peer, const Ask& ask);
   void apply();
-  void send(const Down& down);
+  void carry_out(Effect& effect, const std::vector<NodeIndex>& living);
+  void release();
+  void watch_disk();
+  void write(const WriteOutput& output);
+  void written(std::uint64_t mark);
+  void send(const Down& down, const std::vector<NodeIndex>& living);
   void start_daemon(NodeIndex node);
   void start_daemon(NodeIndex node, const Relaying* parent);
   void start_waiting();
@@ -64,6 +70,16 @@ class Runner {
   asio::steady_timer timer_, input_timer_;
   std::unique_ptr<asio::posix::stream_descriptor> input_;
   Ways ways_;
+  Held held_;
+  std::chrono::steady_clock::time_point held_since_{};
+  bool told_of_disk_ = false;
+  struct Piece {
+    Rank rank;
+    std::uint32_t stream;
+    std::uint64_t offset;
+  };
+  std::map<std::uint64_t, Piece> pieces_;  ///< of output that is being written, by mark
+  std::uint64_t next_piece_ = 0;
   std::map<NodeIndex, std::chrono::steady_clock::time_point> waiting_;  ///< nodes to be started when their parent has
                                                                         ///< connected, or at this time
   std::map<std::uint64_t, Peer> requests_;

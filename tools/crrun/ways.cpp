@@ -80,8 +80,9 @@ bool Ways::relayed_up(const Peer& peer, NodeIndex owner, const Up& up) {
 }
 
 std::vector<Ways::Copy> Ways::down(Down message, const std::vector<NodeIndex>& living) {
+  // In the order of sending: an answer to a heartbeat may overtake messages that wait for the disk.
+  message.set_sequence(++sequence_);
   const auto down = std::make_shared<const Down>(std::move(message));
-  sequence_ = std::max(sequence_, down->sequence());
   std::vector<Copy> out;
   std::set<Peer> sent;
   std::vector<NodeIndex> welcomed;

@@ -13,6 +13,7 @@ std::string daemon_start_line(const DaemonStart& start) {
   nlohmann::json json{{"job", start.job},
                       {"node", start.node},
                       {"addresses", start.addresses},
+                      {"boot", start.boot},
                       {"server_public_key", start.server_public_key},
                       {"client_public_key", start.client.public_key},
                       {"client_secret_key", start.client.secret_key},
@@ -36,6 +37,7 @@ DaemonStart parse_daemon_start(const std::string& line) {
     start.job = json.at("job");
     start.node = json.at("node");
     start.addresses = json.at("addresses").get<std::vector<std::string>>();
+    start.boot = json.value("boot", "");
     start.server_public_key = json.at("server_public_key");
     start.client.public_key = json.at("client_public_key");
     start.client.secret_key = json.at("client_secret_key");

@@ -14,6 +14,7 @@ struct DaemonStart {
   std::string job;                     ///< id
   std::uint32_t node = 0;              ///< index of the node in the job
   std::vector<std::string> addresses;  ///< of crrun, in the order to try: "tcp://10.0.0.1:5555", "tcp://[fe80::1%eth0]:5555"
+  std::string boot;                    ///< boot_id() of crrun's host
   std::string server_public_key;       ///< of crrun
   KeyPair client;                      ///< shared by all daemons of the job
   std::string log_level = "warning";

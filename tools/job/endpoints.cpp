@@ -2,6 +2,7 @@
 #include "job/endpoints.h"
 
 #include <algorithm>
+#include <fstream>
 #include <cstdlib>
 
 #include <arpa/inet.h>
@@ -72,6 +73,26 @@ std::vector<std::string> own_endpoints(std::uint16_t port, const std::vector<std
   // itself.
   if (loopback) four.insert(four.begin(), local.begin(), local.end());
   return four;
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::vector<std::string> elsewhere(const std::vector<std::string>& endpoints, const std::string& boot) {
+  if (boot.empty() || boot == boot_id()) return endpoints;
+  const std::set<std::string> own = own_addresses();
+  std::vector<std::string> out;
+  for (const std::string& endpoint : endpoints) {
+    std::string host = endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
+    host.resize(std::min(host.size(), host.rfind(':')));
+    if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+    if (!own.count(host)) out.push_back(endpoint);
+  }
+  return out.empty() ? endpoints : out;
 }
 
 }  // namespace reprise::job

@@ -57,6 +57,7 @@ void JobFile::write() const {
                                {"spec", message_json(spec)},
                                {"nodes", list},
                                {"host", host},
+                               {"boot", boot},
                                {"pid", pid},
                                {"port", port},
                                {"addresses", addresses},
@@ -77,6 +78,7 @@ JobFile JobFile::read(const std::string& directory) {
     check(out);
     out.directory = fs::path(path).parent_path().string();
     out.host = json.at("host");
+    out.boot = json.value("boot", "");
     out.pid = json.at("pid");
     out.port = json.at("port");
     out.addresses = json.at("addresses").get<std::vector<std::string>>();
@@ -106,6 +108,33 @@ void write_registry(const RegisteredJob& job) {
                                {"pid", job.pid},     {"begun_unix_ns", job.begun_unix_ns},
                                {"ended", job.ended}, {"exit_code", job.exit_code}};
   write_atomically(registry_directory() + "/" + job.id + ".json", json.dump() + "\n", 0600);
+}
+
+std::uint64_t remove_job_directory(const std::string& directory) {
+  std::uint64_t bytes = 0;
+  std::vector<fs::path> ours;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename();
+    if (name == "job.json" || name == "state.json" || name == "timeline.jsonl" || name == "owner" || name.starts_with("wave-"))
+      ours.push_back(entry.path());
+  }
+  // job.json is the last to go: what is interrupted can be begun again.
+  std::stable_partition(ours.begin(), ours.end(), [](const fs::path& path) { return path.filename() != "job.json"; });
+  for (const fs::path& path : ours) {
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) bytes += fs::file_size(path, ignored);
+    for (const auto& entry : fs::recursive_directory_iterator(path, ignored))
+      if (std::error_code gone; entry.is_regular_file(gone)) bytes += entry.file_size(gone);
+    fs::remove_all(path);
+  }
+  std::error_code others;
+  fs::remove(directory, others);
+  return bytes;
+}
+
+void forget_job(const std::string& id) {
+  std::error_code ignored;
+  fs::remove(registry_directory() + "/" + id + ".json", ignored);
 }
 
 std::vector<RegisteredJob> registered_jobs() {

@@ -18,6 +18,7 @@ struct JobFile {
   std::vector<Node> nodes;
   std::string directory;  ///< JOBDIR
   std::string host;       ///< where crrun runs
+  std::string boot;       ///< boot_id() of that host
   int pid = 0;            ///< of crrun
   std::uint16_t port = 0;
   std::vector<std::string> addresses;
@@ -41,6 +42,10 @@ struct RegisteredJob {
   int exit_code = 0;
 };
 void write_registry(const RegisteredJob& job);
+/** Remove what belongs to a job from JOBDIR, and JOBDIR itself if nothing else is in it. @return bytes removed */
+std::uint64_t remove_job_directory(const std::string& directory);
+/** The job is removed: crjob does not list it any more. */
+void forget_job(const std::string& id);
 /** Newest first; unreadable entries are left out. */
 std::vector<RegisteredJob> registered_jobs();
 /** Find a job by its id, a unique prefix of it, or JOBDIR. Throws std::runtime_error, which lists the candidates. */

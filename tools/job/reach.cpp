@@ -27,8 +27,11 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
 
   void answered(const asio::error_code& error, const std::string& endpoint) {
     if (!error) return end(Reach::open, endpoint);
-    refused = refused || error == asio::error::connection_refused || error == asio::error::connection_reset;
-    if (--left == 0) end(refused ? Reach::refused : Reach::silent, "");
+    if (error == asio::error::connection_refused || error == asio::error::connection_reset)
+      refused = true;
+    else if (error != asio::error::network_unreachable && error != asio::error::address_family_not_supported && !endpoint.empty())
+      silent = true;  // this host has no route to the others: they say nothing
+    if (--left == 0) end(refused && !silent ? Reach::refused : Reach::silent, "");
   }
 
   asio::steady_timer timer;
@@ -36,7 +39,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
   std::vector<std::unique_ptr<asio::ip::tcp::socket>> sockets;
   std::vector<std::unique_ptr<asio::ip::tcp::resolver>> resolvers;
   std::size_t left = 0;
-  bool refused = false;
+  bool refused = false, silent = false;
 };
 
 }  // namespace
@@ -45,7 +48,7 @@ void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoint
   auto attempt = std::make_shared<Attempt>(loop, std::move(done));
   attempt->timer.expires_after(limit);
   attempt->timer.async_wait([attempt](const asio::error_code& error) {
-    if (!error) attempt->end(attempt->refused ? Reach::refused : Reach::silent, "");
+    if (!error) attempt->end(Reach::silent, "");
   });
   attempt->left = endpoints.size() + 1;
   for (const std::string& endpoint : endpoints) {

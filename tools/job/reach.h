@@ -19,8 +19,9 @@ enum class Reach {
 
 /**
  * Try TCP connections to all of @p endpoints ("tcp://ADDRESS:PORT") at once. The loop calls @p done once. As soon as one
- * connection is open, the result is `open` with its endpoint. Otherwise, when all have answered or @p limit has passed,
- * the result is `refused` if any was refused, else `silent`; the endpoint is then "". `held` keeps the probe connections
+ * connection is open, the result is `open` with its endpoint. The result is `refused` if at least one was refused and none
+ * was silent: the address that refuses may be one that many hosts have, like that of a bridge for virtual machines. All
+ * else is `silent`. Addresses to which this host has no route do not count. `held` keeps the probe connections
  * open: if one ended before the server could look at it, the server would report it as a stranger's.
  */
 void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoints, std::chrono::milliseconds limit,

@@ -63,15 +63,17 @@ TEST(StoreTest, TakesTheNewestWaveOfWhichAllCanBeHad) {
   EXPECT_FALSE(store.choose({0, 1}));
 }
 
-TEST(StoreTest, KeepsTheNewestTwoStagedOnesAndWhatLiesBetween) {
+TEST(StoreTest, KeepsTheTwoNewestTheTwoNewestStagedAndWhatIsBeingCopied) {
   Store store("/job", "/local/job");
   for (WaveNumber number = 1; number <= 6; ++number) store.commit(wave(number));
   for (const WaveNumber number : {1, 2, 4})
     for (const Rank rank : {0, 1}) store.staged(number, rank);
   store.staged(5, 0);
-  EXPECT_THAT(store.prune(), ElementsAre(1));
-  EXPECT_THAT(store.keep(), ElementsAre(2, 3, 4, 5, 6));
-  EXPECT_THAT(store.forget_after(4), ElementsAre(5, 6));
+  store.commit(wave(7));
+  store.commit(wave(8));
+  EXPECT_THAT(store.prune(5), ElementsAre(1, 3, 6));
+  EXPECT_THAT(store.keep(0), ElementsAre(2, 4, 7, 8));
+  EXPECT_THAT(store.forget_after(4), ElementsAre(5, 7, 8));
 }
 
 TEST(StoreTest, NamesTheLocalImageFirst) {

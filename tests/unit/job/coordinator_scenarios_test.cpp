@@ -44,6 +44,35 @@ TEST_F(Job, ALostNodesRanksGoOnOnTheSpareAndTheOthersStay) {
   EXPECT_EQ(cluster.count("recovery-done"), 1u);
 }
 
+TEST_F(Job, ASpareTakesThePlaceOfANodeThatIsLostWhileStarting) {
+  model.spares = 2;
+  {
+    Cluster cluster(model);
+    cluster.kill_node(1);  // no daemon can be started there
+    ends_well(cluster);
+    EXPECT_TRUE(cluster.said("takes its place"));
+    EXPECT_EQ(cluster.count("launch"), 1u);
+  }
+  {
+    model.image_us = 900'000;  // daemons take different times to start
+    Cluster cluster(model);
+    cluster.run_until(400);
+    cluster.kill_daemon(0);
+    cluster.kill_daemon(1);
+    ends_well(cluster);
+  }
+}
+
+TEST_F(Job, WithoutASpareANodeThatIsLostWhileStartingEndsTheJobByName) {
+  model.spares = 0;
+  Cluster cluster(model);
+  cluster.kill_node(1);
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 1);
+  EXPECT_TRUE(cluster.said("node1"));
+  EXPECT_TRUE(cluster.said("could not be started"));
+}
+
 TEST_F(Job, DetectionTakesAsLongAsWasChosen) {
   Cluster cluster(model);
   cluster.run_until(7000);
@@ -401,6 +430,121 @@ TEST_F(Job, ACheckpointOnRequestIsAnswered) {
   EXPECT_EQ(cluster.count("wave-commit"), 1u);
 }
 
+TEST_F(Job, MessagesLostWithAConnectionAreRepairedByARecovery) {
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.break_link(0, 3);
+  cluster.run_while([&] { return cluster.count("recovery-done") == 0; });
+  EXPECT_LT(cluster.now_ms(), 5600u);
+  EXPECT_TRUE(cluster.coordinator().placement() == PlacementTable({0, 0, 1, 1, 2, 2})) << "nobody has to move";
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-begin"), 1u);
+  EXPECT_TRUE(cluster.said("broken connection between rank"));
+}
+
+TEST_F(Job, AConnectionLostBeforeTheFirstWaveBeginsTheJobAnew) {
+  Cluster cluster(model);
+  cluster.run_until(1000);
+  cluster.break_link(0, 3);
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("launch"), 2u);
+}
+
+TEST_F(Job, AConnectionLostDuringARecoveryIsRepairedByTheNext) {
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.kill_rank(2, SIGKILL);
+  cluster.when(event("resumed-rank"), [&] { cluster.break_link(0, 3); });
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-done"), 2u);
+}
+
+TEST_F(Job, ConnectionsThatAlwaysBreakEndTheJobClearly) {
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  std::function<void()> again = [&] {
+    cluster.break_link(0, 3);
+    cluster.when(event("recovery-done"), again);
+  };
+  again();
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), kRestartable);
+  EXPECT_EQ(cluster.count("recovery-done"), 5u);
+  EXPECT_GT(cluster.now_ms(), 5000u + 1000 + 2000 + 4000 + 8000) << "it waits longer and longer";
+  EXPECT_TRUE(cluster.said("crrun --restart /shared/job"));
+}
+
+TEST_F(Job, AConnectionThatIsOnlyClosedNeedsNoRecovery) {
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.break_link(0, 3, ECONNRESET);
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-begin"), 0u);
+}
+
+TEST_F(Job, NoDescriptorsForConnectionsEndTheJobByName) {
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.break_link(0, 3, EMFILE);
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), kRestartable);
+  EXPECT_TRUE(cluster.said("ulimit -n"));
+}
+
+TEST_F(Job, NoWaveBeginsBeforeEveryRankHasCalledMpiInit) {
+  model.init_ms = 7000;
+  Cluster cluster(model);
+  ends_well(cluster);
+  EXPECT_GE(cluster.count("wave-commit"), 1u);
+  EXPECT_EQ(cluster.count("wave-abort"), 0u);
+}
+
+TEST_F(Job, ARankThatRepeatsMoreOutputThanItsDaemonKeepsGoesOn) {
+  model.line_bytes = 60'000;
+  model.window = 1 << 20;
+  model.work_ms = 40'000;
+  model.settings.wave_interval_ms = 100'000;
+  Cluster cluster(model);
+  cluster.run_until(2000);
+  cluster.coordinator().request_checkpoint(1, {3000, 0});
+  cluster.run_until(25'000);
+  cluster.kill_rank(2, SIGKILL);
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-done"), 1u);
+}
+
+TEST_F(Job, WavesAreKeptUnlessTheJobEndsWell) {
+  for (const char* how : {"interrupted", "timeout", "end", "abort"}) {
+    if (how == std::string("timeout")) model.settings.run_timeout_ms = 6000;
+    Cluster cluster(model);
+    cluster.run_until(6000);
+    ASSERT_GE(cluster.count("wave-staged"), 1u);
+    if (how == std::string("interrupted")) cluster.coordinator().signal(SIGINT, {7000, 0});
+    if (how == std::string("end")) cluster.coordinator().request_end(1, {7000, 0});
+    if (how == std::string("abort")) cluster.abort(3, 5);
+    ASSERT_TRUE(cluster.run()) << how;
+    EXPECT_NE(cluster.code(), 0) << how;
+    EXPECT_TRUE(cluster.said("crrun --restart /shared/job")) << how;
+    if (std::exchange(model.settings.run_timeout_ms, 0)) continue;  // a restarted job has the same timeout
+    cluster.restart_with({});
+    ASSERT_TRUE(cluster.run()) << how;
+    EXPECT_EQ(cluster.code(), 0) << how;
+    EXPECT_EQ(cluster.staged_images(), 0u) << how << ": the job ended well, so nothing is left";
+  }
+}
+
+TEST_F(Job, StagedImagesOfVoidWavesAreRemoved) {
+  model.spares = 2;
+  Cluster cluster(model);
+  cluster.run_until(8500);
+  const auto newest = static_cast<WaveNumber>(cluster.count("wave-commit"));
+  cluster.damage(newest, 0, true, true);
+  cluster.kill_node(0);
+  cluster.run_while([&] { return cluster.count("resume") == 0; });
+  EXPECT_FALSE(cluster.is_staged(newest)) << "the job has gone back to before it";
+  ends_well(cluster);
+}
+
 TEST_F(Job, InterruptEndsItInOrder) {
   Cluster cluster(model);
   cluster.run_until(5000);
@@ -457,7 +601,7 @@ TEST_P(RandomSchedule, EndsOrGoesOn) {
   bool attached = false;
   for (std::uint64_t i = 0, failures = 1 + any(5); i < failures; ++i) {
     const NodeIndex node = static_cast<NodeIndex>(any(all));
-    const auto kind = any(8);
+    const auto kind = any(9);
     const auto wave = static_cast<WaveNumber>(1 + any(6));
     const auto rank = static_cast<Rank>(any(model.ranks));
     const auto act = [&, node, kind, wave, rank] {
@@ -477,6 +621,7 @@ TEST_P(RandomSchedule, EndsOrGoesOn) {
         case 6:
           if (!std::exchange(attached, true)) cluster.break_crrun();
           break;
+        case 8: cluster.break_link(rank, (rank + 1) % model.ranks); break;
         case 7: cluster.coordinator().request_drain(100 + node, "node" + std::to_string(node), {cluster.now_ms() + 1000, 0}); break;
       }
     };

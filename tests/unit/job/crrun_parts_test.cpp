@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "crjob/report.h"
+#include "crrun/held.h"
 #include "crrun/hosts.h"
 #include "crrun/launcher.h"
 #include "crrun/options.h"
@@ -219,6 +220,44 @@ TEST(JobFileTest, IsReadAsItWasWrittenAndFoundByItsName) {
   bad.write();
   EXPECT_THROW(JobFile::read(home + "/job"), std::runtime_error);
   std::filesystem::remove_all(home);
+}
+
+SendDown to_all(bool heartbeat) {
+  SendDown out;
+  if (heartbeat)
+    out.down.mutable_heartbeat();
+  else
+    out.down.mutable_wave_end()->set_commit(true);
+  return out;
+}
+
+TEST(HeldEffects, WaitForTheStateBeforeThemAndForNoLaterOne) {
+  EXPECT_TRUE(Held::depends(to_all(false)));
+  EXPECT_TRUE(Held::depends(RemoveStaged{1}));
+  EXPECT_FALSE(Held::depends(to_all(true))) << "the ranks stop when heartbeats are not answered";
+  EXPECT_FALSE(Held::depends(Say{}));
+  Held held;
+  held.put({RemoveStaged{1}, {}});
+  held.saving(7);
+  held.put({RemoveStaged{2}, {4, 5}});
+  held.saving(9);
+  held.put({RemoveStaged{3}, {}});
+  const auto wave = [&] {
+    const auto entry = held.next();
+    return entry ? std::get<RemoveStaged>(entry->effect).wave : 0;
+  };
+  EXPECT_EQ(wave(), 1u);
+  EXPECT_EQ(wave(), 0u);
+  held.saved(8);  // newer than the one that is waited for
+  const auto second = held.next();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->living, (std::vector<NodeIndex>{4, 5}));
+  EXPECT_EQ(wave(), 0u);
+  held.saved(7);  // an answer that came late
+  EXPECT_EQ(wave(), 0u);
+  held.give_up();
+  EXPECT_EQ(wave(), 3u);
+  EXPECT_TRUE(held.empty());
 }
 
 }  // namespace

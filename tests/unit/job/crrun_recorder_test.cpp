@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What crrun writes into JOBDIR, which may be gone, full or hanging.
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -9,10 +10,23 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "crrun/recorder.h"
+#include "job/epoch.h"
 #include "job/files.h"
+#include "job/job_file.h"
+
+namespace {
+std::atomic<std::chrono::milliseconds> fsync_takes{std::chrono::milliseconds(0)};
+}  // namespace
+
+/** Takes libc's place in this program: a disk that is slow. */
+extern "C" int fsync(int fd) {
+  std::this_thread::sleep_for(fsync_takes.load());
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace reprise::job {
 namespace {
@@ -55,7 +69,7 @@ TEST_F(Recording, WritesInOrderAndLeavesNothingBehind) {
     Recorder recorder(directory_, id_);
     for (int i = 0; i < 100; ++i) recorder.event({{"n", i}});
     recorder.save({{"phase", "running"}});
-    EXPECT_TRUE(fs::exists(copy_));
+    EXPECT_TRUE(until([&] { return fs::exists(copy_); }));
   }
   std::string want;
   for (int i = 0; i < 100; ++i) want += "{\"n\":" + std::to_string(i) + "}\n";
@@ -71,6 +85,7 @@ TEST_F(Recording, GoesOnWhenTheDirectoryIsThereAgain) {
   fs::rename(directory_, directory_ + ".gone");
   recorder.event({{"n", 2}});
   recorder.save({{"phase", "recovering"}});
+  ASSERT_TRUE(until([&] { return fs::exists(copy_); }));
   EXPECT_EQ(newest_state(directory_, id_)["phase"], "recovering");  // from this host
   std::this_thread::sleep_for(50ms);
   recorder.event({{"n", 3}});
@@ -107,6 +122,79 @@ TEST_F(Recording, NeverWaitsForADirectoryThatHangs) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
   EXPECT_EQ(newest_state(directory_, id_)["phase"], "running");
+}
+
+TEST_F(Recording, WavesAreRemovedOnlyWhenTheStateDoesNotReferToThemAnyMore) {
+  fs::create_directories(directory_ + "/wave-3");
+  fs::create_directories(directory_ + "/state.json");  // the state cannot be written
+  Recorder recorder(directory_, id_);
+  recorder.save({{"phase", "running"}});
+  recorder.remove(3);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(fs::exists(directory_ + "/wave-3"));
+  fs::remove(directory_ + "/state.json");
+  EXPECT_TRUE(until([&] { return !fs::exists(directory_ + "/wave-3"); }));
+  EXPECT_TRUE(fs::exists(directory_ + "/state.json"));
+}
+
+TEST_F(Recording, AnotherOwnerIsNoticedAndItsFilesAreLeftAlone) {
+  std::atomic<int> replaced = 0;
+  Recorder old(directory_, id_, {.saved = nullptr, .replaced = [&] { ++replaced; }});
+  old.event({{"n", 1}});
+  ASSERT_TRUE(until([&] { return !timeline().empty(); }));
+  Epoch epoch(directory_);
+  EXPECT_TRUE(epoch.beats(kBeatsSeen)) << "an owner shows that it lives";
+  epoch.take();
+  for (int i = 0; i < 100 && !replaced; ++i) std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(replaced, 1);
+  old.event({{"n", 2}});
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(timeline(), "{\"n\":1}\n");
+  EXPECT_FALSE(epoch.beats(1s)) << "nobody beats now";
+  EXPECT_TRUE(epoch.beat());
+}
+
+TEST_F(Recording, ACopyOfAnotherUserDoesNotCount) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  write_atomically(directory_ + "/state.json", "{\"saved\": 1, \"of\": \"shared\"}");
+  fs::create_directories(fs::path(copy_).parent_path());
+  write_atomically(copy_, "{\"saved\": 1000000, \"of\": \"squatter\"}");
+  EXPECT_EQ(newest_state(directory_, id_).at("of"), "squatter");
+  ASSERT_EQ(::chown(copy_.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(newest_state(directory_, id_).at("of"), "shared");
+  ASSERT_EQ(::chown(copy_.c_str(), 0, 0), 0);
+  ASSERT_EQ(::chmod(copy_.c_str(), 0666), 0);
+  EXPECT_EQ(newest_state(directory_, id_).at("of"), "shared");
+}
+
+TEST_F(Recording, RemovingAJobLeavesStrangersFilesAlone) {
+  fs::create_directories(directory_ + "/wave-3");
+  write_atomically(directory_ + "/wave-3/rank-0.img", std::string(1000, 'x'));
+  write_atomically(directory_ + "/job.json", "{}");
+  write_atomically(directory_ + "/notes", "mine");
+  EXPECT_GE(remove_job_directory(directory_), 1000u);
+  EXPECT_TRUE(fs::exists(directory_ + "/notes"));
+  EXPECT_FALSE(fs::exists(directory_ + "/wave-3"));
+  fs::remove(directory_ + "/notes");
+  remove_job_directory(directory_);
+  EXPECT_FALSE(fs::exists(directory_));
+}
+
+TEST_F(Recording, ASlowDiskDelaysNobodyAndOnlyTheNewestOfWaitingStatesIsWritten) {
+  fsync_takes = 300ms;
+  std::atomic<std::uint64_t> saved = 0, calls = 0;
+  {
+    Recorder recorder(directory_, id_, {.saved = [&](std::uint64_t number) { saved = number, ++calls; }, .replaced = nullptr});
+    const auto begin = std::chrono::steady_clock::now();
+    std::uint64_t newest = 0;
+    for (int i = 0; i < 50; ++i) newest = recorder.save({{"n", i}});
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 250ms) << "fsync was called by the caller";
+    EXPECT_LT(saved, newest) << "it is not on disk yet";
+    ASSERT_TRUE(until([&] { return saved == newest; }));
+    EXPECT_LE(calls, 3u);
+    EXPECT_EQ(nlohmann::json::parse(read_file(copy_)).at("n"), 49);
+  }
+  fsync_takes = 0ms;
 }
 
 TEST_F(Recording, AStateWithANonsensicalNumberIsOlderThanAnyOther) {

@@ -10,6 +10,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
 
+#include "job/endpoints.h"
 #include "job/reach.h"
 #include "job/transport.h"
 
@@ -254,6 +255,39 @@ TEST_F(Transport, TellsRefusedFromOpen) {
   find_reach(loop_, {open}, 3s, note);
   ASSERT_TRUE(until([&] { return reach.has_value(); }));
   EXPECT_EQ(*reach, Reach::refused);
+}
+
+TEST_F(Transport, AProgramIsNotDeadWhileOneOfItsAddressesIsSilent) {
+  // A listener whose backlog is full answers no further connection, like a host that is cut off.
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof name;
+  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+  ASSERT_EQ(::listen(silent, 0), 0);
+  ASSERT_EQ(::getsockname(silent, reinterpret_cast<sockaddr*>(&name), &length), 0);
+  std::vector<int> fill;
+  for (int i = 0; i < 4; ++i) {
+    fill.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(fill.back(), reinterpret_cast<sockaddr*>(&name), sizeof name);
+  }
+  std::optional<Reach> reach;
+  const auto note = [&](Reach got, const std::string&, const std::shared_ptr<void>&) { reach = got; };
+  find_reach(loop_, {"tcp://127.0.0.1:1", "tcp://127.0.0.1:" + std::to_string(ntohs(name.sin_port))}, 500ms, note);
+  ASSERT_TRUE(until([&] { return reach.has_value(); }));
+  EXPECT_EQ(*reach, Reach::silent);
+  for (const int fd : fill) ::close(fd);
+  ::close(silent);
+}
+
+TEST(Endpoints, OfAnotherHostLeaveOutWhatThisHostHasItself) {
+  const std::vector<std::string> both{"tcp://127.0.0.1:5", "tcp://[::1]:5", "tcp://192.0.2.1:5"};
+  EXPECT_THAT(elsewhere(both, "another boot"), testing::Each(testing::AnyOf("tcp://192.0.2.1:5", "tcp://[::1]:5")));
+  EXPECT_THAT(elsewhere(both, "another boot"), testing::Contains("tcp://192.0.2.1:5"));
+  EXPECT_EQ(elsewhere(both, boot_id()), both) << "crrun is on this host";
+  EXPECT_EQ(elsewhere(both, ""), both);
+  EXPECT_THAT(elsewhere({"tcp://127.0.0.1:5"}, "another boot"), testing::SizeIs(1)) << "something must be tried";
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct Process {
   RecoveryNumber incarnation = 0;
   bool running = false;           ///< else it stands still within a recovery
   bool stopped = false;           ///< by its daemon, which is cut off
-  std::uint64_t progress_ms = 0, offset = 0;
+  bool stuck = false;             ///< waits for a message that was lost
+  std::uint64_t progress_ms = 0, offset = 0, seen = 0;
 };
 }  // namespace
 
@@ -153,9 +154,12 @@ void Cluster::apply() {
                                      : state_from_json(nlohmann::json::parse(to_json(coordinator_->state()).dump()), model_.ranks);
       }
       if (auto* one = std::get_if<RemoveStaged>(&effect))
-        std::erase_if(staged_, [&](const auto& image) { return image.first.first == one->wave; });
+        std::erase_if(staged_, [&](const auto& image) { return !one->wave || image.first.first == one->wave; });
       if (auto* one = std::get_if<Say>(&effect); one && one->level != Log::DEBUG) said_.push_back(one->text);
-      if (auto* one = std::get_if<WriteOutput>(&effect); one && one->stream == 1 && one->rank < output_.size()) output_[one->rank] += one->data;
+      if (auto* one = std::get_if<WriteOutput>(&effect)) {
+        if (one->stream == 1 && one->rank < output_.size()) output_[one->rank] += one->data;
+        coordinator_->written(one->rank, one->stream, one->offset);
+      }
       if (auto* one = std::get_if<Reply>(&effect)) replies_[one->request] = {one->ok, one->text};
       if (auto* one = std::get_if<Finish>(&effect)) code_ = one->code;
       if (auto* one = std::get_if<TimelineEvent>(&effect)) {
@@ -361,10 +365,11 @@ void Cluster::work(NodeIndex node, Rank rank, RecoveryNumber generation) {
   if (!daemon.host || !daemon.alive || found == daemon.ranks.end() || found->second.generation != generation) return;
   Process& process = found->second;
   if (!process.running) return;
-  if (!process.stopped) {
+  const bool full = model_.window && process.offset >= process.seen + model_.window;
+  if (!process.stopped && !process.stuck && !full) {
     process.progress_ms += model_.step_ms;
     if (model_.output) {
-      const std::string line = std::to_string(rank) + " at " + std::to_string(process.progress_ms) + "\n";
+      const std::string line = this->line(rank, process.progress_ms);
       Up up;
       Output& output = *up.mutable_output();
       output.set_rank(rank);
@@ -452,7 +457,9 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           ready.mutable_rank_ready()->mutable_address()->set_rank(rank);
           ready.mutable_rank_ready()->mutable_address()->add_addresses("10.0.0.1:40000");
           ready.mutable_rank_ready()->set_recovery(daemon.recovery);
-          send_up(node, std::move(ready));
+          later(rank + 1 == model_.ranks ? model_.init_ms * 1000 : 0, [this, node, instance = daemon.instance, ready] {
+            if (daemons_[node]->alive && daemons_[node]->instance == instance) send_up(node, ready);
+          });
           later(model_.step_ms * 1000, [this, node, rank, generation = daemon.recovery] { work(node, rank, generation); });
         }
       });
@@ -468,9 +475,9 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         for (const auto& [rank, process] : daemon.ranks) {
           RankWave& result = *up.mutable_wave_done()->add_ranks();
           result.set_rank(rank);
-          if (again || daemon.full) {
-            result.set_error(again ? "within MPI_Init" : "no space left on the node");
-            result.set_again(again);
+          if (again || daemon.full || process.stuck) {
+            result.set_error(process.stuck ? "a connection is broken" : again ? "within MPI_Init" : "no space left on the node");
+            result.set_again(again || process.stuck);
             continue;
           }
           result.set_bytes(model_.image_bytes);
@@ -552,11 +559,12 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           Process& process = daemon.ranks[rank];
           if (restart.count(rank)) process.incarnation = daemon.recovery;
           process.generation = daemon.recovery;
-          process.running = false;
+          process.running = process.stuck = false;
           process.progress_ms = image->progress_ms;
           process.offset = 0;
           for (std::uint64_t at = model_.step_ms; model_.output && at <= process.progress_ms; at += model_.step_ms)
-            process.offset += (std::to_string(rank) + " at " + std::to_string(at) + "\n").size();
+            process.offset += line(rank, at).size();
+          process.seen = process.offset;
         }
         send_up(node, std::move(up));
       });
@@ -577,6 +585,12 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         send_up(node, std::move(up));
       });
       break;
+    case Down::kOutputSeen: {
+      const auto found = daemon.ranks.find(down.output_seen().rank());
+      if (found != daemon.ranks.end() && down.output_seen().stream() == 1)
+        found->second.seen = std::max(found->second.seen, down.output_seen().offset());
+      break;
+    }
     case Down::kSignal: {
       std::vector<Rank> ranks;
       for (const auto& [rank, process] : daemon.ranks) ranks.push_back(rank);
@@ -707,6 +721,32 @@ void Cluster::kill_rank(Rank rank, int signal) {
     }
 }
 
+void Cluster::abort(Rank rank, int status) {
+  Up up;
+  up.mutable_abort()->set_rank(rank);
+  up.mutable_abort()->set_status(status);
+  if (const auto node = where(rank)) send_up(*node, std::move(up));
+}
+
+void Cluster::break_link(Rank one, Rank other, int error) {
+  for (NodeIndex node = 0; node < daemons_.size(); ++node) {
+    Daemon& daemon = *daemons_[node];
+    for (auto [rank, peer] : {std::pair{one, other}, std::pair{other, one}}) {
+      const auto found = daemon.ranks.find(rank);
+      if (!daemon.host || !daemon.alive || found == daemon.ranks.end() || !found->second.running) continue;
+      found->second.stuck |= error == ENODATA;
+      Up up;
+      LinkLost& lost = *up.mutable_link_lost();
+      lost.set_rank(rank);
+      lost.set_peer(peer);
+      lost.set_error(error);
+      lost.set_why("cut");
+      lost.set_recovery(found->second.generation);
+      send_up(node, std::move(up));
+    }
+  }
+}
+
 void Cluster::cut(NodeIndex node, bool off) {
   daemons_[node]->cut = off;
   if (!off && daemons_[node]->host && daemons_[node]->alive) hello(node);
@@ -770,8 +810,13 @@ std::optional<NodeIndex> Cluster::where(Rank rank) const {
 std::string Cluster::expected_output(Rank rank) const {
   std::string out;
   for (std::uint64_t at = model_.step_ms; model_.output && at <= model_.work_ms; at += model_.step_ms)
-    out += std::to_string(rank) + " at " + std::to_string(at) + "\n";
+    out += line(rank, at);
   return out;
+}
+
+std::string Cluster::line(Rank rank, std::uint64_t progress_ms) const {
+  const std::string text = std::to_string(rank) + " at " + std::to_string(progress_ms);
+  return text + std::string(model_.line_bytes > text.size() ? model_.line_bytes - text.size() : 0, ' ') + "\n";
 }
 
 std::size_t Cluster::count(const std::string& event) const {

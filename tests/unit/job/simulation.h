@@ -4,6 +4,7 @@
  * @file A cluster in one process, without time passing: the real coordinator and, where wanted, the real relays, with
  * daemons that do what docs/job-protocol.md says, a network, and failures. Also what bench/job/simulate measures.
  */
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,8 +31,11 @@ struct Model {
   bool fixed_times = false;               ///< always exactly so long
   std::uint64_t image_bytes = 1000;
   std::uint64_t work_ms = 10'000;         ///< that each rank has to do
+  std::uint64_t init_ms = 0;              ///< from the start of the last rank's process to its MPI_Init
   std::uint64_t step_ms = 500;            ///< between its lines of output
   bool output = true;
+  std::size_t line_bytes = 0;             ///< length of a line, at least
+  std::uint64_t window = 0;               ///< output that a daemon keeps until crrun has seen it; 0: no limit
   bool leases = true;                     ///< daemons that are cut off stop their ranks
   double again = 0;                       ///< how often a wave is refused for the moment
   Settings settings;                      ///< nodes and spec are filled in
@@ -55,6 +59,9 @@ class Cluster {
   void boot_node(NodeIndex node);
   void kill_daemon(NodeIndex node);
   void kill_rank(Rank rank, int signal);
+  void abort(Rank rank, int status);  ///< it calls MPI_Abort
+  /** Messages between two ranks are lost with their connection: both wait for ever, unless they are rolled back. */
+  void break_link(Rank one, Rank other, int error = ENODATA);
   void cut(NodeIndex node, bool off);
   void damage(WaveNumber wave, Rank rank, bool local, bool staged);
   void break_crrun();   ///< and a new one attaches, after a second
@@ -75,8 +82,11 @@ class Cluster {
   int code() const { return code_; }
   const std::string& output(Rank rank) const { return output_.at(rank); }
   std::string expected_output(Rank rank) const;
+  std::string line(Rank rank, std::uint64_t progress_ms) const;
   const std::vector<nlohmann::json>& timeline() const { return timeline_; }
   std::size_t count(const std::string& event) const;
+  std::size_t staged_images() const { return staged_.size(); }
+  bool is_staged(WaveNumber wave) const { return staged_.lower_bound({wave, 0}) != staged_.lower_bound({wave + 1, 0}); }
   const std::vector<std::string>& said() const { return said_; }
   bool said(const std::string& part) const;
   const std::map<std::uint64_t, std::pair<bool, std::string>>& replies() const { return replies_; }

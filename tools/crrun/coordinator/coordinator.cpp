@@ -37,10 +37,10 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       staging_(settings_.staging_nodes),
       clock_(settings_.wave_interval_ms),
       exits_(settings_.spec.ranks(), settings_.max_restarts),
+      links_(settings_.max_failed_recoveries),
       input_(settings_.input_kept_bytes),
       ranks_(settings_.spec.ranks()),
-      next_number_(settings_.spec.ranks()),
-      keep_images_(settings_.keep_images) {
+      next_number_(settings_.spec.ranks()) {
   if (!state) return;
   recovery_number_ = state->recovery;
   check_state(*state);
@@ -133,7 +133,7 @@ void Coordinator::message(const Up& up, Now now) {
       }
       if (phase_ == Phase::ending) break;
       out_.say(Log::ERROR, on(started.rank()) + " could not be started: " + started.error());
-      end(127, true, false, now);
+      end(127, true, now);
       break;
     }
     case Up::kRankReady:
@@ -161,17 +161,13 @@ void Coordinator::message(const Up& up, Now now) {
       output(up.output(), up.output().recovery() == recovery_number_);
       maybe_all_done(now);
       break;
-    case Up::kLinkLost:
-      // The peer's node may be lost: suspect it.
-      if (up.recovery() == recovery_number_ && up.link_lost().peer() < placement_.size())
-        members_.suspect(placement_[up.link_lost().peer()]);
-      break;
+    case Up::kLinkLost: link_lost(up.link_lost(), now); break;
     case Up::kAbort:
       if (phase_ == Phase::ending || up.recovery() != recovery_number_) break;
       out_.say(Log::ERROR, "MPI_Abort was called by " + on(up.abort().rank()) + " with code " +
                                std::to_string(up.abort().status()) +
                                (up.abort().message().empty() ? "" : ": " + up.abort().message()));
-      end(up.abort().status() & 0xff ? up.abort().status() & 0xff : 1, true, false, now);
+      end(up.abort().status() & 0xff ? up.abort().status() & 0xff : 1, true, now);
       break;
     case Up::kLog: {
       const Log& log = up.log();
@@ -226,6 +222,33 @@ void Coordinator::pmix(const Up& up, Now) {
   }
 }
 
+void Coordinator::link_lost(const LinkLost& message, Now now) {
+  if (message.recovery() != recovery_number_ || (phase_ != Phase::running && phase_ != Phase::recovering)) return;
+  const std::string what = on(message.rank()) + " and " + (node_of(message.peer()) ? on(message.peer()) : "a spawned process");
+  event({{"event", "link-lost"}, {"rank", message.rank()}, {"peer", message.peer()}, {"error", message.error()}, {"why", message.why()}}, now);
+  switch (links_.lost(message, what, now)) {
+    case LinkMeaning::retry:
+      if (message.peer() < placement_.size()) members_.suspect(placement_[message.peer()]);
+      break;
+    case LinkMeaning::recover: repair_links(now); break;
+    case LinkMeaning::give_up:
+      restartable_end("messages between " + what + " were lost with their connection, after " +
+                          std::to_string(links_.recoveries()) + " recoveries from such losses since the last wave",
+                      now);
+      break;
+    case LinkMeaning::no_room:
+      restartable_end(on(message.rank()) + " has no descriptors left for connections to other ranks (" + message.why() +
+                          "): raise the limit of open files (ulimit -n, LimitNOFILE of sshd or slurmd)",
+                      now);
+      break;
+  }
+}
+
+/** Messages that were lost with a connection come again only if all ranks go back to a wave. */
+void Coordinator::repair_links(Now now) {
+  if (phase_ == Phase::running && links_.due(now)) recover("broken connection between " + links_.what(), now);
+}
+
 void Coordinator::heartbeat(const Up& up, Now now) {
   const auto note = [this](NodeIndex node, const auto& beat) {
     Member& member = *members_.find(node);
@@ -255,9 +278,7 @@ void Coordinator::heartbeat(const Up& up, Now now) {
     mine.set_node(one.node());
     mine.set_unix_ns(one.unix_ns());
   }
-  Down& out = out_.send();
-  answer.set_sequence(out.sequence());
-  out = std::move(answer);
+  out_.send() = std::move(answer);
   for (NodeIndex node : lost) from_lost(node, now);
   if (moved) judge_recovery(now);
 }
@@ -324,7 +345,7 @@ void Coordinator::hello(const Up& up, Now now) {
       members_.hello(node, up.instance(), up.hello(), now);
       Shutdown& message = *out_.send({node}).mutable_shutdown();
       message.set_kill(true);
-      message.set_keep_images(keep_images_);
+      message.set_keep_images(settings_.keep_images);
     }
     return;
   }
@@ -365,6 +386,28 @@ void Coordinator::node_joined(NodeIndex node) {
   out_.add(SaveState{});
 }
 
+/**
+ * A node was lost before the job could start: a spare takes its place.
+ * @return false: there is none, and the user has been told
+ */
+bool Coordinator::replace_at_start(NodeIndex node, const std::string& why) {
+  Member* spare = nullptr;
+  for (Member& member : members_.all())
+    if (!spare && member.node.spare() && member.state != NodeState::lost) spare = &member;
+  if (members_.at(node).node.spare()) {
+    out_.say(Log::WARNING, why + " The job runs without this spare");
+    return true;
+  }
+  if (!spare) {
+    out_.say(Log::ERROR, why + " No spare is left that could take its place: the job could not be started");
+    return false;
+  }
+  out_.say(Log::WARNING, why + " The spare " + spare->node.host() + " takes its place");
+  spare->node.set_spare(false);
+  members_.find(node)->node.set_spare(true);  // if it comes back
+  return true;
+}
+
 bool Coordinator::check_module() {
   std::string hosts, problem;
   for (const Member& member : members_.all()) {
@@ -389,13 +432,13 @@ void Coordinator::all_there(Now now) {
         return member.state == NodeState::up && !member.module_loaded;
       }))
     settings_.require_checkpoints = true;
-  if (!check_module()) return end(1, true, true, now);
+  if (!check_module()) return end(1, true, now);
   const auto placed =
       place_at_launch(static_cast<std::uint32_t>(ranks_.size()), seats(true), settings_.map_by_node, settings_.oversubscribe);
   if (!placed) {
     out_.say(Log::ERROR, "there are not enough slots on the nodes for " + std::to_string(ranks_.size()) +
                              " ranks: name more nodes, give slots (--hosts node1:4), or use --oversubscribe");
-    return end(1, true, begin_ == Begin::restart, now);
+    return end(1, true, now);
   }
   placement_ = *placed;
   welcome_all();
@@ -479,7 +522,7 @@ void Coordinator::tick(Now now) {
   if (settings_.run_timeout_ms && phase_ != Phase::ending && now.ms >= started_ms_ + settings_.run_timeout_ms) {
     out_.say(Log::ERROR, "the job has run for the " + std::to_string(settings_.run_timeout_ms / 1000) +
                              " s of --timeout: it is ended");
-    end(124, true, false, now);
+    end(124, true, now);
   }
   if (phase_ == Phase::ending) return ending_tick(now);
   if (phase_ == Phase::starting) {
@@ -491,13 +534,9 @@ void Coordinator::tick(Now now) {
       const std::string what = "the daemon on " + member.node.host() + " has not reported within " +
                                std::to_string(settings_.start_timeout_ms / 1000) +
                                " s: can it reach this host (see --interface)?";
-      if (!member.node.spare()) {
-        out_.say(Log::ERROR, what);
-        return end(1, true, begin_ == Begin::restart, now);
-      }
-      out_.say(Log::WARNING, what + " The job runs without this spare");
       members_.lose(member.node.index(), now);
       out_.add(StopDaemon{member.node.index()});
+      if (!replace_at_start(member.node.index(), what)) return end(1, true, now);
     }
     return all_there(now);
   }
@@ -506,6 +545,7 @@ void Coordinator::tick(Now now) {
   if (phase_ == Phase::ending) return;
   for (NodeIndex node : members_.to_start(now, settings_.rejoin_every_ms)) out_.add(StartDaemon{node});
   maybe_all_done(now);
+  if (phase_ == Phase::running) repair_links(now);
   if (phase_ == Phase::running) expect_losses(now);
   if (phase_ == Phase::running) wave_tick(now);
 }
@@ -521,11 +561,7 @@ void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& wh
     case NodeState::starting:
       members_.lose(node, now);
       member->next_start_ms = now.ms + settings_.rejoin_every_ms;
-      if (!member->node.spare()) {
-        out_.say(Log::ERROR, "no daemon could be started on " + member->node.host() + ": " + why);
-        return end(1, true, begin_ == Begin::restart, now);
-      }
-      out_.say(Log::WARNING, "no daemon could be started on the spare " + member->node.host() + ": " + why);
+      if (!replace_at_start(node, "no daemon could be started on " + member->node.host() + ": " + why + ".")) return end(1, true, now);
       if (!members_.any_starting()) all_there(now);
       break;
     case NodeState::up:

@@ -15,6 +15,7 @@
 #include "effects.h"
 #include "exits.h"
 #include "fences.h"
+#include "links.h"
 #include "membership.h"
 #include "placement.h"
 #include "recovery.h"
@@ -48,8 +49,12 @@ class Coordinator {
   /** The connection of a daemon has ended. It may come again, but the node is suspected. */
   void connection_closed(NodeIndex node, const std::string& instance, Now now);
   void tick(Now now);
+  /** Another crrun has taken JOBDIR over: the ranks that this one has started must end. */
+  void replaced(Now now);
   /** A signal that crrun received (SIGINT and the like). */
   void signal(int number, Now now);
+  /** Output of a WriteOutput has been written, up to its offset. */
+  void written(Rank rank, std::uint32_t stream, std::uint64_t offset);
   void input(const std::string& data);
   void input_end();
   /** Requests of crjob; each is answered by a Reply with the same number. */
@@ -107,10 +112,13 @@ class Coordinator {
   void welcome(NodeIndex node, bool stale);
   void fill_welcome(Welcome& message, NodeIndex node, bool stale) const;
   void welcome_all();
+  void link_lost(const LinkLost& message, Now now);
+  void repair_links(Now now);
   void from_lost(NodeIndex node, Now now);
   void heartbeat(const Up& up, Now now);
   void all_there(Now now);
   bool check_module();
+  bool replace_at_start(NodeIndex node, const std::string& why);
   void launch(Now now);
   void attached(Now now);
   void adopt(const Up& up);
@@ -132,7 +140,7 @@ class Coordinator {
   void answer_spawn(Family& family, int status, const std::string& why, Now now);
   void void_spawns(WaveNumber wave);
   bool spawned_done() const;
-  OutputStream* spawned_output(const Output& message);
+  OutputStream* spawned_output(Rank rank, std::uint32_t stream);
 
   // coordinator_waves.cpp
   void wave_tick(Now now);
@@ -145,6 +153,7 @@ class Coordinator {
   void prune();
   void drains_tick(Now now);
   std::string no_wave_reason() const;
+  bool all_ready(Now now);
 
   // coordinator_recovery.cpp
   void node_lost(NodeIndex node, const std::string& why, Now now);
@@ -167,12 +176,16 @@ class Coordinator {
   // coordinator_end.cpp
   void rank_exited(const RankExited& message, Now now);
   void maybe_all_done(Now now);
-  void end(int code, bool kill, bool keep_images, Now now);
+  void end(int code, bool kill, Now now);
   void restartable_end(const std::string& why, Now now);
+  bool keeps_waves() const;
+  void say_what_is_kept();
   void shut_down(bool kill, Now now);
   void ending_tick(Now now);
   void interrupt(int code, Now now);
   void output(const Output& message, bool current);
+  OutputStream* stream_of(Rank rank, std::uint32_t stream);
+  void tell_seen(Rank rank, std::uint32_t stream);
   void send_input();
 
   Settings settings_;
@@ -185,6 +198,7 @@ class Coordinator {
   Staging staging_;
   WaveClock clock_;
   Exits exits_;
+  Links links_;
   Fences fences_;
   Modex modex_;
   Board board_;
@@ -215,13 +229,16 @@ class Coordinator {
   bool told_of_spawned_ = false;  ///< the user has been told that spawned processes prevent waves
   std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;
   std::string last_wave_error_;
+  std::optional<std::uint64_t> again_since_ms_;  ///< since then every wave has failed for a temporary reason
+  bool told_of_again_ = false;
+  std::string waiting_for_;  ///< the user has been told that no wave begins before these ranks have called MPI_Init
   bool staging_fails_ = false;  ///< since the last wave that was completely staged
   std::uint64_t last_tick_ms_ = 0;
   std::uint64_t started_ms_ = 0, begun_unix_ns_ = 0;
   std::uint64_t streams_deadline_ms_ = 0;
   // ending
   int exit_code_ = 0;
-  bool keep_images_ = false, shutdown_sent_ = false, interrupted_ = false;
+  bool shutdown_sent_ = false, interrupted_ = false;
   std::uint64_t kill_at_ms_ = 0, finish_by_ms_ = 0, shutdown_ms_ = 0;
 };
 

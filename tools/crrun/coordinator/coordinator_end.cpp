@@ -29,8 +29,7 @@ void Coordinator::output(const Output& message, bool current) {
     send_input();
     return;
   }
-  if (message.stream() < 1 || message.stream() > 2) return;
-  OutputStream* said = spawned ? spawned_output(message) : &ranks_[message.rank()].output[message.stream() - 1];
+  OutputStream* said = stream_of(message.rank(), message.stream());
   const auto node = node_of(message.rank());
   if (!said || !node) return;
   OutputStream& stream = *said;
@@ -40,13 +39,32 @@ void Coordinator::output(const Output& message, bool current) {
     out_.say(Log::WARNING, std::to_string(printed.missing) + " bytes of output of " + on(message.rank()) + " are lost");
   stream.ended |= message.end();
   if (!printed.data.empty() || printed.take_back || message.end())
-    out_.add(WriteOutput{message.rank(), message.stream(), std::move(printed.data), printed.take_back, message.end(), tag(message.rank())});
-  if (stream.printed() < stream.told + kTellEvery) return;
-  stream.told = stream.printed();
+    out_.add(WriteOutput{message.rank(), message.stream(), std::move(printed.data), printed.take_back, message.end(), tag(message.rank()), stream.printed()});
+  tell_seen(message.rank(), message.stream());
+}
+
+OutputStream* Coordinator::stream_of(Rank rank, std::uint32_t stream) {
+  if (stream < 1 || stream > 2) return nullptr;
+  return rank < ranks_.size() ? &ranks_[rank].output[stream - 1] : spawned_output(rank, stream);
+}
+
+void Coordinator::written(Rank rank, std::uint32_t stream, std::uint64_t offset) {
+  OutputStream* written = stream_of(rank, stream);
+  if (!written || phase_ == Phase::finished) return;
+  written->written(offset);
+  tell_seen(rank, stream);
+}
+
+/** Let the daemon go on reading: it keeps a bounded part of the output that crrun has not written. */
+void Coordinator::tell_seen(Rank rank, std::uint32_t stream) {
+  OutputStream* said = stream_of(rank, stream);
+  const auto node = node_of(rank);
+  if (!said || !node || said->seen() < said->told + kTellEvery) return;
+  said->told = said->seen();
   OutputSeen& seen = *out_.send({*node}).mutable_output_seen();
-  seen.set_rank(message.rank());
-  seen.set_stream(message.stream());
-  seen.set_offset(stream.printed());
+  seen.set_rank(rank);
+  seen.set_stream(stream);
+  seen.set_offset(said->seen());
 }
 
 bool Coordinator::wants_input() const {
@@ -130,7 +148,7 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
                                           " restarts since the last wave"
                                     : "") +
                                ": the job is ended");
-      end(exits_.code(), true, store_.newest_staged().has_value() && exits_.restarts(message.rank()) > 0, now);
+      end(exits_.code(), true, now);
       break;
   }
 }
@@ -145,22 +163,21 @@ void Coordinator::maybe_all_done(Now now) {
     if (!streams_deadline_ms_) streams_deadline_ms_ = now.ms + kStreamsMs;
     if (now.ms < streams_deadline_ms_) return;
   }
-  end(0, false, false, now);
+  end(0, false, now);
 }
 
-void Coordinator::end(int code, bool kill, bool keep_images, Now now) {
+void Coordinator::end(int code, bool kill, Now now) {
   if (phase_ == Phase::finished) return;
   if (phase_ != Phase::ending) {
     if (round_) abort_wave("the job ends", false, now);
     phase_ = Phase::ending;
     recovering_.reset();
     exit_code_ = code;
-    keep_images_ |= keep_images;
     for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
       out_.add(Reply{request, false, "no checkpoint: the job is ending"});
     for (const Drain& drain : std::exchange(drains_, {}))
       out_.add(Reply{drain.request, false, "the job is ending"});
-    event({{"event", "job-end"}, {"code", code}, {"restartable", keep_images_}}, now);
+    event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
     out_.add(SaveState{});
   }
   shut_down(kill, now);
@@ -168,11 +185,8 @@ void Coordinator::end(int code, bool kill, bool keep_images, Now now) {
 
 void Coordinator::restartable_end(const std::string& why, Now now) {
   const bool staged = store_.newest_staged().has_value();
-  out_.say(Log::ERROR, why + ": the job is ended" +
-                           (staged ? "; restart it from wave " + std::to_string(*store_.newest_staged()) +
-                                         " with: crrun --restart " + settings_.job_directory
-                                   : "; no wave is in shared storage: start it from the beginning"));
-  end(staged ? kRestartable : 1, true, staged, now);
+  out_.say(Log::ERROR, why + ": the job is ended" + (staged ? "" : "; no wave is in shared storage: start it from the beginning"));
+  end(staged ? kRestartable : 1, true, now);
 }
 
 void Coordinator::shut_down(bool kill, Now now) {
@@ -181,7 +195,7 @@ void Coordinator::shut_down(bool kill, Now now) {
   finish_by_ms_ = now.ms + (interrupted_ && kill ? kKillMs : kShutdownMs);
   Shutdown& message = *out_.send().mutable_shutdown();
   message.set_kill(kill);
-  message.set_keep_images(keep_images_);
+  message.set_keep_images(settings_.keep_images);
   ending_tick(now);
 }
 
@@ -202,10 +216,27 @@ void Coordinator::ending_tick(Now now) {
   for (const Member& member : members_.all())
     if (member.link) out_.add(StopDaemon{member.node.index()});
   phase_ = Phase::finished;
-  if (!keep_images_)
-    for (const auto& [number, wave] : store_.waves()) out_.add(RemoveStaged{number});
+  if (exit_code_ != 0)
+    say_what_is_kept();
+  else if (!settings_.keep_images)
+    store_.forget_after(0);
   out_.add(SaveState{});
+  if (exit_code_ == 0 && !settings_.keep_images) out_.add(RemoveStaged{});
   out_.add(Finish{exit_code_});
+}
+
+/** Whether a later crrun can restart the job from a wave in shared storage. */
+bool Coordinator::keeps_waves() const { return exit_code_ != 0 && store_.newest_staged().has_value(); }
+
+void Coordinator::say_what_is_kept() {
+  if (!keeps_waves() || settings_.job_directory.empty()) return;
+  const std::string& where = settings_.job_directory;
+  std::uint64_t bytes = 0;
+  for (const auto& [number, wave] : store_.waves())
+    for (const StoredRank& rank : wave.ranks) bytes += rank.staged ? rank.bytes : 0;
+  out_.say(Log::INFO, "wave " + std::to_string(*store_.newest_staged()) + " is kept in " + where + " (" +
+                          std::to_string((bytes + (1 << 20) - 1) >> 20) + " MB); restart the job with: crrun --restart " + where +
+                          "; remove it with: crjob remove " + where);
 }
 
 void Coordinator::interrupt(int code, Now now) {
@@ -213,10 +244,10 @@ void Coordinator::interrupt(int code, Now now) {
   if (interrupted_ || phase_ == Phase::starting || placement_.empty()) {
     interrupted_ = true;
     if (phase_ != Phase::ending) out_.say(Log::WARNING, "the job is killed");
-    return end(code, true, false, now);
+    return end(code, true, now);
   }
   interrupted_ = true;
-  if (phase_ == Phase::ending) return end(code, true, false, now);
+  if (phase_ == Phase::ending) return end(code, true, now);
   if (round_) abort_wave("the job ends", false, now);
   phase_ = Phase::ending;
   recovering_.reset();
@@ -227,13 +258,19 @@ void Coordinator::interrupt(int code, Now now) {
   for (const Drain& drain : std::exchange(drains_, {})) out_.add(Reply{drain.request, false, "the job is ending"});
   out_.say(Log::WARNING, "the ranks get SIGTERM; they are killed after " + std::to_string(kTermMs / 1000) +
                              " s, or at once when you press Ctrl-C again");
-  event({{"event", "job-end"}, {"code", code}, {"restartable", false}}, now);
+  event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
   out_.send().mutable_signal()->set_signal(SIGTERM);
 }
 
 void Coordinator::signal(int number, Now now) {
   if (number == SIGINT || number == SIGTERM || number == SIGHUP) return interrupt(128 + number, now);
   out_.send().mutable_signal()->set_signal(number);
+}
+
+void Coordinator::replaced(Now now) {
+  if (phase_ == Phase::finished) return;
+  out_.say(Log::ERROR, "another crrun has taken over " + settings_.job_directory + ": the ranks that this one has started are killed");
+  end(1, true, now);
 }
 
 void Coordinator::request_end(std::uint64_t request, Now now) {

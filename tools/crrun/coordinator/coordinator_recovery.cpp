@@ -60,8 +60,10 @@ void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
       if (family.lives() && phase_ == Phase::running && !needed) judge_spawn(*spawns_.find(first), now);
   }
   if (phase_ == Phase::starting) {
-    out_.say(Log::ERROR, "the job could not be started");
-    return end(1, true, begin_ == Begin::restart, now);
+    for (const Loss& loss : losses)
+      if (!replace_at_start(loss.node, members_.host(loss.node) + " was lost before the job had started.")) return end(1, true, now);
+    if (!members_.any_starting()) all_there(now);
+    return;
   }
   if (phase_ == Phase::ending) return;
   if (needed || phase_ == Phase::recovering)
@@ -124,12 +126,13 @@ void Coordinator::recover(const std::string& cause, Now now) {
   const bool no_checkpoints = settings_.spec.no_checkpoints();
   if (no_checkpoints) {
     out_.say(Log::ERROR, "without checkpoints the job cannot continue after the " + cause);
-    return end(1, true, false, now);
+    return end(1, true, now);
   }
   abort_wave("the " + cause, false, now);
   phase_ = Phase::recovering;
   expected_.clear();  // the daemons take what fits
   ++recovery_number_;
+  links_.recovering();
   fences_.reset();
   staging_.reset();
   staging_progress_.clear();
@@ -164,7 +167,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   if (wave != newest)
     out_.say(Log::WARNING, "wave " + std::to_string(newest) + " is not completely available: the job goes back to wave " +
                                std::to_string(wave));
-  store_.forget_after(wave);
+  const std::vector<WaveNumber> voided = store_.forget_after(wave);
   const std::set<Rank> restart = to_restart(*way);
   for (Rank rank : restart) {
     ranks_[rank].alive = false;
@@ -179,6 +182,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   last_recovery_.restored_ns = last_recovery_.resumed_ns = 0;
   last_recovery_.decided_ns = now.unix_ns;
   out_.add(SaveState{});
+  for (WaveNumber later : voided) out_.add(RemoveStaged{later});
   event({{"event", "recovery-begin"},
          {"recovery", recovery_number_},
          {"wave", wave},
@@ -216,7 +220,7 @@ void Coordinator::fill_recover(Recover& message, const Way& way, const std::set<
 }
 
 void Coordinator::relaunch(Now now) {
-  store_.forget_after(0);
+  const std::vector<WaveNumber> voided = store_.forget_after(0);
   recovering_.reset();
   exits_.rolled_back();
   modex_.clear();
@@ -244,6 +248,7 @@ void Coordinator::relaunch(Now now) {
   for (const Drain& drain : std::exchange(drains_, {}))
     out_.add(Reply{drain.request, true, members_.host(drain.node) + " is empty; the job was started from the beginning"});
   launch(now);
+  for (WaveNumber wave : voided) out_.add(RemoveStaged{wave});
   event({{"event", "recovery-done"}, {"recovery", recovery_number_}}, now);
 }
 

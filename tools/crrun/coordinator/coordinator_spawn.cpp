@@ -147,7 +147,7 @@ void Coordinator::spawned_exited(const RankExited& message, Now now) {
                              (message.wait_status() ? "" : " without MPI_Finalize") + ": the job is ended");
     const int status = message.wait_status();
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : status ? WEXITSTATUS(status) : 1;
-    return end(code, true, false, now);
+    return end(code, true, now);
   }
   spawned_gone(*family, now);
 }
@@ -166,10 +166,10 @@ void Coordinator::spawned_gone(Family& family, Now now) {
   maybe_all_done(now);
 }
 
-OutputStream* Coordinator::spawned_output(const Output& message) {
-  Family* family = spawns_.find(message.rank());
-  if (!family || family->voided || message.stream() < 1 || message.stream() > 2) return nullptr;
-  return &family->processes[message.rank() - family->first].output[message.stream() - 1];
+OutputStream* Coordinator::spawned_output(Rank rank, std::uint32_t stream) {
+  Family* family = spawns_.find(rank);
+  if (!family || family->voided) return nullptr;
+  return &family->processes[rank - family->first].output[stream - 1];
 }
 
 bool Coordinator::spawned_done() const {

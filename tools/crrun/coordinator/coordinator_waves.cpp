@@ -6,6 +6,13 @@
 
 namespace reprise::job {
 
+namespace {
+/** Time after which the user learns that a wave which is due waits for ranks to call MPI_Init. */
+constexpr std::uint64_t kTellOfInitMs = 30'000;
+/** Time during which waves fail for temporary reasons before the user learns of it. */
+constexpr std::uint64_t kTellOfAgainMs = 30'000;
+}  // namespace
+
 std::string Coordinator::no_wave_reason() const {
   if (settings_.spec.no_checkpoints()) return "no checkpoints can be taken in this job";
   if (phase_ == Phase::ending || phase_ == Phase::finished) return "the job is ending";
@@ -35,9 +42,20 @@ void Coordinator::wave_tick(Now now) {
   if (phase_ != Phase::running) return;
   stage(now);
   if (prune_wanted_) prune();
-  const bool all_started = std::all_of(ranks_.begin(), ranks_.end(), [](const RankInfo& rank) { return rank.started; });
   // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
-  if (clock_.due(now) && all_started && expected_.empty()) begin_wave(now);
+  if (clock_.due(now) && expected_.empty() && all_ready(now)) begin_wave(now);
+}
+
+/** Whether every rank has called MPI_Init: before that its transport cannot take part in a wave. */
+bool Coordinator::all_ready(Now now) {
+  std::vector<Rank> open;
+  for (Rank rank = 0; rank < ranks_.size(); ++rank)
+    if (!ranks_[rank].ready) open.push_back(rank);
+  if (open.empty()) return true;
+  const std::string who = rank_list(open);
+  if (now.ms >= *clock_.next_ms() + kTellOfInitMs && std::exchange(waiting_for_, who) != who)
+    out_.say(Log::INFO, "no wave yet: " + who + (open.size() == 1 ? " has" : " have") + " not called MPI_Init");
+  return false;
 }
 
 void Coordinator::begin_wave(Now now) {
@@ -91,7 +109,10 @@ void Coordinator::commit_wave(Now now) {
   const WaveNumber number = wave.wave;
   store_.commit(std::move(wave));
   exits_.committed();
+  links_.committed();
   last_wave_error_.clear();
+  again_since_ms_.reset();
+  told_of_again_ = false;
   round_.reset();
   // This is the commit: the state must be on disk before any daemon learns of it.
   out_.add(SaveState{});
@@ -121,7 +142,13 @@ void Coordinator::abort_wave(const std::string& why, bool again, Now now) {
   event({{"event", "wave-abort"}, {"wave", wave}, {"why", why}, {"again", again}}, now);
   if (phase_ != Phase::running) return;
   clock_.aborted(now, again);
-  if (again) return;
+  if (again) {
+    if (!again_since_ms_) again_since_ms_ = now.ms;
+    if (now.ms >= *again_since_ms_ + kTellOfAgainMs && !std::exchange(told_of_again_, true))
+      out_.say(Log::INFO, "waves are put off for " + std::to_string((now.ms - *again_since_ms_) / 1000) + " s now (" + why +
+                              "); crrun tries again");
+    return;
+  }
   // Report the same reason only once; waves are still attempted.
   if (why != last_wave_error_)
     out_.say(Log::WARNING, "wave " + std::to_string(wave) + " was given up (" + why + "); " +
@@ -201,7 +228,7 @@ void Coordinator::prune() {
   // The running recovery may still fall back to an older wave.
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
-  const std::vector<WaveNumber> dropped = store_.prune();
+  const std::vector<WaveNumber> dropped = store_.prune(staging_.wave());
   if (!store_.waves().empty() && store_.newest_staged()) spawns_.forget_before(store_.waves().begin()->first);
   // Until a wave is in shared storage, the loss of a node restarts the job from the beginning: keep the streams from
   // their start.

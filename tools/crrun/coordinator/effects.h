@@ -26,9 +26,9 @@ struct StopDaemon {
 };
 /** Write Coordinator::state() to disk before any later effect. */
 struct SaveState {};
-/** Remove a staged wave that no longer counts. */
+/** Remove a staged wave that no longer counts, once the state that does without it is in JOBDIR. @p wave 0: all waves */
 struct RemoveStaged {
-  WaveNumber wave;
+  WaveNumber wave = 0;
 };
 struct Say {
   Log::Level level;
@@ -45,6 +45,7 @@ struct WriteOutput {
   std::size_t take_back = 0;
   bool end = false;
   std::string tag;  ///< source of the output: "JOB,3", "JOB.1,0"
+  std::uint64_t offset = 0;  ///< of the stream behind @p data: for Coordinator::written()
 };
 /** Answer to a request of crjob. */
 struct Reply {
@@ -75,7 +76,6 @@ class Outbox {
     effects_.emplace_back(SendDown{});
     Down& down = std::get<SendDown>(effects_.back()).down;
     for (NodeIndex node : to) down.add_to(node);
-    down.set_sequence(++sequence_);
     return down;
   }
   void say(Log::Level level, std::string text) { add(Say{level, std::move(text)}); }
@@ -84,7 +84,6 @@ class Outbox {
 
  private:
   std::vector<Effect> effects_;
-  std::uint64_t sequence_ = 0;
 };
 
 }  // namespace reprise::job

@@ -82,19 +82,20 @@ std::vector<WaveNumber> Store::forget_after(WaveNumber wave) {
   return out;
 }
 
-std::set<WaveNumber> Store::keep() const {
+std::set<WaveNumber> Store::keep(WaveNumber in_copying) const {
   std::set<WaveNumber> out;
-  // Keep two staged waves: one may turn out to be damaged.
-  unsigned staged = 0;
-  for (auto wave = waves_.rbegin(); wave != waves_.rend() && staged < 2; ++wave) {
-    out.insert(wave->first);
-    staged += wave->second.staged();
+  // Two of each kind: one may turn out to be damaged.
+  constexpr unsigned kEach = 2;
+  unsigned any = 0, staged = 0;
+  for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave) {
+    const bool newest = any++ < kEach, one_of_staged = wave->second.staged() && staged++ < kEach;
+    if (newest || one_of_staged || wave->first == in_copying) out.insert(wave->first);
   }
   return out;
 }
 
-std::vector<WaveNumber> Store::prune() {
-  const std::set<WaveNumber> kept = keep();
+std::vector<WaveNumber> Store::prune(WaveNumber in_copying) {
+  const std::set<WaveNumber> kept = keep(in_copying);
   std::vector<WaveNumber> out;
   for (const auto& [number, wave] : waves_)
     if (!kept.count(number)) out.push_back(number);

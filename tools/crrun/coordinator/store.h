@@ -49,10 +49,10 @@ class Store {
   ImagePlace place(WaveNumber wave, Rank rank, NodeIndex node) const;
   /** The job went back to @p wave: later waves are void. @return the waves that were dropped */
   std::vector<WaveNumber> forget_after(WaveNumber wave);
-  /** @return the waves that count: the newest, the two newest staged ones, and those between */
-  std::set<WaveNumber> keep() const;
+  /** @return the waves that count: the two newest, the two newest staged ones, and @p in_copying, which is being staged */
+  std::set<WaveNumber> keep(WaveNumber in_copying) const;
   /** Drop the waves that do not count. @return the waves that were dropped */
-  std::vector<WaveNumber> prune();
+  std::vector<WaveNumber> prune(WaveNumber in_copying);
 
   const std::map<WaveNumber, StoredWave>& waves() const { return waves_; }
   const StoredWave* find(WaveNumber wave) const;

@@ -10,7 +10,7 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, const std::string
   if (late_ || offset > std::max(cursor_, printed_)) {
     if (!late_) out.missing = offset - std::max(cursor_, printed_);
     late_ = false;
-    base_ = printed_ = cursor_ = offset;
+    base_ = printed_ = cursor_ = written_ = offset;
     history_.clear();
   }
   cursor_ = offset + data.size();
@@ -33,6 +33,7 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, const std::string
       else
         history_.clear(), base_ = same;
       printed_ = same;
+      written_ = std::min(written_, same);
     }
   }
   out.data = data.substr(skip);

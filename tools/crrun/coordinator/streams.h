@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The standard streams across rollbacks. */
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,7 +25,14 @@ class OutputStream {
   };
   Printed said(std::uint64_t offset, const std::string& data, std::size_t keep);
   /** The rank is back at the point where it had written @p offset bytes. */
-  void rolled_back(std::uint64_t offset) { cursor_ = offset; }
+  void rolled_back(std::uint64_t offset) {
+    cursor_ = offset;
+    told = std::min(told, offset);
+  }
+  /** The output up to @p offset has left crrun. */
+  void written(std::uint64_t offset) { written_ = std::max(written_, offset); }
+  /** @return the daemon may forget the rank's output up to here: it is written, and repeated output counts as well */
+  std::uint64_t seen() const { return std::min({cursor_, printed_, written_}); }
   /** No rank will repeat output from before @p offset. */
   void forget(std::uint64_t offset);
   std::uint64_t printed() const { return printed_; }
@@ -33,12 +41,13 @@ class OutputStream {
   void joined_late() { late_ = true; }
 
   bool ended = false;
-  std::uint64_t told = 0;  ///< the daemon knows that crrun has printed up to here
+  std::uint64_t told = 0;  ///< of seen(): the daemon knows of it
 
  private:
   std::uint64_t base_ = 0;     ///< offset of the first byte of history_
   std::string history_;        ///< the last printed bytes, up to printed_
-  std::uint64_t printed_ = 0;  ///< offset behind the last printed byte
+  std::uint64_t printed_ = 0;  ///< offset behind the last byte that was given to be printed
+  std::uint64_t written_ = 0;  ///< offset behind the last byte that was written
   std::uint64_t cursor_ = 0;   ///< offset of the rank's next byte
   bool late_ = false;
 };

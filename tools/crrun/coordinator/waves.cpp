@@ -6,7 +6,7 @@
 namespace reprise::job {
 
 namespace {
-constexpr std::uint64_t kAgainMs = 1000;
+constexpr std::uint64_t kAgainMs = 1000, kAgainMostMs = 16'000, kSoonTries = 5;
 constexpr std::uint64_t kFailureMs = 5000, kFailureMostMs = 300'000;
 }  // namespace
 
@@ -59,13 +59,14 @@ void WaveClock::running(Now now, bool soon) {
 }
 
 void WaveClock::committed(Now now) {
-  failures_ = 0;
+  failures_ = again_ = 0;
   running(now, false);
 }
 
 void WaveClock::aborted(Now now, bool again) {
   if (again) {
-    due_ms_ = now.ms + kAgainMs;
+    const std::uint64_t tries = ++again_;
+    due_ms_ = now.ms + (tries <= kSoonTries ? kAgainMs : std::min(kAgainMostMs, kAgainMs << std::min<std::uint64_t>(tries - kSoonTries, 10)));
     return;
   }
   const std::uint64_t wait = std::min(kFailureMostMs, kFailureMs << std::min<std::uint64_t>(failures_++, 10));

@@ -47,7 +47,7 @@ class WaveClock {
   /** The ranks run (again): count the interval from now. @param soon a wave follows immediately */
   void running(Now now, bool soon);
   void committed(Now now);
-  /** The wave was aborted: try again at the next interval. @param again the reason is temporary: try again soon */
+  /** The wave was aborted: try again at the next interval. @param again the reason is temporary: try again soon, then less and less often */
   void aborted(Now now, bool again);
   /** A user asks for a wave now. */
   void request(Now now) { due_ms_ = now.ms; }
@@ -58,6 +58,7 @@ class WaveClock {
   std::uint64_t interval_ms_;
   std::optional<std::uint64_t> due_ms_;
   std::uint64_t failures_ = 0;  ///< consecutive failures with permanent reasons
+  std::uint64_t again_ = 0;     ///< consecutive failures with temporary reasons
 };
 
 }  // namespace reprise::job
