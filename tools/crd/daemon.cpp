@@ -42,17 +42,8 @@ std::vector<std::string> node_addresses() {
   return all;
 }
 
-/** @return why processes cannot be saved here; "" when they can */
-std::string module_problem() {
-  const int fd = ::open("/dev/cr", O_RDWR | O_CLOEXEC);
-  if (fd >= 0) {
-    ::close(fd);
-    return "";
-  }
-  if (errno == ENOENT || errno == ENXIO) return "the module cr is not loaded (modprobe cr)";
-  if (errno == EACCES || errno == EPERM) return "/dev/cr may not be opened by this user (see cr(4))";
-  return std::string("/dev/cr cannot be opened: ") + std::strerror(errno);
-}
+/** Until crrun welcomes the daemon, which has no ranks before. */
+constexpr std::chrono::minutes kFirstLease{1};
 
 /** Longer than the time that ranks have to end, shorter than the time that crrun waits for daemons. */
 constexpr std::chrono::seconds kChildrenEnd{7};
@@ -60,12 +51,19 @@ constexpr std::chrono::seconds kChildrenEnd{7};
 }  // namespace
 
 Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
-    : loop_(loop), node_(loop), waves_(node_), standby_(node_), recovery_(node_, standby_), launcher_(node_), relay_(node_), spawner_(node_), staging_(node_),
+    : loop_(loop), orphans_(loop), node_(loop), waves_(node_), standby_(node_), recovery_(node_, standby_), launcher_(node_), relay_(node_), spawner_(node_), staging_(node_),
       signals_(loop, SIGTERM, SIGINT), end_timer_(loop) {
   node_.start = start;
   node_.index = start.node;
   node_.instance = job::make_job_id().substr(3);
   node_.job.set_id(start.job);
+  try {
+    lease_.emplace();
+    lease_->renew(LeaseClock::now().time_since_epoch() + kFirstLease);
+  } catch (const std::exception& error) {
+    lease_.reset();
+    module_problem_ = error.what();
+  }
   node_.run_directory = start.run_directory.empty() ? job::run_directory(start.job) : start.run_directory;
   run_lock_ = take_over(node_.run_directory);
   job::log_to_file(node_.run_directory + "/crd.log");
@@ -84,7 +82,8 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
   node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), [this](const RankMessage& message) { from_rank(message); });
   link_ = std::make_unique<Link>(node_, LinkEvents{.connected = [this] { hello(); },
                                                    .down = [this](job::Down down) { take(down); },
-                                                   .fence = [this](bool stand) { fence(stand); },
+                                                   .run_until = [this](LeaseClock::time_point until) { renew(until); },
+                                                   .counts = [this] { take_held(); },
                                                    .heartbeat = [this](job::Up& up) { heartbeat(up); },
                                                    .lost = [this] { drop_children(); }});
   if (start.relays)
@@ -111,15 +110,11 @@ int Daemon::run() {
 }
 
 void Daemon::hello() {
-  struct Known {
-    std::string problem;
-    std::vector<job::StoredImage> images;
-  };
   node_.on_disk(
       [directory = node_.images(), known = node_.welcomed] {
-        return Known{module_problem(), known ? image_store::list(directory) : std::vector<job::StoredImage>{}};
+        return known ? image_store::list(directory) : std::vector<job::StoredImage>{};
       },
-      [this](const Known& known) {
+      [this](const std::vector<job::StoredImage>& images) {
         char host[256] = "";
         ::gethostname(host, sizeof host - 1);
         job::Up up;
@@ -127,8 +122,8 @@ void Daemon::hello() {
         hello.set_host(host);
         hello.set_version(REPRISE_VERSION);
         hello.set_cpus(std::thread::hardware_concurrency());
-        hello.set_module_loaded(known.problem.empty());
-        hello.set_module_problem(known.problem);
+        hello.set_module_loaded(module_problem_.empty());
+        hello.set_module_problem(module_problem_);
         hello.set_can_restore_pids(can_choose_pids());
         for (const auto& [number, rank] : node_.ranks) {
           job::RankState& state = *hello.add_ranks();
@@ -139,7 +134,7 @@ void Daemon::hello() {
           state.set_exited(rank->exited);
           state.set_status(rank->status);
         }
-        for (const job::StoredImage& image : known.images) *hello.add_images() = image;
+        for (const job::StoredImage& image : images) *hello.add_images() = image;
         for (const std::string& address : node_addresses()) hello.add_addresses(address);
         if (children_) *hello.mutable_relaying() = children_->offer();
         node_.send(std::move(up));
@@ -159,9 +154,16 @@ void Daemon::take(const job::Down& down) {
   obey(down);
 }
 
-void Daemon::fence(bool stand) {
-  deliver(stand ? SIGSTOP : SIGCONT, {});
-  if (stand) return;
+void Daemon::renew(LeaseClock::time_point until) {
+  if (!lease_) return;
+  try {
+    if (lease_->renew(until.time_since_epoch())) spdlog::info("the module had parked the processes of this daemon; they run on");
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
+  }
+}
+
+void Daemon::take_held() {
   for (const job::Down& down : std::exchange(held_, {})) take(down);
 }
 
@@ -250,6 +252,11 @@ void Daemon::welcome(const job::Welcome& message) {
   if (!first) relay_.resend();
   for (const auto& [number, rank] : node_.ranks) {
     if (!rank->addresses.empty()) tell_ready(*rank);
+    if (rank->broken_link) {
+      job::Up up;
+      *up.mutable_link_lost() = *rank->broken_link;
+      node_.send(std::move(up));
+    }
     for (auto& output : rank->outputs)
       if (output) output->resend();
   }
@@ -339,6 +346,10 @@ void Daemon::from_rank(const RankMessage& message) {
       std::string why = message.text(sizeof lost);
       if (why.empty()) why = lost.error ? std::strerror(lost.error) : "closed";
       up.mutable_link_lost()->set_why(why);
+      up.mutable_link_lost()->set_error(lost.error);
+      up.mutable_link_lost()->set_recovery(message.head().recovery);
+      // A crrun that attaches must learn of it, too: nothing else repairs the connection.
+      if (lost.error == ENODATA) rank->broken_link = up.link_lost();
       return node_.send(std::move(up));
     }
     case CR_RANK_LOG:

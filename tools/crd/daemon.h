@@ -2,6 +2,8 @@
 #pragma once
 /** @file The daemon of a node: dispatches crrun's messages to the parts that handle them, and ranks' messages to crrun. */
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <asio/signal_set.hpp>
 
@@ -9,6 +11,7 @@
 #include "crd/launch.h"
 #include "crd/link.h"
 #include "crd/node.h"
+#include "crd/orphans.h"
 #include "crd/pmix_relay.h"
 #include "crd/prewarm.h"
 #include "crd/rehearsal.h"
@@ -16,6 +19,7 @@
 #include "crd/spawner.h"
 #include "crd/staging.h"
 #include "crd/waves.h"
+#include "session/lease.h"
 
 namespace reprise::crd {
 
@@ -30,7 +34,10 @@ class Daemon {
   void hello();
   void take(const job::Down& down);
   void obey(const job::Down& down);
-  void fence(bool stand);
+  /** The ranks, and all other processes that come from this one, may run until @p until. */
+  void renew(LeaseClock::time_point until);
+  /** Carry out what crrun sent while this node was silent. */
+  void take_held();
   void welcome(const job::Welcome& message);
   void become_spare();
   void from_rank(const RankMessage& message);
@@ -46,6 +53,9 @@ class Daemon {
   void tell_ready(const Rank& rank);
 
   asio::io_context& loop_;
+  std::optional<Lease> lease_;  ///< empty: without the module no rank is ever started a second time
+  std::string module_problem_;  ///< why processes cannot be saved here; "" when they can
+  Orphans orphans_;
   UniqueFd run_lock_;  ///< held: this process is the job's daemon on this node
   Node node_;
   Waves waves_;
@@ -63,7 +73,7 @@ class Daemon {
   asio::steady_timer end_timer_;
   bool ending_ = false;
   std::chrono::steady_clock::time_point leave_by_{};  ///< latest time to wait for the daemons below
-  std::vector<job::Down> held_;  ///< received while the ranks stand still (fenced); may be void
+  std::vector<job::Down> held_;  ///< received while the ranks may not run; may be void
   std::uint64_t free_bytes_ = 0, image_bytes_ = 0;
   std::chrono::steady_clock::time_point space_asked_{};
   int status_ = 0;

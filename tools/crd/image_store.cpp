@@ -39,6 +39,20 @@ void each_wave(const std::string& directory, Call call) {
   }
 }
 
+/** Of the directory or, while it does not exist, of where it will be. @return zeros when it cannot be known */
+struct statvfs file_system(const std::string& directory) {
+  fs::path path(directory);
+  struct statvfs info {};
+  while (::statvfs(path.c_str(), &info) != 0) {
+    if (!path.has_relative_path()) return {};
+    path = path.parent_path();
+  }
+  return info;
+}
+
+/** Part of the file system that images leave to others, as its log files; at most kReserveMost. */
+constexpr std::uint64_t kReservePart = 50, kReserveMost = 1ULL << 30;
+
 }  // namespace
 
 std::vector<job::StoredImage> list(const std::string& directory) {
@@ -79,13 +93,13 @@ std::uint64_t used_bytes(const std::string& directory) {
 }
 
 std::uint64_t free_bytes(const std::string& directory) {
-  fs::path path(directory);
-  struct statvfs info {};
-  while (::statvfs(path.c_str(), &info) != 0) {
-    if (!path.has_relative_path()) return 0;
-    path = path.parent_path();
-  }
+  const struct statvfs info = file_system(directory);
   return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+std::uint64_t reserve_bytes(const std::string& directory) {
+  const struct statvfs info = file_system(directory);
+  return std::min<std::uint64_t>(static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize / kReservePart, kReserveMost);
 }
 
 std::string begin_wave(const std::string& directory, std::uint32_t wave) {

@@ -18,6 +18,8 @@ std::vector<job::StoredImage> list(const std::string& directory);
 std::uint64_t used_bytes(const std::string& directory);
 /** @return free bytes of the file system */
 std::uint64_t free_bytes(const std::string& directory);
+/** @return bytes of the file system that images may not take, so that others can still write */
+std::uint64_t reserve_bytes(const std::string& directory);
 /** Create an empty directory for a wave's images. @return "", or the error */
 std::string begin_wave(const std::string& directory, std::uint32_t wave);
 /** Make a wave valid. @return "", or the error */

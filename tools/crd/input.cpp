@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "crd/streams.h"
+#include "job/log.h"
 
 namespace reprise::crd {
 
@@ -101,9 +102,9 @@ void Input::rewind(std::uint64_t offset) {
   }
 }
 
-bool Input::is(dev_t device, ino_t inode) const {
+bool Input::is(const std::string& link) const {
   struct stat st {};
-  return state_->other && ::fstat(state_->other.get(), &st) == 0 && st.st_dev == device && st.st_ino == inode;
+  return state_->other && ::fstat(state_->other.get(), &st) == 0 && link == fmt::format("pipe:[{}]", st.st_ino);
 }
 
 }  // namespace reprise::crd

@@ -18,7 +18,7 @@ constexpr std::size_t kUnanswered = 256;
 constexpr std::size_t kKept = 4096;
 }  // namespace
 
-Link::LeaseClock::time_point Link::LeaseClock::now() {
+LeaseClock::time_point LeaseClock::now() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   return time_point(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
@@ -151,14 +151,21 @@ void Link::answered(std::uint64_t unix_ns) {
 
 void Link::forget() {
   fenced_ = false;
-  lease_ = {};
+  answered_ = until_ = {};
   lease_timer_.cancel();
 }
 
 void Link::renew(LeaseClock::time_point sent) {
-  lease_ = std::max(lease_, sent);
+  answered_ = std::max(answered_, sent);
+  extend(answered_ + lost_after());
   if (by_parent_) watch_parent();
   judge();
+}
+
+void Link::extend(LeaseClock::time_point until) {
+  if (until <= until_) return;
+  until_ = until;
+  events_.run_until(until_);
 }
 
 void Link::leave_parent(const std::string& why) {
@@ -174,11 +181,11 @@ void Link::leave_parent(const std::string& why) {
 
 /** Leave the parent early enough when no answer comes through it: time must remain to reach crrun within the lease. */
 void Link::watch_parent() {
-  const auto left = std::max(lease_, parent_since_) + lost_after() * 2 / 3 - LeaseClock::now();
+  const auto left = std::max(answered_, parent_since_) + lost_after() * 2 / 3 - LeaseClock::now();
   parent_timer_.expires_after(std::max<LeaseClock::duration>(left, 0ns));
   parent_timer_.async_wait([this](const asio::error_code& error) {
     if (error || !by_parent_ || !connected_) return;
-    if (std::max(lease_, parent_since_) + lost_after() * 2 / 3 > LeaseClock::now()) return watch_parent();
+    if (std::max(answered_, parent_since_) + lost_after() * 2 / 3 > LeaseClock::now()) return watch_parent();
     leave_parent("no answer came through it");
   });
 }
@@ -207,7 +214,8 @@ void Link::found(job::Reach reach, const std::string& endpoint) {
     connecting_ = true;
     connect_began_ = Clock::now();
     // A crrun that has just started waits for its daemons longer than the lease before it gives them up.
-    if (std::exchange(crrun_dead_, false) && !fenced_) lease_ = LeaseClock::now();
+    if (crrun_dead_) judge();
+    crrun_dead_ = false;
     way().connect(endpoint);
   }
   if (reach == job::Reach::refused && !std::exchange(crrun_dead_, true)) {
@@ -222,7 +230,10 @@ void Link::found(job::Reach reach, const std::string& endpoint) {
 /** Decide whether the ranks may run. */
 void Link::judge() {
   if (!node_.welcomed) return;
-  const auto left = lease_ + lost_after() - LeaseClock::now();
+  const auto now = LeaseClock::now();
+  // Only while the time is not over: otherwise a new crrun may have come and gone, and the ranks run elsewhere.
+  if (crrun_dead_ && until_ > now) extend(now + lost_after());
+  const auto left = until_ - now;
   if (left > 0ns) {
     // Exact to the moment: crrun measures from the time when it last heard of this node, and restarts the ranks elsewhere
     // soon after.
@@ -232,13 +243,11 @@ void Link::judge() {
     });
     if (!std::exchange(fenced_, false)) return;
     spdlog::warn("crrun answers again, and this node counts: its ranks continue");
-    return events_.fence(false);
+    return events_.counts();
   }
-  if (fenced_ || crrun_dead_) return;
-  fenced_ = true;
-  spdlog::warn("crrun has not answered for {} ms: this node's ranks may run elsewhere now; those here are stopped",
-               std::chrono::duration_cast<std::chrono::milliseconds>(lost_after() - left).count());
-  events_.fence(true);
+  if (std::exchange(fenced_, true)) return;
+  spdlog::warn("crrun has not answered for {} ms: this node's ranks may run elsewhere now; those here stand still",
+               std::chrono::duration_cast<std::chrono::milliseconds>(now - answered_).count());
 }
 
 void Link::beat_now() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file The connection to crrun, made again whenever it is lost, and the lease under which the ranks of this node run.
- * crrun answers each heartbeat. The ranks stop when the newest answered heartbeat was sent too long ago. The link
+ * @file The connection to crrun, made again whenever it is lost, and the time until which the ranks of this node may run.
+ * crrun answers each heartbeat. The ranks may run for some time after the newest answered heartbeat was sent. The link
  * distinguishes silence from the death of crrun: during silence crrun may restart the ranks elsewhere; a dead crrun
- * cannot.
+ * cannot, so the time is prolonged.
  *
  * A daemon with a parent first reaches crrun through the parent. When the parent is absent, ends or delivers no answers,
  * the daemon leaves it for good, early enough for the lease. Messages that may have been lost with the parent are sent
@@ -25,10 +25,21 @@
 
 namespace reprise::crd {
 
+/** Also counts while the machine sleeps (CLOCK_BOOTTIME): crrun's host does not sleep with it. */
+struct LeaseClock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<LeaseClock>;
+  static constexpr bool is_steady = true;
+  static time_point now();
+};
+
 struct LinkEvents {
   std::function<void()> connected;          ///< send Hello
   std::function<void(job::Down)> down;
-  std::function<void(bool stand)> fence;    ///< true: silence, the ranks must stand still; false: they may continue
+  std::function<void(LeaseClock::time_point)> run_until;  ///< the ranks may run until then
+  std::function<void()> counts;             ///< crrun answers again after that time was over: this node still counts
   std::function<void(job::Up&)> heartbeat;  ///< fill in the heartbeat
   std::function<void()> lost;               ///< messages sent on this connection do not arrive any more
 };
@@ -46,23 +57,14 @@ class Link {
   void welcomed();
   /** crrun has answered the heartbeat sent at @p unix_ns: this node counted at that time. */
   void answered(std::uint64_t unix_ns);
-  /** This node has no ranks any more that could be stopped. */
+  /** This node has no ranks any more. */
   void forget();
-  /** Whether the ranks must stand still. Messages of crrun must not be carried out until crrun has answered. */
+  /** Whether the ranks may not run. Messages of crrun must not be carried out until crrun has answered. */
   bool fenced() const { return fenced_; }
   bool connected() const { return connected_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  /** Also counts while the machine sleeps (CLOCK_BOOTTIME): crrun's host does not sleep with it. */
-  struct LeaseClock {
-    using duration = std::chrono::nanoseconds;
-    using rep = duration::rep;
-    using period = duration::period;
-    using time_point = std::chrono::time_point<LeaseClock>;
-    static constexpr bool is_steady = true;
-    static time_point now();
-  };
   job::ClientEvents client_events(bool of_parent);
   job::Client& way() { return by_parent_ ? *parent_ : client_; }
   void leave_parent(const std::string& why);
@@ -72,6 +74,7 @@ class Link {
   void beat();
   void judge();
   void renew(LeaseClock::time_point sent);
+  void extend(LeaseClock::time_point until);
   std::chrono::milliseconds heartbeat() const;
   std::chrono::milliseconds lost_after() const;
 
@@ -85,7 +88,8 @@ class Link {
   bool greeted_ = false;        ///< crrun has sent Welcome on this connection
   bool crrun_dead_ = false;     ///< its address refused a connection: crrun is dead, its host is alive
   Clock::time_point heard_ = Clock::now(), connect_began_{};
-  LeaseClock::time_point lease_{};        ///< when the newest answered heartbeat or Hello was sent
+  LeaseClock::time_point answered_{};     ///< when the newest answered heartbeat or Hello was sent
+  LeaseClock::time_point until_{};        ///< the ranks may run until then
   LeaseClock::time_point hello_sent_{};
   struct Beat {
     std::uint64_t unix_ns;

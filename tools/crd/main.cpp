@@ -15,6 +15,7 @@
 #include "crd/daemon.h"
 #include "crd/pmix_process.h"
 #include "job/daemon_start.h"
+#include "job/endpoints.h"
 #include "job/log.h"
 
 using namespace reprise;
@@ -34,7 +35,9 @@ std::string first_line() {
 }
 
 int run_daemon() {
-  const job::DaemonStart start = job::parse_daemon_start(first_line());
+  job::DaemonStart start = job::parse_daemon_start(first_line());
+  // If this host refused at an address that crrun's host has as well, crrun would look dead.
+  start.addresses = job::elsewhere(start.addresses, start.boot);
   // The end of ssh or srun does not end the job: crrun, or the silence of its host, decides.
   ::signal(SIGHUP, SIG_IGN);
   ::signal(SIGPIPE, SIG_IGN);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Rank {
   std::unique_ptr<Process> process;  ///< set if this daemon started the rank
   std::unique_ptr<Tool> restarter;   ///< cr_restart, the rank's parent, if the rank was restarted from an image
   bool started = false;              ///< its program runs
+  std::optional<job::LinkLost> broken_link;  ///< messages were lost with this connection: told again to a new crrun
   bool exited = false, finalized = false;
   int status = 0;                    ///< wait status
   std::vector<std::string> addresses;  ///< where its transport listens; empty until it is known

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "crd/streams.h"
+#include "job/log.h"
 
 namespace reprise::crd {
 
@@ -137,9 +138,9 @@ void Output::when_sent(std::uint64_t offset, std::function<void()> then) {
   state_->tell();
 }
 
-bool Output::is(dev_t device, ino_t inode) const {
+bool Output::is(const std::string& link) const {
   struct stat st {};
-  return state_->pipe && ::fstat(state_->pipe->native_handle(), &st) == 0 && st.st_dev == device && st.st_ino == inode;
+  return state_->pipe && ::fstat(state_->pipe->native_handle(), &st) == 0 && link == fmt::format("pipe:[{}]", st.st_ino);
 }
 
 }  // namespace reprise::crd

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -20,6 +21,9 @@
 
 namespace reprise::crd {
 namespace {
+
+/** Processes that exist and that we have started. */
+std::set<pid_t> unreaped;
 
 /** The child's report when it cannot run the program. */
 struct StartFailure {
@@ -86,6 +90,7 @@ struct Process::State : std::enable_shared_from_this<State> {
       if (error) return;
       const pid_t got = ::waitpid(self->pid, &status, WNOHANG);
       if (got == 0) return self->watch_end();
+      unreaped.erase(self->pid);
       self->running = false;
       asio::error_code ignored;
       self->pidfd.close(ignored);
@@ -152,6 +157,7 @@ Process::Process(asio::io_context& loop, const ProcessSpec& spec, Started starte
     ::waitpid(pid, nullptr, 0);
     throw std::system_error(error, std::generic_category(), "no descriptor for a new process");
   }
+  unreaped.insert(pid);
   state_->pidfd.assign(pidfd);
   state_->report.assign(read_end.release());
   state_->watch_start();
@@ -164,6 +170,7 @@ Process::~Process() {
   if (state_->running) signal_group(state_->pid, SIGKILL);
 }
 
+bool Process::reaps(pid_t pid) { return unreaped.contains(pid); }
 pid_t Process::pid() const { return state_->pid; }
 bool Process::running() const { return state_->running; }
 void Process::signal(int number) const {

@@ -43,6 +43,8 @@ class Process {
   bool running() const;
   /** Send a signal to the process alone, not to its group. */
   void signal(int number) const;
+  /** Whether @p pid is the process of some Process, which reaps it. Call this, and create processes, in one thread only. */
+  static bool reaps(pid_t pid);
   /** Call @p then when the process has ended, or at once if it already has; in addition to Ended. */
   void on_end(std::function<void()> then);
 

@@ -304,6 +304,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
       rank->outputs[stream - 1]->resume();
     }
     rank->finalized = false;
+    rank->broken_link.reset();
     // Drop the connection: a rank that stands still connects again and sends CR_RANK_RESTORED again.
     if (bringing.said_early) node_.socket->drop(number);
   }

@@ -41,7 +41,8 @@ class Output {
   void resend();
   /** Call @p then once, when all bytes before @p offset have been sent. A rewind, or a new pipe, drops @p then. */
   void when_sent(std::uint64_t offset, std::function<void()> then);
-  bool is(dev_t device, ino_t inode) const;
+  /** Whether the rank's end is @p link, as /proc/PID/fd shows it ("pipe:[INODE]"). */
+  bool is(const std::string& link) const;
 
  private:
   struct State;
@@ -66,7 +67,8 @@ class Input {
   std::uint64_t queued() const;
   /** Empty the pipe; the next byte written has @p offset. */
   void rewind(std::uint64_t offset);
-  bool is(dev_t device, ino_t inode) const;
+  /** Whether the rank's end is @p link, as /proc/PID/fd shows it ("pipe:[INODE]"). */
+  bool is(const std::string& link) const;
 
  private:
   struct State;

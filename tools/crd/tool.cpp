@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -22,11 +23,19 @@
 namespace reprise::crd {
 namespace {
 
-std::string command_path(const std::string& name) {
+std::string find_command(const std::string& name) {
   std::error_code error;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
   return !error && std::filesystem::exists(beside, error) ? beside.string() : name;
 }
+
+/** Searched for once, when the daemon starts: later the file system that they are on may not answer. */
+struct Commands {
+  std::map<std::string, std::string> paths;
+  Commands() {
+    for (const char* const name : {"cr_checkpoint", "cr_pause", "cr_restart"}) paths[name] = find_command(name);
+  }
+} const commands;
 
 /** Whether @p line reports that the tool is ready and has not changed anything yet. */
 bool is_held(const std::string& line) {
@@ -117,7 +126,7 @@ void Tool::State::start(std::vector<std::string> argv, std::vector<std::pair<int
   name = argv[0];
   ProcessSpec spec;
   spec.argv = std::move(argv);
-  spec.argv[0] = command_path(name);
+  spec.argv[0] = commands.paths.at(name);
   spec.argv.insert(spec.argv.begin() + 1, "--json");
   spec.environment = own_environment();
   spec.fds = std::move(fds);

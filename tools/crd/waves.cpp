@@ -2,7 +2,9 @@
 #include "crd/waves.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include <sys/stat.h>
 
@@ -20,14 +22,26 @@ std::map<int, std::uint32_t> stream_descriptors(const Rank& rank) {
   std::map<int, std::uint32_t> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(rank.pid) + "/fd", error)) {
-    struct stat st {};
-    if (::stat(entry.path().c_str(), &st) != 0 || !S_ISFIFO(st.st_mode)) continue;
+    // Not stat: it would wait for a file system that does not answer.
+    std::error_code gone;
+    const std::string link = std::filesystem::read_symlink(entry.path(), gone);
+    if (!link.starts_with("pipe:")) continue;
     const int fd = std::stoi(entry.path().filename());
-    if (rank.input && rank.input->is(st.st_dev, st.st_ino)) found[fd] = 0;
+    if (rank.input && rank.input->is(link)) found[fd] = 0;
     for (std::uint32_t stream = 1; stream <= 2; ++stream)
-      if (rank.outputs[stream - 1] && rank.outputs[stream - 1]->is(st.st_dev, st.st_ino)) found[fd] = stream;
+      if (rank.outputs[stream - 1] && rank.outputs[stream - 1]->is(link)) found[fd] = stream;
   }
   return found;
+}
+
+/** @return the size of its memory that is not in files */
+std::uint64_t private_bytes(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::uint64_t kilobytes = 0;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("RssAnon:") || line.starts_with("RssShmem:") || line.starts_with("VmSwap:"))
+      kilobytes += std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10);
+  return kilobytes << 10;
 }
 
 std::string part_image(const Node& node, std::uint32_t wave, std::uint32_t rank) {
@@ -41,6 +55,7 @@ void Waves::begin(const job::WaveBegin& message) {
   abandon();
   wave_ = message.wave();
   told_ = false;
+  wanted_ = std::make_shared<std::atomic<bool>>(true);
   const unsigned turn = turn_;
   for (const auto& [number, rank] : node_.ranks) {
     if (!node_.own(number)) continue;  // spawned processes have all ended: no wave begins while one lives
@@ -53,12 +68,15 @@ void Waves::begin(const job::WaveBegin& message) {
     if (!error && turn == turn_) overdue();
   });
   node_.on_disk(
-      [directory = node_.images(), wave = wave_, limit = node_.job.local_limit_bytes(), expected = last_bytes_]() -> std::string {
+      [directory = node_.images(), wave = wave_, limit = node_.job.local_limit_bytes(), expected = last_bytes_ ? last_bytes_ : private_memory()]() -> std::string {
         if (const std::string why = image_store::begin_wave(directory, wave); !why.empty()) return why;
         const std::uint64_t used = image_store::used_bytes(directory), free = image_store::free_bytes(directory);
         if (limit && used + std::max<std::uint64_t>(expected, 1) > limit)
           return fmt::format("the images would take more than the {} bytes that are allowed in {}", limit, directory);
-        if (expected > free) return fmt::format("no space: {} has {} bytes left, the last wave took {}", directory, free, expected);
+        const std::uint64_t reserve = image_store::reserve_bytes(directory);
+        if (expected + reserve > free)
+          return fmt::format("no space: {} has {} bytes left, and the wave needs some {}; {} bytes are left to other users", directory,
+                             free, expected, reserve);
         return "";
       },
       [this, turn, timeout = message.timeout_ms()](const std::string& why) {
@@ -72,6 +90,14 @@ void Waves::begin(const job::WaveBegin& message) {
             fail(number, why, false);
         }
       });
+}
+
+/** What the first wave takes at most, some kilobytes per rank aside. */
+std::uint64_t Waves::private_memory() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [number, taking] : ranks_)
+    if (const Rank* rank = node_.find(number); rank && rank->alive()) bytes += private_bytes(rank->pid);
+  return bytes;
 }
 
 void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
@@ -156,12 +182,13 @@ void Waves::both(std::uint32_t number) {
     std::uint64_t checksum = 0, bytes = 0;
     std::string error;
   };
-  node_.on_disk(
-      [image, manifest = taking.manifest]() mutable {
+  // Not on the disk thread: a recovery waits for what that has begun, and may not wait for gigabytes to be read.
+  node_.reading_at_once(
+      [image, manifest = taking.manifest, wanted = wanted_]() mutable {
         Sum sum;
         try {
           sum.bytes = manifest.bytes = std::filesystem::file_size(image);
-          sum.checksum = manifest.checksum = file_checksum(image);
+          sum.checksum = manifest.checksum = file_checksum(image, [&] { return wanted->load(); });
           job::write_atomically(job::manifest_path(image), manifest_text(manifest));
         } catch (const std::exception& error) {
           sum.error = error.what();
@@ -293,6 +320,7 @@ void Waves::tell_of_abort(std::uint32_t wave) {
 void Waves::abandon() {
   ++turn_;
   timer_.cancel();
+  if (wanted_) wanted_->store(false);
   if (wave_ == 0) return;
   tell_of_abort(wave_);
   for (auto& [number, taking] : ranks_) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The node's part of a wave: one cr_checkpoint for each rank, and the answer of the rank's transport. */
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -40,6 +41,7 @@ class Waves {
     job::RankWave report;
   };
   void take(std::uint32_t rank, std::uint32_t timeout_ms);
+  std::uint64_t private_memory() const;
   void checkpointed(std::uint32_t rank, const ToolResult& result);
   void both(std::uint32_t rank);
   void fail(std::uint32_t rank, const std::string& why, bool again);
@@ -52,6 +54,7 @@ class Waves {
   asio::steady_timer timer_;
   std::uint32_t wave_ = 0;      ///< current wave; 0: none
   unsigned turn_ = 0;           ///< counts waves and abandonments: late results belong to an older turn
+  std::shared_ptr<std::atomic<bool>> wanted_;  ///< false: the wave is given up, threads need not sum its images
   bool told_ = false;           ///< WaveDone has been sent
   std::map<std::uint32_t, Taking> ranks_;
   std::uint64_t last_bytes_ = 0;  ///< size of the last wave: estimate for the next one

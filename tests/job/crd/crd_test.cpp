@@ -153,37 +153,64 @@ TEST_F(Crd, RunsOnWithoutCrrunAndFindsItAgain) {
   EXPECT_EQ(crrun.contradictions, 0u);
 }
 
-TEST_F(Crd, StopsItsRanksWhenNothingIsAnswered) {
+/** Tests with the module. */
+class CrdLease : public Crd {
+ protected:
+  void SetUp() override {
+    if (::access("/dev/cr", R_OK | W_OK) != 0) GTEST_SKIP() << "the module is not loaded";
+  }
+  /** Whether a process that sleeps is parked by the module: then nothing but SIGKILL wakes it. */
+  static bool parked(int pid) { return state_of(pid) == 'D'; }
+  /** @return the sizes of the files that the ranks, and the processes that they have made, write to without end */
+  std::vector<std::uintmax_t> sizes() {
+    std::vector<std::uintmax_t> all;
+    for (const char* const name : {"0", "0-made", "1", "1-made"}) {
+      std::error_code none;
+      const auto size = std::filesystem::file_size(crrun.job.working_directory() + "/" + name, none);
+      all.push_back(none ? 0 : size);
+    }
+    return all;
+  }
+  /** Ranks 0 and 1, each with a process in a session of its own. */
+  void start_writers() {
+    use({"sh", "-c",
+         "setsid sh -c 'while echo x; do sleep 0.02; done >$PMIX_RANK-made' & while echo x; do sleep 0.02; done >$PMIX_RANK"});
+    start(2);
+    ASSERT_TRUE(crrun.until([&] { const auto now = sizes(); return std::find(now.begin(), now.end(), 0) == now.end(); }, 20s));
+  }
+};
+
+TEST_F(CrdLease, ParksItsRanksWhenNothingIsAnswered) {
   use({"sleep", "100"});
   start(2);
   ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
   const int pid = crrun.started[1].pid();
-  EXPECT_FALSE(crrun.until([&] { return state_of(pid) == 'T'; }, 3s));
+  EXPECT_FALSE(crrun.until([&] { return parked(pid); }, 3s));
   crrun.answers = false;
-  EXPECT_FALSE(crrun.until([&] { return state_of(pid) == 'T'; }, 1s));
-  ASSERT_TRUE(crrun.until([&] { return state_of(pid) == 'T'; }, 3s));
+  EXPECT_FALSE(crrun.until([&] { return parked(pid); }, 1s));
+  ASSERT_TRUE(crrun.until([&] { return parked(pid); }, 3s));
   // Messages that arrive while crrun may have started the ranks elsewhere must wait until crrun confirms that it has not.
   job::Down down;
   down.mutable_signal()->set_signal(SIGKILL);
   down.mutable_signal()->add_ranks(1);
   crrun.send_all(down);
-  EXPECT_FALSE(crrun.until([&] { return state_of(pid) != 'T'; }, 500ms));
+  EXPECT_FALSE(crrun.until([&] { return !parked(pid); }, 500ms));
   crrun.answers = true;
   // If the daemon has connected anew meanwhile, the signal never arrived; either outcome is correct.
-  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S' && state_of(pid) != 'T'; }, 5s));
+  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S' && !parked(pid); }, 5s));
 }
 
-TEST_F(Crd, MeasuresTheLeaseFromWhatIsAnswered) {
+TEST_F(CrdLease, MeasuresTheLeaseFromWhatIsAnswered) {
   use({"sleep", "100"});
   start(2);
   ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
   crrun.late_answers = true;  // answers come, but they confirm nothing recent
-  ASSERT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 3s));
+  ASSERT_TRUE(crrun.until([&] { return parked(crrun.started[0].pid()); }, 3s));
   crrun.late_answers = false;
   EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'S'; }, 3s));
 }
 
-TEST_F(Crd, IsASpareWhenItWasGivenUp) {
+TEST_F(CrdLease, IsASpareWhenItWasGivenUp) {
   use({"sleep", "100"});
   start(2);
   ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
@@ -191,7 +218,7 @@ TEST_F(Crd, IsASpareWhenItWasGivenUp) {
   std::filesystem::create_directories(std::filesystem::path(image).parent_path());
   std::ofstream(image) << "an image";
   crrun.answers = false;
-  ASSERT_TRUE(crrun.until([&] { return state_of(crrun.started[1].pid()) == 'T'; }, 5s));
+  ASSERT_TRUE(crrun.until([&] { return parked(crrun.started[1].pid()); }, 5s));
   job::Down down;
   *down.mutable_welcome()->mutable_job() = crrun.job;
   down.mutable_welcome()->mutable_job()->set_local_directory(crrun.job.local_directory() + "1");
@@ -212,7 +239,7 @@ TEST_F(Crd, IsASpareWhenItWasGivenUp) {
   EXPECT_EQ(crrun.hellos[1].ranks_size(), 0);
   EXPECT_FALSE(std::filesystem::exists(image));
   EXPECT_EQ(crrun.exits.count(1), 0u);
-  EXPECT_TRUE(crrun.until([&] { return state_of(crrun.started[0].pid()) == 'T'; }, 5s));  // this one was not released
+  EXPECT_TRUE(crrun.until([&] { return parked(crrun.started[0].pid()); }, 5s));  // this one was not released
 }
 
 TEST_F(Crd, ASpareTriesARestart) {
@@ -350,11 +377,22 @@ TEST_P(CrdSpawns, ProcessesThatTalkWithTheirParents) {
 }
 
 TEST_F(Crd, MakesGroupsForSessions) {
-  use({MPI_SESSIONS, "2"});
+  use({MPI_SESSIONS, "1"});
   start(3);
   ASSERT_TRUE(crrun.wait_exits()) << log();
   for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(crrun.exits[rank], 0) << log();
-  EXPECT_EQ((crrun.output[{0, 1}]), "session 0: 3 processes, sums 6 and 3\nsession 1: 3 processes, sums 6 and 3\n");
+  EXPECT_EQ((crrun.output[{0, 1}]), "session 0: 3 processes, sums 6 and 3\n");
+}
+
+// One rank on each node: libpmix 5.0.7 loses count of a fence when a rank closes its connection after a session while another
+// rank of the same server is in the first fence of the next session (docs/mpi-support.md).
+TEST_F(Crd, MakesGroupsForOneSessionAfterAnother) {
+  use({MPI_SESSIONS, "3"});
+  start(2);
+  ASSERT_TRUE(crrun.wait_exits()) << log();
+  for (std::uint32_t rank = 0; rank < 2; ++rank) EXPECT_EQ(crrun.exits[rank], 0) << log();
+  EXPECT_EQ((crrun.output[{0, 1}]), "session 0: 2 processes, sums 3 and 1\nsession 1: 2 processes, sums 3 and 1\n"
+                                    "session 2: 2 processes, sums 3 and 1\n");
 }
 
 TEST_F(Crd, TellsOfAnAbort) {
@@ -385,6 +423,43 @@ std::string birth_of(int pid) {
   for (int field = 3; field < 22; ++field) rest >> text;
   rest >> text;
   return text;
+}
+
+TEST_F(Crd, ReapsProcessesThatItsRanksLeave) {
+  use({"sh", "-c", "(sleep 0.3 & exec true); echo left; sleep 100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}] == "left\n"; }, 20s));
+  crrun.until([] { return false; }, 1s);
+  const std::string daemon = std::to_string(crrun.daemon(0));
+  std::ifstream list("/proc/" + daemon + "/task/" + daemon + "/children");
+  for (int pid = 0; list >> pid;) EXPECT_NE(state_of(pid), 0) << "process " << pid << " was not reaped";
+}
+
+TEST_F(CrdLease, ParksItsRanksWhenItIsStopped) {
+  start_writers();
+  ::kill(crrun.daemon(0), SIGSTOP);
+  crrun.until([] { return false; }, std::chrono::milliseconds(crrun.job.lost_after_ms()) + 1s);
+  const auto before = sizes();
+  crrun.until([] { return false; }, 2s);
+  const auto after = sizes();
+  ::kill(crrun.daemon(0), SIGCONT);
+  EXPECT_EQ(after[0], before[0]) << "rank 0 runs without its daemon";
+  EXPECT_EQ(after[1], before[1]) << "a process that rank 0 has made runs without its daemon";
+  EXPECT_GT(after[2], before[2]);
+  EXPECT_GT(after[3], before[3]);
+  EXPECT_TRUE(crrun.until([&] { const auto now = sizes(); return now[0] > after[0] && now[1] > after[1]; }, 20s)) << log();
+}
+
+TEST_F(CrdLease, LeavesNothingWhenItIsKilled) {
+  start_writers();
+  crrun.kill_daemon(0);
+  crrun.until([] { return false; }, 1s);
+  const auto before = sizes();
+  crrun.until([] { return false; }, 1s);
+  const auto after = sizes();
+  EXPECT_EQ(after[0], before[0]);
+  EXPECT_EQ(after[1], before[1]) << "a process that rank 0 has made outlives the daemon";
+  EXPECT_GT(after[2], before[2]);
 }
 
 /** Tests with the module and crtcp. */

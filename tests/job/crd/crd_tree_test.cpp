@@ -32,11 +32,13 @@ class CrdTree : public ::testing::Test {
     ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 3; }, 20s));
   }
   char state(std::uint32_t rank) { return state_of(crrun.started.at(rank).pid()); }
-  /** @return whether a rank was seen stopped or gone within @p time */
+  /** Whether the module has parked a rank that sleeps. */
+  bool parked(std::uint32_t rank) { return state(rank) == 'D'; }
+  /** @return whether a rank was seen parked or gone within @p time */
   bool troubled(const std::vector<std::uint32_t>& ranks, std::chrono::milliseconds time) {
     return crrun.until(
         [&] {
-          return std::any_of(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return state(rank) == 'T' || !state(rank); });
+          return std::any_of(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return parked(rank) || !state(rank); });
         },
         time);
   }
@@ -73,9 +75,10 @@ TEST_F(CrdTree, TheAnswersKeepRanksRunning) {
 }
 
 TEST_F(CrdTree, WithoutAnswersOfCrrunRanksStandStillWhateverTheParentSays) {
+  if (::access("/dev/cr", R_OK | W_OK) != 0) GTEST_SKIP() << "the module is not loaded";
   start("sleep 100");
   crrun.answers = false;
-  EXPECT_TRUE(crrun.until([&] { return state(0) == 'T' && state(1) == 'T' && state(2) == 'T'; }, 10s))
+  EXPECT_TRUE(crrun.until([&] { return parked(0) && parked(1) && parked(2); }, 10s))
       << state(0) << state(1) << state(2);
   crrun.answers = true;
   EXPECT_TRUE(crrun.until([&] { return state(0) == 'S' && state(1) == 'S' && state(2) == 'S'; }, 15s))

@@ -22,6 +22,33 @@ def a_rank_is_killed(cluster):
 
 
 @scenario
+def connections_between_ranks_are_cut(cluster):
+    # The kernel resets connections in traffic. What was in flight is lost: only going back to a wave helps, and the job
+    # does so by itself, without moving anybody.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, options=["--detect", "10s"]).start()  # nobody shall be lost because he is slow
+    job.await_event("wave-commit", 2)
+    where = job.where()
+    tries = 0
+    while len(job.events("recovery-done")) < 2:
+        tries += 1
+        check(tries < 20, f"no message was in flight in {tries} cuts: {job.events('link-lost')}")
+        node, pid = job.where()[tries % 3]
+        before = len(job.events("recovery-begin"))
+        cut = cluster.ssh(node, f"for port in $(ss -Htnpe state established | grep pid={pid}, | "
+                                "sed -E 's/.*10\\.77\\.0\\.[0-9]+:([0-9]+) +10\\.77.*/\\1/'); do ss -K -tn sport = :$port; done; true")
+        check("10.77" in cut, f"nothing was cut: {cut}")
+        time.sleep(2)
+        if len(job.events("recovery-begin")) > before:
+            job.await_event("recovery-done", before + 1)
+            job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    check({rank: node for rank, (node, _) in job.where().items()} == {rank: node for rank, (node, _) in where.items()},
+          f"a rank was moved: {where}, now {job.where()}")
+    check("broken connection between rank" in job.messages(), "the user was not told why")
+    check_result(job, program)
+
+
+@scenario
 def a_daemon_is_killed(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
@@ -29,6 +56,51 @@ def a_daemon_is_killed(cluster):
     cluster.ssh("node3", "pkill -9 -f '^crd --job'")
     job.await_event("recovery-done", seconds=60)
     check_result(job, program)
+
+
+@scenario
+def a_daemon_is_stopped(cluster):
+    # The daemon cannot do anything about its ranks, so the module parks them before they run elsewhere.
+    program = held("p2p,coll")
+    job = on_three(cluster, program).start()
+    job.await_event("wave-commit", 2)
+    node, pid = job.where()[2]
+
+    def used():
+        fields = cluster.ssh(node, f"cat /proc/{pid}/stat").rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    cluster.ssh(node, "pkill -STOP -f '^crd --job'")
+    try:
+        job.await_event("node-lost")
+        before = used()
+        job.await_event("recovery-done")
+        time.sleep(3)
+        check(used() == before, f"the old process of rank 2 has run for {used() - before} ticks beside the new one")
+    finally:
+        cluster.ssh(node, "pkill -CONT -f '^crd --job'")
+    job.await_event("node-back", seconds=60)
+    check(not cluster.ssh(node, f"test -d /proc/{pid} && echo there", check=False), "the old process of rank 2 still runs")
+    check_result(job, program)
+
+
+@scenario
+def a_restarted_rank_stands_still_for_a_moment(cluster):
+    # Rank 2 was restarted, so a cr_restart waits for its end. Its node is cut off long enough for the lease to run out, but
+    # is not given up.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, options=["--detect", "20s"]).start()
+    job.await_event("wave-commit", 2)
+    cluster.kill("node3")
+    job.await_event("recovery-done")
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
+    node, pid = job.where()[2]
+    cluster.split(node, True)
+    time.sleep(15)
+    cluster.split(node, False)
+    check_result(job, program)
+    check(len(job.events("node-lost")) == 1, f"{node} was given up: {job.events('node-lost')}")
+    check(job.where()[2] == (node, pid), f"rank 2 was moved: {job.where()}")
 
 
 @scenario
@@ -190,6 +262,19 @@ def shared_storage_is_gone(cluster):
     cluster.kill("node3")
     job.await_event("recovery-done")
     survivors.check()
+    check_result(job, program)
+
+
+@scenario
+def the_disk_of_the_launcher_is_slow(cluster):
+    # Waves and recoveries wait for it, and nobody else: no rank is stopped because crrun does not answer.
+    program = held("p2p,coll")
+    job = on_three(cluster, program)
+    job.start(["env", "LD_PRELOAD=/mnt/project/build/vm/user/tests/job/crd/libslow_fsync.so", "SLOW_FSYNC=2", *job.words])
+    job.await_event("wave-staged", 2, seconds=120)
+    cluster.kill("node3")
+    job.await_event("recovery-done", seconds=90)
+    check("are stopped" not in job.messages(), "crrun did not answer while it wrote")
     check_result(job, program)
 
 

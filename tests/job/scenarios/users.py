@@ -53,6 +53,30 @@ def interrupt_ends_the_job(cluster):
 
 
 @scenario
+def an_interrupted_job_goes_on(cluster):
+    # Ctrl-C keeps the waves; the job is restarted, and removed when it is not wanted any more.
+    program = held("p2p,coll")
+    job = on_three(cluster, program).start()
+    job.await_event("wave-staged", 2, seconds=90)
+    subprocess.run(["pkill", "-INT", "-f", f"^crrun .*{job.name}"], check=True)
+    check(job.wait(60) == 128 + signal.SIGINT, "the exit status is not that of an interrupt")
+    directory = job.directory("/mnt/share")
+    check(f"crrun --restart {directory}" in job.messages(), f"the user was not told how to go on: {job.last_messages()}")
+    kept = sorted(path.name for path in job.directory().glob("wave-*"))
+    check(kept, "no wave was kept")
+    begun = len(job.events("recovery-done"))
+    job.start(["crrun", "-v", "--restart", directory])
+    job.await_event("recovery-done", begun + 1, seconds=90)
+    refused = cluster.head(f"crrun --restart {directory} 2>&1; crjob remove {directory} 2>&1; true")
+    check(refused.count("has its crrun, process") == 2, f"a second crrun, or the removal, was not refused: {refused}")
+    check_result(job, program)
+    check(not list(job.directory().glob("wave-*")), "a job that has ended well keeps waves")
+    folder = job.directory()
+    cluster.head(f"crjob remove {directory}")
+    check(not folder.exists(), f"{folder} is still there")
+
+
+@scenario
 def drain_a_node(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
