@@ -55,18 +55,15 @@ int cr_check_task(struct task_struct *t, struct cr_why *why)
 	return -EOPNOTSUPP;
 }
 
-/* Refuse an mm that tasks outside the thread group use: a freeze would not stop them. */
+/*
+ * Refuse an mm that tasks outside the thread group use: a freeze would not stop them.
+ * -EAGAIN: all of them are exiting, as a vfork() child whose parent has just come back.
+ */
 static int cr_check_shared_mm(struct cr_session *s, struct cr_why *why)
 {
 	struct task_struct *p, *t;
 	int r = 0;
 
-#ifdef CONFIG_AIO
-	if (rcu_access_pointer(s->mm->ioctx_table)) {
-		cr_why(why, CR_WHY_AIO, task_tgid_vnr(s->leader));
-		return -EOPNOTSUPP;
-	}
-#endif
 	rcu_read_lock();
 	for_each_process(p) {
 		if (p->flags & PF_KTHREAD || same_thread_group(p, s->leader))
@@ -75,13 +72,34 @@ static int cr_check_shared_mm(struct cr_session *s, struct cr_why *why)
 			if (READ_ONCE(t->mm) != s->mm)
 				continue;
 			cr_why(why, CR_WHY_SHARED_MM, task_tgid_vnr(p));
-			r = -EOPNOTSUPP;
-			break;
+			r = READ_ONCE(t->flags) & PF_EXITING ? -EAGAIN : -EOPNOTSUPP;
+			if (r == -EOPNOTSUPP)
+				goto out;
 		}
-		if (r)
-			break;
 	}
+out:
 	rcu_read_unlock();
+	return r;
+}
+
+/* Refuse an mm that others use, after waiting for those that are exiting. */
+static int cr_check_alone(struct cr_session *s, unsigned long end, struct cr_why *why)
+{
+	int r;
+
+#ifdef CONFIG_AIO
+	if (rcu_access_pointer(s->mm->ioctx_table)) {
+		cr_why(why, CR_WHY_AIO, task_tgid_vnr(s->leader));
+		return -EOPNOTSUPP;
+	}
+#endif
+	while ((r = cr_check_shared_mm(s, why)) == -EAGAIN) {
+		if (time_after(jiffies, end))
+			return -EOPNOTSUPP;
+		schedule_timeout_killable(1);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
 	return r;
 }
 
@@ -302,7 +320,7 @@ static int cr_freeze_all(struct cr_session *s, unsigned long end, struct cr_why 
 	int r = cr_park_all(s, end, why);
 
 	if (!r)
-		r = cr_check_shared_mm(s, why);
+		r = cr_check_alone(s, end, why);
 	if (r)
 		return r;
 	m = cr_any(s);

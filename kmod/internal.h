@@ -104,9 +104,9 @@ struct cr_raw {
  * States of one thread, changed under session->lock:
  *
  *   state        until                                          next state
- *   CR_QUEUED    it returns to user mode and runs the work      PARKED, GONE
+ *   CR_QUEUED    it returns to user mode and runs the work      PARKED, SERVING, GONE
  *   CR_PARKED    a request comes, a thaw, or it is killed       SERVING, GONE
- *   CR_SERVING   the request's work is done                     PARKED, RUNNING
+ *   CR_SERVING   the request's work is done, or it has left     PARKED, RUNNING, GONE
  *   CR_RUNNING   it faults at the gate or is interrupted        QUEUED, GONE
  *   CR_GONE      final: it left, exited, or has another mm
  */

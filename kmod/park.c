@@ -258,16 +258,15 @@ static enum cr_way cr_arrive(struct cr_member *m)
 	batch = m->batch;
 	m->batch = NULL;
 	spin_lock(&s->lock);
-	if (!ours) {
+	if (!ours)
 		way = CR_AWAY;
-	} else if (m->leave) {
+	else if (m->leave)
 		way = CR_LEAVE;
-	} else {
-		m->state = CR_PARKED;
-		if (m->awaited) {
-			m->awaited = false;
-			s->nawaited--;
-		}
+	/* not CR_QUEUED: the next freeze would wait for a thread that is leaving this one */
+	m->state = way == CR_STAY ? CR_PARKED : CR_SERVING;
+	if (way == CR_STAY && m->awaited) {
+		m->awaited = false;
+		s->nawaited--;
 	}
 	all = !s->nawaited;
 	spin_unlock(&s->lock);

@@ -168,6 +168,61 @@ static void arena_touched(void) {
   expect(runs_on(), "the target does not run on");
 }
 
+/* ---- a freeze that follows a failed one at once */
+
+static struct late {
+  volatile long asked, begun, may_end;  // numbers of a vfork() by both threads
+} *late;
+
+_Noreturn static void vforking(unsigned later_us) {
+  for (long n = 1;; n++) {
+    while (late->asked != n) usleep(100);
+    if (!vfork()) {
+      __atomic_add_fetch(&late->begun, 1, __ATOMIC_SEQ_CST);
+      while (late->may_end != n) usleep(100);
+      if (later_us) usleep(later_us);
+      _exit(0);
+    }
+  }
+}
+static void *vforking_thread(void *arg) {
+  (void)arg;
+  vforking(0);
+}
+static void vforking_target(void) {
+  pthread_t t;
+  signal(SIGCHLD, SIG_IGN);  // children are reaped automatically
+  if (pthread_create(&t, NULL, vforking_thread, NULL)) abort();
+  sh->ready = 1;
+  vforking(3000);
+}
+
+/*
+ * All threads come too late for a freeze that failed. The first that comes leaves that freeze; the next freeze must not
+ * take it for one that will park.
+ */
+static void late_for_a_freeze(void) {
+  late = shared_memory(sizeof *late);
+  victim = target(vforking_target);
+  struct session s;
+  need(!session_open(&s, victim), "attach");
+  int64_t end = now_ms() + 8000;
+  long n = 0;
+  while (now_ms() < end) {
+    late->asked = ++n;
+    while (late->begun != n * 2) usleep(100);
+    int r = session_freeze(&s, 1, 0);
+    need(r == -ETIMEDOUT, "freeze %ld with threads in vfork: %d", n, r);
+    late->may_end = n;
+    random_us(1000);
+    r = session_freeze(&s, 5000, 0);
+    need(r == 2, "freeze %ld while a thread leaves the one before: %d threads, not 2", n, r);
+    need(!session_thaw(&s, 0), "thaw");
+  }
+  note("%ld freezes", n);
+  session_close(&s);
+}
+
 /* ---- attaching to exiting processes */
 
 // Many younger idle processes make the module's search for the target's task long.
@@ -293,6 +348,7 @@ int main(int argc, char **argv) {
       {"passed_exec", passed_exec},
       {"passed_owner_dies", passed_owner_dies},
       {"arena_touched", arena_touched},
+      {"late_for_a_freeze", late_for_a_freeze, 0},
       {"attach_exiting", attach_exiting},
       {"gate_race", gate_race},
       {"unloading", unloading, 60},
