@@ -26,7 +26,7 @@
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
 /** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
-#define CR_RANK_PROTOCOL 1
+#define CR_RANK_PROTOCOL 2
 
 enum cr_rank_type {
 	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */
@@ -47,17 +47,20 @@ enum cr_rank_type {
 	CR_RANK_PMIX_DONE,
 	/** daemon: addresses of ranks. struct cr_rank_peers, then entries. Any number of messages before RESUME */
 	CR_RANK_PEERS,
-	/** daemon: all ranks are restored: continue. struct cr_rank_resume, then `moved` ranks as uint32_t */
+	/** daemon: all ranks are restored: continue. struct cr_rank_resume */
 	CR_RANK_RESUME,
 	/** rank: it has continued. struct cr_rank_resumed */
 	CR_RANK_RESUMED,
-	/** rank, any time: the connection to a peer was lost. struct cr_rank_lost, then a text */
+	/** rank, any time: the connection to a peer was lost, or none can be made; repeated while that is so. struct cr_rank_lost, then a text */
 	CR_RANK_LOST,
 	/** rank, any time: a message for the log. The text follows the header */
 	CR_RANK_LOG,
 	/** daemon, between waves: a node is silent; leave the processors to the preparation of a recovery. struct
 	 * cr_rank_calm */
 	CR_RANK_CALM,
+	/** daemon: ranks whose processes are new: close the connections to them. struct cr_rank_moved, then `count` ranks as
+	 * uint32_t. Any number of messages before RESUME */
+	CR_RANK_MOVED,
 };
 
 struct cr_rank_message {
@@ -129,8 +132,14 @@ struct cr_rank_peers {
 struct cr_rank_resume {
 	struct cr_rank_message head;
 	uint8_t nonce[32];
-	uint32_t moved; /**< number of ranks that follow */
+	uint32_t reserved;
 	uint32_t spin; /**< on a node with more ranks than processors: polls before a rank waits; 0: as it was started */
+};
+
+struct cr_rank_moved {
+	struct cr_rank_message head;
+	uint32_t count;
+	uint32_t reserved;
 };
 
 struct cr_rank_resumed {
@@ -148,8 +157,9 @@ struct cr_rank_calm {
 
 struct cr_rank_lost {
 	struct cr_rank_message head;
-	uint32_t peer;
-	int32_t error; /**< errno; 0: end of file; ENODATA: messages between the two are lost, which needs a recovery */
+	uint32_t peer; /**< UINT32_MAX: none, or a process that the job has spawned */
+	int32_t error; /**< errno; 0: end of file; ENODATA: messages between the two are lost, which needs a recovery; EMFILE:
+	                  no descriptors are left */
 };
 
 #endif

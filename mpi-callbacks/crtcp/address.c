@@ -49,6 +49,20 @@ static bool listed(const char *list, const char *interface, const struct sockadd
   return found;
 }
 
+/* The interfaces of this node; the same for all peers. Peers are added without crtcp.lock. */
+static struct ifaddrs *interfaces;
+static pthread_mutex_t interfaces_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool read_interfaces(void)
+{
+  struct ifaddrs *all = NULL;
+
+  if (getifaddrs(&all)) return false;
+  freeifaddrs(interfaces);
+  interfaces = all;
+  return true;
+}
+
 static bool usable(const struct ifaddrs *i)
 {
   return i->ifa_addr && (i->ifa_flags & IFF_UP) &&
@@ -95,30 +109,36 @@ static int append(char **text, size_t *bytes, const struct ifaddrs *i, uint16_t 
   return 1;
 }
 
-int crtcp_local_addresses(uint16_t port4, uint16_t port6, char **text, size_t *bytes)
+static int local_addresses(uint16_t port4, uint16_t port6, char **text, size_t *bytes)
 {
-  struct ifaddrs *all = NULL;
   int count = 0;
 
   *text = NULL;
   *bytes = 0;
-  if (getifaddrs(&all)) return -1;
+  /* again at each call: after a restart this is another node */
+  if (!read_interfaces()) return -1;
   /* If there is no other address (a machine without a network), the second pass uses the loopback interface. */
   for (int pass = 0; pass < 2 && count == 0; pass++) {
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+    for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
       int added;
 
       if (pass == 0 ? !wanted(i) : !usable(i) || !loopback(i->ifa_addr)) continue;
       if (pass == 1 && crtcp.if_include && *crtcp.if_include) continue;
       added = append(text, bytes, i, port4, port6);
-      if (added < 0) {
-        freeifaddrs(all);
-        return -1;
-      }
+      if (added < 0) return -1;
       count += added;
     }
   }
-  freeifaddrs(all);
+  return count;
+}
+
+int crtcp_local_addresses(uint16_t port4, uint16_t port6, char **text, size_t *bytes)
+{
+  int count;
+
+  pthread_mutex_lock(&interfaces_lock);
+  count = local_addresses(port4, port6, text, bytes);
+  pthread_mutex_unlock(&interfaces_lock);
   return count;
 }
 
@@ -143,12 +163,12 @@ static int prefix_of(const struct sockaddr *mask)
 
 /** 4: in a network of this node; 2: as private or public as an address of this node; 1: of the same family as one;
  * 0: not reachable. */
-static int score(const struct sockaddr *name, const struct ifaddrs *all)
+static int score(const struct sockaddr *name)
 {
   int best = 0, bits;
   const void *address = bytes_of(name, &bits);
 
-  for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+  for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
     int prefix, s = 1;
 
     if (!usable(i) || i->ifa_addr->sa_family != name->sa_family) continue;
@@ -204,25 +224,24 @@ static bool parse(const char *text, struct crtcp_address *out)
 
 int crtcp_parse_addresses(const char *text, size_t bytes, unsigned count, struct crtcp_address **out)
 {
-  struct ifaddrs *all = NULL;
   struct crtcp_address *list = calloc(count ? count : 1, sizeof *list);
   int n = 0;
 
   *out = NULL;
   if (!list) return -1;
-  if (getifaddrs(&all)) all = NULL;
+  pthread_mutex_lock(&interfaces_lock);
   for (unsigned i = 0; i < count && bytes; i++) {
     size_t length = strnlen(text, bytes);
 
     if (length == bytes) break; /* no 0 at the end: truncated */
     if (parse(text, &list[n])) {
-      list[n].score = score((struct sockaddr *) &list[n].name, all);
+      list[n].score = score((struct sockaddr *) &list[n].name);
       n++;
     }
     text += length + 1;
     bytes -= length + 1;
   }
-  if (all) freeifaddrs(all);
+  pthread_mutex_unlock(&interfaces_lock);
   /* Insertion sort, which is stable, by descending score: the lists are short. */
   for (int i = 1; i < n; i++)
     for (int k = i; k > 0 && list[k].score > list[k - 1].score; k--) {

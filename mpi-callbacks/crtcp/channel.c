@@ -132,11 +132,11 @@ void crtcp_channel_event(void)
   if (crtcp.channel->aborted > crtcp.wave) crtcp_wave_over(crtcp.channel->aborted);
 }
 
-void crtcp_channel_lost(const crtcp_endpoint_t *peer, int error, const char *why)
+void crtcp_channel_lost(uint32_t jobid, uint32_t vpid, int error, const char *why)
 {
-  struct cr_rank_lost lost = {.peer = peer->name.vpid, .error = error};
+  /* The daemon would mistake a process of another namespace for the job's rank of this number. */
+  struct cr_rank_lost lost = {.peer = crtcp_foreign(jobid) ? UINT32_MAX : vpid, .error = error};
 
-  if (crtcp_foreign(peer->name.jobid)) return; /* the daemon would mistake it for the job's rank of this number */
   crtcp_channel_send(CR_RANK_LOST, &lost, sizeof lost, why, strlen(why));
 }
 

@@ -131,12 +131,13 @@ static int component_open(void)
   OBJ_CONSTRUCT(&crtcp.endpoints, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.guests, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.graveyard, opal_list_t);
+  OBJ_CONSTRUCT(&crtcp.by_name, opal_hash_table_t);
   OBJ_CONSTRUCT(&crtcp.inbox, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.finished, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.eager, opal_free_list_t);
   OBJ_CONSTRUCT(&crtcp.full, opal_free_list_t);
   OBJ_CONSTRUCT(&crtcp.user, opal_free_list_t);
-  return OPAL_SUCCESS;
+  return opal_hash_table_init(&crtcp.by_name, 256);
 }
 
 static int component_close(void)
@@ -144,6 +145,7 @@ static int component_close(void)
   OBJ_DESTRUCT(&crtcp.eager);
   OBJ_DESTRUCT(&crtcp.full);
   OBJ_DESTRUCT(&crtcp.user);
+  OBJ_DESTRUCT(&crtcp.by_name);
   free(crtcp.scratch);
   crtcp.scratch = NULL;
   return OPAL_SUCCESS;

@@ -8,13 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { RETRY_MS = 20, RETRY_MAX_MS = 1000 };
+enum {
+  RETRY_MS = 20,
+  RETRY_MAX_MS = 1000,
+  REPORT_MS = 5000, /* a peer that answers late is no loss */
+  REPORT_AGAIN_MS = 30000,
+};
 
 void crtcp_alarm(uint64_t when)
 {
   if (!crtcp.alarm_ns || when < crtcp.alarm_ns) crtcp.alarm_ns = when;
+}
+
+bool crtcp_more_descriptors(int error)
+{
+  struct rlimit limit;
+
+  /* Programs that use select() rely on the soft limit, so it is raised only when it is reached. */
+  if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_cur < limit.rlim_max / 2 ? 2 * limit.rlim_cur : limit.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 /* ------------------------------------------------------------------------------------------ listening */
@@ -109,6 +125,12 @@ static void fail(crtcp_endpoint_t *ep)
   ep->tell = true;
 }
 
+static void report(crtcp_endpoint_t *ep, int error, const char *doing)
+{
+  ep->report_ns = crtcp_now() + REPORT_AGAIN_MS * (uint64_t) MILLISECOND;
+  crtcp_channel_lost(ep->name.jobid, ep->name.vpid, error, doing);
+}
+
 void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
 {
   const bool counted = ep->state == CRTCP_CONNECTED;
@@ -122,7 +144,7 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
   ep->state = CRTCP_LOST;
   if (counted) {
     ep->broken = true;
-    crtcp_channel_lost(ep, error, doing);
+    report(ep, error, doing);
   }
   ep->attempts++;
   crtcp_later(ep);
@@ -131,7 +153,7 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
 /* An attempt has failed: try the next address later, or give up after three rounds without crd. */
 static void attempt_failed(crtcp_endpoint_t *ep, int error)
 {
-  const bool lost = crtcp_with_daemon() && ep->attempts > 0;
+  const uint64_t now = crtcp_now();
 
   crtcp_close_endpoint(ep);
   ep->attempts++;
@@ -144,44 +166,14 @@ static void attempt_failed(crtcp_endpoint_t *ep, int error)
     return;
   }
   ep->state = CRTCP_LOST;
-  if (crtcp_with_daemon() && !lost) crtcp_channel_lost(ep, error, "connecting");
+  if (crtcp_with_daemon() && !ep->report_ns && error != EMFILE)
+    ep->report_ns = now + REPORT_MS * (uint64_t) MILLISECOND;
+  else if (crtcp_with_daemon() && now >= ep->report_ns)
+    report(ep, error, "connecting");
   crtcp_later(ep);
 }
 
 /* ---------------------------------------------------------------------------------------- handshake */
-
-bool crtcp_say_word(int fd, const crtcp_endpoint_t *to, const uint8_t *cookie, uint32_t word, uint32_t reason)
-{
-  struct crtcp_hello hello = {
-      .word = word,
-      .reason = reason,
-      .jobid = OPAL_PROC_MY_NAME.jobid,
-      .vpid = OPAL_PROC_MY_NAME.vpid,
-      .recovery = crtcp.recovery,
-      .incarnation = crtcp.incarnation,
-      .wave = crtcp.wave,
-      .sent = to ? to->sent : 0,
-      .received = to ? to->received : 0,
-  };
-
-  memcpy(hello.magic, CRTCP_MAGIC, sizeof hello.magic);
-  if (cookie) memcpy(hello.cookie, cookie, CRTCP_COOKIE);
-  /* These are the first bytes on a connection, so they fit into the send buffer. */
-  return send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
-}
-
-bool crtcp_same_cookie(const uint8_t *a, const uint8_t *b)
-{
-  uint8_t differs = 0;
-
-  for (int i = 0; i < CRTCP_COOKIE; i++) differs |= a[i] ^ b[i];
-  return !differs;
-}
-
-static bool well_formed(const struct crtcp_hello *word)
-{
-  return !memcmp(word->magic, CRTCP_MAGIC, sizeof word->magic);
-}
 
 void crtcp_deadline(crtcp_endpoint_t *ep)
 {
@@ -192,7 +184,9 @@ void crtcp_deadline(crtcp_endpoint_t *ep)
 static void ask(crtcp_endpoint_t *ep)
 {
   crtcp_tune(ep->fd);
-  if (!crtcp_say_word(ep->fd, ep, ep->cookie, CRTCP_HELLO, 0)) return attempt_failed(ep, errno);
+  if (!crtcp_handshake_begin(ep->fd, false, ep->seal) ||
+      !crtcp_say_word(ep->fd, ep, CRTCP_HELLO, 0, ep->cookie, ep->seal))
+    return attempt_failed(ep, errno);
   ep->state = CRTCP_ASKED;
   ep->word_got = 0;
   crtcp_deadline(ep);
@@ -207,7 +201,9 @@ void crtcp_connect(crtcp_endpoint_t *ep)
   ep->retry_ns = 0;
   if (ep->address_count <= 0) return attempt_failed(ep, EADDRNOTAVAIL);
   address = &ep->addresses[ep->address_next];
-  ep->fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  do
+    ep->fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  while (ep->fd < 0 && crtcp_more_descriptors(errno));
   if (ep->fd < 0) return attempt_failed(ep, errno);
   if (connect(ep->fd, (const struct sockaddr *) &address->name, address->length) == 0) return ask(ep);
   if (errno != EINPROGRESS) return attempt_failed(ep, errno);
@@ -219,7 +215,7 @@ void crtcp_connect(crtcp_endpoint_t *ep)
 static void connected(crtcp_endpoint_t *ep)
 {
   ep->state = CRTCP_CONNECTED;
-  ep->deadline_ns = ep->retry_ns = 0;
+  ep->deadline_ns = ep->retry_ns = ep->report_ns = 0;
   ep->attempts = ep->address_next = 0;
   ep->gap = ep->broken = false;
   ep->shut = false;
@@ -232,51 +228,32 @@ void crtcp_gap(crtcp_endpoint_t *ep)
   if (!ep->gap) {
     crtcp_say("messages between rank %u and this one were lost with their connection; only a recovery to a wave helps",
               (unsigned) ep->name.vpid);
-    if (crtcp_with_daemon()) crtcp_channel_lost(ep, ENODATA, "messages were lost with the connection");
+    if (crtcp_with_daemon()) report(ep, ENODATA, "messages were lost with the connection");
   }
   ep->gap = true;
 }
 
+/* An answer that is not genuine is of somebody else who has got the peer's port. */
 static void answered(crtcp_endpoint_t *ep)
 {
-  if (ep->word.word == CRTCP_ACK) {
-    if (!crtcp_same_cookie(ep->word.cookie, crtcp.cookie)) return attempt_failed(ep, EACCES);
-    if (!crtcp_say_word(ep->fd, ep, ep->cookie, CRTCP_READY, 0)) return attempt_failed(ep, errno);
+  const struct crtcp_hello *word = &ep->word;
+
+  if (!crtcp_genuine(word, ep->cookie, ep->seal) || word->jobid != ep->name.jobid || word->vpid != ep->name.vpid ||
+      word->recovery != crtcp.recovery || word->incarnation < ep->incarnation)
+    return attempt_failed(ep, EACCES);
+  if (word->word == CRTCP_ACK) {
+    if (!crtcp_say_word(ep->fd, ep, CRTCP_READY, 0, ep->cookie, ep->seal)) return attempt_failed(ep, errno);
     connected(ep);
     return;
   }
-  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_CROSSED) {
-    /* The peer is connecting to this rank. If that fails, try again. */
+  if (word->word == CRTCP_REFUSE && (word->reason == CRTCP_CROSSED || word->reason == CRTCP_BEHIND)) {
+    /* CROSSED: the peer is connecting to this rank. If that fails, try again. */
     crtcp_close_endpoint(ep);
     crtcp_later(ep);
     return;
   }
-  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_BEHIND) {
-    crtcp_close_endpoint(ep);
-    crtcp_later(ep);
-    return;
-  }
-  if (ep->word.word == CRTCP_REFUSE && ep->word.reason == CRTCP_GAP) crtcp_gap(ep);
+  if (word->word == CRTCP_REFUSE && word->reason == CRTCP_GAP) crtcp_gap(ep);
   attempt_failed(ep, EPROTO);
-}
-
-/* @return 1: a complete word was read; 0: not yet; -1 with errno */
-int crtcp_read_word(int fd, struct crtcp_hello *word, size_t *got)
-{
-  while (*got < sizeof *word) {
-    const ssize_t n = recv(fd, (char *) word + *got, sizeof *word - *got, 0);
-
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return 0;
-    if (n == 0) errno = ECONNRESET;
-    if (n <= 0) return -1;
-    *got += n;
-  }
-  if (!well_formed(word)) {
-    errno = EPROTO;
-    return -1;
-  }
-  return 1;
 }
 
 void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
@@ -297,7 +274,7 @@ void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
     if (r < 0) return attempt_failed(ep, errno);
     return answered(ep);
   }
-  if (r > 0 && ep->word.word == CRTCP_READY) return connected(ep);
+  if (r > 0 && ep->word.word == CRTCP_READY && crtcp_genuine(&ep->word, crtcp.cookie, ep->seal)) return connected(ep);
   /* The peer has closed the connection, or sent another word than READY. */
   crtcp_close_endpoint(ep);
   if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);

@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 
 #include "opal/class/opal_free_list.h"
+#include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
@@ -27,6 +28,7 @@
 
 #define CRTCP_COOKIE 32
 #define CRTCP_NONCE 32
+#define CRTCP_SEAL 32
 /** Bytes of a put behind one header. A wave may come between two chunks. */
 #define CRTCP_PUT_CHUNK (1u << 20)
 /** Bytes of a read when the next message is unknown. Data of a put in it is copied once more, from the cache. */
@@ -61,20 +63,22 @@ enum crtcp_refusal {
   CRTCP_CROSSED = 1, /**< both sides connect at once: the connection of the refusing side is used */
   CRTCP_BEHIND, /**< the refused side has not seen a wave or recovery yet: it must try again */
   CRTCP_GAP, /**< messages between the two were lost: only a recovery helps */
-  CRTCP_STRANGER, /**< cookie or incarnation is wrong */
+  CRTCP_STRANGER, /**< the seal, recovery or incarnation is wrong */
 };
 
-#define CRTCP_MAGIC "crtcp\0\0\1"
+#define CRTCP_MAGIC "crtcp\0\0\2"
 
-/** A word of the handshake, which precedes all messages of a connection. */
+/** A word of the handshake, which precedes all messages of a connection: see handshake.h. */
 struct crtcp_hello {
   char magic[8];
-  uint8_t cookie[CRTCP_COOKIE]; /**< the receiver's cookie */
   uint32_t word; /**< enum crtcp_word */
   uint32_t reason; /**< enum crtcp_refusal */
   uint32_t jobid, vpid; /**< of the sender */
+  uint32_t to_jobid, to_vpid; /**< of the receiver */
   uint32_t recovery, incarnation, wave, reserved;
   uint64_t sent, received; /**< messages between the two so far; a difference means that messages were lost */
+  uint8_t nonce[CRTCP_NONCE];
+  uint8_t seal[CRTCP_SEAL]; /**< HMAC of the handshake up to here */
 };
 
 /* ------------------------------------------------------------------------------------------- addresses */
@@ -150,7 +154,7 @@ struct mca_btl_base_endpoint_t {
   int fd;
   uint32_t events; /**< events that epoll watches */
   uint32_t incarnation;
-  uint8_t cookie[CRTCP_COOKIE]; /**< the peer's cookie, sent in a handshake */
+  uint8_t cookie[CRTCP_COOKIE]; /**< the peer's cookie: the key of a handshake that this rank begins */
   struct crtcp_address *addresses;
   int address_count, address_next;
   int attempts; /**< failed attempts since the last success */
@@ -158,6 +162,9 @@ struct mca_btl_base_endpoint_t {
   uint64_t deadline_ns; /**< deadline of a handshake; 0: none */
   struct crtcp_hello word; /**< word being received */
   size_t word_got;
+  uint8_t seal[CRTCP_SEAL]; /**< of the latest word of the handshake */
+  uint64_t report_ns; /**< while it cannot be reached: time from which the next failed attempt is reported to crd */
+  bool moved; /**< CR_RANK_MOVED named it: its connection ends with the recovery */
   bool broken; /**< it was connected; messages in flight may be lost */
   bool gap; /**< messages were lost: only a recovery helps */
   bool tell; /**< the failure is still to be reported to Open MPI */
@@ -194,6 +201,8 @@ struct crtcp_guest {
   uint64_t deadline_ns;
   struct crtcp_hello word;
   size_t got;
+  uint8_t seal[CRTCP_SEAL]; /**< of the handshake: first what it begins with, then that of HELLO */
+  bool genuine; /**< HELLO has the right seal */
   char from[80];
 };
 typedef struct crtcp_guest crtcp_guest_t;
@@ -225,6 +234,9 @@ struct crtcp_component {
   uint16_t port4, port6;
   uint8_t *scratch; /**< of the progressing thread */
   opal_list_t endpoints, guests, graveyard;
+  opal_hash_table_t by_name; /**< endpoints, by jobid and vpid */
+  uint64_t listen_ns; /**< time from which connections are accepted again; 0: they are */
+  bool crammed; /**< it was said that no descriptors are left */
   uint64_t alarm_ns; /**< time of the next crtcp_clock(); 0: none */
   opal_list_t inbox; /**< letters */
   opal_list_t finished; /**< fragments whose callback is due */
@@ -233,7 +245,7 @@ struct crtcp_component {
   opal_free_list_t eager, full, user;
   mca_btl_base_module_error_cb_fn_t error_callback;
 
-  uint8_t cookie[CRTCP_COOKIE]; /**< this rank's cookie; peers must send it */
+  uint8_t cookie[CRTCP_COOKIE]; /**< this rank's cookie: the key of a handshake that a peer begins */
   bool calm; /**< a node is silent: a thread that waits for messages leaves its processor to others */
   bool crowded; /**< the daemon has set `spin`, and Open MPI yields when it is idle */
   int spin_before; /**< value of `spin` before `crowded` was set */
@@ -317,13 +329,17 @@ void crtcp_fin(crtcp_endpoint_t *endpoint); /**< send FIN and close */
 void crtcp_clock(uint64_t now); /**< handle deadlines and retries that are due */
 void crtcp_alarm(uint64_t when); /**< have crtcp_clock() called at that time or earlier */
 void crtcp_close_guests(void);
+/** Accept connections, or leave them in the kernel's queue. */
+void crtcp_watch_listeners(bool on);
 
 /* channel.c */
 /** If CR_RANK_SOCKET is set: connect, send HELLO, receive WELCOME. @param why set if checkpoints are off
  * @return 0; -1: CR_RANK_SOCKET is set, but the daemon does not answer */
 int crtcp_channel_open(const char **why);
 void crtcp_channel_event(void); /**< read and handle messages outside of a rollback */
-void crtcp_channel_lost(const crtcp_endpoint_t *peer, int error, const char *why);
+/** Report to crd that there is no connection to a peer. @param error errno; ENODATA: messages were lost with it; EMFILE: no
+ * descriptors are left, whoever the peer is */
+void crtcp_channel_lost(uint32_t jobid, uint32_t vpid, int error, const char *why);
 void crtcp_channel_log(const char *text);
 int crtcp_channel_fd(void);
 

@@ -9,7 +9,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { GUESTS = 512 };
+enum {
+  GUESTS = 512, /* further ones wait in the kernel's queue */
+  LISTEN_AGAIN_MS = 100,
+};
 
 void crtcp_dismiss(crtcp_guest_t *guest)
 {
@@ -31,6 +34,29 @@ void crtcp_close_guests(void)
   }
 }
 
+/* ------------------------------------------------------------------------------------------ accepting */
+
+void crtcp_watch_listeners(bool on)
+{
+  uint32_t now4 = on ? 0 : EPOLLIN, now6 = now4;
+
+  if (crtcp.listener4 >= 0) crtcp_watch_set(crtcp.listener4, &now4, on ? EPOLLIN : 0, &crtcp.watch_listener4);
+  if (crtcp.listener6 >= 0) crtcp_watch_set(crtcp.listener6, &now6, on ? EPOLLIN : 0, &crtcp.watch_listener6);
+  if (on) crtcp.listen_ns = 0;
+}
+
+/* An event that is not handled would come again at once, and for ever. */
+static void pause_listening(int error)
+{
+  if (!crtcp.listen_ns) crtcp_watch_listeners(false);
+  crtcp.listen_ns = crtcp_now() + LISTEN_AGAIN_MS * (uint64_t) MILLISECOND;
+  crtcp_alarm(crtcp.listen_ns);
+  if (!error || crtcp.crammed) return;
+  crtcp.crammed = true;
+  crtcp_say("connections of other ranks cannot be accepted: %s", strerror(error));
+  if (crtcp_with_daemon()) crtcp_channel_lost(UINT32_MAX, UINT32_MAX, error, "accepting a connection");
+}
+
 void crtcp_accept_event(int listener)
 {
   struct sockaddr_storage name;
@@ -38,12 +64,21 @@ void crtcp_accept_event(int listener)
   uint32_t none;
   int fd;
 
-  while ((length = sizeof name,
-          fd = accept4(listener, (struct sockaddr *) &name, &length, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-    crtcp_guest_t *guest = opal_list_get_size(&crtcp.guests) < GUESTS ? calloc(1, sizeof *guest) : NULL;
+  for (;;) {
+    crtcp_guest_t *guest;
 
-    if (!guest) {
+    if (opal_list_get_size(&crtcp.guests) >= GUESTS) return pause_listening(0);
+    length = sizeof name;
+    fd = accept4(listener, (struct sockaddr *) &name, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EINTR || errno == ECONNABORTED || crtcp_more_descriptors(errno))) continue;
+    if (fd < 0) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) pause_listening(errno);
+      return;
+    }
+    guest = calloc(1, sizeof *guest);
+    if (!guest || !crtcp_handshake_begin(fd, true, guest->seal)) {
       close(fd);
+      free(guest);
       continue;
     }
     crtcp_tune(fd);
@@ -61,7 +96,7 @@ void crtcp_accept_event(int listener)
 
 static void refuse(crtcp_guest_t *guest, crtcp_endpoint_t *ep, enum crtcp_refusal reason)
 {
-  crtcp_say_word(guest->fd, ep, ep ? ep->cookie : NULL, CRTCP_REFUSE, reason);
+  crtcp_say_word(guest->fd, ep, CRTCP_REFUSE, reason, ep ? crtcp.cookie : NULL, guest->seal);
   crtcp_dismiss(guest);
 }
 
@@ -89,8 +124,8 @@ static void hello(crtcp_guest_t *guest)
   const bool foreign = crtcp_foreign(word->jobid); /* it takes no part in waves, or has not seen the past ones */
   crtcp_endpoint_t *ep;
 
-  if (word->word != CRTCP_HELLO || !crtcp_same_cookie(word->cookie, crtcp.cookie))
-    return stranger(guest, "it does not show the cookie of this rank");
+  if (!guest->genuine) guest->genuine = word->word == CRTCP_HELLO && crtcp_genuine(word, crtcp.cookie, guest->seal);
+  if (!guest->genuine) return stranger(guest, "it does not prove that it belongs to this job and looks for this rank");
   if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
   if (word->recovery > crtcp.recovery) return;
   if (word->wave > crtcp.wave && !foreign) return; /* a wave has ended for the peer but not here yet: wait */
@@ -111,7 +146,8 @@ static void hello(crtcp_guest_t *guest)
   crtcp_watch_set(guest->fd, &(uint32_t){EPOLLIN}, 0, guest);
   guest->fd = -1;
   crtcp_dismiss(guest);
-  if (!crtcp_say_word(ep->fd, ep, ep->cookie, CRTCP_ACK, 0)) {
+  memcpy(ep->seal, guest->seal, CRTCP_SEAL);
+  if (!crtcp_say_word(ep->fd, ep, CRTCP_ACK, 0, crtcp.cookie, ep->seal)) {
     crtcp_close_endpoint(ep);
     return;
   }
@@ -159,4 +195,8 @@ void crtcp_guests_clock(uint64_t now)
       crtcp_alarm(guest->deadline_ns);
     }
   }
+  if (crtcp.listen_ns && now >= crtcp.listen_ns && opal_list_get_size(&crtcp.guests) < GUESTS)
+    crtcp_watch_listeners(true);
+  else if (crtcp.listen_ns)
+    crtcp_alarm(now + LISTEN_AGAIN_MS * (uint64_t) MILLISECOND);
 }

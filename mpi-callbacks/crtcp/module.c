@@ -115,17 +115,16 @@ static mca_btl_base_descriptor_t *prepare_src(mca_btl_base_module_t *btl, crtcp_
 
 /* --------------------------------------------------------------------------------------------- peers */
 
+static uint64_t key(uint32_t jobid, uint32_t vpid)
+{
+  return (uint64_t) jobid << 32 | vpid;
+}
+
 crtcp_endpoint_t *crtcp_find(uint32_t jobid, uint32_t vpid)
 {
-  opal_list_item_t *item;
+  void *endpoint;
 
-  for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);
-       item = opal_list_get_next(item)) {
-    crtcp_endpoint_t *endpoint = (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
-
-    if (endpoint->name.jobid == jobid && endpoint->name.vpid == vpid) return endpoint;
-  }
-  return NULL;
+  return opal_hash_table_get_value_uint64(&crtcp.by_name, key(jobid, vpid), &endpoint) == OPAL_SUCCESS ? endpoint : NULL;
 }
 
 static crtcp_endpoint_t *endpoint_make(opal_proc_t *proc)
@@ -189,13 +188,15 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
       if (!made) continue;
       pthread_mutex_lock(&crtcp.lock);
       endpoint = crtcp_find(procs[i]->proc_name.jobid, procs[i]->proc_name.vpid);
-      if (endpoint) {
-        endpoint_free(made);
-      } else {
+      if (!endpoint && opal_hash_table_set_value_uint64(&crtcp.by_name, key(made->name.jobid, made->name.vpid), made) ==
+                           OPAL_SUCCESS) {
         endpoint = made;
         opal_list_append(&crtcp.endpoints, &endpoint->super);
+      } else {
+        endpoint_free(made);
       }
       pthread_mutex_unlock(&crtcp.lock);
+      if (!endpoint) continue;
     }
     /* A rank may move to another node, so Open MPI must not use memory that two ranks share. */
     if (crtcp_with_daemon()) procs[i]->proc_flags = OPAL_PROC_NON_LOCAL;
@@ -225,6 +226,7 @@ static void endpoint_remove(crtcp_endpoint_t *endpoint)
   opal_list_item_t *item;
 
   crtcp_fin(endpoint);
+  opal_hash_table_remove_value_uint64(&crtcp.by_name, key(endpoint->name.jobid, endpoint->name.vpid));
   opal_list_remove_item(&crtcp.endpoints, &endpoint->super);
   opal_list_append(&crtcp.graveyard, &endpoint->super);
   while ((item = opal_list_remove_first(&endpoint->queue))) {

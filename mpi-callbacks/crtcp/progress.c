@@ -60,8 +60,7 @@ int crtcp_epoll_make(void)
   }
   crtcp.watch_listener4 = crtcp.watch_listener6 = CRTCP_WATCH_LISTEN;
   crtcp.watch_channel = CRTCP_WATCH_CHANNEL;
-  add(crtcp.listener4, &crtcp.watch_listener4);
-  add(crtcp.listener6, &crtcp.watch_listener6);
+  crtcp_watch_listeners(true);
   add(crtcp_channel_fd(), &crtcp.watch_channel);
   for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);
        item = opal_list_get_next(item)) {

@@ -37,7 +37,8 @@ static void make_still(const struct rollback *back)
     crtcp_endpoint_forget_receiving(ep);
     ep->retry_ns = ep->deadline_ns = 0;
     ep->attempts = ep->address_next = 0;
-    ep->gap = ep->broken = false;
+    ep->report_ns = 0;
+    ep->gap = ep->broken = ep->moved = false;
   }
 }
 
@@ -94,6 +95,19 @@ static void peers(const char *buffer, size_t bytes)
   }
 }
 
+static void moved(const char *buffer, size_t bytes)
+{
+  const struct cr_rank_moved *message = (const struct cr_rank_moved *) buffer;
+  const uint32_t *ranks = (const uint32_t *) (message + 1);
+
+  if (bytes < sizeof *message || (bytes - sizeof *message) / sizeof *ranks < message->count) return;
+  for (uint32_t i = 0; i < message->count; i++) {
+    crtcp_endpoint_t *ep = crtcp_find(OPAL_PROC_MY_NAME.jobid, ranks[i]);
+
+    if (ep) ep->moved = true;
+  }
+}
+
 static void pmix(struct rollback *back, int fd)
 {
   struct cr_rank_message done;
@@ -127,17 +141,14 @@ static void crowd(uint32_t spin)
 static bool resume(struct rollback *back, const char *buffer, size_t bytes)
 {
   const struct cr_rank_resume *message = (const struct cr_rank_resume *) buffer;
-  const uint32_t *moved = (const uint32_t *) (message + 1);
 
-  if (bytes < sizeof *message || (bytes - sizeof *message) / sizeof *moved < message->moved) return false;
+  if (bytes < sizeof *message) return false;
   memcpy(back->nonce, message->nonce, sizeof back->nonce);
   crtcp.recovery = message->head.recovery;
   if (back->restarted) crtcp.incarnation = crtcp.recovery;
   crowd(message->spin);
-  for (uint32_t i = 0; i < message->moved; i++) {
-    crtcp_endpoint_t *ep = crtcp_find(OPAL_PROC_MY_NAME.jobid, moved[i]);
-
-    if (!ep || ep->fd < 0) continue;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    if (!ep->moved || ep->fd < 0) continue;
     crtcp_close_endpoint(ep);
     back->resumed.closed++;
   }
@@ -175,6 +186,7 @@ static void await_resume(struct rollback *back)
       }
       if (fd >= 0) close(fd);
       if (head->type == CR_RANK_PEERS) peers(buffer, n);
+      if (head->type == CR_RANK_MOVED) moved(buffer, n);
       if (head->type == CR_RANK_RESUME && resume(back, buffer, n)) return;
     }
   }

@@ -110,7 +110,7 @@ def a_daemon(name, daemon, output="output"):
         yield daemon, output
     except (Broken, OSError, subprocess.SubprocessError) as problem:
         ok(False, f"{name}: goes to its end",
-           f"{problem!r}\n{daemon.log}\n{daemon.lost}\n{tail(output) if os.path.exists(output) else ''}")
+           f"{problem!r}\n{daemon.log[-10:]}\n{daemon.lost[-10:]}\n{tail(output) if os.path.exists(output) else ''}")
     finally:
         daemon.close()
         shutil.rmtree(daemon.folder, ignore_errors=True)

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM = range(1, 15)
+HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED = range(1, 16)
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
@@ -243,8 +243,9 @@ class Daemon:
                 raise Broken(f"rank {n} says it is at wave {of}, restarted {restarted}, PMIx stale {stale}")
         return self.resume(moved, spin)
 
-    def resume(self, moved=(), spin=0):
-        """Have the restored ranks continue. @return as go_back()"""
+    def resume(self, moved=(), spin=0, only=None):
+        """Have the restored ranks continue. @param only these ranks; None: all @return as go_back()"""
+        numbers = range(self.count) if only is None else only
         table = b""
         for n in range(self.count):
             text = b"".join(a.encode() + b"\0" for a in self.ranks[n].addresses)
@@ -252,11 +253,12 @@ class Daemon:
             table += struct.pack("=IIHH", n, self.recovery if n in moved else 0, len(self.ranks[n].addresses),
                                  12 + len(text)) + text
         nonce = secrets.token_bytes(32)
-        for rank in self.ranks.values():
+        for rank in (self.ranks[n] for n in numbers):
             self.send(rank, PEERS, struct.pack("=II", self.count, 0) + table)
-            self.send(rank, RESUME, nonce + struct.pack("=II", len(moved), spin) +
-                      b"".join(struct.pack("=I", m) for m in moved))
-        return self.heard(RESUMED, 60, "RESUMED")
+            for m in moved:  # each in a message of its own
+                self.send(rank, MOVED, struct.pack("=III", 1, 0, m))
+            self.send(rank, RESUME, nonce + struct.pack("=II", 0, spin))
+        return self.heard(RESUMED, 60, "RESUMED", numbers)
 
     def sockets(self):
         """TCP connections between ranks: {(rank, inode, local, remote)}"""

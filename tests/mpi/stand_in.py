@@ -28,6 +28,10 @@ class StandIn(Daemon):
         super().start(["env", f"LD_PRELOAD={library()}", *argv], output, more)
         self.until(lambda: len(self.ranks) == self.count, 100, "all ranks to say HELLO")
 
+    def start_plain(self, argv, output):
+        """Without crd and libcr."""
+        Daemon.start(self, ["env", "-u", "CR_RANK_SOCKET", *argv], output)
+
     def ask(self, n):
         """Request a checkpoint of a rank."""
         control = socket.socket(socket.AF_UNIX)

@@ -9,6 +9,21 @@
 
 namespace reprise::crd {
 
+/** Split the moved ranks into as many messages as needed. */
+void Recovery::tell_moved(std::uint32_t number, const job::Resume& message) {
+  constexpr int kMost = (CR_RANK_MAX - sizeof(cr_rank_moved)) / sizeof(std::uint32_t);
+  for (int at = 0; at < message.moved_size(); at += kMost) {
+    const int count = std::min(kMost, message.moved_size() - at);
+    std::string packet(sizeof(cr_rank_moved) + static_cast<std::size_t>(count) * sizeof(std::uint32_t), '\0');
+    cr_rank_moved head{};
+    head.head = {CR_RANK_MOVED, static_cast<std::uint32_t>(packet.size()), number, number_};
+    head.count = static_cast<std::uint32_t>(count);
+    std::memcpy(packet.data(), &head, sizeof head);
+    std::memcpy(packet.data() + sizeof head, message.moved().data() + at, packet.size() - sizeof head);
+    node_.socket->send(number, packet.data(), packet.size());
+  }
+}
+
 void Recovery::resume(const job::Resume& message) {
   if (message.recovery() != number_ || number_ != node_.recovery) return;
   resumed_told_ = false;
@@ -42,15 +57,11 @@ void Recovery::resume(const job::Resume& message) {
       ++entries;
     }
     flush();
-    cr_rank_resume head{};
-    std::string resume(sizeof head, '\0');
-    for (const std::uint32_t moved : message.moved()) resume.append(reinterpret_cast<const char*>(&moved), sizeof moved);
-    head.head = {CR_RANK_RESUME, static_cast<std::uint32_t>(resume.size()), number, number_};
-    head.moved = static_cast<std::uint32_t>(message.moved_size());
-    head.spin = spin;
-    std::memcpy(head.nonce, message.nonce().data(), std::min(sizeof head.nonce, message.nonce().size()));
-    std::memcpy(resume.data(), &head, sizeof head);
-    node_.socket->send(number, resume.data(), resume.size());
+    tell_moved(number, message);
+    cr_rank_resume resume{};
+    resume.spin = spin;
+    std::memcpy(resume.nonce, message.nonce().data(), std::min(sizeof resume.nonce, message.nonce().size()));
+    node_.socket->send(resume, CR_RANK_RESUME, number, number_);
   }
   tell_when_resumed();
 }
