@@ -203,14 +203,17 @@ bool cr_descent_scan(struct cr_lease_state *l)
 	return !found;
 }
 
-/* Give a process its entry, or kill it if there is no memory for one. Does not sleep. */
+/*
+ * Give a process its entry. If there is no memory for one, and it would be lost, kill it.
+ * Does not sleep.
+ */
 static void cr_note(struct cr_lease_state *l, struct task_struct *p)
 {
 	struct cr_kin *k = cr_kin_alloc(l, GFP_ATOMIC);
 
 	if (k && !cr_add_process(l, k, p))
 		cr_kin_free(k);
-	else if (!k && cr_may_kill(l, p))
+	else if (!k && READ_ONCE(l->closing) && cr_may_kill(l, p))
 		send_sig(SIGKILL, p, 1);
 }
 
@@ -254,8 +257,8 @@ static bool cr_descends(const struct cr_lease_state *l, struct task_struct *p)
 
 /**
  * cr_descent_note_children - note the children of a process before it ends
- * @l: a lease whose descendants are killed: no one of them may be lost with its parent
- * @parent: a thread of the process; all its threads are ending
+ * @l: a lease with CR_LEASE_KILL: no descendant may be lost with its parent
+ * @parent: a thread of the process; it is ending
  *
  * Does nothing if the process is no descendant. Does not sleep.
  */

@@ -211,7 +211,7 @@ static unsigned long cr_lease_apply(struct cr_lease_state *l)
 	int i, r = 0;
 
 	if (stage != CR_LEASE_DUE && stage != CR_LEASE_KILLING) {
-		cr_descent_forget(l, true);
+		cr_descent_forget(l, !(READ_ONCE(l->flags) & CR_LEASE_KILL));
 		return MAX_JIFFY_OFFSET;
 	}
 	for (i = 0; i < CR_LEASE_PASSES && !all_found && cr_lease_holds(l) && !r; i++) {
@@ -296,6 +296,7 @@ static int cr_lease_renew(struct cr_lease_state *l, const struct cr_lease *a)
 		return r;
 	}
 	hrtimer_start(&l->timer, ns_to_ktime(a->until_ns), HRTIMER_MODE_ABS);
+	cr_descent_forget(l, false);	/* those that were noted when their parents ended */
 	if (due) {
 		wake_up_all(&l->wake);
 		cr_lease_look();	/* to drop the entries */
@@ -402,11 +403,11 @@ static struct cr_lease_state *cr_lease_held_by(const struct pid *tgid)
 }
 
 /*
- * The lease behind @l in the list (NULL: the first) whose descendants are being killed, with a
+ * The lease behind @l in the list (NULL: the first) that kills its descendants, with a
  * reference, or NULL. Puts @l. If @l has left the list, the first one again: to note
  * children twice does no harm.
  */
-static struct cr_lease_state *cr_lease_killing(struct cr_lease_state *l)
+static struct cr_lease_state *cr_lease_that_kills(struct cr_lease_state *l)
 {
 	struct cr_lease_state *next = NULL, *one;
 	struct list_head *at = &cr_leases;
@@ -416,7 +417,7 @@ static struct cr_lease_state *cr_lease_killing(struct cr_lease_state *l)
 		at = &l->node;
 	for (at = at->next; at != &cr_leases && !next; at = at->next) {
 		one = list_entry(at, struct cr_lease_state, node);
-		if (one->closing) {
+		if (one->flags & CR_LEASE_KILL) {
 			kref_get(&one->ref);
 			next = one;
 		}
@@ -430,7 +431,8 @@ static struct cr_lease_state *cr_lease_killing(struct cr_lease_state *l)
 /*
  * A thread ends. The kernel calls this before it gives the thread's children to another
  * parent. That is one outside of the tree if all threads of the holder are ending, or if the
- * holder has ended. The flush of the descriptor comes too late: only the last thread does it.
+ * holder has ended. Whether that will be so is not known yet, so the children are noted in
+ * any case. The flush of the descriptor comes too late: only the last thread does it.
  */
 static void cr_process_ends(void *unused, struct task_struct *t)
 {
@@ -438,10 +440,12 @@ static void cr_process_ends(void *unused, struct task_struct *t)
 
 	if (list_empty(&cr_leases))
 		return;
+	/* a thread that ends gets no further children, except by CLONE_PARENT of one it has */
+	if (!list_empty(&t->children))
+		for (l = cr_lease_that_kills(NULL); l; l = cr_lease_that_kills(l))
+			cr_descent_note_children(l, t);
 	if (!(READ_ONCE(t->signal->flags) & SIGNAL_GROUP_EXIT) && atomic_read(&t->signal->live))
 		return;
-	for (l = cr_lease_killing(NULL); l; l = cr_lease_killing(l))
-		cr_descent_note_children(l, t);
 	while ((l = cr_lease_held_by(task_tgid(t)))) {
 		cr_lease_shut(l);
 		cr_lease_put(l);

@@ -62,8 +62,8 @@ struct cr_lease_state {
  * @key: the process's struct pid, or the thread's task_struct; a counted reference
  * @node: in lease->kin (a process), or in lease->spares
  *
- * Indexed by @key. A process leaves the index when it has been reaped or the lease runs
- * again; so a child is recognized by its parent as long as it can have one. A thread leaves
+ * Indexed by @key. A process leaves the index when it has been reaped or, without
+ * CR_LEASE_KILL, when the lease runs again; so a child is recognized by its parent as long as it can have one. A thread leaves
  * it when it runs on or exits.
  */
 struct cr_kin {

@@ -527,7 +527,7 @@ static void others(void) {
     pid_t pid = process(other_users, NULL);
     close(device);
     int status = 0;
-    bool ended = ends(pid, 20, &status);
+    bool ended = ends(pid, 60, &status);
     need(ended && !status, "wait status %#x", status);
     goes_on(0, 1, "after the end of another user's lease");
     if (i) are_dead(1, 2, "the end of the lease");
@@ -651,7 +651,7 @@ static void ceiling(void *arg) {
     int fd = open(CR_DEVICE, O_RDWR | O_CLOEXEC);
     if (fd < 0) _exit(2);
     // the leases of a process that has just ended may still be killing
-    for (int i = 0; i < 1000 && (r = lease_ioctl(fd, boot_ns() + 60000000000, CR_LEASE_KILL)) == -EDQUOT && !got; i++) sleep_ms(10);
+    for (int i = 0; i < 5000 && (r = lease_ioctl(fd, boot_ns() + 600000000000, CR_LEASE_KILL)) == -EDQUOT && got < 64; i++) sleep_ms(10);
     if (r) break;
   }
   sh->value[0] = got;
@@ -663,7 +663,7 @@ static void limited(void) {
   for (int i = 0; i < 3; i++) {
     int status = 0;
     pid_t pid = process(ceiling, NULL);
-    bool ended = ends(pid, 20, &status);
+    bool ended = ends(pid, 60, &status);
     need(ended && !status, "wait status %#x", status);
     need(sh->value[0] == 64 && sh->value[1] == -EDQUOT, "%ld leases, then %ld", sh->value[0], sh->value[1]);
   }
@@ -689,7 +689,7 @@ int main(int argc, char **argv) {
       {"nested", nested, 0},
       {"beside_sessions", beside_sessions, 0},
       {"races", races, 90},
-      {"limited", limited, 60},
+      {"limited", limited, 200},
   };
   return cases_main(argc, argv, cases, ARRAY_SIZE(cases));
 }
