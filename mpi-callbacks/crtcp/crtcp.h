@@ -187,8 +187,13 @@ struct mca_btl_base_endpoint_t {
   uint32_t reader; /**< changes when another thread takes over the receiving */
   bool shut; /**< a MARK was read: later messages wait for the end of the wave */
   uint32_t mark_wave;
-  bool done; /**< used by exchange_nonces() */
+
+  /* while a wave drains the connections, or a recovery exchanges nonces over them */
+  uint32_t awaited; /**< events, see crtcp_wait_for() */
+  bool done; /**< the peer's nonce was read */
   size_t nonce_sent;
+  size_t tail_length;
+  uint8_t tail[CRTCP_NONCE - 1]; /**< the last bytes that were read, in which the nonce may have begun */
 };
 typedef struct mca_btl_base_endpoint_t crtcp_endpoint_t;
 

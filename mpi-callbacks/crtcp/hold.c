@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "connect.h"
 #include "libcr.h"
 #include "pmix_state.h"
 
@@ -27,37 +27,41 @@ struct outcome {
 
 /* ------------------------------------------------------------------------------------------- waiting */
 
-bool crtcp_poll_add(struct crtcp_poll *set, int fd, short events, crtcp_endpoint_t *ep)
+bool crtcp_wait_begin(struct crtcp_wait *set)
 {
-  if (set->count == set->room) {
-    const int room = set->room ? 2 * set->room : 64;
-    struct pollfd *fds = realloc(set->fds, room * sizeof *fds);
-    crtcp_endpoint_t **who;
+  struct epoll_event event = {.events = EPOLLIN};
 
-    if (!fds) return false;
-    set->fds = fds;
-    who = realloc(set->who, room * sizeof *who);
-    if (!who) return false;
-    set->who = who;
-    set->room = room;
-  }
-  set->fds[set->count] = (struct pollfd) {.fd = fd, .events = events};
-  set->who[set->count++] = ep;
-  return true;
+  *set = (struct crtcp_wait) {0};
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) ep->awaited = 0;
+  do
+    set->epoll = epoll_create1(EPOLL_CLOEXEC);
+  while (set->epoll < 0 && crtcp_more_descriptors(errno));
+  return set->epoll >= 0 &&
+         (crtcp_channel_fd() < 0 || !epoll_ctl(set->epoll, EPOLL_CTL_ADD, crtcp_channel_fd(), &event));
 }
 
-void crtcp_poll_wait(struct crtcp_poll *set, int timeout_ms)
+bool crtcp_wait_for(struct crtcp_wait *set, crtcp_endpoint_t *ep, uint32_t events)
+{
+  struct epoll_event event = {.events = events, .data.ptr = ep};
+  const uint32_t before = ep->awaited;
+
+  if (before == events) return true;
+  set->open += !!events - !!before;
+  ep->awaited = events;
+  if (ep->fd < 0) return events == 0; /* it is closed, which has removed it */
+  return !epoll_ctl(set->epoll, !before ? EPOLL_CTL_ADD : !events ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, ep->fd, &event);
+}
+
+void crtcp_wait(struct crtcp_wait *set, int timeout_ms)
 {
   pthread_mutex_unlock(&crtcp.lock);
-  if (poll(set->fds, set->count, timeout_ms) < 0)
-    for (int i = 0; i < set->count; i++) set->fds[i].revents = 0;
+  set->count = epoll_wait(set->epoll, set->events, sizeof set->events / sizeof *set->events, timeout_ms);
   pthread_mutex_lock(&crtcp.lock);
 }
 
-void crtcp_poll_free(struct crtcp_poll *set)
+void crtcp_wait_end(struct crtcp_wait *set)
 {
-  free(set->fds);
-  free(set->who);
+  if (set->epoll >= 0) close(set->epoll);
 }
 
 /* Called by threads of the application that wait for messages. The timeout lets them see events that crtcp does not
@@ -147,24 +151,15 @@ static bool marking(const crtcp_endpoint_t *ep)
   return ep->mark_due || ep->mark_left;
 }
 
-static bool collect(struct crtcp_poll *set, bool *open)
+/* What the end of the drain waits for: all bytes up to the peer's mark, and the own mark. */
+static uint32_t awaited(const crtcp_endpoint_t *ep)
 {
-  set->count = 0;
-  *open = false;
-  if (!crtcp_poll_add(set, crtcp_channel_fd(), POLLIN, NULL)) return false;
-  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
-    short events = 0;
-
-    if (ep->state == CRTCP_ANSWERED) events = POLLIN;
-    if (ep->state == CRTCP_CONNECTED) events = (ep->shut ? 0 : POLLIN) | (marking(ep) ? POLLOUT : 0);
-    if (!events) continue;
-    *open = true;
-    if (!crtcp_poll_add(set, ep->fd, events, ep)) return false;
-  }
-  return true;
+  if (ep->state == CRTCP_ANSWERED) return EPOLLIN;
+  if (ep->state != CRTCP_CONNECTED) return 0;
+  return (ep->shut ? 0 : EPOLLIN) | (marking(ep) ? EPOLLOUT : 0);
 }
 
-static bool serve(crtcp_endpoint_t *ep, short events, uint8_t *scratch, uint32_t wave)
+static bool serve(crtcp_endpoint_t *ep, uint32_t events, uint8_t *scratch, uint32_t wave)
 {
   const bool was_connected = ep->state == CRTCP_CONNECTED;
 
@@ -174,37 +169,47 @@ static bool serve(crtcp_endpoint_t *ep, short events, uint8_t *scratch, uint32_t
     return true;
   }
   if (!was_connected) return true;
-  if ((events & POLLOUT) && crtcp_write_marks(ep) < 0) {
+  if ((events & EPOLLOUT) && crtcp_write_marks(ep) < 0) {
     crtcp_lost(ep, errno, "writing a mark");
     return false;
   }
-  if ((events & (POLLIN | POLLHUP | POLLERR)) && !ep->shut && crtcp_read(ep, scratch) < 0) return false;
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !ep->shut && crtcp_read(ep, scratch) < 0) return false;
+  return true;
+}
+
+/* Serve the connections that have events, and decide what each waits for from now on. */
+static bool serve_all(struct outcome *out, uint32_t wave, uint8_t *scratch, struct crtcp_wait *set)
+{
+  for (int i = 0; i < set->count; i++) {
+    crtcp_endpoint_t *ep = set->events[i].data.ptr;
+
+    if (!ep)
+      crtcp_channel_event();
+    else if (!serve(ep, set->events[i].events, scratch, wave))
+      return refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", ep->name.vpid);
+    else if (!crtcp_wait_for(set, ep, awaited(ep)))
+      return refuse(out, CR_RANK_UNABLE, "no memory", 0);
+  }
   return true;
 }
 
 /* Read and write until every connection is empty. */
-static bool drain(struct outcome *out, uint32_t wave, uint64_t deadline, uint8_t *scratch, struct crtcp_poll *set)
+static bool drain(struct outcome *out, uint32_t wave, uint64_t deadline, uint8_t *scratch, struct crtcp_wait *set)
 {
-  bool open;
-
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+    if (!crtcp_wait_for(set, ep, awaited(ep))) return refuse(out, CR_RANK_UNABLE, "no memory", 0);
   for (;;) {
     const uint64_t now = crtcp_now();
 
-    if (!collect(set, &open)) return refuse(out, CR_RANK_UNABLE, "no memory", 0);
     if (crtcp.channel->aborted >= wave) return refuse(out, CR_RANK_AGAIN, "the wave was given up", 0);
-    if (!open) return true;
+    if (!set->open) return true;
     if (crtcp_channel_fd() < 0) return refuse(out, CR_RANK_UNABLE, "the daemon has closed the connection", 0);
     if (now >= deadline) {
       for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
-        if (ep->state == CRTCP_ANSWERED || (ep->state == CRTCP_CONNECTED && (!ep->shut || marking(ep))))
-          return refuse(out, CR_RANK_AGAIN, "rank %u has not sent its mark in time", ep->name.vpid);
+        if (awaited(ep)) return refuse(out, CR_RANK_AGAIN, "rank %u has not sent its mark in time", ep->name.vpid);
     }
-    crtcp_poll_wait(set, now < deadline ? (deadline - now) / 1000000 + 1 : 0);
-    if (set->fds[0].revents) crtcp_channel_event();
-    for (int i = 1; i < set->count; i++)
-      if (set->fds[i].revents && set->who[i]->fd == set->fds[i].fd &&
-          !serve(set->who[i], set->fds[i].revents, scratch, wave))
-        return refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", set->who[i]->name.vpid);
+    crtcp_wait(set, now < deadline ? (deadline - now) / 1000000 + 1 : 0);
+    if (!serve_all(out, wave, scratch, set)) return false;
   }
 }
 
@@ -223,7 +228,7 @@ static bool between_init_and_finalize(struct outcome *out)
 static bool quiesce(struct outcome *out, uint32_t wave)
 {
   const uint32_t timeout = crtcp.channel->timeout_ms ? crtcp.channel->timeout_ms : 30000;
-  struct crtcp_poll set = {0};
+  struct crtcp_wait set = {.epoll = -1};
   uint8_t *scratch;
   const char *why = NULL;
   bool good;
@@ -231,8 +236,10 @@ static bool quiesce(struct outcome *out, uint32_t wave)
   if (!between_init_and_finalize(out)) return false;
   scratch = malloc(CRTCP_SCRATCH);
   if (!scratch) return refuse(out, CR_RANK_UNABLE, "no memory", 0);
-  good = settle(out, wave) && drain(out, wave, out->begin_ns + timeout * 1000000ull, scratch, &set);
-  crtcp_poll_free(&set);
+  good = settle(out, wave) &&
+         (crtcp_wait_begin(&set) || refuse(out, CR_RANK_AGAIN, "no descriptor is left to wait for the connections", 0)) &&
+         drain(out, wave, out->begin_ns + timeout * 1000000ull, scratch, &set);
+  crtcp_wait_end(&set);
   free(scratch);
   if (!good) return false;
   switch (crtcp_pmix_look(&why)) {

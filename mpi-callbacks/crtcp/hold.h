@@ -3,6 +3,8 @@
 #ifndef CRTCP_HOLD_H
 #define CRTCP_HOLD_H 1
 
+#include <sys/epoll.h>
+
 #include "crtcp.h"
 
 /** Allow sends and reads again, and schedule the connections that waited. */
@@ -11,16 +13,20 @@ void crtcp_release(void);
  * callback thread must be free for the next pause if this recovery fails. @return 0 or an error number */
 int crtcp_rollback_start(bool restarted);
 
-/** Descriptors to wait for, with the endpoint that each belongs to (NULL: the channel). */
-struct crtcp_poll {
-  struct pollfd *fds;
-  crtcp_endpoint_t **who;
-  int count, room;
+/** Connections to wait for, and the channel. The costs of a wait do not depend on the number of connections. */
+struct crtcp_wait {
+  int epoll;
+  int open; /**< connections that are waited for */
+  int count; /**< events of the latest wait */
+  struct epoll_event events[64]; /**< data.ptr: the endpoint; NULL: the channel */
 };
-bool crtcp_poll_add(struct crtcp_poll *set, int fd, short events, crtcp_endpoint_t *ep);
-/** poll() without holding the lock. */
-void crtcp_poll_wait(struct crtcp_poll *set, int timeout_ms);
-void crtcp_poll_free(struct crtcp_poll *set);
+/** Begin with the channel only. @return false with errno */
+bool crtcp_wait_begin(struct crtcp_wait *set);
+/** Wait for these events of an endpoint from now on; 0: for none. @return false with errno */
+bool crtcp_wait_for(struct crtcp_wait *set, crtcp_endpoint_t *ep, uint32_t events);
+/** Wait without holding the lock. */
+void crtcp_wait(struct crtcp_wait *set, int timeout_ms);
+void crtcp_wait_end(struct crtcp_wait *set);
 
 /** Iterate over all endpoints. @param ep NULL: begin. @return the next endpoint, or NULL at the end */
 static inline crtcp_endpoint_t *crtcp_next(crtcp_endpoint_t *ep)

@@ -163,7 +163,7 @@ static void await_resume(struct rollback *back)
   bool reported = false;
 
   for (;;) {
-    struct crtcp_poll set = {0};
+    struct pollfd channel;
     ssize_t n;
     int fd;
 
@@ -175,8 +175,10 @@ static void await_resume(struct rollback *back)
       pthread_mutex_lock(&crtcp.lock);
       continue;
     }
-    if (crtcp_poll_add(&set, crtcp_channel_fd(), POLLIN, NULL)) crtcp_poll_wait(&set, 1000);
-    crtcp_poll_free(&set);
+    channel = (struct pollfd) {.fd = crtcp_channel_fd(), .events = POLLIN};
+    pthread_mutex_unlock(&crtcp.lock);
+    poll(&channel, 1, 1000);
+    pthread_mutex_lock(&crtcp.lock);
     while ((n = crtcp_channel_receive(buffer, &fd)) > 0) {
       const struct cr_rank_message *head = (struct cr_rank_message *) buffer;
 
@@ -194,13 +196,6 @@ static void await_resume(struct rollback *back)
 
 /* --------------------------------------------------------------------------------- nonces to the peers */
 
-/* The last bytes of a read, in which the nonce may have begun; kept for the next read. */
-struct tail {
-  crtcp_endpoint_t *ep;
-  size_t length;
-  uint8_t bytes[CRTCP_NONCE - 1];
-};
-
 static bool write_nonce(crtcp_endpoint_t *ep, const uint8_t *nonce)
 {
   while (ep->nonce_sent < CRTCP_NONCE) {
@@ -214,20 +209,19 @@ static bool write_nonce(crtcp_endpoint_t *ep, const uint8_t *nonce)
 }
 
 /* Read and drop all bytes up to the end of the nonce. The bytes behind it are valid messages. */
-static bool discard(struct rollback *back, struct tail *tail)
+static bool discard(struct rollback *back, crtcp_endpoint_t *ep)
 {
   uint8_t buffer[CRTCP_NONCE + CHUNK], *found;
-  crtcp_endpoint_t *ep = tail->ep;
 
   while (!ep->done) {
     size_t length;
-    ssize_t n = recv(ep->fd, buffer + tail->length, CHUNK, MSG_DONTWAIT);
+    ssize_t n = recv(ep->fd, buffer + ep->tail_length, CHUNK, MSG_DONTWAIT);
 
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return true;
     if (n <= 0) return false;
-    memcpy(buffer, tail->bytes, tail->length);
-    length = tail->length + n;
+    memcpy(buffer, ep->tail, ep->tail_length);
+    length = ep->tail_length + n;
     back->resumed.discarded_bytes += n;
     found = memmem(buffer, length, back->nonce, CRTCP_NONCE);
     if (found) {
@@ -243,8 +237,8 @@ static bool discard(struct rollback *back, struct tail *tail)
       ep->rest_length = rest;
       return true;
     }
-    tail->length = length < sizeof tail->bytes ? length : sizeof tail->bytes;
-    memcpy(tail->bytes, buffer + length - tail->length, tail->length);
+    ep->tail_length = length < sizeof ep->tail ? length : sizeof ep->tail;
+    memcpy(ep->tail, buffer + length - ep->tail_length, ep->tail_length);
   }
   return true;
 }
@@ -255,46 +249,49 @@ static void give_up(struct rollback *back, crtcp_endpoint_t *ep)
   back->resumed.closed++;
 }
 
+static uint32_t awaited(const crtcp_endpoint_t *ep)
+{
+  if (ep->state != CRTCP_CONNECTED) return 0;
+  return (ep->done ? 0 : EPOLLIN) | (ep->nonce_sent < CRTCP_NONCE ? EPOLLOUT : 0);
+}
+
+static void wait_on(struct rollback *back, struct crtcp_wait *set, crtcp_endpoint_t *ep)
+{
+  if (crtcp_wait_for(set, ep, awaited(ep))) return;
+  give_up(back, ep);
+  crtcp_wait_for(set, ep, 0);
+}
+
 static void exchange_nonces(struct rollback *back)
 {
-  struct crtcp_poll set = {0};
-  struct tail *tails;
-  size_t count = opal_list_get_size(&crtcp.endpoints), used = 0;
+  struct crtcp_wait set;
+  const bool can_wait = crtcp_wait_begin(&set);
 
-  tails = calloc(count ? count : 1, sizeof *tails);
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
-    if (ep->state != CRTCP_CONNECTED) continue;
     ep->done = false;
-    ep->nonce_sent = 0;
-    if (tails && used < count)
-      tails[used++].ep = ep;
-    else
+    ep->nonce_sent = ep->tail_length = 0;
+    if (ep->state != CRTCP_CONNECTED) continue;
+    if (!can_wait)
       give_up(back, ep);
+    else
+      wait_on(back, &set, ep);
   }
-  for (;;) {
-    set.count = 0;
-    for (size_t i = 0; i < used; i++) {
-      crtcp_endpoint_t *ep = tails[i].ep;
-      const short events =
-          ep->state != CRTCP_CONNECTED ? 0 : (ep->done ? 0 : POLLIN) | (ep->nonce_sent < CRTCP_NONCE ? POLLOUT : 0);
+  while (can_wait && set.open) {
+    crtcp_wait(&set, 1000);
+    for (int i = 0; i < set.count; i++) {
+      crtcp_endpoint_t *ep = set.events[i].data.ptr;
 
-      if (events && !crtcp_poll_add(&set, ep->fd, events, ep)) give_up(back, ep);
-    }
-    if (!set.count) break;
-    crtcp_poll_wait(&set, 1000);
-    for (size_t i = 0, k = 0; i < used && (int) k < set.count; i++) {
-      crtcp_endpoint_t *ep = tails[i].ep;
-
-      if (set.who[k] != ep) continue;
-      if (set.fds[k].revents && ep->state == CRTCP_CONNECTED && set.fds[k].fd == ep->fd &&
-          (!write_nonce(ep, back->nonce) || !discard(back, &tails[i])))
-        give_up(back, ep);
-      k++;
+      if (!ep) { /* nothing that the daemon says matters here */
+        epoll_ctl(set.epoll, EPOLL_CTL_DEL, crtcp_channel_fd(), NULL);
+        continue;
+      }
+      if (ep->state == CRTCP_CONNECTED && (!write_nonce(ep, back->nonce) || !discard(back, ep))) give_up(back, ep);
+      wait_on(back, &set, ep);
     }
   }
-  crtcp_poll_free(&set);
-  for (size_t i = 0; i < used; i++) back->resumed.kept += tails[i].ep->state == CRTCP_CONNECTED;
-  free(tails);
+  crtcp_wait_end(&set);
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+    back->resumed.kept += ep->state == CRTCP_CONNECTED;
 }
 
 static void *rollback(void *argument)
