@@ -98,9 +98,10 @@ def a_restarted_rank_stands_still_for_a_moment(cluster):
     cluster.split(node, True)
     time.sleep(15)
     cluster.split(node, False)
-    check_result(job, program)
+    job.await_event("wave-commit", len(job.events("wave-commit")) + 1, seconds=90)
     check(len(job.events("node-lost")) == 1, f"{node} was given up: {job.events('node-lost')}")
     check(job.where()[2] == (node, pid), f"rank 2 was moved: {job.where()}")
+    check_result(job, program)
 
 
 @scenario
