@@ -41,7 +41,7 @@ bool valid_signal(int signal) { return signal >= -kLastSignal && signal <= kLast
 
 /** Check that the module is loaded, before the start of a helper. @return 0, or -1 with errno ENOSYS */
 int check_module() {
-  return device::present() ? 0 : fail(ENOSYS, "the kernel module cr is not loaded");
+  return device::present() ? 0 : fail(ENOSYS, "the kernel module is not loaded (no /dev/cr)");
 }
 
 /**

@@ -98,7 +98,7 @@ extern "C" {
 int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t* handle) {
   clear_error();
   if (pid < 0 || (flags & ~kFlags) != 0 || (flags & kOneOf) == kOneOf || handle == nullptr) return fail(EINVAL);
-  if (!device::present()) return fail(ENOSYS, "the kernel module cr is not loaded");
+  if (!device::present()) return fail(ENOSYS, "the kernel module is not loaded (no /dev/cr)");
   Target target;
   if (const int err = target.find(CR_SCOPE_PROC, pid); err != 0) return fail(err);
   if (target.self() && (flags & CR_SNAPSHOT_CALLBACKS) != 0)

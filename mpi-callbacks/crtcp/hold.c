@@ -342,7 +342,7 @@ int crtcp_hold_register(const char **why)
   static char text[200];
 
   if (cr_init() < 0)
-    snprintf(text, sizeof text, errno == ENOSYS ? "the module cr is not loaded on this node" : "libcr: %s",
+    snprintf(text, sizeof text, errno == ENOSYS ? "the kernel module is not loaded on this node" : "libcr: %s",
              cr_strerror(errno));
   else if (cr_register_callback(callback, NULL, CR_THREAD_CONTEXT) < 0)
     snprintf(text, sizeof text, "libcr: %s", cr_strerror(errno));

@@ -42,14 +42,12 @@ std::string make_job_directory(const Settings& settings) {
   return directory;
 }
 
-State read_state(const JobFile& file) {
-  return state_from_json(newest_state(file.directory, file.spec.id()), file.spec.ranks());
-}
+NumberedState read_state(const JobFile& file) { return newest_state(file.directory, file.spec.id(), file.spec.ranks()); }
 
 /** Throws if the job's crrun still runs, wherever that is: two of them would start every rank twice. */
 void refuse_second(const JobFile& file) {
   const Living lives = crrun_lives(file);
-  if (lives == Living::no || read_state(file).phase == "ended") return;
+  if (lives == Living::no || read_state(file).state.phase == "ended") return;
   const std::string who = file.spec.id() + " has its crrun, process " + std::to_string(file.pid) + " on " + file.host;
   if (lives == Living::yes) throw std::runtime_error(who + ": end the job with crjob end " + file.directory + ", or let it run");
   std::fprintf(stderr, "crrun: %s does not answer; looking for %d s whether the crrun there still writes to %s\n", file.host.c_str(),
@@ -90,7 +88,7 @@ RunOptions run_options(const Options& options, const Settings& settings) {
 /** JOBDIR of the job that has run. */
 std::string g_directory;
 
-int run(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<State> state, const RunOptions& options) {
+int run(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<NumberedState> state, const RunOptions& options) {
   g_directory = settings.job_directory;
   return Runner(std::move(file), std::move(settings), begin, std::move(state), options).run();
 }
@@ -112,10 +110,10 @@ int run_new(const Options& options) {
 
 int run_again(const Options& options) {
   JobFile file = JobFile::read(options.restart);
-  State state = read_state(file);
+  NumberedState state = read_state(file);
   refuse_second(file);
   Store store(file.directory, "");
-  for (const auto& [number, wave] : state.waves) store.commit(wave);
+  for (const auto& [number, wave] : state.state.waves) store.commit(wave);
   if (!store.newest_staged())
     throw std::runtime_error("no wave of " + file.spec.id() + " is in " + file.directory + ": start it from the beginning");
   Settings settings = settings_of(file);
@@ -137,8 +135,8 @@ int run_again(const Options& options) {
 
 int run_attached(const Options& options) {
   JobFile file = JobFile::read(options.attach);
-  State state = read_state(file);
-  if (state.phase == "ended") throw std::runtime_error(file.spec.id() + " has ended; restart it with --restart");
+  NumberedState state = read_state(file);
+  if (state.state.phase == "ended") throw std::runtime_error(file.spec.id() + " has ended; restart it with --restart");
   if (file.host != own_host())
     throw std::runtime_error("the daemons of " + file.spec.id() + " wait for a crrun on " + file.host + ": run it there");
   refuse_second(file);

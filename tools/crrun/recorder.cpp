@@ -29,31 +29,13 @@ constexpr auto kTryAgain = 1s, kLastTry = 5s;
 /** Limit of events waiting for JOBDIR: enough for thousands of recoveries. */
 constexpr std::size_t kMaxWaiting = 64 << 20;
 
+/** Changes that wait for a disk; if there are more, the whole state is written instead. */
+constexpr std::size_t kMostChanges = 1000;
+
 /** On this host, and per user: home directories are often shared between hosts, too. */
 std::string copy_directory() { return "/var/tmp/reprise-" + std::to_string(::getuid()); }
 std::string copy_of_state(const std::string& id) { return copy_directory() + "/" + id + ".state"; }
-
-std::optional<nlohmann::json> state_in(const std::string& path) {
-  try {
-    nlohmann::json state = nlohmann::json::parse(read_file(path));
-    if (state.is_object()) return state;
-  } catch (const std::exception&) {
-  }
-  return std::nullopt;
-}
-
-/** The copy on this host. In /var/tmp anybody may have put one there: only a file of this user counts. */
-std::optional<nlohmann::json> own_state_in(const std::string& path) {
-  struct stat st {};
-  if (::lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != ::geteuid() || (st.st_mode & 022)) return std::nullopt;
-  return state_in(path);
-}
-
-/** @return 0 if the number is missing or invalid */
-std::uint64_t number_of(const nlohmann::json& state) {
-  const auto number = state.find("saved");
-  return number != state.end() && number->is_number_unsigned() ? number->get<std::uint64_t>() : 0;
-}
+std::string log_of_copy(const std::string& id) { return copy_of_state(id) + ".log"; }
 
 /** Append @p text. @return the number of bytes written: all, unless an error (in errno) occurred */
 std::size_t append(const std::string& path, const std::string& text) {
@@ -84,24 +66,76 @@ void remove_staged(const std::string& directory, std::uint32_t wave) {
 
 }  // namespace
 
+/** The newest state, for snapshots. */
+struct Recorder::Newest {
+  std::mutex mutex;
+  NumberedState state;
+
+  NumberedState get() {
+    const std::lock_guard lock(mutex);
+    return state;
+  }
+};
+
+/** Changes that wait to be written. */
+struct Queue {
+  Changes changes;
+  bool left_out = false;  ///< there were too many
+
+  void put(const std::shared_ptr<const Change>& change) {
+    if (changes.size() >= kMostChanges) {
+      changes.clear();
+      left_out = true;
+    }
+    changes.push_back(change);
+  }
+  /** Changes that could not be written come first again. */
+  void back(Queue old) {
+    left_out |= old.left_out;
+    old.changes.insert(old.changes.end(), changes.begin(), changes.end());
+    changes = std::move(old.changes);
+  }
+  void write(StateLog& log, const std::function<NumberedState()>& whole) const {
+    if (left_out) log.left_out();
+    log.write(changes, whole);
+  }
+};
+
+/** What the thread has taken over to write to JOBDIR. */
+struct Recorder::Work {
+  std::string events;
+  Queue queue;
+  std::vector<std::uint32_t> removals;
+  bool last = false;  ///< leave a snapshot without a log
+};
+
 /** State shared by the thread and crrun. A thread that hangs in a write for ever is left behind; it then owns this state. */
 struct Recorder::Shared {
   const std::string directory;
+  const std::shared_ptr<Newest> newest;
   std::mutex mutex;  ///< guards all below
   std::condition_variable changed;
-  std::string events;                ///< not yet in timeline.jsonl
-  std::optional<std::string> state;  ///< not yet in state.json
+  std::string events;                   ///< not yet in timeline.jsonl
+  Queue queue;                          ///< not yet in state.json or state.log
   std::vector<std::uint32_t> removals;  ///< waves to remove, 0: all; each is tried once
-  bool busy = false, stop = false, failed = false, warned = false;
+  bool busy = false, stop = false, warned = false, closed = false;
   bool replaced = false;  ///< another crrun owns the directory: nothing may be written there
   std::function<void()> tell_replaced;
   // The following are the thread's own.
+  StateLog log;
   Epoch epoch;
   bool owner = false;
   std::chrono::steady_clock::time_point next_beat{};
 
-  Shared(std::string where, std::function<void()> tell) : directory(std::move(where)), tell_replaced(std::move(tell)), epoch(directory) {}
-  bool nothing_left() const { return replaced || (events.empty() && !state && removals.empty() && !busy); }
+  Shared(std::string where, std::shared_ptr<Newest> state, std::function<void()> tell)
+      : directory(std::move(where)),
+        newest(std::move(state)),
+        tell_replaced(std::move(tell)),
+        log(directory + "/state.json", directory + "/state.log"),
+        epoch(directory) {}
+  bool nothing_left() const {
+    return replaced || (events.empty() && queue.changes.empty() && removals.empty() && !busy && (!stop || closed));
+  }
   /** Become the owner, or show that the owner lives. @return false: another crrun has become the owner */
   bool own() {
     if (owner && std::chrono::steady_clock::now() < next_beat) return true;
@@ -120,44 +154,46 @@ struct Recorder::Shared {
 
 /** The state on this host, written by a thread of its own. */
 struct Recorder::Copy {
-  const std::string path;
+  const std::shared_ptr<Newest> newest;
+  StateLog log;      ///< the thread's own
   std::mutex mutex;  ///< guards the following
   std::condition_variable changed;
   std::function<void(std::uint64_t)> saved;
-  std::optional<std::pair<std::uint64_t, std::string>> newest;  ///< not yet written
+  Queue queue;
   bool busy = false, stop = false;
 
-  Copy(std::string where, std::function<void(std::uint64_t)> call) : path(std::move(where)), saved(std::move(call)) {}
+  Copy(const std::string& id, std::shared_ptr<Newest> state, std::function<void(std::uint64_t)> call)
+      : newest(std::move(state)), log(copy_of_state(id), log_of_copy(id)), saved(std::move(call)) {}
 };
 
 void Recorder::copy(const std::shared_ptr<Copy>& copy) {
   bool warned = false;
   std::unique_lock lock(copy->mutex);
   for (;;) {
-    copy->changed.wait(lock, [&] { return copy->stop || copy->newest; });
-    if (!copy->newest) break;
-    const auto [number, text] = *std::exchange(copy->newest, std::nullopt);
+    copy->changed.wait(lock, [&] { return copy->stop || !copy->queue.changes.empty(); });
+    if (copy->queue.changes.empty()) break;
+    const Queue queue = std::exchange(copy->queue, {});
     copy->busy = true;
     lock.unlock();
     try {
       make_private_directory(copy_directory());
-      write_atomically(copy->path, text);
+      queue.write(copy->log, [&] { return copy->newest->get(); });
       warned = false;
     } catch (const std::exception& error) {
       if (!std::exchange(warned, true)) std::fprintf(stderr, "crrun: the job's state cannot be saved on this host: %s\n", error.what());
     }
     lock.lock();
-    if (copy->saved) copy->saved(number);
+    if (copy->saved) copy->saved(queue.changes.back()->number);
     copy->busy = false;
     copy->changed.notify_all();
   }
 }
 
-Recorder::Recorder(std::string directory, const std::string& id, RecorderEvents events)
-    : copy_(std::make_shared<Copy>(copy_of_state(id), std::move(events.saved))),
-      shared_(std::make_shared<Shared>(std::move(directory), std::move(events.replaced))) {
-  for (const auto& state : {own_state_in(copy_->path), state_in(shared_->directory + "/state.json")})
-    if (state) saved_ = std::max(saved_, number_of(*state));
+Recorder::Recorder(std::string directory, const std::string& id, std::uint64_t newest, RecorderEvents events)
+    : newest_(std::make_shared<Newest>()),
+      copy_(std::make_shared<Copy>(id, newest_, std::move(events.saved))),
+      shared_(std::make_shared<Shared>(std::move(directory), newest_, std::move(events.replaced))) {
+  newest_->state.number = newest;
   copying_ = std::thread([copy = copy_] { Recorder::copy(copy); });
   thread_ = std::thread([shared = shared_] { work(shared); });
 }
@@ -168,7 +204,7 @@ Recorder::~Recorder() {
     std::unique_lock lock(copy_->mutex);
     copy_->stop = true;
     copy_->changed.notify_all();
-    copied = copy_->changed.wait_for(lock, kLastTry, [this] { return !copy_->newest && !copy_->busy; });
+    copied = copy_->changed.wait_for(lock, kLastTry, [this] { return copy_->queue.changes.empty() && !copy_->busy; });
     copy_->saved = nullptr;  // the thread may live longer than whom it tells
   }
   if (copied)
@@ -183,28 +219,32 @@ Recorder::~Recorder() {
   if (shared_->changed.wait_for(lock, kLastTry, done)) {
     lock.unlock();
     thread_.join();
-    std::error_code ignored;
-    if (copied) std::filesystem::remove(copy_->path, ignored);
+    if (copied) copy_->log.remove();
     return;
   }
   std::fprintf(stderr, "crrun: %s could not be written completely; the job's last state is in %s on this host\n",
-               shared_->directory.c_str(), copy_->path.c_str());
+               shared_->directory.c_str(), copy_directory().c_str());
   lock.unlock();
   thread_.detach();
 }
 
-std::uint64_t Recorder::save(nlohmann::json state) {
-  state["saved"] = ++saved_;
-  std::string text = state.dump() + "\n";
+std::uint64_t Recorder::save(std::vector<Record> records) {
+  const auto change = std::make_shared<Change>();
+  change->records = std::move(records);
+  {
+    const std::lock_guard lock(newest_->mutex);
+    change->number = ++newest_->state.number;
+    for (const Record& record : change->records) update(newest_->state.state, record);
+  }
   {
     const std::lock_guard lock(copy_->mutex);
-    copy_->newest = {saved_, text};
+    copy_->queue.put(change);
     copy_->changed.notify_all();
   }
   const std::lock_guard lock(shared_->mutex);
-  shared_->state = std::move(text);
+  shared_->queue.put(change);
   shared_->changed.notify_all();
-  return saved_;
+  return change->number;
 }
 
 void Recorder::event(const nlohmann::json& event) {
@@ -220,25 +260,29 @@ void Recorder::remove(std::uint32_t wave) {
   shared_->changed.notify_all();
 }
 
-/** Write what there is, events first: the timeline then has everything that the state refers to. @return what failed; "" */
-std::string Recorder::write(Shared& shared, std::string& events, std::optional<std::string>& state, std::vector<std::uint32_t>& removals) {
+/**
+ * Write what there is, events first: the timeline then has everything that the state refers to. What was written is taken
+ * out of @p work.
+ * @return what failed; ""
+ */
+std::string Recorder::write(Shared& shared, Work& work) {
   std::string why;
   errno = 0;
-  const std::size_t put = append(shared.directory + "/timeline.jsonl", events);
-  if (put < events.size())
+  const std::size_t put = append(shared.directory + "/timeline.jsonl", work.events);
+  if (put < work.events.size())
     why = "cannot write " + shared.directory + "/timeline.jsonl: " + std::generic_category().message(errno);
-  events.erase(0, put);
-  if (state) {
-    try {
-      write_atomically(shared.directory + "/state.json", *state);
-      state.reset();
-    } catch (const std::exception& error) {
-      why = error.what();
-    }
+  work.events.erase(0, put);
+  const auto whole = [&] { return shared.newest->get(); };
+  try {
+    if (!work.queue.changes.empty()) work.queue.write(shared.log, whole);
+    work.queue = {};
+    if (work.last) shared.log.close(whole);
+  } catch (const std::exception& error) {
+    why = error.what();
   }
-  if (!state) {
-    for (const std::uint32_t wave : removals) remove_staged(shared.directory, wave);
-    removals.clear();
+  if (work.queue.changes.empty()) {
+    for (const std::uint32_t wave : work.removals) remove_staged(shared.directory, wave);
+    work.removals.clear();
   }
   return why;
 }
@@ -248,16 +292,14 @@ void Recorder::work(const std::shared_ptr<Shared>& shared) {
   for (;;) {
     shared->changed.wait_for(lock, kBeatEvery, [&] { return shared->stop || !shared->nothing_left(); });
     if (shared->stop && shared->nothing_left()) break;
-    std::string events = std::exchange(shared->events, {});
-    std::optional<std::string> state = std::exchange(shared->state, std::nullopt);
-    std::vector<std::uint32_t> removals = std::exchange(shared->removals, {});
+    Work work{std::exchange(shared->events, {}), std::exchange(shared->queue, {}), std::exchange(shared->removals, {}), shared->stop};
     shared->busy = true;
     lock.unlock();
     std::string why;
     bool owner = true;
     try {
       owner = shared->own();
-      if (owner) why = write(*shared, events, state, removals);
+      if (owner) why = write(*shared, work);
     } catch (const std::exception& error) {
       why = error.what();
     }
@@ -269,11 +311,12 @@ void Recorder::work(const std::shared_ptr<Shared>& shared) {
       if (shared->tell_replaced) shared->tell_replaced();
       break;
     }
-    shared->events.insert(0, events);
-    if (state && !shared->state) shared->state = std::move(state);
-    shared->removals.insert(shared->removals.begin(), removals.begin(), removals.end());
+    shared->events.insert(0, work.events);
+    shared->queue.back(std::move(work.queue));
+    shared->removals.insert(shared->removals.begin(), work.removals.begin(), work.removals.end());
     if (why.empty()) {
       shared->warned = false;
+      shared->closed = work.last;
     } else {
       shared->warn(why);
       if (!shared->stop) shared->changed.wait_for(lock, kTryAgain, [&] { return shared->stop; });
@@ -287,12 +330,13 @@ void Recorder::work(const std::shared_ptr<Shared>& shared) {
   }
 }
 
-nlohmann::json newest_state(const std::string& job_directory, const std::string& id) {
+NumberedState newest_state(const std::string& job_directory, const std::string& id, std::size_t ranks) {
   const std::string path = job_directory + "/state.json";
-  const auto copy = own_state_in(copy_of_state(id));
-  const auto shared = state_in(path);
-  if (copy && (!shared || number_of(*copy) > number_of(*shared))) return *copy;
-  return shared ? *shared : nlohmann::json::parse(read_file(path));
+  auto copy = read_state(copy_of_state(id), log_of_copy(id), ranks, Whose::own);
+  auto shared = read_state(path, job_directory + "/state.log", ranks, Whose::anybody);
+  if (copy && (!shared || copy->number > shared->number)) return std::move(*copy);
+  if (!shared) throw std::runtime_error(path + " has no state of the job: it was not written, or is damaged");
+  return std::move(*shared);
 }
 
 }  // namespace reprise::job

@@ -35,14 +35,15 @@ Now Runner::now() {
           static_cast<std::uint64_t>(real.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(real.tv_nsec)};
 }
 
-Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<State> state,
+Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<NumberedState> state,
                RunOptions options)
     : file_(std::move(file)),
       options_(std::move(options)),
       tree_(settings.nodes.size() > settings.fan_out
                 ? std::optional<Tree>(std::in_place, static_cast<std::uint32_t>(settings.nodes.size()), settings.fan_out)
                 : std::nullopt),
-      coordinator_(std::move(settings), [] { return random_bytes(32); }, begin, std::move(state)),
+      coordinator_(std::move(settings), [] { return random_bytes(32); }, begin,
+                   state ? std::optional<State>(state->state) : std::nullopt),
       launcher_(
           loop_, options_.launch,
           [this](NodeIndex node, bool certain, const std::string& why) {
@@ -58,7 +59,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
               [this](std::uint64_t mark) {
                 asio::post(loop_, [this, mark] { written(mark); });
               }),
-      recorder_(file_.directory, file_.spec.id(),
+      recorder_(file_.directory, file_.spec.id(), state ? state->number : 0,
                 {.saved =
                      [this](std::uint64_t number) {
                        asio::post(loop_, [this, number] {
@@ -247,7 +248,7 @@ void Runner::carry_out(Effect& effect, const std::vector<NodeIndex>& living) {
           ways_.stopped(one.node);
           launcher_.stop(one.node);
         }
-        if constexpr (std::is_same_v<T, SaveState>) held_.saving(recorder_.save(to_json(coordinator_.state())));
+        if constexpr (std::is_same_v<T, SaveState>) held_.saving(recorder_.save(std::move(one.records)));
         if constexpr (std::is_same_v<T, Say>) say(one);
         if constexpr (std::is_same_v<T, WriteOutput>) write(one);
         if constexpr (std::is_same_v<T, TimelineEvent>) recorder_.event(one.line);

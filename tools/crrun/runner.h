@@ -32,7 +32,8 @@ struct RunOptions {
 
 class Runner {
  public:
-  Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<State> state, RunOptions options);
+  /** @param state the job's newest state, unless it is new */
+  Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::optional<NumberedState> state, RunOptions options);
   /** @return exit code */
   int run();
   const std::string& directory() const { return file_.directory; }

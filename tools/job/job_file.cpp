@@ -115,7 +115,7 @@ std::uint64_t remove_job_directory(const std::string& directory) {
   std::vector<fs::path> ours;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename();
-    if (name == "job.json" || name == "state.json" || name == "timeline.jsonl" || name == "owner" || name.starts_with("wave-"))
+    if (name == "job.json" || name == "state.json" || name == "state.log" || name == "timeline.jsonl" || name == "owner" || name.starts_with("wave-"))
       ours.push_back(entry.path());
   }
   // job.json is the last to go: what is interrupted can be begun again.

@@ -69,6 +69,7 @@ void Cluster::begin(Coordinator::Begin how, std::optional<State> state) {
   coordinator_ = std::make_unique<Coordinator>(model_.settings, [] { return std::string(32, 'n'); }, how, std::move(state));
   ++coordinator_generation_;
   crrun_alive_ = true;
+  has_saved_ = false;
   code_ = -1;
   coordinator_->start(now());
   apply();
@@ -149,9 +150,11 @@ void Cluster::apply() {
       if (auto* one = std::get_if<SendDown>(&effect)) send_down(one->down);
       if (auto* one = std::get_if<StartDaemon>(&effect)) start_daemon(one->node);
       if (auto* one = std::get_if<StopDaemon>(&effect)) daemons_[one->node]->linked = false;
-      if (std::holds_alternative<SaveState>(effect)) {
-        saved_ = model_.ranks > 2000 ? coordinator_->state()
-                                     : state_from_json(nlohmann::json::parse(to_json(coordinator_->state()).dump()), model_.ranks);
+      if (auto* one = std::get_if<SaveState>(&effect)) {
+        has_saved_ = true;
+        for (const Record& record : one->records)
+          update(saved_, model_.ranks > 2000 ? record
+                                                 : record_from_json(nlohmann::json::parse(to_json(record).dump()), model_.ranks));
       }
       if (auto* one = std::get_if<RemoveStaged>(&effect))
         std::erase_if(staged_, [&](const auto& image) { return !one->wave || image.first.first == one->wave; });
@@ -194,6 +197,14 @@ void Cluster::apply() {
           }
       }
     }
+  check_saved();
+}
+
+/** What is saved is what a later crrun must know, at every moment. */
+void Cluster::check_saved() {
+  if (!crrun_alive_ || !has_saved_ || model_.ranks > 2000) return;
+  if (const State now = coordinator_->state(); now != saved_)
+    violations_.push_back("what is saved is not the state: " + nlohmann::json::diff(to_json(saved_), to_json(now)).dump());
 }
 
 void Cluster::send_down(const Down& down) {

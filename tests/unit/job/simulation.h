@@ -111,6 +111,7 @@ class Cluster {
 
   void begin(Coordinator::Begin how, std::optional<State> state);
   void apply();
+  void check_saved();
   void later(std::uint64_t us, std::function<void()> what);
   Now now() const { return {now_us_ / 1000 + 1000, 1'000'000'000ull + now_us_ * 1000}; }
   /** Over the wire between two ends (-1: crrun), with what it costs. */
@@ -157,6 +158,7 @@ class Cluster {
   bool shared_gone_ = false;
   std::vector<std::string> output_;
   State saved_;
+  bool has_saved_ = false;  ///< by the crrun that lives
   std::set<WaveNumber> committed_;
   int code_ = -1;
   std::vector<nlohmann::json> timeline_;

@@ -185,7 +185,7 @@ void Coordinator::pmix(const Up& up, Now) {
       if (up.fence().recovery() != recovery_number_) break;
       const auto context = [this] {
         const std::uint64_t id = next_context_++;
-        out_.add(SaveState{});  // before a daemon gets the context id
+        save();  // before a daemon gets the context id
         return id;
       };
       if (auto done = fences_.contribute(from, up.fence(), placement_, spawns_.where(), context))
@@ -343,6 +343,7 @@ void Coordinator::hello(const Up& up, Now now) {
   if (phase_ == Phase::ending) {
     if (members_.find(node)) {
       members_.hello(node, up.instance(), up.hello(), now);
+      save();
       Shutdown& message = *out_.send({node}).mutable_shutdown();
       message.set_kill(true);
       message.set_keep_images(settings_.keep_images);
@@ -383,7 +384,7 @@ void Coordinator::hello(const Up& up, Now now) {
 
 void Coordinator::node_joined(NodeIndex node) {
   failures_of_node_.erase(node);
-  out_.add(SaveState{});
+  save();
 }
 
 /**
@@ -441,6 +442,7 @@ void Coordinator::all_there(Now now) {
     return end(1, true, now);
   }
   placement_ = *placed;
+  moved_ = true;
   welcome_all();
   if (begin_ == Begin::restart) {
     phase_ = Phase::running;
@@ -451,7 +453,7 @@ void Coordinator::all_there(Now now) {
 
 void Coordinator::launch(Now now) {
   phase_ = Phase::running;
-  out_.add(SaveState{});
+  save();
   Launch& message = *out_.send().mutable_launch();
   message.set_recovery(recovery_number_);
   for (Rank rank = 0; rank < placement_.size(); ++rank) {
@@ -492,7 +494,7 @@ void Coordinator::attached(Now now) {
   if (was_recovering_) return recover("crrun was started again during a recovery", now);
   if (was_spawning_) return recover("start of another crrun while spawned processes ran", now);
   if (!dead.empty()) return recover(rank_list(dead) + " died while no crrun ran", now);
-  out_.add(SaveState{});
+  save();
   out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": all ranks live");
   clock_.running(now, false);
 }
@@ -610,8 +612,8 @@ void Coordinator::event(nlohmann::json line, Now now) {
   out_.add(TimelineEvent{std::move(line)});
 }
 
-State Coordinator::state() const {
-  State out;
+Facts Coordinator::facts() const {
+  Facts out;
   out.id = settings_.spec.id();
   out.phase = name(phase_);
   out.recovery = recovery_number_;
@@ -620,16 +622,46 @@ State Coordinator::state() const {
   out.next_number = next_number_;
   out.next_context = next_context_;
   out.spawned = spawns_.any_live();
-  out.placement = placement_;
-  for (const RankInfo& rank : ranks_) out.incarnation.push_back(rank.incarnation);
   for (const Member& member : members_.all()) {
     if (member.state == NodeState::lost) out.lost.insert(member.node.index());
     if (member.draining) out.draining.insert(member.node.index());
     if (member.node.spare()) out.spares.insert(member.node.index());
   }
-  out.waves = store_.waves();
   out.exit_code = exit_code_;
   return out;
+}
+
+Layout Coordinator::layout() const {
+  Layout out{placement_, {}};
+  for (const RankInfo& rank : ranks_) out.incarnation.push_back(rank.incarnation);
+  return out;
+}
+
+State Coordinator::state() const { return {facts(), layout(), store_.waves()}; }
+
+/** Save all that has changed. */
+void Coordinator::save() {
+  SaveState effect;
+  Facts now = facts();
+  std::vector<StoreChange> changes = store_.take_changes();
+  if (!saved_facts_) {
+    effect.records.emplace_back(State{now, layout(), store_.waves()});
+  } else {
+    if (now != *saved_facts_) effect.records.emplace_back(now);
+    if (moved_) effect.records.emplace_back(layout());
+    for (StoreChange& change : changes) effect.records.emplace_back(std::move(change));
+  }
+  saved_facts_ = std::move(now);
+  moved_ = false;
+  if (!effect.records.empty()) out_.add(std::move(effect));
+}
+
+/** Save the changes of the stored waves only: its costs do not depend on the number of nodes. */
+void Coordinator::save_waves() {
+  if (!saved_facts_) return save();
+  SaveState effect;
+  for (StoreChange& change : store_.take_changes()) effect.records.emplace_back(std::move(change));
+  if (!effect.records.empty()) out_.add(std::move(effect));
 }
 
 }  // namespace reprise::job

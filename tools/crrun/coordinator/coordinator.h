@@ -126,6 +126,10 @@ class Coordinator {
   std::vector<Seat> seats(bool with_drained, const std::set<NodeIndex>& without = {}) const;
   std::string on(Rank rank) const;
   void event(nlohmann::json line, Now now);
+  Facts facts() const;
+  Layout layout() const;
+  void save();
+  void save_waves();
   void pmix(const Up& up, Now now);
   std::optional<NodeIndex> node_of(Rank rank) const;
   std::string tag(Rank rank) const;
@@ -207,6 +211,8 @@ class Coordinator {
   InputStream input_;
   std::vector<RankInfo> ranks_;
   PlacementTable placement_;
+  bool moved_ = false;  ///< placement_ or an incarnation has changed since the last save()
+  std::optional<Facts> saved_facts_;  ///< nothing: nothing is saved yet
   RecoveryNumber recovery_number_ = 0;
   WaveNumber next_wave_ = 1;
   WaveNumber last_known_wave_ = 0;  ///< attached: the last wave that can have begun

@@ -178,7 +178,7 @@ void Coordinator::end(int code, bool kill, Now now) {
     for (const Drain& drain : std::exchange(drains_, {}))
       out_.add(Reply{drain.request, false, "the job is ending"});
     event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
-    out_.add(SaveState{});
+    save();
   }
   shut_down(kill, now);
 }
@@ -220,7 +220,7 @@ void Coordinator::ending_tick(Now now) {
     say_what_is_kept();
   else if (!settings_.keep_images)
     store_.forget_after(0);
-  out_.add(SaveState{});
+  save();
   if (exit_code_ == 0 && !settings_.keep_images) out_.add(RemoveStaged{});
   out_.add(Finish{exit_code_});
 }

@@ -65,11 +65,11 @@ void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
     if (!members_.any_starting()) all_there(now);
     return;
   }
-  if (phase_ == Phase::ending) return;
+  if (phase_ == Phase::ending) return save();
   if (needed || phase_ == Phase::recovering)
     recover("loss of " + causes, now);
   else
-    out_.add(SaveState{});
+    save();
 }
 
 std::vector<Rank> Coordinator::moved_since(const StoredWave& wave) const {
@@ -156,6 +156,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   for (Rank rank = 0; rank < placement_.size(); ++rank)
     if (way->placement[rank] != placement_[rank] && members_.up(placement_[rank])) leaving_.insert(placement_[rank]);
   placement_ = way->placement;
+  moved_ = true;
   void_spawns(wave);
   if (!wave) {
     if (had_waves)
@@ -181,7 +182,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   last_recovery_.restarted.assign(restart.begin(), restart.end());
   last_recovery_.restored_ns = last_recovery_.resumed_ns = 0;
   last_recovery_.decided_ns = now.unix_ns;
-  out_.add(SaveState{});
+  save();
   for (WaveNumber later : voided) out_.add(RemoveStaged{later});
   event({{"event", "recovery-begin"},
          {"recovery", recovery_number_},
@@ -230,6 +231,7 @@ void Coordinator::relaunch(Now now) {
     rank.incarnation = recovery_number_;
     rank.address.Clear();
   }
+  moved_ = true;
   out_.say(Log::INFO, "recovery " + std::to_string(recovery_number_) + " (" + last_recovery_.cause +
                           "): all ranks are started from the beginning");
   event({{"event", "recovery-begin"},
@@ -295,7 +297,7 @@ void Coordinator::restored(const Restored& message, Now now) {
     info.address = rank.address();
     info.started = info.ready = true;
     // A daemon also restarts a rank that it was to pause and found dead.
-    if (rank.restarted()) info.incarnation = recovery_number_;
+    if (rank.restarted() && std::exchange(info.incarnation, recovery_number_) != recovery_number_) moved_ = true;
   }
   recovering_->restored(message);
   judge_recovery(now);
@@ -404,7 +406,7 @@ void Coordinator::recovery_done(Now now) {
     if (gone) out_.add(Reply{drain.request, true, "the ranks of " + members_.host(drain.node) + " run elsewhere"});
     return gone;
   });
-  out_.add(SaveState{});
+  save();
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   prune();

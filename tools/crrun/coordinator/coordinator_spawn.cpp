@@ -65,7 +65,7 @@ void Coordinator::spawn(const Up& up, Now now) {
   next_number_ += static_cast<Rank>(placed->size());
   const Family& kept = spawns_.add(std::move(family));
   // A later crrun must know that these processes exist, and must not reuse their numbers.
-  out_.add(SaveState{});
+  save();
   SpawnBegin& message = *out_.send().mutable_spawn_begin();
   message.set_recovery(recovery_number_);
   message.set_index(kept.index);
@@ -158,7 +158,7 @@ void Coordinator::spawned_gone(Family& family, Now now) {
   SpawnEnd& message = *out_.send().mutable_spawn_end();
   message.set_recovery(recovery_number_);
   message.set_index(family.index);
-  out_.add(SaveState{});
+  save();
   event({{"event", "spawn-end"}, {"name", spawned_name(settings_.spec.id(), family.index)}}, now);
   if (!spawns_.any_live()) told_of_spawned_ = false;
   // Without waves no output is ever repeated.

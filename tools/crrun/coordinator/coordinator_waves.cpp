@@ -35,6 +35,7 @@ void Coordinator::wave_tick(Now now) {
     for (const Drain& drain : std::exchange(drains_, {})) {
       members_.find(drain.node)->draining = false;
       out_.add(Reply{drain.request, false, members_.host(drain.node) + " was not drained: " + reason});
+      save();
     }
     return;
   }
@@ -63,6 +64,7 @@ void Coordinator::begin_wave(Now now) {
                  settings_.wave_timeout_ms);
   for (Drain& drain : drains_)
     if (!drain.wave) drain.wave = round_->wave();
+  save();  // no later crrun may give the number to another wave
   WaveBegin& message = *out_.send().mutable_wave_begin();
   message.set_wave(round_->wave());
   message.set_recovery(recovery_number_);
@@ -115,7 +117,7 @@ void Coordinator::commit_wave(Now now) {
   told_of_again_ = false;
   round_.reset();
   // This is the commit: the state must be on disk before any daemon learns of it.
-  out_.add(SaveState{});
+  save();
   WaveEnd& message = *out_.send().mutable_wave_end();
   message.set_wave(number);
   message.set_commit(true);
@@ -217,7 +219,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
     event({{"event", "wave-staged"}, {"wave", message.wave()}}, now);
   }
   // A staged image may soon be the only one of its rank: a later crrun must know of it.
-  if (whole || message.finished()) out_.add(SaveState{});
+  if (whole || message.finished()) save_waves();
   if (whole) prune();
   if (phase_ != Phase::running) return;
   drains_tick(now);
@@ -237,7 +239,7 @@ void Coordinator::prune() {
       for (std::uint32_t stream : {1u, 2u}) ranks_[rank].output[stream - 1].forget(store_.oldest_offset(rank, stream));
     if (settings_.spec.stdin_target() == "0") input_.forget(store_.oldest_offset(0, 0));
   }
-  if (!dropped.empty()) out_.add(SaveState{});
+  if (!dropped.empty()) save_waves();
   // Send it even if nothing is dropped: spares then prepare for the ranks of the newest wave.
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
@@ -258,7 +260,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end();
   if (empty) {
     member.draining = true;
-    out_.add(SaveState{});
+    save();
     out_.add(Reply{request, true, host + " has no ranks, and will not be given any"});
     return;
   }
@@ -268,6 +270,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
     if (seat.node == *node) seat.usable = false;
   if (!place_again(placement_, without, settings_.double_up)) return refuse("no other node has slots for its ranks");
   member.draining = true;
+  save();
   drains_.push_back({request, *node});
   clock_.request(now);
   if (phase_ == Phase::running) wave_tick(now);

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "state.h"
 #include "types.h"
 
 namespace reprise::job {
@@ -24,8 +25,10 @@ struct StartDaemon {
 struct StopDaemon {
   NodeIndex node;
 };
-/** Write Coordinator::state() to disk before any later effect. */
-struct SaveState {};
+/** Write these changes of Coordinator::state() to disk before any later effect that others can see. */
+struct SaveState {
+  std::vector<Record> records;
+};
 /** Remove a staged wave that no longer counts, once the state that does without it is in JOBDIR. @p wave 0: all waves */
 struct RemoveStaged {
   WaveNumber wave = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The state that must outlive crrun: state.json. */
-#include <map>
+/** @file The state that must outlive crrun, and the records of its changes: state.json and state.log. */
 #include <set>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,8 @@
 
 namespace reprise::job {
 
-struct State {
+/** What is small: a record has all of it. */
+struct Facts {
   std::string id;
   std::string phase;  ///< "starting", "running", "recovering", "ended"
   RecoveryNumber recovery = 0;
@@ -21,15 +23,33 @@ struct State {
   Rank next_number = 0;            ///< number of the next spawned process
   std::uint64_t next_context = 1;  ///< id of the next group context
   bool spawned = false;            ///< spawned processes run
-  PlacementTable placement;
-  std::vector<RecoveryNumber> incarnation;  ///< by rank
   std::set<NodeIndex> lost, draining, spares;
-  std::map<WaveNumber, StoredWave> waves;
   int exit_code = 0;
+  bool operator==(const Facts&) const = default;
 };
 
+/** Where the ranks are. */
+struct Layout {
+  PlacementTable placement;
+  std::vector<RecoveryNumber> incarnation;  ///< by rank
+  bool operator==(const Layout&) const = default;
+};
+
+struct State : Facts, Layout {
+  StoredWaves waves;
+  bool operator==(const State&) const = default;
+};
+
+/** A change of the state; a State as a record replaces everything. */
+using Record = std::variant<State, Facts, Layout, StoreChange>;
+
+void update(State& state, const Record& record);
+
 nlohmann::json to_json(const State& state);
+nlohmann::json to_json(const Record& record);
 /** Throws std::runtime_error when @p json is not the state of a job with @p ranks ranks. */
 State state_from_json(const nlohmann::json& json, std::size_t ranks);
+/** Throws std::runtime_error when @p json is no record of a job with @p ranks ranks. */
+Record record_from_json(const nlohmann::json& json, std::size_t ranks);
 
 }  // namespace reprise::job

@@ -26,30 +26,51 @@ std::uint64_t StoredWave::bytes() const {
 Store::Store(std::string job_directory, std::string local_directory)
     : job_directory_(std::move(job_directory)), local_directory_(std::move(local_directory)) {}
 
-void Store::commit(StoredWave wave) {
-  const WaveNumber number = wave.wave;
-  waves_[number] = std::move(wave);
+void update(StoredWaves& waves, const StoreChange& change) {
+  const auto rank_of = [&](WaveNumber wave, Rank rank) -> StoredRank* {
+    const auto found = waves.find(wave);
+    return found == waves.end() || rank >= found->second.ranks.size() ? nullptr : &found->second.ranks[rank];
+  };
+  if (const auto* wave = std::get_if<StoredWave>(&change)) waves[wave->wave] = *wave;
+  if (const auto* staged = std::get_if<RanksStaged>(&change)) {
+    for (Rank rank : staged->ranks)
+      if (StoredRank* one = rank_of(staged->wave, rank)) one->staged = true;
+  }
+  if (const auto* lost = std::get_if<ImagesLost>(&change)) {
+    for (auto& [number, wave] : waves)
+      for (StoredRank& rank : wave.ranks)
+        if (rank.node == lost->node) rank.local = false;
+  }
+  if (const auto* damaged = std::get_if<ImageDamaged>(&change))
+    if (StoredRank* one = rank_of(damaged->wave, damaged->rank)) one->local = one->staged = false;
+  if (const auto* dropped = std::get_if<WavesDropped>(&change))
+    for (WaveNumber wave : dropped->waves) waves.erase(wave);
 }
 
+void Store::change(StoreChange change) {
+  update(waves_, change);
+  auto* last = changes_.empty() ? nullptr : std::get_if<RanksStaged>(&changes_.back());
+  const auto* staged = std::get_if<RanksStaged>(&change);
+  if (last && staged && last->wave == staged->wave)
+    last->ranks.insert(last->ranks.end(), staged->ranks.begin(), staged->ranks.end());
+  else
+    changes_.push_back(std::move(change));
+}
+
+void Store::commit(StoredWave wave) { change(std::move(wave)); }
+
 void Store::node_lost(NodeIndex node) {
-  for (auto& [number, wave] : waves_)
-    for (StoredRank& rank : wave.ranks)
-      if (rank.node == node) rank.local = false;
+  if (!waves_.empty()) change(ImagesLost{node});
 }
 
 bool Store::staged(WaveNumber wave, Rank rank) {
   const auto found = waves_.find(wave);
   if (found == waves_.end() || rank >= found->second.ranks.size() || found->second.ranks[rank].staged) return false;
-  found->second.ranks[rank].staged = true;
+  change(RanksStaged{wave, {rank}});
   return found->second.staged();
 }
 
-void Store::damaged(WaveNumber wave, Rank rank) {
-  const auto found = waves_.find(wave);
-  if (found == waves_.end() || rank >= found->second.ranks.size()) return;
-  found->second.ranks[rank].local = false;
-  found->second.ranks[rank].staged = false;
-}
+void Store::damaged(WaveNumber wave, Rank rank) { change(ImageDamaged{wave, rank}); }
 
 bool Store::available(const StoredWave& wave, const PlacementTable& placement) const {
   for (Rank rank = 0; rank < placement.size(); ++rank) {
@@ -78,7 +99,8 @@ ImagePlace Store::place(WaveNumber wave, Rank rank, NodeIndex node) const {
 
 std::vector<WaveNumber> Store::forget_after(WaveNumber wave) {
   std::vector<WaveNumber> out;
-  for (auto at = waves_.upper_bound(wave); at != waves_.end(); at = waves_.erase(at)) out.push_back(at->first);
+  for (auto at = waves_.upper_bound(wave); at != waves_.end(); ++at) out.push_back(at->first);
+  if (!out.empty()) change(WavesDropped{out});
   return out;
 }
 
@@ -99,7 +121,7 @@ std::vector<WaveNumber> Store::prune(WaveNumber in_copying) {
   std::vector<WaveNumber> out;
   for (const auto& [number, wave] : waves_)
     if (!kept.count(number)) out.push_back(number);
-  for (WaveNumber number : out) waves_.erase(number);
+  if (!out.empty()) change(WavesDropped{out});
   return out;
 }
 

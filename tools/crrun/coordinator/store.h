@@ -4,7 +4,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <set>
+#include <variant>
+#include <vector>
 
 #include "types.h"
 
@@ -17,6 +20,7 @@ struct StoredRank {
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;
   std::uint64_t offsets[3] = {0, 0, 0};  ///< in standard input, output and error
+  bool operator==(const StoredRank&) const = default;
 };
 
 struct StoredWave {
@@ -27,7 +31,32 @@ struct StoredWave {
 
   bool staged() const;
   std::uint64_t bytes() const;
+  bool operator==(const StoredWave&) const = default;
 };
+
+using StoredWaves = std::map<WaveNumber, StoredWave>;
+
+// Changes of the stored waves. A StoredWave as a change is the commit of that wave.
+struct RanksStaged {
+  WaveNumber wave = 0;
+  std::vector<Rank> ranks;
+};
+/** The images that a node held are lost. */
+struct ImagesLost {
+  NodeIndex node = 0;
+};
+/** No image of the rank in this wave is intact. */
+struct ImageDamaged {
+  WaveNumber wave = 0;
+  Rank rank = 0;
+};
+struct WavesDropped {
+  std::vector<WaveNumber> waves;
+};
+using StoreChange = std::variant<StoredWave, RanksStaged, ImagesLost, ImageDamaged, WavesDropped>;
+
+/** Carry out a change. What it names and what is not there (any more) does not matter. */
+void update(StoredWaves& waves, const StoreChange& change);
 
 class Store {
  public:
@@ -54,7 +83,10 @@ class Store {
   /** Drop the waves that do not count. @return the waves that were dropped */
   std::vector<WaveNumber> prune(WaveNumber in_copying);
 
-  const std::map<WaveNumber, StoredWave>& waves() const { return waves_; }
+  /** @return what has changed since the last call, in order */
+  std::vector<StoreChange> take_changes() { return std::exchange(changes_, {}); }
+
+  const StoredWaves& waves() const { return waves_; }
   const StoredWave* find(WaveNumber wave) const;
   std::optional<WaveNumber> newest() const;
   std::optional<WaveNumber> newest_staged() const;
@@ -62,8 +94,11 @@ class Store {
   std::uint64_t oldest_offset(Rank rank, std::uint32_t stream) const;
 
  private:
+  void change(StoreChange change);
+
   std::string job_directory_, local_directory_;
-  std::map<WaveNumber, StoredWave> waves_;
+  StoredWaves waves_;
+  std::vector<StoreChange> changes_;
 };
 
 /** Schedules which nodes copy to shared storage: a few at a time. */
