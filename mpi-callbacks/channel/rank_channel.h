@@ -80,7 +80,7 @@ struct cr_rank_hello {
 
 struct cr_rank_welcome {
 	struct cr_rank_message head;
-	uint8_t cookie[32]; /**< of the job: sent at every connection between ranks */
+	uint8_t cookie[32]; /**< secret of the job: the key of the seals between ranks; never sent between them */
 };
 
 struct cr_rank_wave {
