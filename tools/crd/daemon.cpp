@@ -133,6 +133,7 @@ void Daemon::hello() {
           state.set_ready(!rank->addresses.empty());
           state.set_exited(rank->exited);
           state.set_status(rank->status);
+          state.set_finalized(rank->finalized);
         }
         for (const job::StoredImage& image : images) *hello.add_images() = image;
         for (const std::string& address : node_addresses()) hello.add_addresses(address);

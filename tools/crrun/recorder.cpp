@@ -32,9 +32,7 @@ constexpr std::size_t kMaxWaiting = 64 << 20;
 /** Changes that wait for a disk; if there are more, the whole state is written instead. */
 constexpr std::size_t kMostChanges = 1000;
 
-/** On this host, and per user: home directories are often shared between hosts, too. */
-std::string copy_directory() { return "/var/tmp/reprise-" + std::to_string(::getuid()); }
-std::string copy_of_state(const std::string& id) { return copy_directory() + "/" + id + ".state"; }
+std::string copy_of_state(const std::string& id) { return host_directory() + "/" + id + ".state"; }
 std::string log_of_copy(const std::string& id) { return copy_of_state(id) + ".log"; }
 
 /** Append @p text. @return the number of bytes written: all, unless an error (in errno) occurred */
@@ -65,6 +63,9 @@ void remove_staged(const std::string& directory, std::uint32_t wave) {
 }
 
 }  // namespace
+
+// Home directories are often shared between hosts.
+std::string host_directory() { return "/var/tmp/reprise-" + std::to_string(::getuid()); }
 
 /** The newest state, for snapshots. */
 struct Recorder::Newest {
@@ -148,7 +149,7 @@ struct Recorder::Shared {
   void warn(const std::string& why) {
     if (!std::exchange(warned, true))
       std::fprintf(stderr, "crrun: %s; until it can be written, the job's state is kept in %s on this host\n", why.c_str(),
-                   copy_directory().c_str());
+                   host_directory().c_str());
   }
 };
 
@@ -176,7 +177,7 @@ void Recorder::copy(const std::shared_ptr<Copy>& copy) {
     copy->busy = true;
     lock.unlock();
     try {
-      make_private_directory(copy_directory());
+      make_private_directory(host_directory());
       queue.write(copy->log, [&] { return copy->newest->get(); });
       warned = false;
     } catch (const std::exception& error) {
@@ -223,7 +224,7 @@ Recorder::~Recorder() {
     return;
   }
   std::fprintf(stderr, "crrun: %s could not be written completely; the job's last state is in %s on this host\n",
-               shared_->directory.c_str(), copy_directory().c_str());
+               shared_->directory.c_str(), host_directory().c_str());
   lock.unlock();
   thread_.detach();
 }

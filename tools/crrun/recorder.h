@@ -63,6 +63,9 @@ class Recorder {
   std::thread copying_, thread_;
 };
 
+/** Where crrun keeps what only this host needs, for this user. */
+std::string host_directory();
+
 /**
  * @return the newest state of a job: JOBDIR's, or the copy on this host if JOBDIR could not be written in time.
  * Throws std::runtime_error if there is none, or it is of a job with another number of ranks.

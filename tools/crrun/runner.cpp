@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -25,6 +26,20 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kParentWait = std::chrono::seconds(10);
 constexpr auto kDiskSlow = std::chrono::seconds(5);
 constexpr std::size_t kInputBytes = 64 << 10;
+/** Of the end of each stream, for a later crrun. */
+constexpr std::size_t kRecordedBytes = 1 << 20, kRecordedInAll = 64 << 20;
+
+std::string output_record(const JobFile& file) { return host_directory() + "/" + file.spec.id() + ".output"; }
+
+/** @return the record of the output; an attached coordinator learns what is in it */
+OutputRecord open_record(const JobFile& file, Coordinator& coordinator, Coordinator::Begin begin) {
+  const std::uint32_t ranks = file.spec.ranks();
+  OutputRecord record(output_record(file), ranks, std::clamp<std::size_t>(kRecordedInAll / (2 * ranks), 4096, kRecordedBytes));
+  for (Rank rank = 0; begin == Coordinator::Begin::attach && rank < ranks; ++rank)
+    for (const std::uint32_t stream : {1u, 2u})
+      if (auto printed = record.read(rank, stream)) coordinator.was_printed(rank, stream, printed->offset, std::move(printed->history));
+  return record;
+}
 }  // namespace
 
 Now Runner::now() {
@@ -55,7 +70,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
             if (options_.verbose)
               std::fprintf(stderr, "crrun: %s: %s\n", coordinator_.members().host(node).c_str(), line.c_str());
           }),
-      output_(options_.tag_output,
+      output_(options_.tag_output, open_record(file_, coordinator_, begin),
               [this](std::uint64_t mark) {
                 asio::post(loop_, [this, mark] { written(mark); });
               }),
@@ -113,6 +128,7 @@ int Runner::run() {
   timer();
   loop_.run();
   output_.flush();
+  if (code_) output_.forget();
   return code_.value_or(1);
 }
 
@@ -266,8 +282,9 @@ void Runner::carry_out(Effect& effect, const std::vector<NodeIndex>& living) {
 }
 
 void Runner::write(const WriteOutput& output) {
-  pieces_[++next_piece_] = {output.rank, output.stream, output.offset};
-  output_.write(output.tag, output.stream, output.data, output.take_back, output.end, next_piece_);
+  const std::uint64_t piece = ++next_piece_;
+  // The thread tells of it by asio::post(), so not before this returns to the loop.
+  pieces_[piece] = {output.rank, output.stream, output_.write(output, piece)};
 }
 
 void Runner::written(std::uint64_t mark) {

@@ -116,9 +116,11 @@ def the_launcher_is_killed(cluster):
         check(cluster.ssh(node, f"test -d /proc/{pid} && echo there", check=False), f"rank {rank} died with crrun")
     job.attach()
     job.await_event("wave-commit", len(job.events("wave-commit")) + 1)
-    cluster.kill("node3")
+    cluster.kill("node3")  # its ranks repeat what the first crrun has printed
     job.await_event("recovery-done")
     check_result(job, program)
+    said = [int(line.split()[1]) for line in job.output().splitlines() if line.startswith("iteration ")]
+    check(said == list(range(len(said))), f"output is missing or appears twice: {said}")
 
 
 @scenario

@@ -216,6 +216,51 @@ TEST_F(Job, CrrunDiesAndAnotherAttaches) {
   EXPECT_EQ(cluster.count("recovery-begin"), 0u) << "all ranks had lived on";
 }
 
+TEST_F(Job, WhatWasPrintedBeforeCrrunDiedIsNotPrintedAgain) {
+  model.work_ms = 20'000;
+  Cluster cluster(model);
+  cluster.run_until(7000);
+  cluster.break_crrun();
+  cluster.run_until(9500);
+  cluster.kill_node(1);  // and its ranks repeat what the first crrun has printed
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-done"), 1u);
+}
+
+TEST_F(Job, RanksThatEndWhileNoCrrunRunsHaveEnded) {
+  Cluster cluster(model);
+  cluster.run_until(model.work_ms + 200);
+  cluster.run_while([&] { return cluster.where(0).has_value(); }, 60'000);
+  ASSERT_EQ(cluster.code(), -1) << "the job has ended";
+  cluster.break_crrun();
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-begin"), 0u);
+}
+
+TEST_F(Job, AJobThatWasEndingWhenCrrunDiedEndsAsItWould) {
+  {
+    Cluster cluster(model);
+    cluster.when(event("job-end"), [&] { cluster.break_crrun(); });
+    ends_well(cluster);
+    EXPECT_EQ(cluster.count("recovery-begin"), 0u);
+  }
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.abort(1, 3);
+  cluster.when(event("job-end"), [&] { cluster.break_crrun(); });
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 3);
+}
+
+TEST_F(Job, ARankThatFailsWhileNoCrrunRunsIsRestarted) {
+  Cluster cluster(model);
+  cluster.run_until(7000);
+  cluster.break_crrun();
+  cluster.kill_rank(3, SIGKILL);
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-done"), 1u);
+}
+
 TEST_F(Job, CrrunDiesWithinAWave) {
   Cluster cluster(model);
   cluster.run_until(5000);
@@ -635,9 +680,8 @@ TEST_P(RandomSchedule, EndsOrGoesOn) {
   ASSERT_TRUE(cluster.run(1'800'000)) << "it hangs, " << name(cluster.coordinator().phase());
   EXPECT_THAT(cluster.violations(), IsEmpty());
   EXPECT_TRUE(cluster.code() == 0 || cluster.said("the job is ended")) << cluster.code();
-  // What a crrun has printed that has died is not known to the next one; and after waves that counted a job that
-  // begins anew says again what was forgotten.
-  if (cluster.code() == 0 && !attached && !cluster.said("the job begins anew")) {
+  // After waves that counted, a job that begins anew says again what was forgotten.
+  if (cluster.code() == 0 && !cluster.said("the job begins anew")) {
     for (Rank rank = 0; rank < model.ranks; ++rank) EXPECT_EQ(cluster.output(rank), cluster.expected_output(rank)) << rank;
   }
 }

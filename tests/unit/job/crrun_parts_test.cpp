@@ -13,6 +13,7 @@
 #include "crrun/hosts.h"
 #include "crrun/launcher.h"
 #include "crrun/options.h"
+#include "crrun/output_record.h"
 #include "crrun/output_writer.h"
 #include "crrun/settings_json.h"
 #include "job/job_file.h"
@@ -166,10 +167,13 @@ TEST(LaunchTest, TheScriptQuotesAndChecks) {
 
 TEST(TaggerTest, WholeLinesOnlyAndWhatWasTakenBackIsNotPrinted) {
   LineTagger tagger("[j,0]<stdout>: ");
-  EXPECT_EQ(tagger.feed("one\ntwo", 0, false), "[j,0]<stdout>: one\n");
-  EXPECT_EQ(tagger.feed("ice\n", 2, false), "[j,0]<stdout>: tice\n");
-  EXPECT_EQ(tagger.feed("end", 0, false), "");
-  EXPECT_EQ(tagger.feed("", 0, true), "[j,0]<stdout>: end\n");
+  EXPECT_EQ(tagger.feed("one\ntwo", 0, false).text, "[j,0]<stdout>: one\n");
+  EXPECT_EQ(tagger.feed("ice\n", 2, false).text, "[j,0]<stdout>: tice\n");
+  EXPECT_EQ(tagger.feed("end", 0, false).text, "");
+  EXPECT_EQ(tagger.held(), 3u);
+  EXPECT_EQ(tagger.feed("", 0, true).text, "[j,0]<stdout>: end\n");
+  EXPECT_EQ(tagger.feed("a\nb\nc", 0, false).raw, "a\nb\n");
+  EXPECT_EQ(tagger.held(), 1u);
 }
 
 TEST(ReportTest, NothingInTheDataCanBecomeMarkup) {
@@ -258,6 +262,56 @@ TEST(HeldEffects, WaitForTheStateBeforeThemAndForNoLaterOne) {
   held.give_up();
   EXPECT_EQ(wave(), 3u);
   EXPECT_TRUE(held.empty());
+}
+
+class Recorded : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char path[] = "/tmp/reprise-output-XXXXXX";
+    ASSERT_NE(::mkdtemp(path), nullptr);
+    directory_ = path;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  OutputRecord open(std::uint32_t ranks = 3) const { return OutputRecord(directory_ + "/record", ranks, 8); }
+
+  std::string directory_;
+};
+
+TEST_F(Recorded, OutputIsKnownToALaterCrrun) {
+  {
+    OutputRecord record = open();
+    EXPECT_FALSE(record.read(1, 1));
+    record.wrote(1, 1, 5, "12345");
+    record.wrote(1, 2, 3, "err");
+    record.wrote(1, 1, 10, "67890");
+  }
+  OutputRecord record = open();
+  EXPECT_EQ(record.read(1, 1)->offset, 10u);
+  EXPECT_EQ(record.read(1, 1)->history, "34567890") << "the last 8 bytes";
+  EXPECT_EQ(record.read(1, 2)->history, "err");
+  EXPECT_FALSE(record.read(0, 1));
+  EXPECT_FALSE(record.read(3, 1)) << "there is no such rank";
+}
+
+TEST_F(Recorded, MoreThanIsKeptOutputThatChangesAndGaps) {
+  OutputRecord record = open();
+  record.wrote(0, 1, 20, "abcdefghijklmnopqrst");
+  EXPECT_EQ(record.read(0, 1)->history, "mnopqrst");
+  record.wrote(0, 1, 18, "XY");  // after a rollback, from 16 on
+  EXPECT_EQ(record.read(0, 1)->offset, 18u);
+  EXPECT_EQ(record.read(0, 1)->history, "mnopXY");
+  record.wrote(0, 1, 103, "gap");
+  EXPECT_EQ(record.read(0, 1)->history, "gap");
+  record.wrote(0, 1, 52, "to");  // before all that is kept
+  EXPECT_EQ(record.read(0, 1)->offset, 52u);
+  EXPECT_EQ(record.read(0, 1)->history, "to");
+}
+
+TEST_F(Recorded, ARecordOfAnotherFormIsNotUsed) {
+  open().wrote(0, 1, 3, "abc");
+  EXPECT_FALSE(open(4).read(0, 1));
+  open(4).remove();
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/record"));
 }
 
 }  // namespace

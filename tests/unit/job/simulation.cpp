@@ -32,6 +32,7 @@ struct Cluster::Daemon {
   RecoveryNumber recovery = 0;
   std::uint64_t lease_us = 0;
   std::map<Rank, Process> ranks;
+  std::map<Rank, std::pair<Process, int>> ended;  ///< with their wait status
   std::set<Rank> spawned;
   std::map<std::pair<WaveNumber, Rank>, Image> images;
   std::unique_ptr<Relay> relay;
@@ -71,6 +72,11 @@ void Cluster::begin(Coordinator::Begin how, std::optional<State> state) {
   crrun_alive_ = true;
   has_saved_ = false;
   code_ = -1;
+  for (Rank rank = 0; how == Coordinator::Begin::attach && rank < model_.ranks; ++rank) {
+    const std::string& all = output_[rank];
+    coordinator_->was_printed(rank, 1, all.size(), all.substr(all.size() - std::min<std::size_t>(all.size(), 4096)));
+    coordinator_->was_printed(rank, 2, 0, "");
+  }
   coordinator_->start(now());
   apply();
   tick(coordinator_generation_);
@@ -335,6 +341,15 @@ void Cluster::hello(NodeIndex node) {
     state.set_incarnation(process.incarnation);
     state.set_ready(true);
   }
+  for (const auto& [rank, ended] : daemon.ended) {
+    RankState& state = *hello.add_ranks();
+    state.set_rank(rank);
+    state.set_incarnation(ended.first.incarnation);
+    state.set_ready(true);
+    state.set_exited(true);
+    state.set_status(ended.second);
+    state.set_finalized(ended.second == 0);
+  }
   for (const auto& [key, image] : daemon.images) {
     StoredImage& stored = *hello.add_images();
     stored.set_wave(key.first);
@@ -396,8 +411,29 @@ void Cluster::work(NodeIndex node, Rank rank, RecoveryNumber generation) {
   later(model_.step_ms * 1000, [this, node, rank, generation] { work(node, rank, generation); });
 }
 
+/** What the last crrun has not confirmed. */
+void Cluster::say_again(NodeIndex node) {
+  Daemon& daemon = *daemons_[node];
+  const auto say = [&](Rank rank, const Process& process, bool end) {
+    for (std::uint32_t stream : {1u, 2u}) {
+      Up up;
+      Output& output = *up.mutable_output();
+      output.set_rank(rank);
+      output.set_stream(stream);
+      output.set_offset(stream == 1 ? process.seen : 0);
+      if (stream == 1) output.set_data(expected_output(rank).substr(process.seen, process.offset - process.seen));
+      output.set_end(end);
+      output.set_recovery(daemon.recovery);
+      send_up(node, std::move(up));
+    }
+  };
+  for (const auto& [rank, process] : daemon.ranks) say(rank, process, false);
+  for (const auto& [rank, ended] : daemon.ended) say(rank, ended.first, ended.second == 0);
+}
+
 void Cluster::exit(NodeIndex node, Rank rank, int status) {
   Daemon& daemon = *daemons_[node];
+  daemon.ended[rank] = {daemon.ranks[rank], status};
   daemon.ranks.erase(rank);
   for (std::uint32_t stream : {1u, 2u}) {
     Up up;
@@ -538,6 +574,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       if (down.recover().recovery() <= daemon.recovery) break;
       daemon.recovery = down.recover().recovery();
       daemon.spawned.clear();
+      daemon.ended.clear();
       const std::vector<Rank> here = ranks_here();
       const std::set<Rank> mine(here.begin(), here.end());
       std::erase_if(daemon.ranks, [&](const auto& one) { return !mine.count(one.first) || message.restart.count(one.first); });
@@ -780,7 +817,9 @@ void Cluster::break_crrun() {
     for (NodeIndex node = 0; node < daemons_.size(); ++node)
       if (daemons_[node]->host && daemons_[node]->alive && !daemons_[node]->cut)
         later(100'000 + some_time(), [this, node] {
-          if (daemons_[node]->host && daemons_[node]->alive) hello(node);
+          if (!daemons_[node]->host || !daemons_[node]->alive) return;
+          hello(node);
+          say_again(node);
         });
   });
 }
@@ -791,6 +830,7 @@ void Cluster::restart_with(std::vector<NodeIndex> dead) {
     daemons_[node]->alive = false;
     daemons_[node]->ranks.clear();
     daemons_[node]->spawned.clear();
+    daemons_[node]->ended.clear();
     daemons_[node]->images.clear();
   }
   begin(Coordinator::Begin::restart, saved_);

@@ -127,6 +127,7 @@ class Cluster {
   void tick(std::uint64_t generation);
   void work(NodeIndex node, Rank rank, RecoveryNumber generation);
   void exit(NodeIndex node, Rank rank, int status);
+  void say_again(NodeIndex node);
   void check(Rank rank);
   void spawn_begin(NodeIndex node, const SpawnBegin& message);
   void spawned_exit(NodeIndex node, Rank number, int status);

@@ -60,6 +60,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   placement_ = state->placement;
   was_recovering_ = state->phase == "recovering";
   was_spawning_ = state->spawned;
+  if (state->phase == "ending") was_ending_with_ = state->exit_code;
   for (Member& member : members_.all()) {
     const NodeIndex node = member.node.index();
     if (state->lost.count(node)) member.state = NodeState::lost;
@@ -335,6 +336,12 @@ void Coordinator::adopt(const Up& up) {
     rank.alive = rank.started = !state.exited() && state.incarnation() == rank.incarnation;
     rank.ready = state.ready();
     rank.pid = state.pid();
+    if (!state.exited() || state.incarnation() != rank.incarnation) continue;
+    RankExited& ended = rank.ended_before.emplace();
+    ended.set_rank(state.rank());
+    ended.set_wait_status(state.status());
+    ended.set_finalized(state.finalized());
+    ended.set_recovery(recovery_number_);
   }
 }
 
@@ -473,6 +480,7 @@ void Coordinator::attached(Now now) {
   for (Member& member : members_.all())
     if (member.state == NodeState::starting) silent.push_back(member.node.index());
   welcome_all();
+  if (was_ending_with_) return end(*was_ending_with_, true, now);  // daemons that did not come back have ended
   for (NodeIndex node : silent) node_lost(node, "its daemon did not come back to crrun", now);
   // An open wave is void. A committed wave may not have been announced yet.
   const WaveNumber newest = store_.newest().value_or(0);
@@ -490,13 +498,15 @@ void Coordinator::attached(Now now) {
   ++next_wave_;
   std::vector<Rank> dead;
   for (Rank rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank].alive) dead.push_back(rank);
+    if (!ranks_[rank].alive && !ranks_[rank].ended_before) dead.push_back(rank);
   if (was_recovering_) return recover("crrun was started again during a recovery", now);
   if (was_spawning_) return recover("start of another crrun while spawned processes ran", now);
   if (!dead.empty()) return recover(rank_list(dead) + " died while no crrun ran", now);
   save();
-  out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": all ranks live");
+  out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": no rank was lost");
   clock_.running(now, false);
+  for (RankInfo& rank : ranks_)
+    if (const auto ended = std::exchange(rank.ended_before, std::nullopt); ended && phase_ == Phase::running) rank_exited(*ended, now);
 }
 
 std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex>& without) const {

@@ -53,6 +53,11 @@ class Coordinator {
   void replaced(Now now);
   /** A signal that crrun received (SIGINT and the like). */
   void signal(int number, Now now);
+  /**
+   * Attach, before start(): an earlier crrun has written a stream up to @p offset; the last of it is @p history. Of streams
+   * that this is not called for nothing is known: what the daemons have kept is written again.
+   */
+  void was_printed(Rank rank, std::uint32_t stream, std::uint64_t offset, std::string history);
   /** Output of a WriteOutput has been written, up to its offset. */
   void written(Rank rank, std::uint32_t stream, std::uint64_t offset);
   void input(const std::string& data);
@@ -85,6 +90,7 @@ class Coordinator {
     std::array<OutputStream, 2> output;
     std::uint64_t input_sent = 0, input_taken = 0;
     bool input_end_sent = false;
+    std::optional<RankExited> ended_before;  ///< it had ended when this crrun attached
   };
   struct Drain {
     std::uint64_t request;
@@ -231,6 +237,7 @@ class Coordinator {
   std::vector<Drain> drains_;
   bool prune_wanted_ = false;
   bool was_recovering_ = false;  ///< attached in the middle of a recovery
+  std::optional<int> was_ending_with_;  ///< attached to a job that was ending, with this exit code
   bool was_spawning_ = false;    ///< attached to a job with spawned processes
   bool told_of_spawned_ = false;  ///< the user has been told that spawned processes prevent waves
   std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;

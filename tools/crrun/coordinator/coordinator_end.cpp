@@ -48,6 +48,10 @@ OutputStream* Coordinator::stream_of(Rank rank, std::uint32_t stream) {
   return rank < ranks_.size() ? &ranks_[rank].output[stream - 1] : spawned_output(rank, stream);
 }
 
+void Coordinator::was_printed(Rank rank, std::uint32_t stream, std::uint64_t offset, std::string history) {
+  if (rank < ranks_.size() && stream >= 1 && stream <= 2) ranks_[rank].output[stream - 1].continues(offset, std::move(history));
+}
+
 void Coordinator::written(Rank rank, std::uint32_t stream, std::uint64_t offset) {
   OutputStream* written = stream_of(rank, stream);
   if (!written || phase_ == Phase::finished) return;

@@ -46,6 +46,13 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, const std::string
   return out;
 }
 
+void OutputStream::continues(std::uint64_t offset, std::string history) {
+  base_ = offset - std::min<std::uint64_t>(offset, history.size());
+  history_ = std::move(history);
+  printed_ = written_ = cursor_ = offset;
+  late_ = false;
+}
+
 void OutputStream::forget(std::uint64_t offset) {
   if (offset <= base_) return;
   const std::size_t count = std::min<std::uint64_t>(offset - base_, history_.size());

@@ -39,6 +39,8 @@ class OutputStream {
   std::size_t kept() const { return history_.size(); }
   /** crrun attached later: earlier output is unknown. */
   void joined_late() { late_ = true; }
+  /** crrun attached later: an earlier one has written the output up to @p offset; the last of it is @p history. */
+  void continues(std::uint64_t offset, std::string history);
 
   bool ended = false;
   std::uint64_t told = 0;  ///< of seen(): the daemon knows of it
