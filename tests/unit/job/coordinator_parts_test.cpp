@@ -541,5 +541,25 @@ TEST(CoordinatorTest, HeartbeatsOfNodesBelowOthersCountAndAreAnswered) {
   EXPECT_TRUE(coordinator.members().up(0));
 }
 
+TEST(LinksTest, APairThatCannotConnectForAMinuteIsTold) {
+  Links links(5);
+  const auto lost = [&](Rank rank, int error, std::uint64_t ms) {
+    LinkLost message;
+    message.set_rank(rank);
+    message.set_peer(7);
+    message.set_error(error);
+    return links.lost(message, "ranks", {ms, 0});
+  };
+  EXPECT_EQ(lost(1, EHOSTUNREACH, 5'000), LinkMeaning::retry);
+  EXPECT_EQ(lost(1, EHOSTUNREACH, 35'000), LinkMeaning::retry);
+  EXPECT_EQ(lost(2, EHOSTUNREACH, 60'000), LinkMeaning::retry) << "another rank";
+  EXPECT_EQ(lost(1, EHOSTUNREACH, 65'000), LinkMeaning::unreachable);
+  EXPECT_EQ(lost(1, EHOSTUNREACH, 95'000), LinkMeaning::retry) << "it was told";
+  // It is reached, and breaks again later.
+  EXPECT_EQ(lost(1, ECONNRESET, 200'000), LinkMeaning::retry);
+  EXPECT_EQ(lost(1, ETIMEDOUT, 230'000), LinkMeaning::retry);
+  EXPECT_EQ(lost(1, ETIMEDOUT, 260'000), LinkMeaning::unreachable);
+}
+
 }  // namespace
 }  // namespace reprise::job

@@ -604,6 +604,11 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
             result.set_image_bad(!image);
             continue;
           }
+          for (NodeIndex other = 0; restart.count(rank) && other < daemons_.size(); ++other) {
+            const auto old = daemons_[other]->ranks.find(rank);
+            if (other != node && old != daemons_[other]->ranks.end() && daemons_[other]->host && !old->second.stopped)
+              violations_.push_back("rank " + std::to_string(rank) + " is started while its old process is there");
+          }
           Process& process = daemon.ranks[rank];
           if (restart.count(rank)) process.incarnation = daemon.recovery;
           process.generation = daemon.recovery;

@@ -217,7 +217,7 @@ class Cluster:
         root = Path((self.path / "root").read_text("utf-8"))
         state = self.path / "head"
         if not state.is_dir():
-            for name in ("tmp", "run"):
+            for name in ("tmp", "run", "var/tmp"):
                 (state / name).mkdir(parents=True)
             shutil.copytree(root / "root", state / "root")
         words = ["nsenter", f"--net=/run/netns/{self.netns}", "--",

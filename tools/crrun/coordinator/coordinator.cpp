@@ -2,6 +2,7 @@
 #include "coordinator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -228,6 +229,10 @@ void Coordinator::link_lost(const LinkLost& message, Now now) {
   const std::string what = on(message.rank()) + " and " + (node_of(message.peer()) ? on(message.peer()) : "a spawned process");
   event({{"event", "link-lost"}, {"rank", message.rank()}, {"peer", message.peer()}, {"error", message.error()}, {"why", message.why()}}, now);
   switch (links_.lost(message, what, now)) {
+    case LinkMeaning::unreachable:
+      out_.say(Log::WARNING, "there has been no connection between " + what + " for a minute (" + message.why() + ": " +
+                                 std::strerror(message.error()) + "): the job waits for it; look for a firewall or a broken network");
+      [[fallthrough]];
     case LinkMeaning::retry:
       if (message.peer() < placement_.size()) members_.suspect(placement_[message.peer()]);
       break;

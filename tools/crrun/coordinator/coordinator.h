@@ -104,6 +104,11 @@ class Coordinator {
     PlacementTable placement;
     WaveNumber wave = 0;  ///< 0: no wave is usable
   };
+  /** A Recover that waits until no process is left on living nodes that its receivers start anew. */
+  struct Restarting {
+    std::vector<NodeIndex> nodes;
+    Recover message;
+  };
   struct LastRecovery {
     RecoveryNumber recovery = 0;
     WaveNumber wave = 0;
@@ -177,6 +182,7 @@ class Coordinator {
   void restored(const Restored& message, Now now);
   void resumed(const Resumed& message, Now now);
   void judge_recovery(Now now);
+  void start_moved();
   void resume(Now now);
   void recovery_failed(Now now);
   void recovery_done(Now now);
@@ -230,6 +236,7 @@ class Coordinator {
   std::set<NodeIndex> expected_;  ///< nodes whose loss the daemons are preparing for
   std::vector<std::uint64_t> expected_in_vain_ms_;  ///< times of recent expectations whose node answered again
   std::set<NodeIndex> leaving_;  ///< living nodes that have not confirmed yet that the ranks which moved away have ended
+  std::optional<Restarting> restarting_;
   LastRecovery last_recovery_;
   unsigned failed_recoveries_ = 0;
   std::map<NodeIndex, unsigned> failures_of_node_;

@@ -153,8 +153,13 @@ void Coordinator::recover(const std::string& cause, Now now) {
   const bool had_waves = store_.newest().has_value();
   const WaveNumber newest = store_.newest().value_or(0);
   leaving_.clear();
-  for (Rank rank = 0; rank < placement_.size(); ++rank)
-    if (way->placement[rank] != placement_[rank] && members_.up(placement_[rank])) leaving_.insert(placement_[rank]);
+  restarting_.reset();
+  std::set<NodeIndex> to;
+  for (Rank rank = 0; rank < placement_.size(); ++rank) {
+    if (way->placement[rank] == placement_[rank] || !members_.up(placement_[rank])) continue;
+    leaving_.insert(placement_[rank]);
+    to.insert(way->placement[rank]);
+  }
   placement_ = way->placement;
   moved_ = true;
   void_spawns(wave);
@@ -203,10 +208,28 @@ void Coordinator::recover(const std::string& cause, Now now) {
   if (hosts.size() == 1) text += " on " + members_.host(*hosts.begin());
   out_.say(Log::INFO, text);
   roll_back_streams(store_.find(wave));
-  Recover& message = *out_.send().mutable_recover();
+  Recover message;
   message.set_recovery(recovery_number_);
   message.set_deadline_ms(settings_.recover_timeout_ms);
   fill_recover(message, *way, restart);
+  // A node that takes a rank of a living node over must not start it beside the old process.
+  std::erase_if(to, [this](NodeIndex node) { return leaving_.count(node) > 0; });
+  if (to.empty()) {
+    *out_.send().mutable_recover() = std::move(message);
+    return;
+  }
+  std::vector<NodeIndex> at_once;
+  for (NodeIndex node : members_.living())
+    if (!to.count(node)) at_once.push_back(node);
+  if (!at_once.empty()) *out_.send(at_once).mutable_recover() = message;
+  restarting_.emplace(Restarting{{to.begin(), to.end()}, std::move(message)});
+}
+
+/** The processes that moved away have ended: the nodes that they moved to may start them. */
+void Coordinator::start_moved() {
+  if (!restarting_ || !leaving_.empty()) return;
+  *out_.send(restarting_->nodes).mutable_recover() = std::move(restarting_->message);
+  restarting_.reset();
 }
 
 void Coordinator::fill_recover(Recover& message, const Way& way, const std::set<Rank>& restart) const {
@@ -326,6 +349,7 @@ void Coordinator::resumed(const Resumed& message, Now now) {
 
 void Coordinator::judge_recovery(Now now) {
   if (!recovering_) return;
+  start_moved();
   if (recovering_->all_answered() && recovering_->failures().empty()) {
     if (recovering_->step() == RecoveryRound::Step::resuming) return recovery_done(now);
     // The ranks must not continue before the processes that moved away have ended on their old nodes.
@@ -375,7 +399,11 @@ void Coordinator::recovery_failed(Now now) {
   }
   const std::vector<Rank> missing = round.missing();
   std::set<NodeIndex> silent = leaving_;
-  for (Rank rank : missing) silent.insert(placement_[rank]);
+  for (Rank rank : missing) {
+    // A node that was to wait for others has not been asked.
+    const bool asked = !restarting_ || std::find(restarting_->nodes.begin(), restarting_->nodes.end(), placement_[rank]) == restarting_->nodes.end();
+    if (asked) silent.insert(placement_[rank]);
+  }
   if (counts) ++failed_recoveries_;
   if (failed_recoveries_ >= settings_.max_failed_recoveries)
     return restartable_end(std::to_string(failed_recoveries_) + " recoveries in a row have failed", now);

@@ -8,11 +8,20 @@ namespace reprise::job {
 
 namespace {
 constexpr std::uint64_t kWaitMs = 1000, kWaitMostMs = 30'000;
+/** A rank that cannot reach a peer says so every 30 s: if it has been silent for this long, it has reached it. */
+constexpr std::uint64_t kReachedMs = 45'000;
+constexpr std::uint64_t kTellMs = 60'000;
 }  // namespace
 
 LinkMeaning Links::lost(const LinkLost& message, const std::string& what, Now now) {
   if (message.error() == EMFILE || message.error() == ENFILE) return LinkMeaning::no_room;
-  if (message.error() != ENODATA) return LinkMeaning::retry;
+  if (message.error() != ENODATA) {
+    std::erase_if(unreached_, [&](const auto& one) { return now.ms > one.second.last_ms + kReachedMs; });
+    Unreached& one = unreached_.try_emplace({message.rank(), message.peer()}, Unreached{now.ms, now.ms, false}).first->second;
+    one.last_ms = now.ms;
+    if (now.ms < one.first_ms + kTellMs || std::exchange(one.told, true)) return LinkMeaning::retry;
+    return LinkMeaning::unreachable;
+  }
   what_ = what;
   if (due_ms_) return LinkMeaning::recover;
   if (recoveries_ >= max_recoveries_) return LinkMeaning::give_up;

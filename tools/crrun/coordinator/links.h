@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file Connections between ranks that their transport has reported as lost, and what follows from that. */
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "types.h"
 
@@ -10,6 +12,7 @@ namespace reprise::job {
 
 enum class LinkMeaning {
   retry,     ///< the transport connects again by itself; the peer's node may be lost
+  unreachable,  ///< the same, but it has not succeeded for long: the user must know; once for each time
   recover,   ///< messages were lost with the connection: a recovery is due, see Links::due()
   give_up,   ///< recoveries did not help: end the job
   no_room,   ///< the rank's process has no descriptors left: a recovery would not help, end the job
@@ -42,6 +45,11 @@ class Links {
   unsigned recoveries_ = 0;  ///< due to links, since the last committed wave
   std::optional<std::uint64_t> due_ms_;
   std::string what_;
+  struct Unreached {
+    std::uint64_t first_ms = 0, last_ms = 0;  ///< reports
+    bool told = false;
+  };
+  std::map<std::pair<Rank, Rank>, Unreached> unreached_;  ///< by rank and peer
 };
 
 }  // namespace reprise::job
