@@ -30,6 +30,7 @@ struct Cluster::Daemon {
   bool cut = false, linked = false, full = false;
   std::string instance;
   RecoveryNumber recovery = 0;
+  RecoveryNumber cleared = 0;  ///< the processes of ranks that this recovery has moved away have ended
   std::uint64_t lease_us = 0;
   std::map<Rank, Process> ranks;
   std::map<Rank, std::pair<Process, int>> ended;  ///< with their wait status
@@ -264,7 +265,7 @@ void Cluster::send_up(NodeIndex node, Up up) {
   Daemon& daemon = *daemons_[node];
   up.set_from(node);
   up.set_instance(daemon.instance);
-  up.set_recovery(daemon.recovery);
+  up.set_recovery(daemon.cleared);
   pass_up(node, up);
 }
 
@@ -313,7 +314,7 @@ void Cluster::start_daemon(NodeIndex node) {
     daemon.ranks.clear();
   daemon.spawned.clear();
     daemon.alive = true;
-    daemon.recovery = 0;
+    daemon.recovery = daemon.cleared = 0;
     daemon.instance = "i" + std::to_string(++instances_);
     if (tree_) {
       std::map<std::uint32_t, std::set<std::uint32_t>> below;
@@ -491,7 +492,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     case Down::kLaunch:
       daemon.ranks.clear();
   daemon.spawned.clear();
-      daemon.recovery = down.launch().recovery();
+      daemon.recovery = daemon.cleared = down.launch().recovery();
       after(some_time(), [this, node, ranks = ranks_here()] {
         Daemon& daemon = *daemons_[node];
         for (Rank rank : ranks) {
@@ -577,8 +578,16 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       daemon.ended.clear();
       const std::vector<Rank> here = ranks_here();
       const std::set<Rank> mine(here.begin(), here.end());
-      std::erase_if(daemon.ranks, [&](const auto& one) { return !mine.count(one.first) || message.restart.count(one.first); });
+      std::erase_if(daemon.ranks, [&](const auto& one) { return mine.count(one.first) && message.restart.count(one.first); });
       for (auto& [rank, process] : daemon.ranks) process.running = false;
+      const auto leaves = [mine](const auto& one) { return !mine.count(one.first); };
+      if (std::none_of(daemon.ranks.begin(), daemon.ranks.end(), leaves))
+        daemon.cleared = daemon.recovery;
+      else
+        after(some_time(), [this, node, leaves] {  // killing takes its time
+          std::erase_if(daemons_[node]->ranks, leaves);
+          daemons_[node]->cleared = daemons_[node]->recovery;
+        });
       std::map<Rank, std::uint64_t> offsets;
       const WaveNumber wave = down.recover().wave();
       std::set<Rank> restart;

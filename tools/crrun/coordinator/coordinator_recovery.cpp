@@ -152,7 +152,9 @@ void Coordinator::recover(const std::string& cause, Now now) {
   const WaveNumber wave = way->wave;
   const bool had_waves = store_.newest().has_value();
   const WaveNumber newest = store_.newest().value_or(0);
-  leaving_.clear();
+  // Nodes that have not answered in the recovery before may still have processes that it moved away.
+  std::erase_if(leaving_, [this](NodeIndex node) { return !members_.up(node); });
+  const bool others_leave = !leaving_.empty();
   restarting_.reset();
   std::set<NodeIndex> to;
   for (Rank rank = 0; rank < placement_.size(); ++rank) {
@@ -213,6 +215,7 @@ void Coordinator::recover(const std::string& cause, Now now) {
   message.set_deadline_ms(settings_.recover_timeout_ms);
   fill_recover(message, *way, restart);
   // A node that takes a rank of a living node over must not start it beside the old process.
+  if (others_leave) to.insert(hosts.begin(), hosts.end());
   std::erase_if(to, [this](NodeIndex node) { return leaving_.count(node) > 0; });
   if (to.empty()) {
     *out_.send().mutable_recover() = std::move(message);
