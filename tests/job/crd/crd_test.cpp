@@ -159,8 +159,6 @@ class CrdLease : public Crd {
   void SetUp() override {
     if (::access("/dev/cr", R_OK | W_OK) != 0) GTEST_SKIP() << "the module is not loaded";
   }
-  /** Whether a process that sleeps is parked by the module: then nothing but SIGKILL wakes it. */
-  static bool parked(int pid) { return state_of(pid) == 'D'; }
   /** @return the sizes of the files that the ranks, and the processes that they have made, write to without end */
   std::vector<std::uintmax_t> sizes() {
     std::vector<std::uintmax_t> all;

@@ -33,7 +33,7 @@ class CrdTree : public ::testing::Test {
   }
   char state(std::uint32_t rank) { return state_of(crrun.started.at(rank).pid()); }
   /** Whether the module has parked a rank that sleeps. */
-  bool parked(std::uint32_t rank) { return state(rank) == 'D'; }
+  bool parked(std::uint32_t rank) { return test::parked(crrun.started.at(rank).pid()); }
   /** @return whether a rank was seen parked or gone within @p time */
   bool troubled(const std::vector<std::uint32_t>& ranks, std::chrono::milliseconds time) {
     return crrun.until(

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "fake_crrun.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -25,6 +27,14 @@ char state_of(int pid) {
   std::getline(file, text);
   const std::size_t name = text.rfind(") ");
   return name == std::string::npos || text[name + 2] == 'Z' ? 0 : text[name + 2];
+}
+
+bool parked(int pid) {
+  for (int i = 0; i < 4; ++i) {
+    if (state_of(pid) != 'D') return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  return true;
 }
 
 FakeCrrun::FakeCrrun(unsigned nodes) : nodes_(nodes), keys_(job::make_key_pair()), client_keys_(job::make_key_pair()) {

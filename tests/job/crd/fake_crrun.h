@@ -19,6 +19,8 @@ namespace reprise::crd::test {
 
 /** @return the state in /proc/PID/stat ('S', 'T' …); 0: the process has ended, zombies included */
 char state_of(int pid);
+/** Whether a process is parked by the module. A process that waits for its disk looks the same, but not for long. */
+bool parked(int pid);
 
 class FakeCrrun {
  public:

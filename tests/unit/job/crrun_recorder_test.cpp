@@ -186,7 +186,7 @@ TEST_F(Recording, ALineThatIsNotCompleteAndLinesOfAnotherWriterDoNotCount) {
   recorder.save(whole("starting"));
   ASSERT_TRUE(until([&] { return fs::exists(directory_ + "/state.json"); }));
   recorder.save(facts("running"));
-  ASSERT_TRUE(until([&] { return phase() == "running"; }));
+  ASSERT_TRUE(until([&] { return read_state(directory_ + "/state.json", directory_ + "/state.log", 1, Whose::own)->number == 2; }));
   const std::string line = read_file(directory_ + "/state.log");
   nlohmann::json next = nlohmann::json::parse(line);
   next["n"] = 3;
