@@ -35,13 +35,15 @@ def wait_until(condition, seconds, what):
 class Cluster:
     """Nodes that are booted once. After a scenario that kills a node, the node is booted again."""
 
-    def __init__(self, name="job", kernel="6.12", mem=900, share_bytes=SHARE_BYTES):
+    def __init__(self, name="job", kernel="6.12", mem=900, share_bytes=SHARE_BYTES, disk=False):
+        """`disk`: the shared directory is on a file system that hang() can stop, if this host can mount one."""
         self.name = name
         self.logs = Path(tempfile.mkdtemp(prefix="reprise-job-"))
         self.share = self.logs / "share"
         self.kernel = kernel
         self.mem = mem
         self.share_bytes = share_bytes
+        self.disk = disk
         self.syns = None
         self.kept = False
 
@@ -55,10 +57,36 @@ class Cluster:
     def up(self):
         # A file system of its own, which a scenario can fill.
         self.share.mkdir(mode=0o755)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0755,size={self.share_bytes}", "tmpfs", self.share], check=True)
+        self.disk = self.disk and self.mount_disk()
+        if not self.disk:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0755,size={self.share_bytes}", "tmpfs", self.share],
+                           check=True)
         self.vm("up", str(len(NODES)), "--kernel", self.kernel, "--share", str(self.share), "--mem", str(self.mem),
                 "--build", "none")
         self.watch_syns()
+
+    def mount_disk(self):
+        """@return whether it is there"""
+        memory = self.logs / "memory"
+        memory.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.share_bytes}", "tmpfs", memory], check=True)
+        image = memory / "disk"
+        for words in (["truncate", "-s", str(self.share_bytes - (64 << 20)), image], ["mkfs.ext4", "-q", "-m", "0", image],
+                      ["mount", "-o", "loop,noatime", image, self.share]):
+            try:
+                done = subprocess.run(words, check=False, capture_output=True, text=True)
+            except FileNotFoundError:
+                return False
+            if done.returncode:
+                return False
+        self.share.chmod(0o755)
+        return True
+
+    def hang(self, seconds):
+        """Nobody can write to the shared directory for a time: the program that writes waits, and cannot be killed."""
+        subprocess.run(["fsfreeze", "--freeze", self.share], check=True)
+        # A process of its own: this one may wait for a node that hangs.
+        subprocess.Popen(["sh", "-c", f'sleep {seconds}; fsfreeze --unfreeze "$0"', self.share], start_new_session=True)
 
     def watch_syns(self):
         log = open(self.logs / "syns", "wb")
@@ -70,8 +98,12 @@ class Cluster:
             return 0
         if self.syns:
             self.syns.kill()
+        if self.disk:
+            subprocess.run(["fsfreeze", "--unfreeze", self.share], check=False, capture_output=True)
         status = self.vm("down", check=False).returncode
         subprocess.run(["umount", "-l", self.share], check=False)
+        if (self.logs / "memory").is_dir():
+            subprocess.run(["umount", "-l", self.logs / "memory"], check=False)
         shutil.rmtree(self.logs, ignore_errors=True)
         return status
 

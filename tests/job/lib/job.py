@@ -2,11 +2,13 @@
 """A crrun job on the virtual nodes: its events, and the sockets and descriptors of its processes."""
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 from .cluster import NODES, VM, Failure, quoted, wait_until
 
@@ -28,11 +30,11 @@ class Job:
                 job.keep(keep)
 
     def __init__(self, cluster, program, ranks=4, hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",),
-                 every="4s", options=(), local="/var/tmp/cr", stdin=None):
+                 every="4s", options=(), local="/var/tmp/cr", stdin=None, name=None):
         Job.count += 1
         self.cluster = cluster
         self.ranks = ranks
-        self.name = f"job{Job.count}"
+        self.name = name or f"job{Job.count}"
         self.folder = cluster.share / self.name
         self.folder.mkdir()
         self.folder.chmod(0o777)
@@ -76,10 +78,20 @@ class Job:
     def ended(self):
         return self.process.poll() is not None
 
+    def signal_launcher(self, number):
+        """A signal for this job's crrun on the head node, and for no other. @return false if there is none"""
+        for pid in descendants(self.process.pid):
+            try:
+                if Path(f"/proc/{pid}/comm").read_text("ascii").strip() == "crrun":
+                    os.kill(pid, number)
+                    return True
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return False
+
     def kill_launcher(self):
-        """SIGKILL for crrun alone: it also ends the processes of `vm head`."""
-        self.process.send_signal(signal.SIGKILL)
-        subprocess.run(["pkill", "-9", "-f", f"^crrun .*{self.name}"], check=False)
+        """SIGKILL for crrun, which is the first process of a pid namespace: the others of `vm head` end with it."""
+        self.signal_launcher(signal.SIGKILL)
         self.process.wait()
 
     def attach(self):
@@ -114,10 +126,10 @@ class Job:
 
     def directory(self, share=None):
         """JOBDIR, as the host sees it or below `share`."""
-        found = sorted((self.folder / "cr").glob("*/job.json"))
+        found = list((self.folder / "cr").glob("*/job.json"))
         if not found:
             raise Failure(f"no JOBDIR in {self.shared}; messages:\n{self.last_messages()}")
-        path = found[-1].parent
+        path = max(found, key=lambda path: path.stat().st_mtime).parent
         return f"{share}/{path.relative_to(self.cluster.share)}" if share else path
 
     def events(self, kind=None, **fields):
@@ -196,6 +208,21 @@ class Job:
 
     def descriptors(self, where):
         return {rank: int(self.cluster.ssh(node, f"ls /proc/{pid}/fd | wc -l")) for rank, (node, pid) in where.items()}
+
+
+def descendants(pid):
+    """@return the processes that come from this one, the nearest first"""
+    children = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text("utf-8", "replace").rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        children.setdefault(parent, []).append(int(path.parent.name))
+    found = [pid]
+    for one in found:
+        found += children.get(one, [])
+    return found[1:]
 
 
 def addresses(nodes):

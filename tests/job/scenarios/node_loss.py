@@ -3,6 +3,7 @@
 
 import time
 
+from lib.faults import kill_daemon, stop_daemon
 from lib.scenario import (THREE, Job, Survivors, check, check_result, checked, held, lammps, on_three, scenario,
                           survive)
 
@@ -110,7 +111,7 @@ def in_a_tree_its_top(cluster):
     job = on_three(cluster, program, options=CHAIN).start()
     job.await_event("wave-staged", 1)
     survivors = Survivors(job, {"node1"})
-    cluster.ssh("node1", "pkill -KILL -f '^crd --job'")
+    kill_daemon(cluster, "node1")
     job.await_event("recovery-done", seconds=90)
     survivors.check()
     check(lost(job) == ["node1"], f"lost: {lost(job)}")
@@ -239,7 +240,7 @@ def before_a_wave_is_committed(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program, every="5s", options=["--detect", "30s"]).start()
     first = job.await_event("wave-commit", 2)["wave"]
-    cluster.ssh("node3", "pkill -STOP -f '^crd --job'")
+    stop_daemon(cluster, "node3")
     job.await_event("wave-begin", wave=first + 1)
     time.sleep(1.5)
     cluster.kill("node3")

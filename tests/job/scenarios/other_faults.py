@@ -4,6 +4,7 @@
 import time
 
 from lib.cluster import wait_until
+from lib.faults import continue_daemon, cut_connections, kill_daemon, stop_daemon
 from lib.scenario import THREE, Job, Survivors, check, check_result, held, on_three, scenario
 
 
@@ -35,8 +36,7 @@ def connections_between_ranks_are_cut(cluster):
         check(tries < 20, f"no message was in flight in {tries} cuts: {job.events('link-lost')}")
         node, pid = job.where()[tries % 3]
         before = len(job.events("recovery-begin"))
-        cut = cluster.ssh(node, f"for port in $(ss -Htnpe state established | grep pid={pid}, | "
-                                "sed -E 's/.*10\\.77\\.0\\.[0-9]+:([0-9]+) +10\\.77.*/\\1/'); do ss -K -tn sport = :$port; done; true")
+        cut = cut_connections(cluster, node, pid)
         check("10.77" in cut, f"nothing was cut: {cut}")
         time.sleep(2)
         if len(job.events("recovery-begin")) > before:
@@ -53,7 +53,7 @@ def a_daemon_is_killed(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-commit", 2)
-    cluster.ssh("node3", "pkill -9 -f '^crd --job'")
+    kill_daemon(cluster, "node3")
     job.await_event("recovery-done", seconds=60)
     check_result(job, program)
 
@@ -70,7 +70,7 @@ def a_daemon_is_stopped(cluster):
         fields = cluster.ssh(node, f"cat /proc/{pid}/stat").rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
-    cluster.ssh(node, "pkill -STOP -f '^crd --job'")
+    stop_daemon(cluster, node)
     try:
         job.await_event("node-lost")
         before = used()
@@ -78,7 +78,7 @@ def a_daemon_is_stopped(cluster):
         time.sleep(3)
         check(used() == before, f"the old process of rank 2 has run for {used() - before} ticks beside the new one")
     finally:
-        cluster.ssh(node, "pkill -CONT -f '^crd --job'")
+        continue_daemon(cluster, node)
     job.await_event("node-back", seconds=60)
     check(not cluster.ssh(node, f"test -d /proc/{pid} && echo there", check=False), "the old process of rank 2 still runs")
     check_result(job, program)

@@ -45,7 +45,7 @@ def interrupt_ends_the_job(cluster):
     job = Job(cluster, program.words, ranks=3, hosts=THREE, every=None).start()
     job.await_event("launch")
     time.sleep(3)
-    subprocess.run(["pkill", "-INT", "-f", f"^crrun .*{job.name}"], check=True)
+    check(job.signal_launcher(signal.SIGINT), "there is no crrun")
     status = job.wait(30)
     check(status == 128 + signal.SIGINT, f"exit status {status} instead of 130")
     for node in THREE:
@@ -58,7 +58,7 @@ def an_interrupted_job_goes_on(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
     job.await_event("wave-staged", 2, seconds=90)
-    subprocess.run(["pkill", "-INT", "-f", f"^crrun .*{job.name}"], check=True)
+    check(job.signal_launcher(signal.SIGINT), "there is no crrun")
     check(job.wait(60) == 128 + signal.SIGINT, "the exit status is not that of an interrupt")
     directory = job.directory("/mnt/share")
     check(f"crrun --restart {directory}" in job.messages(), f"the user was not told how to go on: {job.last_messages()}")

@@ -7,7 +7,7 @@
 #   build.sh ROOT PROJECT programs               the same without tests and benchmarks; old ones of these stay
 #   build.sh ROOT PROJECT native COMMAND…        any command, in /mnt/project
 #   build.sh ROOT PROJECT head STATE SHARE COMMAND…  the same, with the built project installed, and the
-#                                                directories STATE/root, STATE/tmp, STATE/run and SHARE
+#                                                directories STATE/root, STATE/tmp, STATE/run, STATE/var/tmp and SHARE
 # DIR is relative to PROJECT. Runs as root in its own namespaces, so that the mounts vanish at its end.
 # The root is mounted read-only: a build must not change it.
 set -eu
