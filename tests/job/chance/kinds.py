@@ -26,14 +26,15 @@ class Kind:
     takes_node: bool  # the job may lose the node by it
     act: Callable
     prepare: Callable = None  # before the job starts
+    always: bool = False  # it lasts from the job's start on
 
 
 KINDS = {}
 
 
-def kind(name, needs, takes_node=False, prepare=None):
+def kind(name, needs, takes_node=False, prepare=None, always=False):
     def add(function):
-        KINDS[name] = Kind(name, needs, function.__doc__, takes_node, function, prepare)
+        KINDS[name] = Kind(name, needs, function.__doc__, takes_node, function, prepare, always)
         return function
     return add
 
@@ -127,7 +128,7 @@ def preload_slow_fsync(round_, fault):
     round_.environment = ["env", f"LD_PRELOAD={SLOW}", f"SLOW_FSYNC={1 + int(fault.variant * 3)}"]
 
 
-@kind("slow-fsync", "", prepare=preload_slow_fsync)
+@kind("slow-fsync", "", prepare=preload_slow_fsync, always=True)
 def slow_fsync(_round, fault):
     """every fsync of crrun takes one to three seconds, all the time"""
     return f"{1 + int(fault.variant * 3)} s"

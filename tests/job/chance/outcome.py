@@ -13,7 +13,8 @@ def strict(got, wanted):
 
 def with_repetitions(got, wanted):
     """Several crruns have printed it, one after the other. A later one does not know how much its predecessor has
-    printed and may repeat a part of that; it may omit nothing, and print nothing else.
+    printed and may repeat a part of that; it may omit nothing, and print nothing else. So may one that has found a
+    difference after a rollback.
 
     `places`: the offsets in `wanted` at which `got` may have arrived. Only when none is left, a repetition begins: bytes
     of one that are like those before it do no harm, as its true place is among those that are then considered.

@@ -76,4 +76,8 @@ def make_plan(seed, number):
         delay = {"start": (0, 30), "wave": (0, 2), "recovery": (0, 3)}[moment]
         plan.faults.append(Fault(index + 1, chance.choice(list(KINDS)), moment, chance.uniform(*delay), chance.randint(1, 20),
                                  chance.random(), chance.sample(nodes, len(nodes))))
+    for fault in plan.faults:
+        if KINDS[fault.kind].always:
+            fault.moment, fault.delay = "start", 0
+    plan.faults.sort(key=lambda fault: not KINDS[fault.kind].always)
     return plan
