@@ -9,7 +9,7 @@ from lib.scenario import Program, lammps, mpicheck
 
 # Milliseconds that each rank adds to an iteration on emulated nodes.
 COST = {"p2p": 150, "coll": 100, "rma": 250, "threads": 250, "late": 110}
-TARGET = 40_000
+TARGET = 50_000
 
 
 class Whole(Program):

@@ -87,21 +87,28 @@ class Round:
     def has(self, node, needs):
         if node in self.dead or self.until.get(node, 0) > time.monotonic():
             return False
-        if needs == "daemon":
-            return bool(self.ssh(node, "pgrep -f '^crd --job'; true"))
-        return needs != "rank" or bool(self.ranks_on(node))
+        try:
+            if needs == "daemon":
+                return bool(self.ssh(node, "pgrep -f '^crd --job'; true"))
+            return needs != "rank" or bool(self.ranks_on(node))
+        except Failure:
+            return False
+
+    def possible(self, fault):
+        """Choose the fault's node. @return whether there is what the fault needs"""
+        needs = KINDS[fault.kind].needs
+        if needs == "job":
+            return bool(self.job.output())
+        if needs in ("node", "daemon", "rank"):
+            fault.node = next((node for node in fault.order if self.has(node, needs)), None)
+            return bool(fault.node)
+        return True
 
     def inject(self, fault):
         kind = KINDS[fault.kind]
         try:
-            if kind.needs == "job" and not self.job.output():
-                raise Failure("the job did not run yet")
-            if kind.needs in ("node", "daemon", "rank"):
-                fault.node = next((node for node in fault.order if self.has(node, kind.needs)), None)
-                if not fault.node:
-                    raise Failure(f"no node with a {kind.needs} can be reached")
-                if kind.takes_node:
-                    self.taken.add(fault.node)
+            if fault.node and kind.takes_node:
+                self.taken.add(fault.node)
             fault.note = kind.act(self, fault)
             fault.hit = True
         except (Failure, subprocess.TimeoutExpired) as failure:
@@ -161,7 +168,7 @@ class Round:
                     break
                 self.restart(self.job.process.returncode)
                 changed, moment = time.monotonic(), {}
-            elif pending and self.due(pending[0], moment):
+            elif pending and self.due(pending[0], moment) and self.possible(pending[0]):
                 self.inject(pending.pop(0))
                 moment = {}
             now, new = time.monotonic(), self.job.log("stdout").stat().st_size
@@ -218,11 +225,14 @@ class Round:
         """Nothing of the job is left, and nobody uses the module."""
         begun = time.monotonic()
         bad = {}
+        names = f"{self.plan.process}|{TOOLS}"
+        detail = f"for p in $(pgrep -x '{names}'); do ps -L -o pid,ppid,lwp,stat,wchan:24,time,args $p | cut -c1-120; " \
+                 "grep . /proc/$p/task/*/stack; ls -l /proc/$p/fd | sed 's/.* -> /  -> /' | sort | uniq -c; done; ss -tnpH; dmesg | tail -n 5"
 
         def one(node):
             while True:
                 try:
-                    left = self.ssh(node, f"pgrep -a -x '{self.plan.process}|{TOOLS}'; true").strip()
+                    left = self.ssh(node, f"pgrep -a -x '{names}'; true").strip()
                     users = self.ssh(node, "cat /sys/module/cr/refcnt").strip()
                 except Failure as failure:
                     left, users = f"? ({failure})", "?"
@@ -230,6 +240,8 @@ class Round:
                     return
                 if time.monotonic() > begun + LEFT:
                     bad[node] = f"{users} users of the module, processes: {left or 'none'}"
+                    self.logs.mkdir(parents=True, exist_ok=True)
+                    (self.logs / f"{node}.left").write_text(self.ssh(node, detail), "utf-8")
                     return
                 time.sleep(0.5)
         at_once(one, [node for node in self.nodes if node not in self.dead])
