@@ -73,7 +73,7 @@ def make_plan(seed, number):
         plan.options += ["--detect", "4s"]
     for index in range(chance.choice([1, 2, 2, 3])):
         moment = chance.choice(["start", "wave"] if not index else ["start", "wave", "recovery"])
-        delay = {"start": (0, 22), "wave": (0, 2), "recovery": (0, 3)}[moment]
+        delay = {"start": (0, 16), "wave": (0, 2), "recovery": (0, 3)}[moment]
         plan.faults.append(Fault(index + 1, chance.choice(list(KINDS)), moment, chance.uniform(*delay), chance.randint(1, 20),
                                  chance.random(), chance.sample(nodes, len(nodes))))
     for fault in plan.faults:

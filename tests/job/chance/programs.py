@@ -10,6 +10,7 @@ from lib.scenario import Program, lammps, mpicheck
 # Milliseconds that each rank adds to an iteration on emulated nodes.
 COST = {"p2p": 150, "coll": 100, "rma": 250, "threads": 250, "late": 110}
 TARGET = 50_000
+SHORTEST = 35_000  # on faster nodes
 
 
 class Whole(Program):
@@ -36,7 +37,8 @@ def random_mpicheck(chance, ranks):
     options = ["--phase", ",".join(phases), "--iterations", iterations, "--seed", chance.randrange(1, 1000),
                "--size", chance.choice([1 << 16, 4 << 20])]
     # Its result does not depend on the pauses.
-    return Whole(mpicheck(*options, "--sleep-compute", compute), None, mpicheck(*options, "--sleep-compute", 0))
+    return Whole(mpicheck(*options, "--sleep-compute", compute, "--pace", SHORTEST // iterations), None,
+                 mpicheck(*options, "--sleep-compute", 0))
 
 
 # Times, and what is computed of them. The numbers of the grid of processors and of neighbours stay. After a rollback, crrun
@@ -47,7 +49,7 @@ LAMMPS_TIMES = (r"Loop time|Performance:|[\d.]+% CPU use|MPI task timing|Section
 
 def random_lammps(chance, ranks):
     step = 25 * ranks  # milliseconds
-    return Whole(lammps(20 * round(TARGET * chance.choice([0.7, 1, 1.5]) / step / 20)).words, LAMMPS_TIMES)
+    return Whole(lammps(20 * round(TARGET * chance.choice([1, 1.5, 2]) / step / 20)).words, LAMMPS_TIMES)
 
 
 @dataclass

@@ -12,7 +12,7 @@ struct options {
   long iterations; /**< 0: as many as fit in `seconds` */
   double seconds;
   size_t size; /**< of the largest messages */
-  int compute_ms, threads, progress;
+  int compute_ms, pace_ms, threads, progress;
   int linger;
   const char *hold; /**< a file: run while it exists; NULL: no such limit */
   unsigned phases; /**< 1 << enum phase */

@@ -16,9 +16,11 @@ static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads",
 static const char help[] =
     "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,late,compute]\n"
     "                [--size BYTES] [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S] [--while FILE]\n"
+    "                [--pace MS]\n"
     "Verifies every message, collective and one-sided access that it makes. The last line depends only on\n"
     "--iterations, --phase, --size, --threads, --seed and the number of ranks, whatever happens meanwhile.\n"
     "With --while it runs as long as FILE exists; the last line is that of the same number of --iterations.\n"
+    "With --pace an iteration takes at least MS milliseconds; the ranks sleep for the rest.\n"
     "With --linger all ranks but 0 wait S seconds before MPI_Finalize.\n";
 
 void bad(const char *format, ...)
@@ -57,7 +59,7 @@ static void read_options(int argc, char **argv)
   static const struct option names[] = {
       {"iterations", 1, 0, 'i'}, {"seconds", 1, 0, 's'}, {"phase", 1, 0, 'p'}, {"size", 1, 0, 'b'},
       {"sleep-compute", 1, 0, 'c'}, {"threads", 1, 0, 't'}, {"seed", 1, 0, 'r'}, {"progress", 0, 0, 'v'},
-      {"linger", 1, 0, 'l'}, {"while", 1, 0, 'w'},
+      {"linger", 1, 0, 'l'}, {"while", 1, 0, 'w'}, {"pace", 1, 0, 'm'},
       {"help", 0, 0, 'h'}, {0}};
   int option;
 
@@ -72,6 +74,7 @@ static void read_options(int argc, char **argv)
     case 'r': options.seed = strtoull(optarg, NULL, 0); break;
     case 'l': options.linger = atoi(optarg); break;
     case 'w': options.hold = optarg; break;
+    case 'm': options.pace_ms = atoi(optarg); break;
     case 'v': options.progress = 1; break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs(help, stderr); exit(2);
@@ -91,6 +94,14 @@ static void compute(void)
 
   while (MPI_Wtime() < end)
     for (int i = 0; i < 10000; i++) x = x * 0.999999 + 1e-6;
+}
+
+/* Sleep for what is left of pace_ms since then. */
+static void rest(double begun)
+{
+  const double pace = options.pace_ms / 1000.0, left = pace - (MPI_Wtime() - begun);
+
+  if (left > 0) usleep((useconds_t) ((left < pace ? left : pace) * 1e6));
 }
 
 static int more(long iteration, double end)
@@ -120,6 +131,8 @@ int main(int argc, char **argv)
   if (options.phases & 1u << THREADS) threads_begin(MPI_COMM_WORLD);
   end = MPI_Wtime() + options.seconds;
   for (; more(iteration, end); iteration++) {
+    const double begun = MPI_Wtime();
+
     if (options.phases & 1u << P2P) p2p(MPI_COMM_WORLD, iteration);
     if (options.phases & 1u << COLL) coll(MPI_COMM_WORLD, iteration);
     if (options.phases & 1u << RMA) rma(MPI_COMM_WORLD, iteration);
@@ -130,6 +143,7 @@ int main(int argc, char **argv)
       printf("iteration %ld\n", iteration);
       fflush(stdout);
     }
+    rest(begun);
   }
   if (options.phases & 1u << THREADS) threads_end();
   sum = checksum();
