@@ -117,7 +117,8 @@ def partition(round_, fault):
     for way in directions:
         hook, end = ("ingress", "src") if way == "in" else ("egress", "dst")
         for pref, network, action in PARTITIONS[side]("drop"):
-            add.append(f"tc filter add dev eth0 {hook} protocol ip pref {base + pref} u32 match ip {end} {network} action {action}")
+            add.append(f"tc filter add dev eth0 {hook} protocol ip pref {base + pref} u32 match ip {end} {network} "
+                       f"action {action}")
             remove.append(f"tc filter del dev eth0 {hook} pref {base + pref}")
     background(round_, fault.node, f'tc qdisc add dev eth0 clsact; {"; ".join(add)}; sleep {fault.seconds}; '
                                    f'{"; ".join(remove)}', fault.seconds)
@@ -179,8 +180,9 @@ def local_disk_slow(round_, fault):
 def local_disk_full(round_, fault):
     """a node's own disk is full for a time"""
     on_disk(round_, fault.node)
-    background(round_, fault.node, f"fallocate -l {DISK_MB}M /var/tmp/disk/filler || dd if=/dev/zero of=/var/tmp/disk/filler bs=64k; "
-                                   f"sleep {fault.seconds}; rm -f /var/tmp/disk/filler", fault.seconds)
+    # An allocation that fails for lack of space leaves what it got; dd takes the rest.
+    background(round_, fault.node, f"f=/var/tmp/disk/filler; fallocate -l {DISK_MB}M $f || dd if=/dev/zero of=$f bs=64k "
+                                   f"oflag=append conv=notrunc; sleep {fault.seconds}; rm -f $f", fault.seconds)
     return f"for {fault.seconds} s"
 
 

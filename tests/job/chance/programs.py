@@ -43,7 +43,8 @@ def random_mpicheck(chance, ranks):
 
 # Times, and what is computed of them. The numbers of the grid of processors and of neighbours stay. After a rollback, crrun
 # repeats the output from the first byte that differs: a rest of a line with a time.
-LAMMPS_TIMES = (r"Loop time|Performance:|[\d.]+% CPU use|MPI task timing|Section +\||-{20,}|(?:Pair|Neigh|Comm|Output|Modify|Other) +\||"
+LAMMPS_TIMES = (r"Loop time|Performance:|[\d.]+% CPU use|MPI task timing|Section +\||-{20,}|"
+                r"(?:Pair|Neigh|Comm|Output|Modify|Other) +\||"
                 r"Total wall time|.* CPU = |[\d.]+ seconds$|[\d.]+ on \d+ procs")
 
 

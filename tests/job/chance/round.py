@@ -193,8 +193,8 @@ class Round:
             possible = bool(untouched)
         staged = status == RESTARTABLE
         if possible or not (staged or (status == 1 and NO_WAVE in messages)):
-            raise Failure(f"exit status {status}, although {', '.join(untouched) or 'no node'} had no fault that takes a node; "
-                          f"messages:\n{self.job.last_messages()}")
+            raise Failure(f"exit status {status}, although {', '.join(untouched) or 'no node'} had no fault that takes a "
+                          f"node; messages:\n{self.job.last_messages()}")
         self.say(f"the job has ended with {status}, as too few nodes are left, and is "
                  + ("restarted" if staged else "started from the beginning"))
         self.heal(start=True)
@@ -227,7 +227,8 @@ class Round:
         bad = {}
         names = f"{self.plan.process}|{TOOLS}"
         detail = f"for p in $(pgrep -x '{names}'); do ps -L -o pid,ppid,lwp,stat,wchan:24,time,args $p | cut -c1-120; " \
-                 "grep . /proc/$p/task/*/stack; ls -l /proc/$p/fd | sed 's/.* -> /  -> /' | sort | uniq -c; done; ss -tnpH; dmesg | tail -n 5"
+                 "grep . /proc/$p/task/*/stack; ls -l /proc/$p/fd | sed 's/.* -> /  -> /' | sort | uniq -c; done; " \
+                 "ss -tnpH; dmesg | tail -n 5"
 
         def one(node):
             while True:
@@ -277,7 +278,8 @@ class Round:
             if node in self.dead:
                 continue
             try:
-                text += f"\n{node}:\n" + self.ssh(node, f"ps -eo pid,ppid,stat,wchan:24,time,args | grep -E '{self.plan.process}|crd|cr_' | cut -c1-150")
+                text += f"\n{node}:\n" + self.ssh(node, "ps -eo pid,ppid,stat,wchan:24,time,args | "
+                                                         f"grep -E '{self.plan.process}|crd|cr_' | cut -c1-150")
             except Failure as failure:
                 text += f"\n{failure}"
         return text

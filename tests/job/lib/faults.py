@@ -19,4 +19,5 @@ def continue_daemon(cluster, node):
 def cut_connections(cluster, node, pid):
     """The kernel resets the connections between this process and others of the cluster. @return what was cut"""
     return cluster.ssh(node, f"for port in $(ss -Htnpe state established | grep pid={pid}, | "
-                             "sed -E 's/.*10\\.77\\.0\\.[0-9]+:([0-9]+) +10\\.77.*/\\1/'); do ss -K -tn sport = :$port; done; true")
+                             "sed -E 's/.*10\\.77\\.0\\.[0-9]+:([0-9]+) +10\\.77.*/\\1/'); "
+                             "do ss -K -tn sport = :$port; done; true")
