@@ -206,8 +206,8 @@ class Round:
     def reset(self):
         """All nodes are up, have this host's time, and nothing of an earlier round."""
         self.cluster.up_again()
-        at_once(lambda node: self.ssh(node, f"date -s @{time.time():.2f}; tc qdisc del dev eth0 clsact; fsfreeze -u /var/tmp/disk; "
-                                            "rm -rf /var/tmp/disk/*; true"), self.nodes)
+        at_once(lambda node: self.ssh(node, f"date -s @{time.time():.2f}; tc qdisc del dev eth0 clsact; "
+                                            "fsfreeze -u /var/tmp/disk; rm -rf /var/tmp/disk/*; true"), self.nodes)
 
     def heal(self, start=False):
         """Wait until the faults are over. `start`: dead nodes are switched on again."""
