@@ -317,6 +317,7 @@ int crtcp_take_over(crtcp_endpoint_t *endpoint);
 
 /* progress.c */
 int crtcp_progress(void);
+int crtcp_epoll_new(void); /**< an empty set. @return its descriptor, or -1 with errno */
 int crtcp_epoll_make(void); /**< a new set with all open sockets, with the old set's number. @return 0 or -1 */
 void crtcp_watch_set(int fd, uint32_t *now, uint32_t wanted, void *who);
 void crtcp_watch_endpoint(crtcp_endpoint_t *endpoint);

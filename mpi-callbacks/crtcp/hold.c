@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "channel.h"
-#include "connect.h"
 #include "libcr.h"
 #include "pmix_state.h"
 
@@ -33,9 +32,7 @@ bool crtcp_wait_begin(struct crtcp_wait *set)
 
   *set = (struct crtcp_wait) {0};
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) ep->awaited = 0;
-  do
-    set->epoll = epoll_create1(EPOLL_CLOEXEC);
-  while (set->epoll < 0 && crtcp_more_descriptors(errno));
+  set->epoll = crtcp_epoll_new();
   return set->epoll >= 0 &&
          (crtcp_channel_fd() < 0 || !epoll_ctl(set->epoll, EPOLL_CTL_ADD, crtcp_channel_fd(), &event));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The progress function of Open MPI: events of all descriptors, and upcalls that the callback thread has left over. */
-#include "crtcp.h"
+#include "connect.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,9 +44,19 @@ static void add(int fd, void *who)
   if (fd >= 0) crtcp_watch_set(fd, &none, EPOLLIN, who);
 }
 
+int crtcp_epoll_new(void)
+{
+  int set;
+
+  do
+    set = epoll_create1(EPOLL_CLOEXEC);
+  while (set < 0 && crtcp_more_descriptors(errno));
+  return set;
+}
+
 int crtcp_epoll_make(void)
 {
-  int set = epoll_create1(EPOLL_CLOEXEC);
+  int set = crtcp_epoll_new();
   opal_list_item_t *item;
 
   if (set < 0) return -1;
