@@ -68,7 +68,7 @@ std::optional<OutputRecord::Printed> OutputRecord::read(Rank rank, std::uint32_t
   return out;
 }
 
-void OutputRecord::wrote(Rank rank, std::uint32_t stream, std::uint64_t offset, const std::string& data) {
+void OutputRecord::wrote(Rank rank, std::uint32_t stream, std::uint64_t offset, std::string_view data) {
   if (!valid(rank, stream) || data.empty()) return;
   const std::uint64_t at = place(rank, stream), from = offset - std::min<std::uint64_t>(offset, data.size());
   Entry entry;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/unique_fd.h"
 #include "crrun/coordinator/types.h"
@@ -28,7 +29,7 @@ class OutputRecord {
   /** @return nothing if no byte of the stream (1: output, 2: error output) is known to be written */
   std::optional<Printed> read(Rank rank, std::uint32_t stream) const;
   /** @p data, which ends at @p offset of the stream, was written. */
-  void wrote(Rank rank, std::uint32_t stream, std::uint64_t offset, const std::string& data);
+  void wrote(Rank rank, std::uint32_t stream, std::uint64_t offset, std::string_view data);
   /** The job is over. */
   void remove();
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include <poll.h>
 
@@ -44,7 +45,7 @@ OutputWriter::~OutputWriter() {
 }
 
 std::uint64_t OutputWriter::write(const WriteOutput& output, std::uint64_t mark) {
-  LineTagger::Lines lines{output.data, output.data};
+  LineTagger::Lines lines{output.data, ""};
   std::uint64_t offset = output.offset;
   if (tag_) {
     const std::string tag = "[" + output.tag + "]<" + (output.stream == 2 ? "stderr" : "stdout") + ">: ";
@@ -52,8 +53,9 @@ std::uint64_t OutputWriter::write(const WriteOutput& output, std::uint64_t mark)
     lines = tagger.feed(output.data, output.take_back, output.end);
     offset -= std::min<std::uint64_t>(offset, tagger.held());
   }
+  const int fd = output.stream == 2 ? STDERR_FILENO : STDOUT_FILENO;
   const std::lock_guard lock(mutex_);
-  queue_.push_back({output.stream == 2 ? STDERR_FILENO : STDOUT_FILENO, output.rank, output.stream, std::move(lines), offset, mark});
+  queue_.push_back({fd, output.rank, output.stream, std::move(lines), offset, mark});
   more_.notify_one();
   return offset;
 }
@@ -64,13 +66,14 @@ void OutputWriter::flush() {
 }
 
 void OutputWriter::put(const Piece& piece) {
-  const auto& [text, raw] = piece.lines;
+  const std::string_view text = piece.lines.text;
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t wrote = ::write(piece.fd, text.data() + done, text.size() - done);
     if (wrote > 0) {
-      done += static_cast<std::size_t>(wrote);
+      const std::string_view part = text.substr(done, static_cast<std::size_t>(wrote));
+      done += part.size();
       // At once: what is not recorded when crrun is killed is written again.
-      if (!tag_) record_.wrote(piece.rank, piece.stream, piece.offset - (text.size() - done), text.substr(done - static_cast<std::size_t>(wrote), static_cast<std::size_t>(wrote)));
+      if (!tag_) record_.wrote(piece.rank, piece.stream, piece.offset - (text.size() - done), part);
     } else if (errno == EAGAIN) {
       pollfd wait{piece.fd, POLLOUT, 0};
       ::poll(&wait, 1, -1);
@@ -78,7 +81,7 @@ void OutputWriter::put(const Piece& piece) {
       break;  // the reader has closed it
     }
   }
-  if (tag_) record_.wrote(piece.rank, piece.stream, piece.offset, raw);
+  if (tag_) record_.wrote(piece.rank, piece.stream, piece.offset, piece.lines.raw);
 }
 
 void OutputWriter::run() {

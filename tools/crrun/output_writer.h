@@ -21,7 +21,7 @@ class LineTagger {
   explicit LineTagger(std::string tag) : tag_(std::move(tag)) {}
   struct Lines {
     std::string text;  ///< to write
-    std::string raw;   ///< the bytes of the stream in it
+    std::string raw;   ///< the bytes of the stream in it, if they are others
   };
   /** @param take_back number of bytes given last that are void */
   Lines feed(const std::string& data, std::size_t take_back, bool end);
@@ -58,7 +58,7 @@ class OutputWriter {
     Rank rank;
     std::uint32_t stream;
     LineTagger::Lines lines;
-    std::uint64_t offset;  ///< behind lines.raw
+    std::uint64_t offset;  ///< in the stream, behind what is written
     std::uint64_t mark;
   };
   void run();

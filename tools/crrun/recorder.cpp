@@ -62,22 +62,6 @@ void remove_staged(const std::string& directory, std::uint32_t wave) {
   for (const std::filesystem::path& path : waves) std::filesystem::remove_all(path, ignored);
 }
 
-}  // namespace
-
-// Home directories are often shared between hosts.
-std::string host_directory() { return "/var/tmp/reprise-" + std::to_string(::getuid()); }
-
-/** The newest state, for snapshots. */
-struct Recorder::Newest {
-  std::mutex mutex;
-  NumberedState state;
-
-  NumberedState get() {
-    const std::lock_guard lock(mutex);
-    return state;
-  }
-};
-
 /** Changes that wait to be written. */
 struct Queue {
   Changes changes;
@@ -99,6 +83,22 @@ struct Queue {
   void write(StateLog& log, const std::function<NumberedState()>& whole) const {
     if (left_out) log.left_out();
     log.write(changes, whole);
+  }
+};
+
+}  // namespace
+
+// Home directories are often shared between hosts.
+std::string host_directory() { return "/var/tmp/reprise-" + std::to_string(::getuid()); }
+
+/** The newest state, for snapshots. */
+struct Recorder::Newest {
+  std::mutex mutex;
+  NumberedState state;
+
+  NumberedState get() {
+    const std::lock_guard lock(mutex);
+    return state;
   }
 };
 

@@ -58,7 +58,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
                 ? std::optional<Tree>(std::in_place, static_cast<std::uint32_t>(settings.nodes.size()), settings.fan_out)
                 : std::nullopt),
       coordinator_(std::move(settings), [] { return random_bytes(32); }, begin,
-                   state ? std::optional<State>(state->state) : std::nullopt),
+                   state ? std::optional<State>(std::move(state->state)) : std::nullopt),
       launcher_(
           loop_, options_.launch,
           [this](NodeIndex node, bool certain, const std::string& why) {
@@ -301,7 +301,8 @@ void Runner::apply() {
   for (std::vector<Effect> effects; !(effects = coordinator_.take()).empty();)
     for (Effect& effect : effects) {
       std::vector<NodeIndex> living;
-      if (const auto* send = std::get_if<SendDown>(&effect); send && send->down.to().empty()) living = coordinator_.members().living();
+      const auto* send = std::get_if<SendDown>(&effect);
+      if (send && send->down.to().empty()) living = coordinator_.members().living();
       if (!Held::depends(effect)) {
         carry_out(effect, living);
         continue;

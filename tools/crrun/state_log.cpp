@@ -69,11 +69,15 @@ std::string StateLog::line(const Change& change) const {
 
 void StateLog::write(const Changes& changes, const std::function<NumberedState()>& whole) {
   std::string text;
-  for (const auto& change : changes) text += line(*change);
-  if (!std::exchange(whole_, false) || log_bytes_ + text.size() > std::max(kLongLog, snapshot_bytes_))
-    snapshot(whole());
-  else
+  bool log = std::exchange(whole_, false);
+  for (auto change = changes.begin(); log && change != changes.end(); ++change) {
+    text += line(**change);
+    log = log_bytes_ + text.size() <= std::max(kLongLog, snapshot_bytes_);
+  }
+  if (log)
     append(text);
+  else
+    snapshot(whole());
   whole_ = true;
 }
 

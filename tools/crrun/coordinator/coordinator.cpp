@@ -227,7 +227,12 @@ void Coordinator::pmix(const Up& up, Now) {
 void Coordinator::link_lost(const LinkLost& message, Now now) {
   if (message.recovery() != recovery_number_ || (phase_ != Phase::running && phase_ != Phase::recovering)) return;
   const std::string what = on(message.rank()) + " and " + (node_of(message.peer()) ? on(message.peer()) : "a spawned process");
-  event({{"event", "link-lost"}, {"rank", message.rank()}, {"peer", message.peer()}, {"error", message.error()}, {"why", message.why()}}, now);
+  event({{"event", "link-lost"},
+         {"rank", message.rank()},
+         {"peer", message.peer()},
+         {"error", message.error()},
+         {"why", message.why()}},
+        now);
   switch (links_.lost(message, what, now)) {
     case LinkMeaning::unreachable:
       out_.say(Log::WARNING, "there has been no connection between " + what + " for a minute (" + message.why() + ": " +

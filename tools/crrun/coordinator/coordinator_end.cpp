@@ -39,7 +39,8 @@ void Coordinator::output(const Output& message, bool current) {
     out_.say(Log::WARNING, std::to_string(printed.missing) + " bytes of output of " + on(message.rank()) + " are lost");
   stream.ended |= message.end();
   if (!printed.data.empty() || printed.take_back || message.end())
-    out_.add(WriteOutput{message.rank(), message.stream(), std::move(printed.data), printed.take_back, message.end(), tag(message.rank()), stream.printed()});
+    out_.add(WriteOutput{message.rank(), message.stream(), std::move(printed.data), printed.take_back, message.end(),
+                         tag(message.rank()), stream.printed()});
   tell_seen(message.rank(), message.stream());
 }
 

@@ -404,8 +404,9 @@ void Coordinator::recovery_failed(Now now) {
   std::set<NodeIndex> silent = leaving_;
   for (Rank rank : missing) {
     // A node that was to wait for others has not been asked.
-    const bool asked = !restarting_ || std::find(restarting_->nodes.begin(), restarting_->nodes.end(), placement_[rank]) == restarting_->nodes.end();
-    if (asked) silent.insert(placement_[rank]);
+    const NodeIndex node = placement_[rank];
+    const auto waits = [&](const Restarting& some) { return std::count(some.nodes.begin(), some.nodes.end(), node) > 0; };
+    if (!restarting_ || !waits(*restarting_)) silent.insert(node);
   }
   if (counts) ++failed_recoveries_;
   if (failed_recoveries_ >= settings_.max_failed_recoveries)
