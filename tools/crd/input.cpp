@@ -6,11 +6,9 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "crd/streams.h"
-#include "job/log.h"
 
 namespace reprise::crd {
 
@@ -102,9 +100,6 @@ void Input::rewind(std::uint64_t offset) {
   }
 }
 
-bool Input::is(const std::string& link) const {
-  struct stat st {};
-  return state_->other && ::fstat(state_->other.get(), &st) == 0 && link == fmt::format("pipe:[{}]", st.st_ino);
-}
+bool Input::is(const std::string& link) const { return state_->other && is_pipe(state_->other.get(), link); }
 
 }  // namespace reprise::crd

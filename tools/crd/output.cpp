@@ -138,9 +138,11 @@ void Output::when_sent(std::uint64_t offset, std::function<void()> then) {
   state_->tell();
 }
 
-bool Output::is(const std::string& link) const {
+bool Output::is(const std::string& link) const { return state_->pipe && is_pipe(state_->pipe->native_handle(), link); }
+
+bool is_pipe(int fd, const std::string& link) {
   struct stat st {};
-  return state_->pipe && ::fstat(state_->pipe->native_handle(), &st) == 0 && link == fmt::format("pipe:[{}]", st.st_ino);
+  return ::fstat(fd, &st) == 0 && link == fmt::format("pipe:[{}]", st.st_ino);
 }
 
 }  // namespace reprise::crd

@@ -15,6 +15,9 @@
 
 namespace reprise::crd {
 
+/** Whether an end of the pipe @p fd is @p link, as /proc/PID/fd shows it ("pipe:[INODE]"). */
+bool is_pipe(int fd, const std::string& link);
+
 /** One output stream of a rank. */
 class Output {
  public:
