@@ -277,7 +277,7 @@ def the_disk_of_the_launcher_is_slow(cluster):
     job.await_event("wave-staged", 2, seconds=120)
     cluster.kill("node3")
     job.await_event("recovery-done", seconds=90)
-    check("are stopped" not in job.messages(), "crrun did not answer while it wrote")
+    check("stand still" not in job.messages(), "crrun did not answer while it wrote")
     check_result(job, program)
 
 
