@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable
 
-from lib.cluster import Failure
+from lib.cluster import Failure, at_once
 from lib.faults import cut_connections, kill_daemon
 
 SLOW = "/mnt/project/build/vm/user/tests/job/crd/libslow_fsync.so"
@@ -153,11 +153,7 @@ def mount_local_disks(round_, _fault):
         round_.ssh(node, "mountpoint -q /var/tmp/disk && exit; modprobe loop; modprobe ext4; mkdir -p /var/tmp/disk; "
                          "gzip -dc /mnt/share/local-disk.gz | dd of=/var/tmp/image conv=sparse bs=64k 2>/dev/null; "
                          "mount -o loop,noatime /var/tmp/image /var/tmp/disk")
-    threads = [threading.Thread(target=one, args=(node,)) for node in round_.nodes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(one, round_.nodes)
     round_.local = "/var/tmp/disk/cr"
 
 

@@ -3,7 +3,7 @@
 
 
 def strict(got, wanted):
-    """One crrun has printed it all. @return what is wrong, or None"""
+    """It was printed once, also by crruns of which one went on where another died. @return what is wrong, or None"""
     if got == wanted:
         return None
     at = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
@@ -12,9 +12,8 @@ def strict(got, wanted):
 
 
 def with_repetitions(got, wanted):
-    """Several crruns have printed it, one after the other. A later one does not know how much its predecessor has
-    printed and may repeat a part of that; it may omit nothing, and print nothing else. So may one that has found a
-    difference after a rollback.
+    """The job was started again, from a wave or from the beginning: what came after that may be repeated; nothing may be
+    omitted, and nothing else printed. The same for a crrun that has found a difference after a rollback.
 
     `places`: the offsets in `wanted` at which `got` may have arrived. Only when none is left, a repetition begins: bytes
     of one that are like those before it do no harm, as its true place is among those that are then considered.

@@ -4,10 +4,9 @@
 import os
 import shutil
 import subprocess
-import threading
 import time
 
-from lib.cluster import Failure
+from lib.cluster import Failure, at_once
 from lib.job import Job
 
 from .kinds import KINDS
@@ -20,14 +19,6 @@ LEFT = 60  # seconds in which a living node must be clean after the job's end
 TOOLS = "crd|cr_checkpoint|cr_pause|cr_restart"
 NO_WAVE = "no wave is in shared storage: start it from the beginning"
 RESTARTABLE = 75
-
-
-def at_once(function, nodes):
-    threads = [threading.Thread(target=function, args=(node,)) for node in nodes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 class Round:
@@ -44,7 +35,7 @@ class Round:
         self.until = {}  # node: when its last fault has ended
         self.frozen_until = 0
         self.threads = []
-        self.launchers = 1  # crruns that print
+        self.restarted = False  # a crrun --restart prints again what came after its wave
         self.notes = []
 
     # ------------------------------------------------------------------ for the faults
@@ -79,7 +70,6 @@ class Round:
         if self.job.events("job-end"):
             raise Failure("the job was about to end")
         self.job.kill_launcher()
-        self.launchers += 1
         time.sleep(later)
         self.job.attach()
 
@@ -149,7 +139,7 @@ class Round:
         self.follow()
         got = plan.program.of(self.job.output())
         # A time that a rollback makes another one is a reason for crrun to print again what follows.
-        repeats = self.launchers > 1 or (plan.program.changing and self.job.events("recovery-begin"))
+        repeats = self.restarted or (plan.program.changing and self.job.events("recovery-begin"))
         wrong = (with_repetitions if repeats else strict)(got, wanted)
         if not wrong and len(got) > len(wanted):
             self.say(f"{len(got) - len(wanted)} bytes were printed again")
@@ -199,7 +189,7 @@ class Round:
                  + ("restarted" if staged else "started from the beginning"))
         self.heal(start=True)
         self.taken = set()
-        self.launchers += 1
+        self.restarted = True
         self.job.start(["crrun", "-v", "--restart", self.job.directory("/mnt/share")] if staged else None)
 
     # ------------------------------------------------------------------ before and after it

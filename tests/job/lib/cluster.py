@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -30,6 +31,15 @@ def wait_until(condition, seconds, what):
         if time.monotonic() > deadline:
             raise Failure(f"waited {seconds} s in vain: {what}")
         time.sleep(0.1)
+
+
+def at_once(function, nodes):
+    """Call it for all nodes, and wait."""
+    threads = [threading.Thread(target=function, args=(node,)) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 class Cluster:
