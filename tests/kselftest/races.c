@@ -175,7 +175,7 @@ static struct late {
 } *late;
 
 _Noreturn static void vforking(unsigned later_us) {
-  for (long n = 1;; n++) {
+  for (volatile long n = 1;; n++) {  // vfork() returns twice
     while (late->asked != n) usleep(100);
     if (!vfork()) {
       __atomic_add_fetch(&late->begun, 1, __ATOMIC_SEQ_CST);
