@@ -645,9 +645,9 @@ struct cr_origin {
  *
  * The descendants are the children of the holder's threads, their children, and so on. A process
  * whose parent has ended stays one if the holder, or a descendant, is its next parent
- * (PR_SET_CHILD_SUBREAPER), or if the lease had expired before. A child that shares the
- * holder's memory (vfork) is not parked before its exec. The holder must not wait without a time
- * limit for anything that only its descendants do.
+ * (PR_SET_CHILD_SUBREAPER), if the lease had expired before, or with CR_LEASE_KILL. A child
+ * that shares the holder's memory (vfork) is not parked before its exec. The holder must not
+ * wait without a time limit for anything that only its descendants do.
  */
 #define CR_LEASE_KILL	1	/* the holder's close or end kills its descendants */
 struct cr_lease {
