@@ -174,6 +174,7 @@ TEST_F(Recording, AtTheEndTheStateNeedsNoLog) {
 TEST_F(Recording, ALongLogBecomesASnapshot) {
   Recorder recorder(directory_, id_, 0);
   recorder.save(whole("starting"));
+  ASSERT_TRUE(until([&] { return fs::exists(directory_ + "/state.json"); }));
   std::uint64_t last = 0;
   for (int i = 0; i < 20'000; ++i) last = recorder.save(wave(1, static_cast<std::uint64_t>(i)));
   ASSERT_TRUE(until([&] { return newest_state(directory_, id_, 1).number == last; }));
