@@ -4,10 +4,15 @@
 #include <memory>
 #include <stdexcept>
 
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 namespace reprise::job {
+
+namespace {
+/** Of each of the two files of a log. */
+constexpr std::size_t kLogBytes = 16 << 20;
+}  // namespace
 
 void set_up_log(const std::string& name, const std::string& level) {
   const auto known = spdlog::level::from_str(level);
@@ -23,7 +28,7 @@ void set_up_log(const std::string& name, const std::string& level) {
 }
 
 void log_to_file(const std::string& path) {
-  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+  auto sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(path, kLogBytes, 1);
   sink->set_level(spdlog::level::debug);
   sink->set_pattern("%Y-%m-%d %H:%M:%S.%e %P %n %l: %v");
   spdlog::default_logger()->sinks().push_back(std::move(sink));

@@ -13,7 +13,10 @@ namespace reprise::job {
  */
 void set_up_log(const std::string& name, const std::string& level);
 
-/** Log to @p path as well: with timestamps, levels `debug` and above. Throws std::runtime_error. */
+/**
+ * Log to @p path as well: with timestamps, levels `debug` and above. A file of 16 MiB is renamed (crd.log: crd.1.log) and
+ * replaces the one before it. Throws std::runtime_error.
+ */
 void log_to_file(const std::string& path);
 
 }  // namespace reprise::job
