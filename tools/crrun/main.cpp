@@ -103,6 +103,7 @@ int run_new(const Options& options) {
   file.host = own_host();
   file.server = make_key_pair();
   file.client = make_key_pair();
+  file.run_secret = random_name(16);
   file.settings = settings_json(settings);
   const RunOptions how = run_options(options, settings);
   return run(std::move(file), std::move(settings), Coordinator::Begin::launch, std::nullopt, how);

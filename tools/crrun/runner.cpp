@@ -237,6 +237,7 @@ void Runner::start_daemon(NodeIndex node, const Relaying* parent) {
   start.server_public_key = file_.server.public_key;
   start.client = file_.client;
   start.log_level = options_.verbose ? "debug" : "warning";
+  start.run_directory = run_directory(file_.spec.id(), file_.run_secret);
   start.relays = tree_ && !tree_->children(node).empty();
   start.interfaces = options_.interfaces;
   if (parent) {

@@ -58,7 +58,7 @@ void replay(const std::string& text, const nlohmann::json& by, std::size_t ranks
 }  // namespace
 
 StateLog::StateLog(std::string snapshot, std::string log) : snapshot_(std::move(snapshot)), log_(std::move(log)) {
-  for (const char byte : random_bytes(8)) by_ += "0123456789abcdef"[byte & 15];
+  by_ = random_name(8);
 }
 
 std::string StateLog::line(const Change& change) const {

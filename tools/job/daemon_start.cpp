@@ -17,8 +17,8 @@ std::string daemon_start_line(const DaemonStart& start) {
                       {"server_public_key", start.server_public_key},
                       {"client_public_key", start.client.public_key},
                       {"client_secret_key", start.client.secret_key},
-                      {"log_level", start.log_level}};
-  if (!start.run_directory.empty()) json["run_directory"] = start.run_directory;
+                      {"log_level", start.log_level},
+                      {"run_directory", start.run_directory}};
   if (start.relays) {
     json["relays"] = true;
     json["interfaces"] = start.interfaces;
@@ -42,12 +42,15 @@ DaemonStart parse_daemon_start(const std::string& line) {
     start.client.public_key = json.at("client_public_key");
     start.client.secret_key = json.at("client_secret_key");
     start.log_level = json.value("log_level", start.log_level);
-    start.run_directory = json.value("run_directory", "");
+    start.run_directory = json.at("run_directory");
     start.relays = json.value("relays", false);
     start.interfaces = json.value("interfaces", start.interfaces);
     start.parent_addresses = json.value("parent_addresses", start.parent_addresses);
     start.parent_public_key = json.value("parent_public_key", "");
     if (!valid_job_id(start.job)) throw std::runtime_error("\"" + start.job + "\" is not a valid job id");
+    // The daemon removes it with all that is in it.
+    if (!start.run_directory.starts_with("/tmp/") || start.run_directory.find("/..") != std::string::npos || start.run_directory == "/tmp/")
+      throw std::runtime_error("\"" + start.run_directory + "\" is not a valid directory for the daemon");
     if (start.addresses.empty()) throw std::runtime_error("the list of crrun's addresses is empty");
     for (const std::string* key : {&start.server_public_key, &start.client.public_key, &start.client.secret_key})
       if (key->size() != 40) throw std::runtime_error("a CURVE key does not have 40 characters");

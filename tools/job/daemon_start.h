@@ -18,7 +18,7 @@ struct DaemonStart {
   std::string server_public_key;       ///< of crrun
   KeyPair client;                      ///< shared by all daemons of the job
   std::string log_level = "warning";
-  std::string run_directory;           ///< "": the default; differs for several daemons on one host
+  std::string run_directory;           ///< see run_directory() in names.h; another one for each daemon on one host
   bool relays = false;                 ///< the daemon listens for daemons below it in the tree
   std::vector<std::string> interfaces; ///< the daemon announces its addresses on these interfaces only; empty: on all
   std::vector<std::string> parent_addresses;  ///< tried before crrun's; empty: the daemon has no parent

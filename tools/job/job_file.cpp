@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::uint32_t kMostRanks = 10'000'000;
 
 nlohmann::json message_json(const google::protobuf::Message& message) {
@@ -43,6 +43,7 @@ T message_from(const nlohmann::json& json) {
 void check(const JobFile& file) {
   if (!valid_job_id(file.spec.id())) throw std::runtime_error("its job id is not valid");
   if (file.spec.ranks() == 0 || file.spec.ranks() > kMostRanks) throw std::runtime_error("its rank count is out of range");
+  if (!valid_job_id(file.run_secret)) throw std::runtime_error("the name of its directory on the nodes is not valid");
   if (file.spec.argv().empty()) throw std::runtime_error("its job has no program");
   for (std::size_t i = 0; i < file.nodes.size(); ++i)
     if (file.nodes[i].index() != i) throw std::runtime_error("its nodes are out of order");
@@ -63,6 +64,7 @@ void JobFile::write() const {
                                {"addresses", addresses},
                                {"server", {{"public", server.public_key}, {"secret", server.secret_key}}},
                                {"client", {{"public", client.public_key}, {"secret", client.secret_key}}},
+                               {"run_secret", run_secret},
                                {"settings", settings}};
   write_atomically(directory + "/job.json", json.dump(1) + "\n", 0600);
 }
@@ -75,7 +77,6 @@ JobFile JobFile::read(const std::string& directory) {
     if (json.at("version") != kVersion) throw std::runtime_error("it was written by another version of reprise");
     out.spec = message_from<JobSpec>(json.at("spec"));
     for (const auto& node : json.at("nodes")) out.nodes.push_back(message_from<Node>(node));
-    check(out);
     out.directory = fs::path(path).parent_path().string();
     out.host = json.at("host");
     out.boot = json.value("boot", "");
@@ -84,7 +85,9 @@ JobFile JobFile::read(const std::string& directory) {
     out.addresses = json.at("addresses").get<std::vector<std::string>>();
     out.server = {json.at("server").at("public"), json.at("server").at("secret")};
     out.client = {json.at("client").at("public"), json.at("client").at("secret")};
+    out.run_secret = json.at("run_secret");
     out.settings = json.at("settings");
+    check(out);
   } catch (const std::system_error& error) {
     throw std::runtime_error(error.what());
   } catch (const std::exception& error) {

@@ -23,6 +23,7 @@ struct JobFile {
   std::uint16_t port = 0;
   std::vector<std::string> addresses;
   KeyPair server, client;
+  std::string run_secret;   ///< of run_directory(): stays the same when the job is restarted, as images contain the path
   nlohmann::json settings;  ///< of crrun itself
 
   /** Write JOBDIR/job.json (mode 0600) and the registry entry for crjob. Throws std::system_error. */

@@ -27,14 +27,16 @@ std::string random_bytes(std::size_t count) {
   return bytes;
 }
 
-std::string make_job_id() {
-  std::string id = "cr-";
-  for (const char byte : random_bytes(4)) {
+std::string random_name(std::size_t bytes) {
+  std::string name;
+  for (const char byte : random_bytes(bytes)) {
     constexpr char kDigits[] = "0123456789abcdef";
-    id += kDigits[static_cast<unsigned char>(byte) >> 4];
-    id += kDigits[byte & 15];
+    name += kDigits[static_cast<unsigned char>(byte) >> 4];
+    name += kDigits[byte & 15];
   }
-  return id;
+  return name;
 }
+
+std::string make_job_id() { return "cr-" + random_name(4); }
 
 }  // namespace reprise::job

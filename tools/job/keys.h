@@ -20,4 +20,7 @@ std::string random_bytes(std::size_t count);
 /** @return a new job id, for instance "cr-4f1c09aa" */
 std::string make_job_id();
 
+/** @return @p bytes random bytes as hexadecimal digits */
+std::string random_name(std::size_t bytes);
+
 }  // namespace reprise::job

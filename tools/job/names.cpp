@@ -3,8 +3,6 @@
 
 #include <charconv>
 
-#include <unistd.h>
-
 namespace reprise::job {
 
 bool valid_job_id(const std::string& id) {
@@ -17,7 +15,7 @@ bool valid_job_id(const std::string& id) {
 
 std::string job_directory(const std::string& shared, const std::string& id) { return shared + "/" + id; }
 std::string local_directory(const std::string& local, const std::string& id) { return local + "/" + id; }
-std::string run_directory(const std::string& id) { return "/tmp/reprise-" + std::to_string(::getuid()) + "/" + id; }
+std::string run_directory(const std::string& id, const std::string& secret) { return "/tmp/reprise-" + id + "-" + secret; }
 
 std::string wave_directory(const std::string& directory, std::uint32_t wave) {
   return directory + "/wave-" + std::to_string(wave);

@@ -14,8 +14,11 @@ bool valid_job_id(const std::string& id);
 std::string job_directory(const std::string& shared, const std::string& id);
 /** LOCAL/ID: images of this node. */
 std::string local_directory(const std::string& local, const std::string& id);
-/** /tmp/reprise-UID/ID, the same path on every node: sockets of the daemon, files of PMIx. */
-std::string run_directory(const std::string& id);
+/**
+ * /tmp/reprise-ID-SECRET, the same path on every node: sockets of the daemon, files of PMIx. Other users must not be able to
+ * guess it before it is made: they could make it first, and keep the daemon from starting.
+ */
+std::string run_directory(const std::string& id, const std::string& secret);
 
 /** DIRECTORY/wave-N, for a job directory or a local one. */
 std::string wave_directory(const std::string& directory, std::uint32_t wave);

@@ -286,7 +286,7 @@ class Round:
         for node in self.nodes:
             if node not in self.dead:
                 try:
-                    text = self.ssh(node, "tail -n 2000 /tmp/reprise-*/*/crd.log 2>/dev/null; dmesg | tail -n 20; date +%s.%N")
+                    text = self.ssh(node, "tail -n 2000 /tmp/reprise-*/crd.log 2>/dev/null; dmesg | tail -n 20; date +%s.%N")
                     (self.logs / f"{node}.log").write_text(text, "utf-8")
                 except Failure:
                     pass

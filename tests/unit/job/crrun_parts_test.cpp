@@ -200,6 +200,7 @@ TEST(JobFileTest, IsReadAsItWasWrittenAndFoundByItsName) {
   file.port = 4711;
   file.server = make_key_pair();
   file.client = make_key_pair();
+  file.run_secret = random_name(16);
   file.write();
   const auto mode = std::filesystem::status(home + "/job/job.json").permissions();
   EXPECT_EQ(static_cast<unsigned>(mode), 0600u);
@@ -207,6 +208,7 @@ TEST(JobFileTest, IsReadAsItWasWrittenAndFoundByItsName) {
   EXPECT_EQ(again.spec.cookie(), file.spec.cookie());
   EXPECT_EQ(again.nodes[1].spare(), true);
   EXPECT_EQ(again.client.secret_key, file.client.secret_key);
+  EXPECT_EQ(again.run_secret, file.run_secret);
   write_registry({"cr-12ab", home + "/job", "h", "app", 1, 5, false, 0});
   write_registry({"cr-12cd", home + "/other", "h", "app", 1, 6, true, 3});
   EXPECT_EQ(find_job("12a"), home + "/job");

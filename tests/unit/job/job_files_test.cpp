@@ -65,6 +65,8 @@ TEST(Names, KeepJobsInTheirPlace) {
   EXPECT_TRUE(valid_job_id(make_job_id()));
   for (const char* bad : {"", "..", "a/b", "a b", "\n"}) EXPECT_FALSE(valid_job_id(bad)) << bad;
   EXPECT_EQ(image_path("/l/id", 3, 4), "/l/id/wave-3/rank-4.img");
+  EXPECT_NE(random_name(16), random_name(16));
+  EXPECT_TRUE(valid_job_id(random_name(16)));
   EXPECT_EQ(manifest_path("/l/id/wave-3/rank-4.img"), "/l/id/wave-3/rank-4.json");
 }
 
@@ -75,14 +77,21 @@ TEST(DaemonStartLine, ComesThrough) {
   start.addresses = {"tcp://10.0.0.1:5", "tcp://[::1]:5"};
   start.server_public_key = make_key_pair().public_key;
   start.client = make_key_pair();
+  start.run_directory = run_directory("cr-1", random_name(16));
   const DaemonStart got = parse_daemon_start(daemon_start_line(start));
   EXPECT_EQ(got.job, "cr-1");
   EXPECT_EQ(got.node, 3u);
   EXPECT_EQ(got.addresses, start.addresses);
+  EXPECT_EQ(got.run_directory, start.run_directory);
   EXPECT_EQ(got.client.secret_key, start.client.secret_key);
   EXPECT_FALSE(got.relays);
   EXPECT_TRUE(got.parent_addresses.empty());
   EXPECT_EQ(daemon_start_line(start).find("parent"), std::string::npos);
+  for (const char* bad : {"", "/tmp/", "/home", "/tmp/../home"}) {
+    start.run_directory = bad;
+    EXPECT_THROW(parse_daemon_start(daemon_start_line(start)), std::runtime_error) << bad;
+  }
+  start.run_directory = got.run_directory;
   start.job = "../x";
   EXPECT_THROW(parse_daemon_start(daemon_start_line(start)), std::runtime_error);
   EXPECT_THROW(parse_daemon_start("{}"), std::runtime_error);
@@ -95,6 +104,7 @@ TEST(DaemonStartLine, TellsTheParent) {
   start.addresses = {"tcp://10.0.0.1:5"};
   start.server_public_key = make_key_pair().public_key;
   start.client = make_key_pair();
+  start.run_directory = "/tmp/reprise-cr-1-0";
   start.relays = true;
   start.interfaces = {"eth0"};
   start.parent_addresses = {"tcp://10.0.0.2:6"};
