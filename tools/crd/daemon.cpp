@@ -48,6 +48,12 @@ constexpr std::chrono::minutes kFirstLease{1};
 /** Longer than the time that ranks have to end, shorter than the time that crrun waits for daemons. */
 constexpr std::chrono::seconds kChildrenEnd{7};
 
+/** For ranks to end after SIGTERM, and after SIGKILL. */
+constexpr std::chrono::seconds kTerm{5}, kKill{10};
+
+/** For the removal of files at the end, behind what the disk has to do already. */
+constexpr std::chrono::seconds kLastRemoval{10};
+
 }  // namespace
 
 Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
@@ -64,7 +70,7 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
     lease_.reset();
     module_problem_ = error.what();
   }
-  node_.run_directory = start.run_directory.empty() ? job::run_directory(start.job) : start.run_directory;
+  node_.run_directory = start.run_directory;
   run_lock_ = take_over(node_.run_directory);
   job::log_to_file(node_.run_directory + "/crd.log");
   node_.send_up = [this](job::Up& up) {
@@ -98,13 +104,13 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
   });
 }
 
-Daemon::~Daemon() {
-  node_.reading.join();
-  node_.disk.join();
-}
-
 int Daemon::run() {
   link_->start();
+  abandoned_ = std::make_unique<Abandoned>(node_, *link_, [this](const std::string& why) {
+    spdlog::warn("{}: this daemon ends", why);
+    drop_children();
+    end_all([this] { leave(true); });
+  });
   loop_.run();
   return status_;
 }
@@ -416,7 +422,7 @@ void Daemon::end_all(std::function<void()> then) {
   leave_by_ = std::chrono::steady_clock::now() + kChildrenEnd;
   auto left = std::make_shared<std::size_t>(1);
   const auto gone = [this, left, then = std::move(then)] {
-    if (--*left) return;
+    if (!*left || --*left) return;
     end_timer_.cancel();
     then();
   };
@@ -428,9 +434,18 @@ void Daemon::end_all(std::function<void()> then) {
     signal_group(rank->pid, SIGTERM);
     process->on_end(gone);
   }
-  end_timer_.expires_after(std::chrono::seconds(5));
-  end_timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) deliver(SIGKILL, {});
+  end_timer_.expires_after(kTerm);
+  end_timer_.async_wait([this, left, gone](const asio::error_code& error) {
+    if (error) return;
+    deliver(SIGKILL, {});
+    end_timer_.expires_after(kKill);
+    end_timer_.async_wait([left, gone](const asio::error_code& cancelled) {
+      if (cancelled || !*left) return;
+      // It ends when the file system that it waits for answers.
+      spdlog::warn("{} killed processes have not ended", *left);
+      *left = 1;
+      gone();
+    });
   });
   asio::post(loop_, gone);
 }
@@ -453,6 +468,12 @@ void Daemon::leave(bool keep_images) {
         return 0;
       },
       [this](int) { loop_.stop(); });
+  end_timer_.expires_after(kLastRemoval);
+  end_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) return;
+    spdlog::warn("a file system does not answer: {} and {} may be left", node_.run_directory, node_.images());
+    loop_.stop();
+  });
 }
 
 }  // namespace reprise::crd

@@ -7,6 +7,7 @@
 
 #include <asio/signal_set.hpp>
 
+#include "crd/abandoned.h"
 #include "crd/children.h"
 #include "crd/launch.h"
 #include "crd/link.h"
@@ -26,8 +27,10 @@ namespace reprise::crd {
 class Daemon {
  public:
   Daemon(asio::io_context& loop, const job::DaemonStart& start);
-  ~Daemon();
-  /** Run until crrun says that the job is over. @return exit status */
+  /**
+   * Run until crrun says that the job is over. Threads may still hang on a file system then: end the process without
+   * waiting for them, by _exit(). @return exit status
+   */
   int run();
 
  private:
@@ -68,6 +71,7 @@ class Daemon {
   Prewarm prewarm_;
   Rehearsal rehearsal_{node_};
   std::unique_ptr<Link> link_;
+  std::unique_ptr<Abandoned> abandoned_;
   std::unique_ptr<Children> children_;  ///< nullptr: no daemon connects through this one
   asio::signal_set signals_;
   asio::steady_timer end_timer_;

@@ -59,6 +59,9 @@ class Link {
   void answered(std::uint64_t unix_ns);
   /** This node has no ranks any more. */
   void forget();
+  /** When the newest heartbeat or Hello that crrun has answered was sent. */
+  LeaseClock::time_point answered() const { return answered_; }
+  std::chrono::milliseconds lost_after() const;
   /** Whether the ranks may not run. Messages of crrun must not be carried out until crrun has answered. */
   bool fenced() const { return fenced_; }
   bool connected() const { return connected_; }
@@ -76,7 +79,6 @@ class Link {
   void renew(LeaseClock::time_point sent);
   void extend(LeaseClock::time_point until);
   std::chrono::milliseconds heartbeat() const;
-  std::chrono::milliseconds lost_after() const;
 
   Node& node_;
   LinkEvents events_;

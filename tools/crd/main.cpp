@@ -34,7 +34,7 @@ std::string first_line() {
   }
 }
 
-int run_daemon() {
+[[noreturn]] void run_daemon() {
   job::DaemonStart start = job::parse_daemon_start(first_line());
   // If this host refused at an address that crrun's host has as well, crrun would look dead.
   start.addresses = job::elsewhere(start.addresses, start.boot);
@@ -49,7 +49,10 @@ int run_daemon() {
   job::set_up_log("crd", start.log_level);
   asio::io_context loop(1);
   crd::Daemon daemon(loop, start);
-  return daemon.run();
+  const int status = daemon.run();
+  spdlog::default_logger()->flush();
+  // A thread may hang on shared storage for ever.
+  ::_exit(status);
 }
 
 }  // namespace
@@ -79,7 +82,7 @@ int main(int argc, char** argv) {
     if (pmix) return crd::run_pmix_server(STDIN_FILENO);
     if (donor) return crd::run_donor(STDIN_FILENO);
     while (wait) ::pause();
-    return run_daemon();
+    run_daemon();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "crd: %s\n", error.what());
     return 5;

@@ -76,14 +76,6 @@ int request(const JobFile& job, const Ask& ask, bool json) {
   return answer.ok() ? 0 : 1;
 }
 
-bool ended(const JobFile& job) {
-  try {
-    return nlohmann::json::parse(read_file(job.directory + "/state.json")).at("phase") == "ended";
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
 /** Remove JOBDIR, the job's entry in the list and, on this host, what crrun has kept of it. */
 int remove(const JobFile& job, bool force, bool json) {
   const Living lives = crrun_lives(job);
@@ -93,7 +85,7 @@ int remove(const JobFile& job, bool force, bool json) {
   if (lives == Living::unknown && Epoch(job.directory).beats(kBeatsSeen))
     throw std::runtime_error(job.host + " does not answer, but the crrun of " + job.spec.id() + " there still writes to " + job.directory +
                              ": end it there first");
-  if (!force && !ended(job))
+  if (!force && !Epoch(job.directory).ended())
     throw std::runtime_error("the crrun of " + job.spec.id() + " has died before the job's end, and its ranks may still run: take the job over on " +
                              job.host + " with crrun --attach " + job.directory + " and end it, or use --force if its nodes are free");
   const std::uint64_t bytes = remove_job_directory(job.directory);

@@ -52,6 +52,7 @@ void add_options(CLI::App& app, Options& o) {
   option("--local-limit", o.local_limit, "maximum bytes that images use on each node", "BYTES");
   option("--quiesce-timeout", o.quiesce_timeout, "time limit for emptying the connections (default: 30s)", "TIME");
   option("--recover-timeout", o.recover_timeout, "time limit for each step of a recovery (default: 10min)", "TIME");
+  option("--abandon-after", o.abandon, "time after which daemons without crrun and running ranks end (default: 24h)", "TIME");
   app.add_flag("--keep", o.keep, "keep the images of a job that has ended");
   option("--interface", o.interfaces, "networks to use: names or CIDR", "NAME|CIDR,...")->delimiter(',');
   option("--fan-out", o.fan_out, "children of crrun and of each daemon; more nodes form a tree (default: 64)", "N")
@@ -208,6 +209,7 @@ void change_settings(Settings& settings, const Options& options) {
   // The daemons' limit is shorter: the ranks of a node that is cut off stand still before they run elsewhere.
   spec.set_lost_after_ms(static_cast<std::uint32_t>(settings.lost_after_ms * 2 / 3));
   if (!options.stage_rate.empty()) spec.set_stage_bytes_per_second(byte_count(options.stage_rate, "--stage-rate"));
+  if (!options.abandon.empty()) spec.set_abandon_ms(milliseconds(options.abandon, "--abandon-after"));
   if (!options.local_limit.empty()) spec.set_local_limit_bytes(byte_count(options.local_limit, "--local-limit"));
   if (!options.interfaces.empty()) {
     spec.clear_crtcp_interfaces();

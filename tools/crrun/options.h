@@ -22,7 +22,7 @@ struct Options {
   bool tag_output = false, oversubscribe = false, no_double_up = false, keep = false, require_checkpoints = false;
   bool verbose = false, quiet = false;
   std::string checkpoint_every, detect = "2.5s", timeout, quiesce_timeout = "30s", recover_timeout = "10min";
-  std::string local, shared, stage_rate, local_limit;
+  std::string local, shared, stage_rate, local_limit, abandon;
   std::vector<std::string> interfaces;
   unsigned staging_nodes = 2, max_restarts = 3;
   unsigned fan_out = 0;  ///< 0: not given

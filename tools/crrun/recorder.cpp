@@ -278,6 +278,7 @@ std::string Recorder::write(Shared& shared, Work& work) {
     if (!work.queue.changes.empty()) work.queue.write(shared.log, whole);
     work.queue = {};
     if (work.last) shared.log.close(whole);
+    if (work.last && whole().state.phase == "ended") shared.epoch.end();
   } catch (const std::exception& error) {
     why = error.what();
   }

@@ -18,18 +18,18 @@ constexpr std::chrono::milliseconds kLookEvery{500};
 Epoch::Owner Epoch::read() const {
   try {
     const nlohmann::json json = nlohmann::json::parse(read_file(path_));
-    return {json.at("epoch"), json.at("beat")};
+    return {json.at("epoch"), json.at("beat"), json.value("ended", false)};
   } catch (const std::exception&) {
     return {};  // it is not there, or cannot be read for the moment
   }
 }
 
 void Epoch::write(const Owner& owner) const {
-  write_atomically(path_, nlohmann::json({{"epoch", owner.epoch}, {"beat", owner.beat}}).dump() + "\n");
+  write_atomically(path_, nlohmann::json({{"epoch", owner.epoch}, {"beat", owner.beat}, {"ended", owner.ended}}).dump() + "\n");
 }
 
 void Epoch::take() {
-  own_ = {make_job_id(), 0};
+  own_ = {make_job_id(), 0, false};
   write(own_);
 }
 
@@ -38,6 +38,11 @@ bool Epoch::beat() {
   ++own_.beat;
   write(own_);
   return true;
+}
+
+void Epoch::end() {
+  own_.ended = true;
+  write(own_);
 }
 
 bool Epoch::beats(std::chrono::milliseconds limit) const {

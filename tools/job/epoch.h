@@ -14,7 +14,8 @@ inline constexpr std::chrono::seconds kBeatsSeen{3 * kBeatEvery};
 
 /**
  * JOBDIR/owner has the name of the owner's epoch and a number that grows while the owner lives. A crrun that reads another
- * epoch there than its own has been replaced: it must end its ranks and write nothing more. The functions block on the
+ * epoch there than its own has been replaced: it must end its ranks and write nothing more. At the job's end the file says
+ * so, for daemons that have missed it. The functions block on the
  * shared file system: do not call them from an event loop.
  */
 class Epoch {
@@ -27,11 +28,16 @@ class Epoch {
   bool beat();
   /** Whether an owner shows within @p limit that it lives. */
   bool beats(std::chrono::milliseconds limit) const;
+  /** Show that the owner's job has ended. Throws std::system_error. */
+  void end();
+  /** Whether the job of the last owner has ended; no, if that cannot be read. */
+  bool ended() const { return read().ended; }
 
  private:
   struct Owner {
     std::string epoch;
     std::uint64_t beat = 0;
+    bool ended = false;
     bool operator==(const Owner&) const = default;
   };
   Owner read() const;

@@ -9,10 +9,12 @@
 #include <fstream>
 #include <sstream>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_crrun.h"
+#include "job/epoch.h"
 #include "job/names.h"
 
 namespace reprise::crd::test {
@@ -151,6 +153,53 @@ TEST_F(Crd, RunsOnWithoutCrrunAndFindsItAgain) {
   EXPECT_GE(crrun.hello_count, hellos + 2);
   EXPECT_EQ((crrun.output[{0, 1}]), "1\n2\n3\n4\n5\n6\n7\n8\n");
   EXPECT_EQ(crrun.contradictions, 0u);
+}
+
+TEST_F(Crd, EndsWhenItMissedTheJobsEnd) {
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  const int daemon = crrun.daemon(0), rank = crrun.started[0].pid();
+  job::Epoch epoch(job::job_directory(crrun.job.shared_directory(), crrun.job.id()));
+  epoch.take();
+  crrun.die();
+  EXPECT_FALSE(crrun.until([&] { return state_of(daemon) == 0; }, 6s)) << "another crrun may take the job over";
+  epoch.end();
+  ASSERT_TRUE(crrun.until([&] { return state_of(daemon) == 0; }, 40s));
+  EXPECT_EQ(state_of(rank), 0);
+  EXPECT_FALSE(std::filesystem::exists(crrun.run_directory(0)));
+}
+
+TEST_F(Crd, EndsWhenNoCrrunComesBackForItsRanks) {
+  use({"sh", "-c", "test $PMIX_RANK = 0 || sleep 100"});
+  crrun.job.set_abandon_ms(2000);
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(0) == 1; }, 20s));
+  const int idle = crrun.daemon(0), busy = crrun.daemon(1);
+  crrun.die();
+  ASSERT_TRUE(crrun.until([&] { return state_of(idle) == 0; }, 40s));
+  EXPECT_NE(state_of(busy), 0) << "its rank needs no crrun yet";
+}
+
+TEST_F(Crd, EndsThoughFileSystemsHang) {
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  // Pipes that nobody writes hang as dead servers do: the opening does not return.
+  const std::string wave = job::wave_directory(crrun.image_directory(0), 1);
+  std::filesystem::create_directories(wave);
+  std::ofstream(wave + "/rank-0.img") << "image";
+  ASSERT_EQ(::mkfifo((wave + "/rank-0.json").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo((job::job_directory(crrun.job.shared_directory(), crrun.job.id()) + "/owner").c_str(), 0600), 0);
+  job::Down down;
+  down.mutable_stage()->set_wave(1);
+  crrun.send(0, down);
+  EXPECT_FALSE(crrun.until([] { return false; }, 500ms));
+  const int daemon = crrun.daemon(0);
+  job::Down end;
+  end.mutable_shutdown()->set_kill(true);
+  crrun.send_all(end);
+  EXPECT_TRUE(crrun.until([&] { return state_of(daemon) == 0; }, 20s));
 }
 
 /** Tests with the module. */

@@ -218,6 +218,11 @@ void Coordinator::ending_tick(Now now) {
   }
   const bool waiting = links || (unlinked && now.ms < shutdown_ms_ + kNoLinkMs);
   if (waiting && now.ms < finish_by_ms_) return;
+  std::string silent;
+  for (const Member& member : members_.all())
+    if (member.link && member.state == NodeState::up) silent += (silent.empty() ? "" : ", ") + member.node.host();
+  if (!silent.empty() && !interrupted_)
+    out_.say(Log::WARNING, "the daemons on " + silent + " have not confirmed the job's end; they end when they learn of it");
   for (const Member& member : members_.all())
     if (member.link) out_.add(StopDaemon{member.node.index()});
   phase_ = Phase::finished;
