@@ -52,7 +52,7 @@ std::chrono::nanoseconds Abandoned::limit() const {
 
 void Abandoned::look() {
   const auto now = LeaseClock::now();
-  if (now - std::max(begun_, link_.answered()) < 2 * link_.lost_after()) {
+  if (now - std::max(begun_, link_.answered()) < 2 * link_.longest_lease()) {
     pause_ = kFirstPause;
     idle_since_.reset();
     return;

@@ -154,8 +154,8 @@ void Daemon::take(const job::Down& down) {
   if (down.to_size() && std::find(down.to().begin(), down.to().end(), node_.index) == down.to().end()) return;
   if (down.has_heartbeat()) {
     for (const job::RelayedBeat& one : down.heartbeat().below())
-      if (one.node() == node_.index) return link_->answered(one.unix_ns());
-    return link_->answered(down.heartbeat().unix_ns());
+      if (one.node() == node_.index) return link_->answered(one.unix_ns(), one.lease_ms());
+    return link_->answered(down.heartbeat().unix_ns(), down.heartbeat().lease_ms());
   }
   if (link_->fenced() && !down.has_welcome() && !down.has_shutdown()) return held_.push_back(down);
   obey(down);

@@ -28,7 +28,7 @@ Link::Link(Node& node, LinkEvents events)
     : node_(node), events_(std::move(events)),
       client_(node.loop, job::connection_name(node.start.node, node.instance), node.start.server_public_key, node.start.client,
               client_events(false)),
-      beat_timer_(node.loop), lease_timer_(node.loop), parent_timer_(node.loop) {
+      beat_timer_(node.loop), lease_timer_(node.loop), parent_timer_(node.loop), lease_(longest_lease()) {
   if (node.start.parent_addresses.empty()) return;
   parent_ = std::make_unique<job::Client>(node.loop, job::connection_name(node.start.node, node.instance),
                                           node.start.parent_public_key, node.start.client, client_events(true));
@@ -72,7 +72,7 @@ job::ClientEvents Link::client_events(bool of_parent) {
 std::chrono::milliseconds Link::heartbeat() const {
   return std::chrono::milliseconds(node_.welcomed && node_.job.heartbeat_ms() ? node_.job.heartbeat_ms() : 500);
 }
-std::chrono::milliseconds Link::lost_after() const {
+std::chrono::milliseconds Link::longest_lease() const {
   return std::chrono::milliseconds(node_.welcomed && node_.job.lost_after_ms() ? node_.job.lost_after_ms() : 3000);
 }
 
@@ -135,10 +135,10 @@ void Link::welcomed() {
     keeps_ = false;
     journal_.clear();
   }
-  renew(hello_sent_);
+  renew(hello_sent_, longest_lease());
 }
 
-void Link::answered(std::uint64_t unix_ns) {
+void Link::answered(std::uint64_t unix_ns, std::uint32_t lease_ms) {
   // The time of day may have been set since. So use unix_ns only as a number, and take the time when that heartbeat was
   // sent.
   const auto found = std::find_if(unanswered_.begin(), unanswered_.end(), [&](const Beat& one) { return one.unix_ns == unix_ns; });
@@ -146,7 +146,7 @@ void Link::answered(std::uint64_t unix_ns) {
   const auto [number, sent, said] = *found;
   unanswered_.erase(unanswered_.begin(), found + 1);
   for (; journal_begin_ < said && !journal_.empty(); ++journal_begin_) journal_.pop_front();
-  renew(sent);
+  renew(sent, lease_ms ? std::chrono::milliseconds(lease_ms) : longest_lease());
 }
 
 void Link::forget() {
@@ -155,9 +155,10 @@ void Link::forget() {
   lease_timer_.cancel();
 }
 
-void Link::renew(LeaseClock::time_point sent) {
+void Link::renew(LeaseClock::time_point sent, std::chrono::milliseconds lease) {
+  lease_ = lease;
   answered_ = std::max(answered_, sent);
-  extend(answered_ + lost_after());
+  extend(sent + lease);
   if (by_parent_) watch_parent();
   judge();
 }
@@ -181,11 +182,11 @@ void Link::leave_parent(const std::string& why) {
 
 /** Leave the parent early enough when no answer comes through it: time must remain to reach crrun within the lease. */
 void Link::watch_parent() {
-  const auto left = std::max(answered_, parent_since_) + lost_after() * 2 / 3 - LeaseClock::now();
+  const auto left = std::max(answered_, parent_since_) + lease_ * 2 / 3 - LeaseClock::now();
   parent_timer_.expires_after(std::max<LeaseClock::duration>(left, 0ns));
   parent_timer_.async_wait([this](const asio::error_code& error) {
     if (error || !by_parent_ || !connected_) return;
-    if (std::max(answered_, parent_since_) + lost_after() * 2 / 3 > LeaseClock::now()) return watch_parent();
+    if (std::max(answered_, parent_since_) + lease_ * 2 / 3 > LeaseClock::now()) return watch_parent();
     leave_parent("no answer came through it");
   });
 }
@@ -194,7 +195,7 @@ void Link::look() {
   if (looking_ || connecting_) return;
   looking_ = true;
   job::find_reach(node_.loop, by_parent_ ? node_.start.parent_addresses : node_.start.addresses,
-                  std::max<std::chrono::milliseconds>(lost_after() / 2, 500ms),
+                  std::max<std::chrono::milliseconds>(lease_ / 2, 500ms),
                   [this, by_parent = by_parent_](job::Reach reach, const std::string& endpoint, std::shared_ptr<void> held) {
                     if (by_parent != by_parent_) {
                       looking_ = false;
@@ -209,7 +210,7 @@ void Link::found(job::Reach reach, const std::string& endpoint) {
   looking_ = false;
   if (connected_) tried_.reset();
   if (by_parent_ && reach != job::Reach::open) return leave_parent("its address does not accept connections");
-  if (reach == job::Reach::open && (!connected_ || Clock::now() - heard_ > lost_after())) {
+  if (reach == job::Reach::open && (!connected_ || Clock::now() - heard_ > lease_)) {
     if (std::exchange(connected_, false)) events_.lost();
     connecting_ = true;
     connect_began_ = Clock::now();
@@ -232,7 +233,7 @@ void Link::judge() {
   if (!node_.welcomed) return;
   const auto now = LeaseClock::now();
   // Only while the time is not over: otherwise a new crrun may have come and gone, and the ranks run elsewhere.
-  if (crrun_dead_ && until_ > now) extend(now + lost_after());
+  if (crrun_dead_ && until_ > now) extend(now + longest_lease());
   const auto left = until_ - now;
   if (left > 0ns) {
     // Exact to the moment: crrun measures from the time when it last heard of this node, and restarts the ranks elsewhere
@@ -264,7 +265,7 @@ void Link::beat() {
   const auto now = Clock::now();
   judge();
   beat_now();
-  if (connecting_ && now - connect_began_ > lost_after()) {
+  if (connecting_ && now - connect_began_ > lease_) {
     if (by_parent_) {
       leave_parent("the connection was not made in time");
     } else {
@@ -273,7 +274,7 @@ void Link::beat() {
       client_.disconnect();
     }
   }
-  if (!connected_ || now - heard_ > lost_after()) look();
+  if (!connected_ || now - heard_ > lease_) look();
   beat_timer_.expires_after(heartbeat());
   beat_timer_.async_wait([this](const asio::error_code& error) {
     if (!error) beat();

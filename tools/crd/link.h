@@ -55,13 +55,17 @@ class Link {
   void beat_now();
   /** crrun has answered Hello: this node counted when the Hello was sent. */
   void welcomed();
-  /** crrun has answered the heartbeat sent at @p unix_ns: this node counted at that time. */
-  void answered(std::uint64_t unix_ns);
+  /**
+   * crrun has answered the heartbeat sent at @p unix_ns: this node counted at that time.
+   * @param lease_ms for so long the ranks may run from then on; 0: as long as the job says
+   */
+  void answered(std::uint64_t unix_ns, std::uint32_t lease_ms);
   /** This node has no ranks any more. */
   void forget();
   /** When the newest heartbeat or Hello that crrun has answered was sent. */
   LeaseClock::time_point answered() const { return answered_; }
-  std::chrono::milliseconds lost_after() const;
+  /** The longest lease. */
+  std::chrono::milliseconds longest_lease() const;
   /** Whether the ranks may not run. Messages of crrun must not be carried out until crrun has answered. */
   bool fenced() const { return fenced_; }
   bool connected() const { return connected_; }
@@ -76,7 +80,7 @@ class Link {
   void found(job::Reach reach, const std::string& endpoint);
   void beat();
   void judge();
-  void renew(LeaseClock::time_point sent);
+  void renew(LeaseClock::time_point sent, std::chrono::milliseconds lease);
   void extend(LeaseClock::time_point until);
   std::chrono::milliseconds heartbeat() const;
 
@@ -92,6 +96,7 @@ class Link {
   Clock::time_point heard_ = Clock::now(), connect_began_{};
   LeaseClock::time_point answered_{};     ///< when the newest answered heartbeat or Hello was sent
   LeaseClock::time_point until_{};        ///< the ranks may run until then
+  std::chrono::milliseconds lease_;       ///< of the newest answer
   LeaseClock::time_point hello_sent_{};
   struct Beat {
     std::uint64_t unix_ns;

@@ -14,6 +14,7 @@
 
 #include "crd/daemon.h"
 #include "crd/pmix_process.h"
+#include "crd/priority.h"
 #include "job/daemon_start.h"
 #include "job/endpoints.h"
 #include "job/log.h"
@@ -47,6 +48,7 @@ std::string first_line() {
   if (::fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
     ::fcntl(STDERR_FILENO, F_SETFL, ::fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);  // a hanging reader must not block us
   job::set_up_log("crd", start.log_level);
+  if (!crd::raise_priority()) spdlog::debug("this daemon has no priority over ranks (no CAP_SYS_NICE, RLIMIT_NICE)");
   asio::io_context loop(1);
   crd::Daemon daemon(loop, start);
   const int status = daemon.run();

@@ -42,7 +42,7 @@ void add_options(CLI::App& app, Options& o) {
   option("--checkpoint-every", o.checkpoint_every, "interval between waves of checkpoints (default: on request)", "TIME");
   option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
   option("--shared", o.shared, "directory shared by all nodes, for copies of the images", "DIR");
-  option("--detect", o.detect, "silence after which a node is given up (default: 2.5s)", "TIME");
+  option("--detect", o.detect, "longest silence after which a node is given up (default: 10s)", "TIME");
   app.add_flag("--no-double-up", o.no_double_up, "when nodes are lost, never place more ranks than slots on another");
   app.add_flag("--require-checkpoints", o.require_checkpoints, "do not start when a node lacks the kernel module");
   option("--max-restarts", o.max_restarts, "number of restarts of a dying rank between two waves (default: 3)", "N");
@@ -205,8 +205,8 @@ void change_settings(Settings& settings, const Options& options) {
   settings.require_checkpoints |= options.require_checkpoints;
   settings.keep_images = options.keep;
   JobSpec& spec = settings.spec;
-  spec.set_heartbeat_ms(static_cast<std::uint32_t>(std::max<std::uint64_t>(50, settings.lost_after_ms / 6)));
-  // The daemons' limit is shorter: the ranks of a node that is cut off stand still before they run elsewhere.
+  spec.set_heartbeat_ms(static_cast<std::uint32_t>(std::clamp<std::uint64_t>(settings.lost_after_ms / 6, 50, 400)));
+  // The longest lease is shorter: the ranks of a node that is cut off stand still before they run elsewhere.
   spec.set_lost_after_ms(static_cast<std::uint32_t>(settings.lost_after_ms * 2 / 3));
   if (!options.stage_rate.empty()) spec.set_stage_bytes_per_second(byte_count(options.stage_rate, "--stage-rate"));
   if (!options.abandon.empty()) spec.set_abandon_ms(milliseconds(options.abandon, "--abandon-after"));

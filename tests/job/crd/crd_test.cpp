@@ -132,6 +132,26 @@ TEST_F(Crd, EndsItsRanksWithTheJobAndLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(crrun.run_directory(0)));
 }
 
+/** @return field "nice" of /proc/PID/stat */
+int nice_of(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream rest(stat.substr(std::min(stat.size(), stat.rfind(')') + 2)));
+  std::string field;
+  for (int i = 3; i <= 19 && rest >> field; ++i) {
+  }
+  return std::atoi(field.c_str());
+}
+
+TEST_F(Crd, HasPriorityOverItsRanks) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may raise priorities";
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2; }, 20s));
+  EXPECT_LT(nice_of(crrun.daemon(0)), 0);
+  EXPECT_EQ(nice_of(crrun.started[0].pid()), 0);
+}
+
 TEST_F(Crd, RanksDieWithTheirDaemon) {
   use({"sleep", "100"});
   start(2);

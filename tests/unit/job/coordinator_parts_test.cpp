@@ -2,6 +2,9 @@
 // The parts of the coordinator one by one.
 #include <gmock/gmock.h>
 
+#include <limits>
+#include <random>
+
 #include "crrun/coordinator/coordinator.h"
 #include "job/relay.h"
 
@@ -270,6 +273,64 @@ TEST(MembershipTest, SilenceIsLossAndSuspicionMakesItSooner) {
   members.excuse(1000);
   EXPECT_TRUE(members.silent({3900, 0}).empty());
   EXPECT_EQ(members.silent({4000, 0}).size(), 1u);
+}
+
+TEST(ArrivalsTest, LearnsHowLateHeartbeatsUsuallyCome) {
+  Arrivals regular, rough;
+  EXPECT_EQ(regular.limit_ms(), std::numeric_limits<std::uint64_t>::max()) << "nothing is known yet";
+  std::mt19937 random(1);
+  std::normal_distribution<> late(400, 100);
+  std::uint64_t at = 1000, rough_at = 1000;
+  for (int i = 0; i < 64; ++i) {
+    regular.beat(at += 400);
+    rough.beat(rough_at += static_cast<std::uint64_t>(std::max(1.0, late(random))));
+  }
+  EXPECT_EQ(regular.limit_ms(), 800u) << "twice the longest interval";
+  EXPECT_GT(rough.limit_ms(), 800u);
+  EXPECT_LT(rough.limit_ms(), 1600u);
+  regular.beat(at += 3000);
+  EXPECT_GE(regular.limit_ms(), 6000u) << "what has happened once may happen again";
+  for (int i = 0; i < 64; ++i) regular.beat(at += 400);
+  EXPECT_EQ(regular.limit_ms(), 800u) << "and is forgotten";
+  regular.excuse(5000);
+  regular.beat(at += 5400);
+  EXPECT_EQ(regular.limit_ms(), 800u);
+}
+
+TEST(MembershipTest, GivesUpEarlierWhatIsUsuallyRegularButNeverDuringALease) {
+  std::vector<Node> nodes(1);
+  Membership members(nodes, 10'000, 400);
+  members.hello(0, "a", {}, {0, 0});
+  EXPECT_TRUE(members.silent({9999, 0}).empty()) << "nothing is known of it yet";
+  std::uint64_t at = 0, lease = 0;
+  for (int i = 0; i < 20; ++i) {
+    at += 400;
+    ASSERT_TRUE(members.heard(0, "a", {at, 0}));
+    lease = members.beat(0, false, {at, 0});
+  }
+  EXPECT_EQ(lease, 2000u * 4 / 6) << "five heartbeats";
+  EXPECT_TRUE(members.silent({at + 1999, 0}).empty());
+  Membership again = members;
+  EXPECT_EQ(again.silent({at + 2000, 0}).size(), 1u);
+  again = members;
+  EXPECT_EQ(again.beat(0, true, {at, 0}), 2000u * 4 / 6);  // twice 800 ms is less than five heartbeats
+  // It answers late under load: it gets more time, and at most the longest.
+  for (int i = 0; i < 5; ++i) {
+    at += 1800;
+    ASSERT_TRUE(members.silent({at, 0}).empty());
+    ASSERT_TRUE(members.heard(0, "a", {at, 0}));
+    lease = members.beat(0, false, {at, 0});
+  }
+  EXPECT_GE(lease, 3600u * 4 / 6);
+  EXPECT_TRUE(members.silent({at + lease, 0}).empty()) << "its ranks may still run";
+  again = members;
+  again.suspect(0);
+  EXPECT_TRUE(again.silent({at + lease, 0}).empty());
+  EXPECT_EQ(members.beat(0, true, {at, 0}), std::min<std::uint64_t>(10'000, members.at(0).arrivals.limit_ms() * 2) * 4 / 6);
+  // A new process of its daemon begins anew: the answer to its Hello is a lease of full length.
+  members.lose(0, {at, 0});
+  members.hello(0, "b", {}, {at, 0});
+  EXPECT_TRUE(members.silent({at + 9999, 0}).empty());
 }
 
 TEST(MembershipTest, ANodeThatComesBackMustBeCleanFirst) {

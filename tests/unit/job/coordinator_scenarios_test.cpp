@@ -78,7 +78,7 @@ TEST_F(Job, DetectionTakesAsLongAsWasChosen) {
   cluster.run_until(7000);
   cluster.kill_node(1);
   cluster.run_while([&] { return cluster.count("node-lost") == 0; });
-  EXPECT_GE(cluster.now_ms(), 7000 + model.settings.lost_after_ms - 600);
+  EXPECT_GE(cluster.now_ms(), 7000 + model.settings.lost_after_ms - 1100);
   EXPECT_LE(cluster.now_ms(), 7000 + model.settings.lost_after_ms + 200);
 }
 

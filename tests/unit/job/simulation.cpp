@@ -31,7 +31,7 @@ struct Cluster::Daemon {
   std::string instance;
   RecoveryNumber recovery = 0;
   RecoveryNumber cleared = 0;  ///< the processes of ranks that this recovery has moved away have ended
-  std::uint64_t lease_us = 0;
+  std::uint64_t lease_us = 0;  ///< the ranks may run until then
   std::map<Rank, Process> ranks;
   std::map<Rank, std::pair<Process, int>> ended;  ///< with their wait status
   std::set<Rank> spawned;
@@ -324,7 +324,7 @@ void Cluster::start_daemon(NodeIndex node) {
       }
       if (!below.empty()) daemon.relay = std::make_unique<Relay>(node, daemon.instance, std::move(below), 200);
     }
-    daemon.lease_us = now_us_;
+    daemon.lease_us = now_us_ + model_.settings.spec.lost_after_ms() * 1000;
     hello(node);
     heartbeat(node, daemon.instance);
     watch_lease(node, daemon.instance);
@@ -381,7 +381,7 @@ void Cluster::watch_lease(NodeIndex node, const std::string& instance) {
   Daemon& daemon = *daemons_[node];
   if (!daemon.host || !daemon.alive || daemon.instance != instance || code_ >= 0) return;
   // crrun's death is seen as such: its host refuses connections. Then the ranks run on.
-  if (now_us_ > daemon.lease_us + model_.settings.spec.lost_after_ms() * 1000 && (crrun_alive_ || daemon.cut))
+  if (now_us_ > daemon.lease_us && (crrun_alive_ || daemon.cut))
     for (auto& [rank, process] : daemon.ranks) process.stopped = true;
   later(20'000, [this, node, instance] { watch_lease(node, instance); });
 }
@@ -478,15 +478,16 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         daemon.images.clear();
         hello(node);
       } else {
-        daemon.lease_us = now_us_;
+        daemon.lease_us = now_us_ + model_.settings.spec.lost_after_ms() * 1000;
         for (auto& [rank, process] : daemon.ranks) process.stopped = false, check(rank);
       }
       break;
     case Down::kHeartbeat:
       for (const RelayedBeat& one : down.heartbeat().below())
-        if (one.node() == node) daemon.lease_us = std::max(daemon.lease_us, one.unix_ns());
-      if (!tree_ || !tree_->parent(node)) daemon.lease_us = std::max(daemon.lease_us, down.heartbeat().unix_ns());
-      if (now_us_ <= daemon.lease_us + model_.settings.spec.lost_after_ms() * 1000)
+        if (one.node() == node) daemon.lease_us = std::max(daemon.lease_us, one.unix_ns() + one.lease_ms() * 1000);
+      if (!tree_ || !tree_->parent(node))
+        daemon.lease_us = std::max(daemon.lease_us, down.heartbeat().unix_ns() + down.heartbeat().lease_ms() * 1000);
+      if (now_us_ <= daemon.lease_us)
         for (auto& [rank, process] : daemon.ranks) process.stopped = false, check(rank);
       break;
     case Down::kLaunch:

@@ -269,12 +269,16 @@ void Coordinator::heartbeat(const Up& up, Now now) {
   };
   const Heartbeat& beat = up.heartbeat();
   note(up.from(), beat);
-  // Return the daemon's own unix_ns: its ranks may run for the job's lease from that time on. crrun heard the heartbeat
+  // Return the daemon's own unix_ns: its ranks may run for a lease from that time on. crrun heard the heartbeat
   // later and waits longer before it restarts the ranks elsewhere. The same holds for the daemons whose heartbeats this
   // one carries.
   Down answer;
   answer.add_to(up.from());
   answer.mutable_heartbeat()->set_unix_ns(beat.unix_ns());
+  // Waves and recoveries make every node busy: they read and write all images.
+  const bool all_busy = round_ || recovering_;
+  const auto busy = [&](NodeIndex node) { return all_busy || staging_.busy().count(node) > 0; };
+  answer.mutable_heartbeat()->set_lease_ms(members_.beat(up.from(), busy(up.from()), now));
   bool moved = false;
   std::vector<NodeIndex> lost;
   for (const RelayedBeat& one : beat.below()) {
@@ -288,6 +292,7 @@ void Coordinator::heartbeat(const Up& up, Now now) {
     RelayedBeat& mine = *answer.mutable_heartbeat()->add_below();
     mine.set_node(one.node());
     mine.set_unix_ns(one.unix_ns());
+    mine.set_lease_ms(members_.beat(one.node(), busy(one.node()), now));
   }
   out_.send() = std::move(answer);
   for (NodeIndex node : lost) from_lost(node, now);
@@ -539,7 +544,7 @@ std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex
 void Coordinator::tick(Now now) {
   if (phase_ == Phase::finished) return;
   // While crrun itself was stopped, the silence of others means nothing.
-  if (last_tick_ms_ && now.ms > last_tick_ms_ + settings_.lost_after_ms / 2) members_.excuse(now.ms - last_tick_ms_);
+  if (last_tick_ms_ && now.ms > last_tick_ms_ + settings_.spec.heartbeat_ms()) members_.excuse(now.ms - last_tick_ms_);
   last_tick_ms_ = now.ms;
   if (settings_.run_timeout_ms && phase_ != Phase::ending && now.ms >= started_ms_ + settings_.run_timeout_ms) {
     out_.say(Log::ERROR, "the job has run for the " + std::to_string(settings_.run_timeout_ms / 1000) +

@@ -6,23 +6,25 @@
 namespace reprise::job {
 
 namespace {
-/**
- * Missing heartbeats after which a suspected node is lost. A node that is not suspected is lost after six, and its ranks
- * run without an answer for four: they must be stopped before they are restarted elsewhere.
- */
-constexpr std::uint64_t kSuspectedBeats = 5;
-/**
- * Missing heartbeats after which the daemons prepare for the loss: at least one did not come, even if another node relays
- * them.
- */
-constexpr std::uint64_t kDoubtfulBeats = 2;
+// The limit of silence has six parts. The ranks run without an answer for four of them, their lease: they must stand still
+// before they are restarted elsewhere.
+constexpr std::uint64_t kLimit = 6, kLease = 4;
+/** A suspected node is lost after this part. */
+constexpr std::uint64_t kSuspected = 5;
+/** The daemons prepare for the loss of a node after this part, and at least so many heartbeats: one has not come then. */
+constexpr std::uint64_t kDoubtful = 2, kDoubtfulBeats = 2;
+/** No silence is shorter than so many heartbeats, however regular they are. */
+constexpr std::uint64_t kFewestBeats = 5;
+/** What is known to be busy may be silent so many times longer. */
+constexpr std::uint64_t kBusy = 2;
 }  // namespace
 
-Membership::Membership(const std::vector<Node>& nodes, std::uint64_t lost_after_ms, std::uint64_t heartbeat_ms)
-    : lost_after_ms_(lost_after_ms), heartbeat_ms_(heartbeat_ms) {
+Membership::Membership(const std::vector<Node>& nodes, std::uint64_t longest_ms, std::uint64_t heartbeat_ms)
+    : longest_ms_(longest_ms), heartbeat_ms_(heartbeat_ms) {
   for (const Node& node : nodes) {
     Member member;
     member.node = node;
+    member.granted_ms = longest_ms;
     members_.push_back(member);
   }
 }
@@ -30,17 +32,28 @@ Membership::Membership(const std::vector<Node>& nodes, std::uint64_t lost_after_
 bool Membership::heard(NodeIndex node, const std::string& instance, Now now) {
   Member* member = find(node);
   if (!member || member->state != NodeState::up || member->instance != instance) return false;
-  heard_of(node, now);
+  heard_of(*member, now);
   return true;
 }
 
-void Membership::heard_of(NodeIndex node, Now now) {
-  Member* member = find(node);
-  if (!member || member->state != NodeState::up) return;
-  member->connected = true;
-  member->heard_ms = now.ms;
-  member->heard_unix_ns = now.unix_ns;
-  member->suspected = false;
+void Membership::heard_of(Member& member, Now now) {
+  member.connected = true;
+  member.heard_ms = now.ms;
+  member.heard_unix_ns = now.unix_ns;
+  member.suspected = false;
+}
+
+std::uint32_t Membership::beat(NodeIndex node, bool busy, Now now) {
+  Member& member = members_.at(node);
+  member.arrivals.beat(now.ms);
+  const std::uint64_t shortest = std::min(longest_ms_, kFewestBeats * heartbeat_ms_);
+  const std::uint64_t learned = std::min(member.arrivals.limit_ms(), longest_ms_);
+  member.granted_ms = std::clamp(learned * (busy ? kBusy : 1), shortest, longest_ms_);
+  return static_cast<std::uint32_t>(member.granted_ms * kLease / kLimit);
+}
+
+std::uint64_t Membership::limit_ms(const Member& member) const {
+  return member.suspected ? member.granted_ms * kSuspected / kLimit : member.granted_ms;
 }
 
 Greeting Membership::hello(NodeIndex node, const std::string& instance, const Hello& hello, Now now) {
@@ -60,12 +73,15 @@ Greeting Membership::hello(NodeIndex node, const std::string& instance, const He
   if (member->state != NodeState::up) member->since_ms = now.ms;
   if (member->instance != instance) member->welcomed = false;
   member->state = NodeState::up;
+  // The daemon takes the answer to its Hello for a lease of full length.
+  member->granted_ms = longest_ms_;
+  member->arrivals = {};
   member->instance = instance;
   member->cpus = hello.cpus();
   member->module_loaded = hello.module_loaded();
   member->module_problem = hello.module_problem();
   member->addresses.assign(hello.addresses().begin(), hello.addresses().end());
-  heard_of(node, now);
+  heard_of(*member, now);
   return out;
 }
 
@@ -78,9 +94,7 @@ std::vector<Loss> Membership::silent(Now now) {
   for (Member& member : members_) {
     if (member.state != NodeState::up || now.ms <= member.heard_ms) continue;
     const std::uint64_t silence = now.ms - member.heard_ms;
-    const std::uint64_t limit =
-        member.suspected ? std::min(lost_after_ms_, kSuspectedBeats * heartbeat_ms_) : lost_after_ms_;
-    if (silence < limit) continue;
+    if (silence < limit_ms(member)) continue;
     out.push_back({member.node.index(), "it was silent for " + std::to_string(silence) + " ms"});
     lose(member.node.index(), now);
   }
@@ -90,12 +104,15 @@ std::vector<Loss> Membership::silent(Now now) {
 std::set<NodeIndex> Membership::doubtful(Now now) const {
   std::set<NodeIndex> out;
   for (const Member& member : members_)
-    if (member.state == NodeState::up && now.ms > member.heard_ms + kDoubtfulBeats * heartbeat_ms_) out.insert(member.node.index());
+    if (member.state == NodeState::up && now.ms > member.heard_ms + std::max(member.granted_ms * kDoubtful / kLimit, kDoubtfulBeats * heartbeat_ms_)) out.insert(member.node.index());
   return out;
 }
 
 void Membership::excuse(std::uint64_t ms) {
-  for (Member& member : members_) member.heard_ms += ms;
+  for (Member& member : members_) {
+    member.heard_ms += ms;
+    member.arrivals.excuse(ms);
+  }
 }
 
 bool Membership::lose(NodeIndex node, Now now) {

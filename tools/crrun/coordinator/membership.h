@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "arrivals.h"
 #include "types.h"
 
 namespace reprise::job {
@@ -27,6 +28,8 @@ struct Member {
   std::uint64_t since_ms = 0;         ///< start of its current state
   std::uint64_t heard_ms = 0;         ///< time of the last sign of life
   std::uint64_t heard_unix_ns = 0;
+  Arrivals arrivals;                  ///< of its heartbeats
+  std::uint64_t granted_ms = 0;       ///< its newest lease was granted for this limit of silence
   std::uint64_t next_start_ms = 0;    ///< when to try to start a daemon again
   std::uint64_t told_stale_ms = 0;
   std::uint32_t cpus = 0;
@@ -54,13 +57,19 @@ struct Loss {
 
 class Membership {
  public:
-  /** @param heartbeat_ms interval of a daemon's heartbeats */
-  Membership(const std::vector<Node>& nodes, std::uint64_t lost_after_ms, std::uint64_t heartbeat_ms);
+  /** @param longest_ms longest silence until a node is lost @param heartbeat_ms interval of a daemon's heartbeats */
+  Membership(const std::vector<Node>& nodes, std::uint64_t longest_ms, std::uint64_t heartbeat_ms);
 
   /** A message other than Hello arrived. @return whether it counts */
   bool heard(NodeIndex node, const std::string& instance, Now now);
-  /** A relay has received a heartbeat of @p node. */
-  void heard_of(NodeIndex node, Now now);
+  /**
+   * A heartbeat of @p node arrived, itself or through a relay, and counts. @param busy something is known to make the node
+   * answer late
+   * @return length, in ms, of the lease that the answer grants: 2/3 of the silence after which the node is lost from now on
+   */
+  std::uint32_t beat(NodeIndex node, bool busy, Now now);
+  /** @return the silence, in ms, after which the node is lost */
+  std::uint64_t limit_ms(const Member& member) const;
   Greeting hello(NodeIndex node, const std::string& instance, const Hello& hello, Now now);
   /** Something suggests that the node is lost. */
   void suspect(NodeIndex node);
@@ -86,8 +95,10 @@ class Membership {
   std::optional<NodeIndex> by_host(const std::string& host) const;
 
  private:
+  void heard_of(Member& member, Now now);
+
   std::vector<Member> members_;
-  std::uint64_t lost_after_ms_, heartbeat_ms_;
+  std::uint64_t longest_ms_, heartbeat_ms_;
 };
 
 }  // namespace reprise::job
