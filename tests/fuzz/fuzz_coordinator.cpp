@@ -265,6 +265,7 @@ class Job {
           update(saved_, record_from_json(nlohmann::json::parse(to_json(record).dump()), settings_.spec.ranks()));
       }
     }
+    need(coordinator_->unforeseen().empty(), "a change of phase is not in the table");
     need(!has_saved_ || saved_ == coordinator_->state(), "what is saved is not its state");
     const PlacementTable& table = coordinator_->placement();
     need(table.empty() || table.size() == settings_.spec.ranks(), "the placement is not of all ranks");

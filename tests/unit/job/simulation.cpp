@@ -209,6 +209,8 @@ void Cluster::apply() {
 
 /** What is saved is what a later crrun must know, at every moment. */
 void Cluster::check_saved() {
+  if (coordinator_ && !coordinator_->unforeseen().empty())
+    violations_.push_back("a change of phase is not in the table: " + coordinator_->unforeseen().front());
   if (!crrun_alive_ || !has_saved_ || model_.ranks > 2000) return;
   if (const State now = coordinator_->state(); now != saved_)
     violations_.push_back("what is saved is not the state: " + nlohmann::json::diff(to_json(saved_), to_json(now)).dump());

@@ -10,21 +10,15 @@ namespace reprise::job {
 
 namespace {
 constexpr std::uint64_t kStaleEveryMs = 1000;
-/** Time that daemons have to connect to a crrun that attaches. */
-constexpr std::uint64_t kAttachMs = 5000;
-/** Number of waves that may have begun since the state was last saved; a daemon that reports a later wave is wrong. */
-constexpr WaveNumber kUnsavedWaves = 100'000;
-/** Of these, the last waves that may still be open. */
-constexpr WaveNumber kOpenWaves = 64;
 }  // namespace
 
-const char* name(Coordinator::Phase phase) {
+const char* name(Phase phase) {
   switch (phase) {
-    case Coordinator::Phase::starting: return "starting";
-    case Coordinator::Phase::running: return "running";
-    case Coordinator::Phase::recovering: return "recovering";
-    case Coordinator::Phase::ending: return "ending";
-    case Coordinator::Phase::finished: return "ended";
+    case Phase::starting: return "starting";
+    case Phase::running: return "running";
+    case Phase::recovering: return "recovering";
+    case Phase::ending: return "ending";
+    case Phase::finished: return "ended";
   }
   return "?";
 }
@@ -41,12 +35,12 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       links_(settings_.max_failed_recoveries),
       input_(settings_.input_kept_bytes),
       ranks_(settings_.spec.ranks()),
-      next_number_(settings_.spec.ranks()) {
+      next_number_(settings_.spec.ranks()),
+      expected_(settings_.lost_after_ms) {
   if (!state) return;
   recovery_number_ = state->recovery;
   check_state(*state);
   next_wave_ = state->next_wave;
-  last_known_wave_ = next_wave_ + kUnsavedWaves;
   next_family_ = state->next_family;
   next_number_ = std::max<Rank>(state->next_number, settings_.spec.ranks());
   next_context_ = state->next_context;
@@ -72,112 +66,105 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
     for (OutputStream& stream : rank.output) stream.joined_late();
 }
 
-/** Check what the parts rely on without further checks. */
-void Coordinator::check_state(const State& state) const {
-  const auto refuse = [](const std::string& what) { throw std::runtime_error("the job's state cannot be used: " + what); };
-  // A restarted job may have other nodes: its ranks are placed anew.
-  if (begin_ == Begin::attach) {
-    if (state.placement.empty()) refuse("it does not say where the ranks are; start the job anew");
-    for (NodeIndex node : state.placement)
-      if (node >= settings_.nodes.size()) refuse("a rank is on node " + std::to_string(node) + ", which the job does not have");
+namespace {
+Input input_of(const Up& up) {
+  switch (up.what_case()) {
+    case Up::kHello: return Input::hello;
+    case Up::kHeartbeat: return Input::heartbeat;
+    case Up::kRankStarted: return Input::rank_started;
+    case Up::kRankReady: return Input::rank_ready;
+    case Up::kRankExited: return Input::rank_exited;
+    case Up::kWaveDone: return Input::wave_done;
+    case Up::kStaged: return Input::staged;
+    case Up::kRestored: return Input::restored;
+    case Up::kResumed: return Input::resumed;
+    case Up::kOutput: return Input::output;
+    case Up::kLinkLost: return Input::link_lost;
+    case Up::kAbort: return Input::abort;
+    case Up::kLog: return Input::log;
+    case Up::kSpawn: return Input::spawn;
+    case Up::kSpawnKnown: return Input::spawn_known;
+    default: return Input::pmix;
   }
-  constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() - 2 * kUnsavedWaves;
-  if (state.next_wave > most || state.recovery > most || state.next_family > most || state.next_number > most)
-    refuse("its numbers are used up");
-  for (const auto& [number, wave] : state.waves)
-    if (number >= state.next_wave || number == 0) refuse("wave " + std::to_string(number) + " was not begun yet");
+}
+}  // namespace
+
+bool Coordinator::admit(Input input) {
+  admitted_ = rule(input).in(phase_);
+  return admitted_.admitted;
 }
 
-void Coordinator::start(Now now) {
-  started_ms_ = now.ms;
-  begun_unix_ns_ = now.unix_ns;
-  nlohmann::json nodes = nlohmann::json::array();
-  for (Member& member : members_.all()) {
-    nodes.push_back({{"index", member.node.index()}, {"host", member.node.host()}, {"spare", member.node.spare()}});
-    if (begin_ == Begin::attach) continue;
-    member.link = true;
-    member.since_ms = now.ms;
-    out_.add(StartDaemon{member.node.index()});
-  }
-  const char* const how[] = {"launch", "restart", "attach"};
-  event({{"event", "job-begin"},
-         {"how", how[static_cast<int>(begin_)]},
-         {"id", settings_.spec.id()},
-         {"ranks", ranks_.size()},
-         {"argv", std::vector<std::string>(settings_.spec.argv().begin(), settings_.spec.argv().end())},
-         {"nodes", nodes}},
-        now);
+void Coordinator::enter(Phase next) {
+  if (next != phase_ && !(admitted_.next & cells::bit(next)))
+    unforeseen_.push_back(std::string(name(phase_)) + " to " + name(next));
+  phase_ = next;
 }
 
 void Coordinator::message(const Up& up, Now now) {
   if (phase_ == Phase::finished) return;
   const NodeIndex from = up.from();
-  if (up.has_hello()) return hello(up, now);
+  const Input input = input_of(up);
+  if (input == Input::hello) return admit(input) ? hello(up, now) : void();
   if (!members_.heard(from, up.instance(), now)) return from_lost(from, now);
-  if (up.recovery() >= recovery_number_ && leaving_.erase(from)) judge_recovery(now);
+  moved_away(from, up.recovery(), now);
   // Before the launch no daemon has ranks that it could report about.
-  if (placement_.empty() && !up.has_heartbeat() && !up.has_log()) return;
-  switch (up.what_case()) {
-    case Up::kHeartbeat: heartbeat(up, now); break;
-    case Up::kRankStarted: {
-      const RankStarted& started = up.rank_started();
-      if (started.recovery() != recovery_number_) break;
-      if (started.rank() >= ranks_.size()) {
-        spawned_started(started, now);
-        break;
-      }
-      RankInfo& rank = ranks_[started.rank()];
-      rank.started = rank.alive = started.error().empty();
-      rank.pid = started.pid();
-      if (started.error().empty()) {
-        send_input();
-        break;
-      }
-      if (phase_ == Phase::ending) break;
-      out_.say(Log::ERROR, on(started.rank()) + " could not be started: " + started.error());
-      end(127, true, now);
-      break;
-    }
-    case Up::kRankReady:
-      if (up.rank_ready().recovery() != recovery_number_) break;
-      if (up.rank_ready().address().rank() >= ranks_.size()) {
-        const Rank number = up.rank_ready().address().rank();
-        if (Family* family = spawns_.find(number)) family->processes[number - family->first].ready = true;
-        break;
-      }
-      ranks_[up.rank_ready().address().rank()].ready = true;
-      ranks_[up.rank_ready().address().rank()].address = up.rank_ready().address();
-      break;
-    case Up::kRankExited: rank_exited(up.rank_exited(), now); break;
-    case Up::kSpawn: spawn(up, now); break;
-    case Up::kSpawnKnown: spawn_known(up, now); break;
-    case Up::kWaveDone:
-      if (!round_) break;
-      round_->done(up.wave_done());
-      judge_wave(now);
-      break;
-    case Up::kStaged: staged(up.staged(), from, now); break;
-    case Up::kRestored: restored(up.restored(), now); break;
-    case Up::kResumed: resumed(up.resumed(), now); break;
-    case Up::kOutput:
-      output(up.output(), up.output().recovery() == recovery_number_);
-      maybe_all_done(now);
-      break;
-    case Up::kLinkLost: link_lost(up.link_lost(), now); break;
-    case Up::kAbort:
-      if (phase_ == Phase::ending || up.recovery() != recovery_number_) break;
-      out_.say(Log::ERROR, "MPI_Abort was called by " + on(up.abort().rank()) + " with code " +
-                               std::to_string(up.abort().status()) +
-                               (up.abort().message().empty() ? "" : ": " + up.abort().message()));
-      end(up.abort().status() & 0xff ? up.abort().status() & 0xff : 1, true, now);
-      break;
-    case Up::kLog: {
-      const Log& log = up.log();
-      out_.say(log.level(), (log.about_rank() ? on(log.rank()) : members_.host(from)) + ": " + log.text());
-      break;
-    }
-    default: pmix(up, now); break;
+  if (placement_.empty() && input != Input::heartbeat && input != Input::log) return;
+  if (!admit(input)) return;
+  switch (input) {
+    case Input::heartbeat: return heartbeat(up, now);
+    case Input::rank_started: return rank_started(up.rank_started(), now);
+    case Input::rank_ready: return rank_ready(up.rank_ready());
+    case Input::rank_exited: return rank_exited(up.rank_exited(), now);
+    case Input::wave_done: return wave_done(up.wave_done(), now);
+    case Input::staged: return staged(up.staged(), from, now);
+    case Input::restored: return restored(up.restored(), now);
+    case Input::resumed: return resumed(up.resumed(), now);
+    case Input::output: return output(up.output(), now);
+    case Input::link_lost: return link_lost(up.link_lost(), now);
+    case Input::abort: return up.recovery() == recovery_number_ ? aborted(up.abort(), now) : void();
+    case Input::log: return daemon_says(up.log(), from);
+    case Input::spawn: return spawn(up, now);
+    case Input::spawn_known: return spawn_known(up, now);
+    default: return pmix(up, now);
   }
+}
+
+/** A node has reached @p recovery: what moved away by then has ended there. */
+void Coordinator::moved_away(NodeIndex node, RecoveryNumber recovery, Now now) {
+  if (recovery < recovery_number_ || !recovering_.moved_away(node)) return;
+  if (admit(Input::moved_away)) judge_recovery(now);
+}
+
+void Coordinator::rank_started(const RankStarted& message, Now now) {
+  if (message.recovery() != recovery_number_) return;
+  if (message.rank() >= ranks_.size()) return spawned_started(message, now);
+  RankInfo& rank = ranks_[message.rank()];
+  rank.started = rank.alive = message.error().empty();
+  rank.pid = message.pid();
+  if (rank.started) return send_input();
+  out_.say(Log::ERROR, on(message.rank()) + " could not be started: " + message.error());
+  end(127, true, now);
+}
+
+void Coordinator::rank_ready(const RankReady& message) {
+  if (message.recovery() != recovery_number_) return;
+  const Rank number = message.address().rank();
+  if (number < ranks_.size()) {
+    ranks_[number].ready = true;
+    ranks_[number].address = message.address();
+  } else if (Family* family = spawns_.find(number)) {
+    family->processes[number - family->first].ready = true;
+  }
+}
+
+void Coordinator::aborted(const Abort& message, Now now) {
+  out_.say(Log::ERROR, "MPI_Abort was called by " + on(message.rank()) + " with code " + std::to_string(message.status()) +
+                           (message.message().empty() ? "" : ": " + message.message()));
+  end(message.status() & 0xff ? message.status() & 0xff : 1, true, now);
+}
+
+void Coordinator::daemon_says(const Log& log, NodeIndex from) {
+  out_.say(log.level(), (log.about_rank() ? on(log.rank()) : members_.host(from)) + ": " + log.text());
 }
 
 void Coordinator::pmix(const Up& up, Now) {
@@ -225,7 +212,7 @@ void Coordinator::pmix(const Up& up, Now) {
 }
 
 void Coordinator::link_lost(const LinkLost& message, Now now) {
-  if (message.recovery() != recovery_number_ || (phase_ != Phase::running && phase_ != Phase::recovering)) return;
+  if (message.recovery() != recovery_number_) return;
   const std::string what = on(message.rank()) + " and " + (node_of(message.peer()) ? on(message.peer()) : "a spawned process");
   event({{"event", "link-lost"},
          {"rank", message.rank()},
@@ -257,7 +244,7 @@ void Coordinator::link_lost(const LinkLost& message, Now now) {
 
 /** Messages that were lost with a connection come again only if all ranks go back to a wave. */
 void Coordinator::repair_links(Now now) {
-  if (phase_ == Phase::running && links_.due(now)) recover("broken connection between " + links_.what(), now);
+  if (phase_ == Phase::running && links_.due(now)) recover({"broken connection between " + links_.what()}, now);
 }
 
 void Coordinator::heartbeat(const Up& up, Now now) {
@@ -276,10 +263,10 @@ void Coordinator::heartbeat(const Up& up, Now now) {
   answer.add_to(up.from());
   answer.mutable_heartbeat()->set_unix_ns(beat.unix_ns());
   // Waves and recoveries make every node busy: they read and write all images.
-  const bool all_busy = round_ || recovering_;
+  const bool all_busy = round_ || phase_ == Phase::recovering;
   const auto busy = [&](NodeIndex node) { return all_busy || staging_.busy().count(node) > 0; };
   answer.mutable_heartbeat()->set_lease_ms(members_.beat(up.from(), busy(up.from()), now));
-  bool moved = false;
+  std::vector<std::pair<NodeIndex, RecoveryNumber>> heard;
   std::vector<NodeIndex> lost;
   for (const RelayedBeat& one : beat.below()) {
     if (!members_.heard(one.node(), one.instance(), now)) {
@@ -287,7 +274,7 @@ void Coordinator::heartbeat(const Up& up, Now now) {
       continue;
     }
     note(one.node(), one);
-    moved |= one.recovery() >= recovery_number_ && leaving_.erase(one.node()) > 0;
+    heard.emplace_back(one.node(), one.recovery());
     answer.add_to(one.node());
     RelayedBeat& mine = *answer.mutable_heartbeat()->add_below();
     mine.set_node(one.node());
@@ -296,7 +283,7 @@ void Coordinator::heartbeat(const Up& up, Now now) {
   }
   out_.send() = std::move(answer);
   for (NodeIndex node : lost) from_lost(node, now);
-  if (moved) judge_recovery(now);
+  for (const auto& [node, recovery] : heard) moved_away(node, recovery, now);
 }
 
 void Coordinator::from_lost(NodeIndex node, Now now) {
@@ -307,223 +294,6 @@ void Coordinator::from_lost(NodeIndex node, Now now) {
   welcome(node, true);
 }
 
-void Coordinator::welcome(NodeIndex node, bool stale) {
-  fill_welcome(*out_.send({node}).mutable_welcome(), node, stale);
-  if (!stale) members_.find(node)->welcomed = true;
-}
-
-void Coordinator::welcome_all() {
-  if (members_.all().size() <= kWholeTables) {
-    for (NodeIndex node : members_.living()) welcome(node, false);
-    return;
-  }
-  // One message for all daemons: the list of nodes is long in a large job. Each daemon knows its own index.
-  fill_welcome(*out_.send().mutable_welcome(), 0, false);
-  for (NodeIndex node : members_.living()) members_.find(node)->welcomed = true;
-}
-
-void Coordinator::fill_welcome(Welcome& message, NodeIndex node, bool stale) const {
-  *message.mutable_job() = settings_.spec;
-  message.set_node(node);
-  for (const Member& member : members_.all()) *message.add_nodes() = member.node;
-  message.set_recovery(recovery_number_);
-  message.set_stale(stale);
-  message.set_parent(node);
-}
-
-void Coordinator::adopt(const Up& up) {
-  // An image that matches the store's record is usable on this node, wherever it was taken.
-  for (const StoredImage& image : up.hello().images()) {
-    const StoredWave* wave = store_.find(image.wave());
-    if (!wave || image.rank() >= wave->ranks.size() || wave->ranks[image.rank()].checksum != image.checksum()) continue;
-    StoredWave changed = *wave;
-    if (changed.ranks[image.rank()].local) continue;
-    changed.ranks[image.rank()].node = up.from();
-    changed.ranks[image.rank()].local = true;
-    store_.commit(std::move(changed));
-  }
-  if (begin_ != Begin::attach) return;
-  for (const StoredImage& image : up.hello().images())
-    if (image.wave() < last_known_wave_) next_wave_ = std::max(next_wave_, image.wave() + 1);
-  for (const RankState& state : up.hello().ranks()) {
-    if (state.rank() >= ranks_.size() || placement_.empty() || placement_[state.rank()] != up.from()) continue;
-    RankInfo& rank = ranks_[state.rank()];
-    rank.alive = rank.started = !state.exited() && state.incarnation() == rank.incarnation;
-    rank.ready = state.ready();
-    rank.pid = state.pid();
-    if (!state.exited() || state.incarnation() != rank.incarnation) continue;
-    RankExited& ended = rank.ended_before.emplace();
-    ended.set_rank(state.rank());
-    ended.set_wait_status(state.status());
-    ended.set_finalized(state.finalized());
-    ended.set_recovery(recovery_number_);
-  }
-}
-
-void Coordinator::hello(const Up& up, Now now) {
-  const NodeIndex node = up.from();
-  if (phase_ == Phase::ending) {
-    if (members_.find(node)) {
-      members_.hello(node, up.instance(), up.hello(), now);
-      save();
-      Shutdown& message = *out_.send({node}).mutable_shutdown();
-      message.set_kill(true);
-      message.set_keep_images(settings_.keep_images);
-    }
-    return;
-  }
-  if (members_.up(node) && members_.at(node).instance != up.instance()) {
-    // The old daemon and its ranks are gone. The new one may have images, but nothing is known about them.
-    node_lost(node, "its daemon was replaced by another", now);
-    const Greeting greeting = members_.hello(node, up.instance(), up.hello(), now);
-    welcome(node, greeting != Greeting::rejoined);
-    if (greeting == Greeting::rejoined) node_joined(node);
-    recover(members_.host(node) + " has a new daemon", now);
-    return;
-  }
-  switch (members_.hello(node, up.instance(), up.hello(), now)) {
-    case Greeting::joined:
-      if (begin_ != Begin::launch) adopt(up);
-      if (phase_ != Phase::starting)
-        welcome(node, false);
-      else if (!members_.any_starting())
-        all_there(now);
-      break;
-    case Greeting::again:
-      if (phase_ != Phase::starting) welcome(node, false);
-      break;
-    case Greeting::rejoined:
-      welcome(node, false);
-      node_joined(node);
-      event({{"event", "node-back"}, {"node", node}}, now);
-      out_.say(Log::INFO, members_.host(node) + " is back, as a spare");
-      break;
-    case Greeting::stale: from_lost(node, now); break;
-    case Greeting::replaced:
-    case Greeting::unknown: break;
-  }
-}
-
-void Coordinator::node_joined(NodeIndex node) {
-  failures_of_node_.erase(node);
-  save();
-}
-
-/**
- * A node was lost before the job could start: a spare takes its place.
- * @return false: there is none, and the user has been told
- */
-bool Coordinator::replace_at_start(NodeIndex node, const std::string& why) {
-  Member* spare = nullptr;
-  for (Member& member : members_.all())
-    if (!spare && member.node.spare() && member.state != NodeState::lost) spare = &member;
-  if (members_.at(node).node.spare()) {
-    out_.say(Log::WARNING, why + " The job runs without this spare");
-    return true;
-  }
-  if (!spare) {
-    out_.say(Log::ERROR, why + " No spare is left that could take its place: the job could not be started");
-    return false;
-  }
-  out_.say(Log::WARNING, why + " The spare " + spare->node.host() + " takes its place");
-  spare->node.set_spare(false);
-  members_.find(node)->node.set_spare(true);  // if it comes back
-  return true;
-}
-
-bool Coordinator::check_module() {
-  std::string hosts, problem;
-  for (const Member& member : members_.all()) {
-    if (member.state != NodeState::up || member.module_loaded) continue;
-    hosts += (hosts.empty() ? "" : ", ") + member.node.host();
-    problem = member.module_problem;
-  }
-  if (hosts.empty() || settings_.spec.no_checkpoints()) return true;
-  if (settings_.require_checkpoints) {
-    out_.say(Log::ERROR, "no checkpoints can be taken on " + hosts + " (" + problem + "): load the module cr there");
-    return false;
-  }
-  out_.say(Log::WARNING, "no checkpoints can be taken on " + hosts + " (" + problem +
-                             "): the job runs without checkpoints and will not survive a lost node; load the module cr there");
-  settings_.spec.set_no_checkpoints(true);
-  return true;
-}
-
-void Coordinator::all_there(Now now) {
-  if (begin_ == Begin::attach) return attached(now);
-  if (begin_ == Begin::restart && std::any_of(members_.all().begin(), members_.all().end(), [](const Member& member) {
-        return member.state == NodeState::up && !member.module_loaded;
-      }))
-    settings_.require_checkpoints = true;
-  if (!check_module()) return end(1, true, now);
-  const auto placed =
-      place_at_launch(static_cast<std::uint32_t>(ranks_.size()), seats(true), settings_.map_by_node, settings_.oversubscribe);
-  if (!placed) {
-    out_.say(Log::ERROR, "there are not enough slots on the nodes for " + std::to_string(ranks_.size()) +
-                             " ranks: name more nodes, give slots (--hosts node1:4), or use --oversubscribe");
-    return end(1, true, now);
-  }
-  placement_ = *placed;
-  moved_ = true;
-  welcome_all();
-  if (begin_ == Begin::restart) {
-    phase_ = Phase::running;
-    return recover("restart of the job", now);
-  }
-  launch(now);
-}
-
-void Coordinator::launch(Now now) {
-  phase_ = Phase::running;
-  save();
-  Launch& message = *out_.send().mutable_launch();
-  message.set_recovery(recovery_number_);
-  for (Rank rank = 0; rank < placement_.size(); ++rank) {
-    Placement& placement = *message.add_placement();
-    placement.set_rank(rank);
-    placement.set_node(placement_[rank]);
-  }
-  event({{"event", "launch"}, {"recovery", recovery_number_}, {"placement", placement_}}, now);
-  clock_.running(now, false);
-}
-
-void Coordinator::attached(Now now) {
-  begin_ = Begin::launch;  // from here on like any other job
-  phase_ = Phase::running;
-  check_module();
-  std::vector<NodeIndex> silent;
-  for (Member& member : members_.all())
-    if (member.state == NodeState::starting) silent.push_back(member.node.index());
-  welcome_all();
-  if (was_ending_with_) return end(*was_ending_with_, true, now);  // daemons that did not come back have ended
-  for (NodeIndex node : silent) node_lost(node, "its daemon did not come back to crrun", now);
-  // An open wave is void. A committed wave may not have been announced yet.
-  const WaveNumber newest = store_.newest().value_or(0);
-  if (newest) {
-    WaveEnd& commit = *out_.send().mutable_wave_end();
-    commit.set_wave(newest);
-    commit.set_commit(true);
-  }
-  const WaveNumber first = std::max(newest + 1, next_wave_ - std::min(next_wave_, kOpenWaves));
-  for (WaveNumber wave = first; wave <= next_wave_; ++wave) {
-    WaveEnd& abort = *out_.send().mutable_wave_end();
-    abort.set_wave(wave);
-    abort.set_why("crrun was started again");
-  }
-  ++next_wave_;
-  std::vector<Rank> dead;
-  for (Rank rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank].alive && !ranks_[rank].ended_before) dead.push_back(rank);
-  if (was_recovering_) return recover("crrun was started again during a recovery", now);
-  if (was_spawning_) return recover("start of another crrun while spawned processes ran", now);
-  if (!dead.empty()) return recover(rank_list(dead) + " died while no crrun ran", now);
-  save();
-  out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": no rank was lost");
-  clock_.running(now, false);
-  for (RankInfo& rank : ranks_)
-    if (const auto ended = std::exchange(rank.ended_before, std::nullopt); ended && phase_ == Phase::running) rank_exited(*ended, now);
-}
-
 std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex>& without) const {
   std::vector<Seat> out;
   for (const Member& member : members_.all()) {
@@ -532,9 +302,7 @@ std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex
     if (member.draining) {
       // Its ranks may stay, but no further ranks are placed there.
       seat.slots = 0;
-      const bool ready = std::any_of(drains_.begin(), drains_.end(),
-                                     [&](const Drain& drain) { return drain.node == seat.node && drain.ready; });
-      if (ready && !with_drained) seat.usable = false;
+      if (draining_.ready(seat.node) && !with_drained) seat.usable = false;
     }
     out.push_back(seat);
   }
@@ -542,7 +310,7 @@ std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex
 }
 
 void Coordinator::tick(Now now) {
-  if (phase_ == Phase::finished) return;
+  if (!admit(Input::tick)) return;
   // While crrun itself was stopped, the silence of others means nothing.
   if (last_tick_ms_ && now.ms > last_tick_ms_ + settings_.spec.heartbeat_ms()) members_.excuse(now.ms - last_tick_ms_);
   last_tick_ms_ = now.ms;
@@ -552,21 +320,7 @@ void Coordinator::tick(Now now) {
     end(124, true, now);
   }
   if (phase_ == Phase::ending) return ending_tick(now);
-  if (phase_ == Phase::starting) {
-    const bool attach = begin_ == Begin::attach;
-    if (now.ms < started_ms_ + (attach ? settings_.lost_after_ms + kAttachMs : settings_.start_timeout_ms)) return;
-    if (attach) return attached(now);
-    for (Member& member : members_.all()) {
-      if (member.state != NodeState::starting) continue;
-      const std::string what = "the daemon on " + member.node.host() + " has not reported within " +
-                               std::to_string(settings_.start_timeout_ms / 1000) +
-                               " s: can it reach this host (see --interface)?";
-      members_.lose(member.node.index(), now);
-      out_.add(StopDaemon{member.node.index()});
-      if (!replace_at_start(member.node.index(), what)) return end(1, true, now);
-    }
-    return all_there(now);
-  }
+  if (phase_ == Phase::starting) return start_tick(now);
   lost_nodes(members_.silent(now), now);
   if (phase_ == Phase::recovering) judge_recovery(now);
   if (phase_ == Phase::ending) return;
@@ -582,7 +336,7 @@ void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& wh
   if (!member) return;
   member->link = false;
   member->link_died = true;
-  if (phase_ == Phase::finished) return;
+  if (!admit(Input::link_ended)) return;
   if (phase_ == Phase::ending) return ending_tick(now);
   switch (member->state) {
     case NodeState::starting:
@@ -608,7 +362,7 @@ void Coordinator::connection_closed(NodeIndex node, const std::string& instance,
   if (!member || member->state != NodeState::up || member->instance != instance) return;
   member->connected = false;
   members_.suspect(node);
-  if (phase_ == Phase::ending || phase_ == Phase::finished || !member->link_died || member->link) return;
+  if (!admit(Input::connection_closed) || phase_ == Phase::ending || !member->link_died || member->link) return;
   lost_nodes({{node, "its daemon has ended"}}, now);
 }
 

@@ -3,6 +3,7 @@
 /**
  * @file The coordinator: connects its parts. Inputs are function calls with the current time; after each call, take()
  * returns the effects. It does no I/O, reads no clock and has no threads, so that tests can produce every sequence.
+ * phases.h has the table of what each input does in each phase.
  */
 #include <array>
 #include <functional>
@@ -12,11 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "draining.h"
 #include "effects.h"
 #include "exits.h"
 #include "fences.h"
 #include "links.h"
 #include "membership.h"
+#include "phases.h"
 #include "placement.h"
 #include "recovery.h"
 #include "spawns.h"
@@ -30,7 +33,7 @@ namespace reprise::job {
 
 class Coordinator {
  public:
-  enum class Phase { starting, running, recovering, ending, finished };
+  using Phase = job::Phase;
   enum class Begin {
     launch,   ///< a new job
     restart,  ///< from the newest usable wave in the state; all ranks as new processes
@@ -72,6 +75,8 @@ class Coordinator {
   nlohmann::json status(Now now) const;
 
   Phase phase() const { return phase_; }
+  /** @return changes of phase that phases.h does not allow, for tests */
+  const std::vector<std::string>& unforeseen() const { return unforeseen_; }
   RecoveryNumber recovery() const { return recovery_number_; }
   const PlacementTable& placement() const { return placement_; }
   const Membership& members() const { return members_; }
@@ -92,48 +97,21 @@ class Coordinator {
     bool input_end_sent = false;
     std::optional<RankExited> ended_before;  ///< it had ended when this crrun attached
   };
-  struct Drain {
-    std::uint64_t request;
-    NodeIndex node;
-    WaveNumber wave = 0;  ///< the wave that was taken for the drain
-    WaveNumber told = 0;  ///< the wave that the node was told to stage
-    bool ready = false;   ///< the images of its ranks are readable on other nodes
-  };
-  /** The wave and the placement that a recovery restores. */
-  struct Way {
-    PlacementTable placement;
-    WaveNumber wave = 0;  ///< 0: no wave is usable
-  };
-  /** A Recover that waits until no process is left on living nodes that its receivers start anew. */
-  struct Restarting {
-    std::vector<NodeIndex> nodes;
-    Recover message;
-  };
-  struct LastRecovery {
-    RecoveryNumber recovery = 0;
-    WaveNumber wave = 0;
-    std::string cause;
-    std::uint64_t heard_ns = 0, detected_ns = 0, decided_ns = 0, restored_ns = 0, resumed_ns = 0;
-    std::vector<Rank> restarted;
-  };
 
   // coordinator.cpp
-  void check_state(const State& state) const;
-  void hello(const Up& up, Now now);
-  void welcome(NodeIndex node, bool stale);
-  void fill_welcome(Welcome& message, NodeIndex node, bool stale) const;
-  void welcome_all();
+  /** An input arrives. @return whether it counts in this phase */
+  bool admit(Input input);
+  /** Change the phase; the row of the last input must allow it. */
+  void enter(Phase next);
+  void moved_away(NodeIndex node, RecoveryNumber recovery, Now now);
+  void rank_started(const RankStarted& message, Now now);
+  void rank_ready(const RankReady& message);
+  void aborted(const Abort& message, Now now);
+  void daemon_says(const Log& log, NodeIndex from);
   void link_lost(const LinkLost& message, Now now);
   void repair_links(Now now);
   void from_lost(NodeIndex node, Now now);
   void heartbeat(const Up& up, Now now);
-  void all_there(Now now);
-  bool check_module();
-  bool replace_at_start(NodeIndex node, const std::string& why);
-  void launch(Now now);
-  void attached(Now now);
-  void adopt(const Up& up);
-  void node_joined(NodeIndex node);
   std::vector<Seat> seats(bool with_drained, const std::set<NodeIndex>& without = {}) const;
   std::string on(Rank rank) const;
   void event(nlohmann::json line, Now now);
@@ -144,6 +122,21 @@ class Coordinator {
   void pmix(const Up& up, Now now);
   std::optional<NodeIndex> node_of(Rank rank) const;
   std::string tag(Rank rank) const;
+
+  // coordinator_start.cpp
+  void check_state(const State& state) const;
+  void hello(const Up& up, Now now);
+  void welcome(NodeIndex node, bool stale);
+  void fill_welcome(Welcome& message, NodeIndex node, bool stale) const;
+  void welcome_all();
+  void start_tick(Now now);
+  void all_there(Now now);
+  bool check_module();
+  bool replace_at_start(NodeIndex node, const std::string& why);
+  void launch(Now now);
+  void attached(Now now);
+  void adopt(const Up& up);
+  void node_joined(NodeIndex node);
 
   // coordinator_spawn.cpp
   void spawn(const Up& up, Now now);
@@ -160,32 +153,34 @@ class Coordinator {
   // coordinator_waves.cpp
   void wave_tick(Now now);
   void begin_wave(Now now);
+  void wave_done(const WaveDone& message, Now now);
   void judge_wave(Now now);
   void commit_wave(Now now);
   void abort_wave(const std::string& why, bool again, Now now);
   void staged(const Staged& message, NodeIndex from, Now now);
   void stage(Now now);
   void prune();
-  void drains_tick(Now now);
+  void drain(Now now);
+  void refuse_drains(std::vector<Draining::Drain> drains, const std::string& why);
   std::string no_wave_reason() const;
   bool all_ready(Now now);
 
   // coordinator_recovery.cpp
   void node_lost(NodeIndex node, const std::string& why, Now now);
   void lost_nodes(const std::vector<Loss>& losses, Now now);
-  void recover(const std::string& cause, Now now);
-  std::optional<Way> way_back(bool with_drained, const std::set<NodeIndex>& without = {}) const;
-  std::set<Rank> to_restart(const Way& way) const;
-  void fill_recover(Recover& message, const Way& way, const std::set<Rank>& restart) const;
+  void recover(const Cause& cause, Now now);
+  std::optional<RecoveryPlan> plan(bool with_drained, const std::set<NodeIndex>& without = {}) const;
+  void begin_recovery(const RecoveryPlan& plan, const Cause& cause, Now now);
+  void say_recovery(const RecoveryPlan& plan, const Cause& cause);
+  void relaunch(const Cause& cause, Now now);
   void expect_losses(Now now);
-  void relaunch(Now now);
   void restored(const Restored& message, Now now);
   void resumed(const Resumed& message, Now now);
   void judge_recovery(Now now);
-  void start_moved();
   void resume(Now now);
   void recovery_failed(Now now);
   void recovery_done(Now now);
+  void send(std::optional<Recovering::Order> order);
   void roll_back_streams(const StoredWave* wave);
   std::vector<Rank> moved_since(const StoredWave& wave) const;
 
@@ -193,13 +188,15 @@ class Coordinator {
   void rank_exited(const RankExited& message, Now now);
   void maybe_all_done(Now now);
   void end(int code, bool kill, Now now);
+  void begin_end(int code, Now now);
   void restartable_end(const std::string& why, Now now);
   bool keeps_waves() const;
   void say_what_is_kept();
   void shut_down(bool kill, Now now);
   void ending_tick(Now now);
   void interrupt(int code, Now now);
-  void output(const Output& message, bool current);
+  void output(const Output& message, Now now);
+  void print(const Output& message);
   OutputStream* stream_of(Rank rank, std::uint32_t stream);
   void tell_seen(Rank rank, std::uint32_t stream);
   void send_input();
@@ -209,6 +206,8 @@ class Coordinator {
   Begin begin_;
   Outbox out_;
   Phase phase_ = Phase::starting;
+  Cell admitted_ = cells::x;             ///< of the last input
+  std::vector<std::string> unforeseen_;  ///< changes of phase that are not in the table
   Membership members_;
   Store store_;
   Staging staging_;
@@ -227,21 +226,17 @@ class Coordinator {
   std::optional<Facts> saved_facts_;  ///< nothing: nothing is saved yet
   RecoveryNumber recovery_number_ = 0;
   WaveNumber next_wave_ = 1;
-  WaveNumber last_known_wave_ = 0;  ///< attached: the last wave that can have begun
   std::uint32_t next_family_ = 1;     ///< index of the next spawned namespace; never reused
   Rank next_number_ = 0;              ///< number of the next spawned process; never reused
   std::uint64_t next_context_ = 1;    ///< id of the next group context; never reused
   std::optional<WaveRound> round_;
-  std::optional<RecoveryRound> recovering_;
-  std::set<NodeIndex> expected_;  ///< nodes whose loss the daemons are preparing for
-  std::vector<std::uint64_t> expected_in_vain_ms_;  ///< times of recent expectations whose node answered again
-  std::set<NodeIndex> leaving_;  ///< living nodes that have not confirmed yet that the ranks which moved away have ended
-  std::optional<Restarting> restarting_;
-  LastRecovery last_recovery_;
-  unsigned failed_recoveries_ = 0;
+  Recovering recovering_;
+  Expectation expected_;
+  RecoveryReport report_;  ///< of the newest recovery
+  unsigned failed_recoveries_ = 0;  ///< in a row
   std::map<NodeIndex, unsigned> failures_of_node_;
   std::vector<std::uint64_t> checkpoint_requests_;
-  std::vector<Drain> drains_;
+  Draining draining_;
   bool prune_wanted_ = false;
   bool was_recovering_ = false;  ///< attached in the middle of a recovery
   std::optional<int> was_ending_with_;  ///< attached to a job that was ending, with this exit code
@@ -261,7 +256,5 @@ class Coordinator {
   bool shutdown_sent_ = false, interrupted_ = false;
   std::uint64_t kill_at_ms_ = 0, finish_by_ms_ = 0, shutdown_ms_ = 0;
 };
-
-const char* name(Coordinator::Phase phase);
 
 }  // namespace reprise::job

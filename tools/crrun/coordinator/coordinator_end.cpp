@@ -19,9 +19,13 @@ constexpr std::uint64_t kInputAhead = 4 << 20;
 
 // ---------------------------------------------------------------------------------------------- streams
 
-void Coordinator::output(const Output& message, bool current) {
+void Coordinator::output(const Output& message, Now now) {
   // Output from before a rollback is repeated after it.
-  if (!current) return;
+  if (message.recovery() == recovery_number_) print(message);
+  maybe_all_done(now);
+}
+
+void Coordinator::print(const Output& message) {
   const bool spawned = message.rank() >= ranks_.size();
   if (!spawned && message.stream() == 0) {
     RankInfo& info = ranks_[message.rank()];
@@ -97,7 +101,7 @@ void Coordinator::send_input() {
   const std::string& target = settings_.spec.stdin_target();
   if (placement_.empty() || target == "none" || phase_ == Phase::ending) return;
   // A daemon rewinds a rank's input when it restores the rank: input that arrives before would be lost.
-  if (recovering_ && recovering_->step() == RecoveryRound::Step::restoring) return;
+  if (recovering_.round() && recovering_.round()->step() == RecoveryRound::Step::restoring) return;
   for (Rank rank = 0; rank < ranks_.size(); ++rank) {
     if (target == "0" && rank != 0) break;
     RankInfo& info = ranks_[rank];
@@ -144,7 +148,7 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
       break;
     case ExitMeaning::restart:
       out_.say(Log::WARNING, words);
-      recover("death of rank " + std::to_string(message.rank()), now);
+      recover({"death of rank " + std::to_string(message.rank())}, now);
       break;
     case ExitMeaning::end_job:
       out_.say(Log::ERROR, words + (message.wait_status() ? "" : " without MPI_Finalize") +
@@ -174,18 +178,22 @@ void Coordinator::maybe_all_done(Now now) {
 void Coordinator::end(int code, bool kill, Now now) {
   if (phase_ == Phase::finished) return;
   if (phase_ != Phase::ending) {
-    if (round_) abort_wave("the job ends", false, now);
-    phase_ = Phase::ending;
-    recovering_.reset();
-    exit_code_ = code;
-    for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
-      out_.add(Reply{request, false, "no checkpoint: the job is ending"});
-    for (const Drain& drain : std::exchange(drains_, {}))
-      out_.add(Reply{drain.request, false, "the job is ending"});
-    event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
+    begin_end(code, now);
     save();
   }
   shut_down(kill, now);
+}
+
+/** No wave, recovery or drain goes on. */
+void Coordinator::begin_end(int code, Now now) {
+  abort_wave("the job ends", false, now);
+  enter(Phase::ending);
+  recovering_.end();
+  exit_code_ = code;
+  for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
+    out_.add(Reply{request, false, "no checkpoint: the job is ending"});
+  refuse_drains(draining_.take_all(), "is not drained: the job is ending");
+  event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
 }
 
 void Coordinator::restartable_end(const std::string& why, Now now) {
@@ -225,7 +233,7 @@ void Coordinator::ending_tick(Now now) {
     out_.say(Log::WARNING, "the daemons on " + silent + " have not confirmed the job's end; they end when they learn of it");
   for (const Member& member : members_.all())
     if (member.link) out_.add(StopDaemon{member.node.index()});
-  phase_ = Phase::finished;
+  enter(Phase::finished);
   if (exit_code_ != 0)
     say_what_is_kept();
   else if (!settings_.keep_images)
@@ -258,32 +266,27 @@ void Coordinator::interrupt(int code, Now now) {
   }
   interrupted_ = true;
   if (phase_ == Phase::ending) return end(code, true, now);
-  if (round_) abort_wave("the job ends", false, now);
-  phase_ = Phase::ending;
-  recovering_.reset();
-  exit_code_ = code;
+  begin_end(code, now);
   kill_at_ms_ = now.ms + kTermMs;
-  for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
-    out_.add(Reply{request, false, "no checkpoint: the job is ending"});
-  for (const Drain& drain : std::exchange(drains_, {})) out_.add(Reply{drain.request, false, "the job is ending"});
   out_.say(Log::WARNING, "the ranks get SIGTERM; they are killed after " + std::to_string(kTermMs / 1000) +
                              " s, or at once when you press Ctrl-C again");
-  event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
   out_.send().mutable_signal()->set_signal(SIGTERM);
 }
 
 void Coordinator::signal(int number, Now now) {
+  if (!admit(Input::signal)) return;
   if (number == SIGINT || number == SIGTERM || number == SIGHUP) return interrupt(128 + number, now);
   out_.send().mutable_signal()->set_signal(number);
 }
 
 void Coordinator::replaced(Now now) {
-  if (phase_ == Phase::finished) return;
+  if (!admit(Input::replaced)) return;
   out_.say(Log::ERROR, "another crrun has taken over " + settings_.job_directory + ": the ranks that this one has started are killed");
   end(1, true, now);
 }
 
 void Coordinator::request_end(std::uint64_t request, Now now) {
+  if (!admit(Input::request_end)) return;
   out_.add(Reply{request, true, settings_.spec.id() + " ends"});
   interrupt(128 + SIGTERM, now);
 }

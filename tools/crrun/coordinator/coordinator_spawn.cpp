@@ -180,7 +180,7 @@ bool Coordinator::spawned_done() const {
 void Coordinator::void_spawns(WaveNumber wave) {
   // Wait also for nodes that have only spawned processes: these must have ended before the job continues.
   for (NodeIndex node : spawns_.nodes())
-    if (members_.up(node)) leaving_.insert(node);
+    if (members_.up(node)) recovering_.must_leave(node);
   if (spawns_.any_live())
     out_.say(Log::INFO, spawns_.words() + ": they are killed; the program spawns them again when it repeats that call");
   spawns_.roll_back(wave);

@@ -32,19 +32,20 @@ void Coordinator::wave_tick(Now now) {
       out_.say(Log::INFO, "no wave: " + reason);
     for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
       out_.add(Reply{request, false, "no checkpoint: " + reason});
-    for (const Drain& drain : std::exchange(drains_, {})) {
-      members_.find(drain.node)->draining = false;
-      out_.add(Reply{drain.request, false, members_.host(drain.node) + " was not drained: " + reason});
+    if (draining_.any()) {
+      std::vector<Draining::Drain> drains = draining_.take_all();
+      for (const Draining::Drain& drain : drains) members_.find(drain.node)->draining = false;
+      refuse_drains(std::move(drains), "was not drained: " + reason);
       save();
     }
     return;
   }
-  drains_tick(now);
+  drain(now);
   if (phase_ != Phase::running) return;
   stage(now);
   if (prune_wanted_) prune();
   // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
-  if (clock_.due(now) && expected_.empty() && all_ready(now)) begin_wave(now);
+  if (clock_.due(now) && !expected_.any() && all_ready(now)) begin_wave(now);
 }
 
 /** Whether every rank has called MPI_Init: before that its transport cannot take part in a wave. */
@@ -62,14 +63,19 @@ bool Coordinator::all_ready(Now now) {
 void Coordinator::begin_wave(Now now) {
   round_.emplace(next_wave_++, recovery_number_, static_cast<std::uint32_t>(ranks_.size()), now,
                  settings_.wave_timeout_ms);
-  for (Drain& drain : drains_)
-    if (!drain.wave) drain.wave = round_->wave();
+  draining_.wave_begins(round_->wave());
   save();  // no later crrun may give the number to another wave
   WaveBegin& message = *out_.send().mutable_wave_begin();
   message.set_wave(round_->wave());
   message.set_recovery(recovery_number_);
   message.set_timeout_ms(static_cast<std::uint32_t>(settings_.quiesce_timeout_ms));
   event({{"event", "wave-begin"}, {"wave", round_->wave()}}, now);
+}
+
+void Coordinator::wave_done(const WaveDone& message, Now now) {
+  if (!round_) return;
+  round_->done(message);
+  judge_wave(now);
 }
 
 void Coordinator::judge_wave(Now now) {
@@ -125,10 +131,9 @@ void Coordinator::commit_wave(Now now) {
   for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
     out_.add(Reply{request, true, "wave " + std::to_string(number) + " is committed"});
   clock_.committed(now);
-  for (const Drain& drain : drains_)
-    if (!drain.wave) clock_.request(now);
+  if (draining_.needs_wave()) clock_.request(now);
   prune();
-  drains_tick(now);
+  drain(now);
   if (phase_ == Phase::running) stage(now);
 }
 
@@ -136,8 +141,7 @@ void Coordinator::abort_wave(const std::string& why, bool again, Now now) {
   if (!round_) return;
   const WaveNumber wave = round_->wave();
   round_.reset();
-  for (Drain& drain : drains_)
-    if (drain.wave == wave) drain.wave = 0;
+  draining_.wave_aborted(wave);
   WaveEnd& message = *out_.send().mutable_wave_end();
   message.set_wave(wave);
   message.set_why(why);
@@ -162,6 +166,7 @@ void Coordinator::abort_wave(const std::string& why, bool again, Now now) {
 }
 
 void Coordinator::request_checkpoint(std::uint64_t request, Now now) {
+  if (!admit(Input::request_checkpoint)) return;
   const std::string reason = no_wave_reason();
   if (!reason.empty()) {
     out_.add(Reply{request, false, "no checkpoint: " + reason});
@@ -222,7 +227,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
   if (whole || message.finished()) save_waves();
   if (whole) prune();
   if (phase_ != Phase::running) return;
-  drains_tick(now);
+  drain(now);
   if (phase_ == Phase::running) stage(now);
 }
 
@@ -249,6 +254,7 @@ void Coordinator::prune() {
 // ---------------------------------------------------------------------------------------------- draining
 
 void Coordinator::request_drain(std::uint64_t request, const std::string& host, Now now) {
+  if (!admit(Input::request_drain)) return;
   const auto refuse = [&](const std::string& why) { out_.add(Reply{request, false, host + " is not drained: " + why}); };
   const auto node = members_.by_host(host);
   if (!node) return refuse("it is no node of this job");
@@ -271,46 +277,29 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   if (!place_again(placement_, without, settings_.double_up)) return refuse("no other node has slots for its ranks");
   member.draining = true;
   save();
-  drains_.push_back({request, *node});
+  draining_.add(request, *node);
   clock_.request(now);
   if (phase_ == Phase::running) wave_tick(now);
 }
 
-void Coordinator::drains_tick(Now now) {
+void Coordinator::refuse_drains(std::vector<Draining::Drain> drains, const std::string& why) {
+  for (const Draining::Drain& drain : drains) out_.add(Reply{drain.request, false, members_.host(drain.node) + " " + why});
+}
+
+/** What the drains need next. */
+void Coordinator::drain(Now now) {
   if (phase_ != Phase::running) return;
-  bool ready = false;
-  for (Drain& drain : drains_) {
-    const StoredWave* wave = drain.wave ? store_.find(drain.wave) : nullptr;
-    if (!drain.wave || (round_ && round_->wave() == drain.wave)) {
-      if (!round_ && !drain.wave && !clock_.next_ms()) clock_.request(now);
-      continue;
-    }
-    // A newer wave may have replaced it.
-    if (!wave && store_.newest()) wave = store_.find(*store_.newest());
-    if (!wave) {
-      drain.wave = 0;
-      continue;
-    }
-    std::vector<Rank> open;
-    for (Rank rank = 0; rank < placement_.size(); ++rank)
-      if (placement_[rank] == drain.node && !wave->ranks[rank].staged) open.push_back(rank);
-    if (open.empty()) {
-      drain.ready = ready = true;
-      continue;
-    }
-    if (wave->wave == staging_.wave() || staging_.busy().count(drain.node)) continue;
-    // Other nodes may still be copying an older wave: this node need not wait for them.
-    if (drain.told == wave->wave) continue;
-    drain.told = wave->wave;
-    Stage& message = *out_.send({drain.node}).mutable_stage();
-    message.set_wave(wave->wave);
-    for (Rank rank : open) message.add_ranks(rank);
+  const Draining::Step step = draining_.next(store_, staging_, round_ ? round_->wave() : 0, placement_);
+  if (step.wave_wanted && !clock_.next_ms()) clock_.request(now);
+  for (const Draining::Order& order : step.stage) {
+    Stage& message = *out_.send({order.node}).mutable_stage();
+    message.set_wave(order.wave);
+    for (Rank rank : order.ranks) message.add_ranks(rank);
   }
-  if (!ready || round_) return;
+  if (!step.move || round_) return;
   std::string hosts;
-  for (const Drain& drain : drains_)
-    if (drain.ready) hosts += (hosts.empty() ? "" : ", ") + members_.host(drain.node);
-  recover("drain of " + hosts, now);
+  for (NodeIndex node : draining_.ready_nodes()) hosts += (hosts.empty() ? "" : ", ") + members_.host(node);
+  recover({"drain of " + hosts}, now);
 }
 
 }  // namespace reprise::job

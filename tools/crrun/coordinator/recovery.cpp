@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "recovery.h"
 
+#include <algorithm>
+
 namespace reprise::job {
+
+namespace {
+/** At most so many false alarms within a multiple of the detection time. */
+constexpr std::size_t kInVain = 3;
+constexpr std::uint64_t kInVainWithin = 10;
+}  // namespace
 
 RecoveryRound::RecoveryRound(RecoveryNumber recovery, WaveNumber wave, std::uint32_t ranks, std::set<Rank> restart,
                              Now begun, std::uint64_t timeout_ms)
     : recovery_(recovery),
       wave_(wave),
       restart_(std::move(restart)),
-      begun_(begun),
       timeout_ms_(timeout_ms),
       deadline_ms_(begun.ms + timeout_ms),
       have_(ranks, false) {}
@@ -36,19 +43,86 @@ void RecoveryRound::resumed(const Resumed& message) {
 
 void RecoveryRound::resume(Now now) {
   step_ = Step::resuming;
-  all_restored_ = now;
   deadline_ms_ = now.ms + timeout_ms_;
   have_.assign(have_.size(), false);
   answered_ = 0;
 }
-
-void RecoveryRound::finish(Now) { step_ = Step::done; }
 
 std::vector<Rank> RecoveryRound::missing() const {
   std::vector<Rank> out;
   for (Rank rank = 0; rank < have_.size(); ++rank)
     if (!have_[rank]) out.push_back(rank);
   return out;
+}
+
+void Recovering::depart(const PlacementTable& from, const PlacementTable& to, const std::function<bool(NodeIndex)>& lives) {
+  // Nodes that have not answered in the recovery before may still have processes that it moved away.
+  std::erase_if(leaving_, [&](NodeIndex node) { return !lives(node); });
+  left_before_ = !leaving_.empty();
+  arriving_.clear();
+  held_back_.reset();
+  for (Rank rank = 0; rank < from.size(); ++rank) {
+    if (from[rank] == to[rank] || !lives(from[rank])) continue;
+    leaving_.insert(from[rank]);
+    arriving_.insert(to[rank]);
+  }
+}
+
+std::vector<Recovering::Order> Recovering::begin(RecoveryRound round, Recover message, const std::vector<NodeIndex>& living,
+                                                 const std::set<NodeIndex>& hosts) {
+  round_.emplace(std::move(round));
+  if (left_before_) arriving_.insert(hosts.begin(), hosts.end());
+  std::erase_if(arriving_, [this](NodeIndex node) { return leaving_.count(node) > 0; });
+  if (arriving_.empty()) return {{{}, std::move(message)}};
+  std::vector<NodeIndex> at_once;
+  for (NodeIndex node : living)
+    if (!arriving_.count(node)) at_once.push_back(node);
+  held_back_.emplace(std::vector<NodeIndex>(arriving_.begin(), arriving_.end()), message);
+  std::vector<Order> out;
+  if (!at_once.empty()) out.emplace_back(std::move(at_once), std::move(message));
+  return out;
+}
+
+std::optional<Recovering::Order> Recovering::departed() {
+  return leaving_.empty() ? std::exchange(held_back_, std::nullopt) : std::nullopt;
+}
+
+Recovering::Verdict Recovering::verdict(Now now) const {
+  if (!round_) return Verdict::pending;
+  if (round_->all_answered()) {
+    if (!round_->failures().empty()) return Verdict::failed;
+    if (round_->step() == RecoveryRound::Step::resuming) return Verdict::complete;
+    // The ranks must not continue before the processes that moved away have ended on their old nodes.
+    if (leaving_.empty()) return Verdict::resume;
+  }
+  return round_->late(now) ? Verdict::failed : Verdict::pending;
+}
+
+std::set<NodeIndex> Recovering::silent(const PlacementTable& placement) const {
+  std::set<NodeIndex> out = leaving_;
+  for (Rank rank : round_->missing()) {
+    // A node that was to wait for others has not been asked.
+    const NodeIndex node = placement[rank];
+    if (!held_back_ || !arriving_.count(node)) out.insert(node);
+  }
+  return out;
+}
+
+void Recovering::end() {
+  round_.reset();
+  held_back_.reset();
+}
+
+bool Expectation::allowed(Now now) {
+  std::erase_if(in_vain_ms_, [&](std::uint64_t ms) { return now.ms > ms + kInVainWithin * detect_ms_; });
+  return in_vain_ms_.size() < kInVain;
+}
+
+bool Expectation::set(std::set<NodeIndex> nodes, Now now) {
+  if (nodes == nodes_) return false;
+  if (nodes.empty()) in_vain_ms_.push_back(now.ms);
+  nodes_ = std::move(nodes);
+  return true;
 }
 
 }  // namespace reprise::job

@@ -1,15 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file One recovery: which ranks must still be restored, which have resumed. */
+/**
+ * @file A recovery under way: who must still answer, and which processes that moved away must still end.
+ *
+ *      begin() ──> restoring ──resume()──> resuming ──> complete
+ *                      │                      │
+ *                      └──> failed <──────────┘   the next recovery begins
+ */
+#include <functional>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "recovery_plan.h"
 #include "types.h"
 
 namespace reprise::job {
 
+/** Why a recovery begins, and since when that is known. */
+struct Cause {
+  std::string what;                ///< "loss of node2"
+  std::uint64_t heard_ns = 0;      ///< time of day at which a lost node was last heard of; 0: no node is lost
+};
+
+/** Times of day of a recovery, for users; 0: not yet. */
+struct RecoveryReport {
+  RecoveryNumber recovery = 0;
+  WaveNumber wave = 0;
+  std::string cause;
+  std::uint64_t detected_ns = 0, decided_ns = 0, restored_ns = 0, resumed_ns = 0;
+  std::vector<Rank> restarted;
+};
+
+/** Which ranks have answered in each of the two steps. */
 class RecoveryRound {
  public:
-  enum class Step { restoring, resuming, done };
+  enum class Step { restoring, resuming };
   /** A rank that could not be restored. */
   struct Failure {
     Rank rank;
@@ -25,8 +53,6 @@ class RecoveryRound {
   void resumed(const Resumed& message);
   /** All are restored, and Resume is sent. */
   void resume(Now now);
-  /** All ranks have resumed. */
-  void finish(Now now);
 
   bool all_answered() const { return answered_ == have_.size(); }
   bool late(Now now) const { return now.ms >= deadline_ms_; }
@@ -36,9 +62,6 @@ class RecoveryRound {
   RecoveryNumber recovery() const { return recovery_; }
   WaveNumber wave() const { return wave_; }
   Step step() const { return step_; }
-  const std::set<Rank>& restart() const { return restart_; }
-  Now begun() const { return begun_; }
-  Now all_restored() const { return all_restored_; }
 
  private:
   bool answer(Rank rank);
@@ -47,11 +70,77 @@ class RecoveryRound {
   WaveNumber wave_;
   Step step_ = Step::restoring;
   std::set<Rank> restart_;
-  Now begun_, all_restored_;
   std::uint64_t timeout_ms_, deadline_ms_;
   std::vector<bool> have_;
   std::size_t answered_ = 0;
   std::vector<Failure> failures_;
+};
+
+/** The recovery that is under way, and what outlives one of several in a row. */
+class Recovering {
+ public:
+  using Order = std::pair<std::vector<NodeIndex>, Recover>;  ///< a message and its receivers; none: all nodes
+
+  /**
+   * Ranks move from their nodes to others. A living node must confirm that the processes have ended.
+   * @param lives whether a node is up
+   */
+  void depart(const PlacementTable& from, const PlacementTable& to, const std::function<bool(NodeIndex)>& lives);
+  /** A living node has processes that must end before the job continues. */
+  void must_leave(NodeIndex node) { leaving_.insert(node); }
+  void node_lost(NodeIndex node) { leaving_.erase(node); }
+  /** A node confirms that all have ended that had to. @return whether that was awaited */
+  bool moved_away(NodeIndex node) { return leaving_.erase(node) > 0; }
+  bool awaits(NodeIndex node) const { return leaving_.count(node) > 0; }
+
+  /**
+   * @param hosts nodes that start ranks anew
+   * @return messages to send now. A node that takes a rank of a living node over gets its own only from departed().
+   */
+  std::vector<Order> begin(RecoveryRound round, Recover message, const std::vector<NodeIndex>& living,
+                           const std::set<NodeIndex>& hosts);
+  /** @return a message that can be sent now that nothing is left behind */
+  std::optional<Order> departed();
+  void restored(const Restored& message) { round_->restored(message); }
+  void resumed(const Resumed& message) { round_->resumed(message); }
+  void resume(Now now) { round_->resume(now); }
+
+  enum class Verdict { pending, resume, complete, failed };
+  /** A failure counts only when all have answered, so that the next recovery considers all failures, or when it is late. */
+  Verdict verdict(Now now) const;
+  /** @return nodes that have not done their part: their ranks are missing, or processes on them have not ended */
+  std::set<NodeIndex> silent(const PlacementTable& placement) const;
+  /** It is over, or void. */
+  void end();
+
+  const RecoveryRound* round() const { return round_ ? &*round_ : nullptr; }
+  explicit operator bool() const { return round_.has_value(); }
+
+ private:
+  std::optional<RecoveryRound> round_;
+  std::set<NodeIndex> leaving_;       ///< living nodes that have not confirmed yet that the ranks which moved away have ended
+  std::set<NodeIndex> arriving_;      ///< nodes to which ranks of living nodes have moved
+  bool left_before_ = false;          ///< an earlier recovery has moved ranks whose processes may still be there
+  std::optional<Order> held_back_;    ///< for these, until nothing is left behind
+};
+
+/** Nodes that are silent, and whose loss the daemons prepare for. Too many false alarms: none for a while. */
+class Expectation {
+ public:
+  explicit Expectation(std::uint64_t detect_ms) : detect_ms_(detect_ms) {}
+  /** @return whether the user may be troubled with another preparation at this time */
+  bool allowed(Now now);
+  /** @return whether the nodes differ from those that are expected to be lost */
+  bool set(std::set<NodeIndex> nodes, Now now);
+  /** A recovery begins: the daemons take what fits. */
+  void recovering() { nodes_.clear(); }
+  bool any() const { return !nodes_.empty(); }
+  const std::set<NodeIndex>& nodes() const { return nodes_; }
+
+ private:
+  std::uint64_t detect_ms_;
+  std::set<NodeIndex> nodes_;
+  std::vector<std::uint64_t> in_vain_ms_;  ///< times of recent false alarms
 };
 
 }  // namespace reprise::job

@@ -19,6 +19,7 @@ nlohmann::json Coordinator::status(Now now) const {
                                                                    : "up"},
                      {"slots", member.node.slots()},
                      {"ranks", count},
+                     {"lost_after_ms", members_.limit_ms(member)},
                      {"silent_ms", up && now.ms > member.heard_ms ? now.ms - member.heard_ms : 0},
                      {"free_local_bytes", member.free_local_bytes},
                      {"image_bytes", member.image_bytes},
@@ -81,8 +82,8 @@ nlohmann::json Coordinator::status(Now now) const {
   for (const auto& [node, bytes] : staging_progress_)
     staging.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});
   out["staging"] = staging;
-  if (last_recovery_.recovery) {
-    const LastRecovery& last = last_recovery_;
+  if (report_.recovery) {
+    const RecoveryReport& last = report_;
     out["last_recovery"] = {{"recovery", last.recovery},
                             {"wave", last.wave},
                             {"cause", last.cause},

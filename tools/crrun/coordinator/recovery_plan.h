@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file What a recovery restores, and where: decided from the stored waves, the nodes and the living processes. */
+#include <functional>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "placement.h"
+#include "store.h"
+#include "types.h"
+
+namespace reprise::job {
+
+struct RecoveryPlan {
+  PlacementTable placement;
+  WaveNumber wave = 0;     ///< 0: no wave is usable, the job begins anew
+  std::set<Rank> restart;  ///< ranks that get a new process; the others are paused
+
+  /** What daemons need to know: the wave, the placement, the ranks to restart, and where images are. */
+  void fill(Recover& message, const Store& store) const;
+};
+
+/** @return the recovery in which a rank's process was started anew; nothing: it has none that could be paused */
+using LiveProcess = std::function<std::optional<RecoveryNumber>(Rank)>;
+
+/** @return nothing if there is no place for the ranks of nodes that are not usable */
+std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const std::vector<Seat>& seats, bool double_up,
+                                          const Store& store, const LiveProcess& live);
+
+}  // namespace reprise::job
