@@ -43,6 +43,7 @@ void add_options(CLI::App& app, Options& o) {
   option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
   option("--shared", o.shared, "directory shared by all nodes, for copies of the images", "DIR");
   option("--detect", o.detect, "longest silence after which a node is given up (default: 10s)", "TIME");
+  option("--detect-at-least", o.detect_at_least, "shortest such silence (default: five heartbeats, 2s)", "TIME");
   app.add_flag("--no-double-up", o.no_double_up, "when nodes are lost, never place more ranks than slots on another");
   app.add_flag("--require-checkpoints", o.require_checkpoints, "do not start when a node lacks the kernel module");
   option("--max-restarts", o.max_restarts, "number of restarts of a dying rank between two waves (default: 3)", "N");
@@ -193,6 +194,11 @@ void change_settings(Settings& settings, const Options& options) {
     settings.wave_interval_ms = milliseconds(options.checkpoint_every, "--checkpoint-every");
   settings.lost_after_ms = milliseconds(options.detect, "--detect");
   if (settings.lost_after_ms < 200) throw std::runtime_error("--detect: less than 200ms would take a busy node for a lost one");
+  if (!options.detect_at_least.empty()) {
+    settings.shortest_silence_ms = milliseconds(options.detect_at_least, "--detect-at-least");
+    if (settings.shortest_silence_ms > settings.lost_after_ms)
+      throw std::runtime_error("--detect-at-least is longer than --detect (" + options.detect + "): raise --detect");
+  }
   settings.quiesce_timeout_ms = milliseconds(options.quiesce_timeout, "--quiesce-timeout");
   settings.recover_timeout_ms = milliseconds(options.recover_timeout, "--recover-timeout");
   if (!options.timeout.empty()) settings.run_timeout_ms = milliseconds(options.timeout, "--timeout");

@@ -9,6 +9,7 @@ template <class F>
 void each_setting(Settings& s, F&& field) {
   field("wave_interval_ms", s.wave_interval_ms);
   field("lost_after_ms", s.lost_after_ms);
+  field("shortest_silence_ms", s.shortest_silence_ms);
   field("start_timeout_ms", s.start_timeout_ms);
   field("quiesce_timeout_ms", s.quiesce_timeout_ms);
   field("wave_timeout_ms", s.wave_timeout_ms);

@@ -89,7 +89,7 @@ def a_restarted_rank_stands_still_for_a_moment(cluster):
     # Rank 2 was restarted, so a cr_restart waits for its end. Its node is cut off long enough for the lease to run out, but
     # is not given up.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--detect", "20s"]).start()
+    job = on_three(cluster, program, options=["--detect", "20s", "--detect-at-least", "20s"]).start()
     job.await_event("wave-commit", 2)
     cluster.kill("node3")
     job.await_event("recovery-done")

@@ -27,7 +27,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
     : settings_(std::move(settings)),
       nonce_(std::move(nonce)),
       begin_(begin),
-      members_(settings_.nodes, settings_.lost_after_ms, settings_.spec.heartbeat_ms()),
+      members_(settings_.nodes, settings_.lost_after_ms, settings_.shortest_silence_ms, settings_.spec.heartbeat_ms()),
       store_(settings_.job_directory, settings_.spec.local_directory() + "/" + settings_.spec.id()),
       staging_(settings_.staging_nodes),
       clock_(settings_.wave_interval_ms),
@@ -279,7 +279,8 @@ void Coordinator::heartbeat(const Up& up, Now now) {
     RelayedBeat& mine = *answer.mutable_heartbeat()->add_below();
     mine.set_node(one.node());
     mine.set_unix_ns(one.unix_ns());
-    mine.set_lease_ms(members_.beat(one.node(), busy(one.node()), now));
+    // When the node above it fails, it first has to find its own way to crrun.
+    mine.set_lease_ms(members_.beat(one.node(), true, now));
   }
   out_.send() = std::move(answer);
   for (NodeIndex node : lost) from_lost(node, now);

@@ -13,14 +13,16 @@ constexpr std::uint64_t kLimit = 6, kLease = 4;
 constexpr std::uint64_t kSuspected = 5;
 /** The daemons prepare for the loss of a node after this part, and at least so many heartbeats: one has not come then. */
 constexpr std::uint64_t kDoubtful = 2, kDoubtfulBeats = 2;
-/** No silence is shorter than so many heartbeats, however regular they are. */
+/** By default no silence is shorter than so many heartbeats, however regular they are. */
 constexpr std::uint64_t kFewestBeats = 5;
-/** What is known to be busy may be silent so many times longer. */
-constexpr std::uint64_t kBusy = 2;
+/** What may have a reason may be silent so many times longer. */
+constexpr std::uint64_t kPatient = 2;
 }  // namespace
 
-Membership::Membership(const std::vector<Node>& nodes, std::uint64_t longest_ms, std::uint64_t heartbeat_ms)
-    : longest_ms_(longest_ms), heartbeat_ms_(heartbeat_ms) {
+Membership::Membership(const std::vector<Node>& nodes, std::uint64_t longest_ms, std::uint64_t shortest_ms, std::uint64_t heartbeat_ms)
+    : longest_ms_(longest_ms),
+      shortest_ms_(std::min(longest_ms, shortest_ms ? shortest_ms : kFewestBeats * heartbeat_ms)),
+      heartbeat_ms_(heartbeat_ms) {
   for (const Node& node : nodes) {
     Member member;
     member.node = node;
@@ -43,12 +45,11 @@ void Membership::heard_of(Member& member, Now now) {
   member.suspected = false;
 }
 
-std::uint32_t Membership::beat(NodeIndex node, bool busy, Now now) {
+std::uint32_t Membership::beat(NodeIndex node, bool patient, Now now) {
   Member& member = members_.at(node);
   member.arrivals.beat(now.ms);
-  const std::uint64_t shortest = std::min(longest_ms_, kFewestBeats * heartbeat_ms_);
-  const std::uint64_t learned = std::min(member.arrivals.limit_ms(), longest_ms_);
-  member.granted_ms = std::clamp(learned * (busy ? kBusy : 1), shortest, longest_ms_);
+  const std::uint64_t learned = std::clamp(member.arrivals.limit_ms(), shortest_ms_, longest_ms_);
+  member.granted_ms = std::min(learned * (patient ? kPatient : 1), longest_ms_);
   return static_cast<std::uint32_t>(member.granted_ms * kLease / kLimit);
 }
 

@@ -57,17 +57,20 @@ struct Loss {
 
 class Membership {
  public:
-  /** @param longest_ms longest silence until a node is lost @param heartbeat_ms interval of a daemon's heartbeats */
-  Membership(const std::vector<Node>& nodes, std::uint64_t longest_ms, std::uint64_t heartbeat_ms);
+  /**
+   * @param longest_ms longest silence until a node is lost @param shortest_ms shortest one; 0: five heartbeats
+   * @param heartbeat_ms interval of a daemon's heartbeats
+   */
+  Membership(const std::vector<Node>& nodes, std::uint64_t longest_ms, std::uint64_t shortest_ms, std::uint64_t heartbeat_ms);
 
   /** A message other than Hello arrived. @return whether it counts */
   bool heard(NodeIndex node, const std::string& instance, Now now);
   /**
-   * A heartbeat of @p node arrived, itself or through a relay, and counts. @param busy something is known to make the node
-   * answer late
+   * A heartbeat of @p node arrived, itself or through a relay, and counts.
+   * @param patient something is known that may make the node answer late
    * @return length, in ms, of the lease that the answer grants: 2/3 of the silence after which the node is lost from now on
    */
-  std::uint32_t beat(NodeIndex node, bool busy, Now now);
+  std::uint32_t beat(NodeIndex node, bool patient, Now now);
   /** @return the silence, in ms, after which the node is lost */
   std::uint64_t limit_ms(const Member& member) const;
   Greeting hello(NodeIndex node, const std::string& instance, const Hello& hello, Now now);
@@ -98,7 +101,7 @@ class Membership {
   void heard_of(Member& member, Now now);
 
   std::vector<Member> members_;
-  std::uint64_t longest_ms_, heartbeat_ms_;
+  std::uint64_t longest_ms_, shortest_ms_, heartbeat_ms_;
 };
 
 }  // namespace reprise::job

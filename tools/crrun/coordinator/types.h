@@ -35,7 +35,8 @@ struct Settings {
   std::vector<Node> nodes;
   std::string job_directory;                   ///< JOBDIR; for messages and paths of staged images
   std::uint64_t wave_interval_ms = 0;          ///< 0: only on request and after recoveries
-  std::uint64_t lost_after_ms = 3000;          ///< silence after which a node counts as lost
+  std::uint64_t lost_after_ms = 3000;          ///< longest silence after which a node counts as lost
+  std::uint64_t shortest_silence_ms = 0;       ///< shortest one; 0: five heartbeats
   std::uint64_t start_timeout_ms = 60'000;     ///< for a daemon to send Hello
   std::uint64_t quiesce_timeout_ms = 30'000;   ///< sent to daemons in WaveBegin
   std::uint64_t wave_timeout_ms = 600'000;     ///< for a whole wave
