@@ -199,7 +199,8 @@ void crtcp_connect(crtcp_endpoint_t *ep)
 
   if (ep->state != CRTCP_IDLE && ep->state != CRTCP_LOST) return;
   ep->retry_ns = 0;
-  if (ep->address_count <= 0) return attempt_failed(ep, EADDRNOTAVAIL);
+  /* Under the lock, so that no wave comes between the request and its answer. libpmix's thread never takes the lock. */
+  if (!crtcp_locate(ep) || ep->address_count <= 0) return attempt_failed(ep, EADDRNOTAVAIL);
   address = &ep->addresses[ep->address_next];
   do
     ep->fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

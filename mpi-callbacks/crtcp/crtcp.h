@@ -155,6 +155,7 @@ struct mca_btl_base_endpoint_t {
   uint32_t events; /**< events that epoll watches */
   uint32_t incarnation;
   uint8_t cookie[CRTCP_COOKIE]; /**< the peer's cookie: the key of a handshake that this rank begins */
+  bool located; /**< `addresses` are known: from PMIx or, after the peer has moved, from crd */
   struct crtcp_address *addresses;
   int address_count, address_next;
   int attempts; /**< failed attempts since the last success */
@@ -286,6 +287,8 @@ int crtcp_fragment_init(opal_free_list_item_t *item, void *list); /**< for opal_
 void crtcp_fragment_finish(crtcp_fragment_t *fragment); /**< callback and return; without the lock */
 crtcp_endpoint_t *crtcp_find(uint32_t jobid, uint32_t vpid);
 crtcp_endpoint_t *crtcp_find_or_make(uint32_t jobid, uint32_t vpid); /**< may drop and retake the lock */
+/** Ask PMIx for the peer's cookie and addresses, unless they are known. @return whether they are known now */
+bool crtcp_locate(crtcp_endpoint_t *endpoint);
 void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *endpoint); /**< drop bytes that were read but not delivered */
 
 /* send.c */

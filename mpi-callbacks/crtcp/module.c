@@ -129,30 +129,35 @@ crtcp_endpoint_t *crtcp_find(uint32_t jobid, uint32_t vpid)
 
 static crtcp_endpoint_t *endpoint_make(opal_proc_t *proc)
 {
+  crtcp_endpoint_t *endpoint = calloc(1, sizeof *endpoint);
+
+  if (!endpoint) return NULL;
+  endpoint->watch = CRTCP_WATCH_ENDPOINT;
+  OBJ_CONSTRUCT(&endpoint->super, opal_list_item_t);
+  OBJ_CONSTRUCT(&endpoint->queue, opal_list_t);
+  endpoint->proc = proc;
+  endpoint->name = proc->proc_name;
+  endpoint->fd = -1;
+  memcpy(endpoint->cookie, crtcp.cookie, CRTCP_COOKIE); /* with crd all ranks of a job have the same */
+  return endpoint;
+}
+
+bool crtcp_locate(crtcp_endpoint_t *endpoint)
+{
   struct crtcp_modex *modex = NULL;
   size_t bytes = 0;
-  crtcp_endpoint_t *endpoint;
   int rc;
 
-  OPAL_MODEX_RECV(rc, &crtcp.super.btl_version, &proc->proc_name, (void **) &modex, &bytes);
-  if (rc != OPAL_SUCCESS || !modex || bytes < sizeof *modex || modex->version != CRTCP_MODEX) {
-    free(modex);
-    return NULL;
-  }
-  endpoint = calloc(1, sizeof *endpoint);
-  if (endpoint) {
-    endpoint->watch = CRTCP_WATCH_ENDPOINT;
-    OBJ_CONSTRUCT(&endpoint->super, opal_list_item_t);
-    OBJ_CONSTRUCT(&endpoint->queue, opal_list_t);
-    endpoint->proc = proc;
-    endpoint->name = proc->proc_name;
-    endpoint->fd = -1;
+  if (endpoint->located) return true;
+  OPAL_MODEX_RECV(rc, &crtcp.super.btl_version, &endpoint->name, (void **) &modex, &bytes);
+  if (rc == OPAL_SUCCESS && modex && bytes >= sizeof *modex && modex->version == CRTCP_MODEX) {
     memcpy(endpoint->cookie, modex->cookie, CRTCP_COOKIE);
     endpoint->address_count = crtcp_parse_addresses((const char *) (modex + 1), bytes - sizeof *modex, modex->count,
                                                     &endpoint->addresses);
+    endpoint->located = true;
   }
   free(modex);
-  return endpoint;
+  return endpoint->located;
 }
 
 static void endpoint_free(crtcp_endpoint_t *endpoint)
@@ -186,6 +191,12 @@ static int add_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
     if (!endpoint) {
       made = endpoint_make(procs[i]);
       if (!made) continue;
+      /* All ranks of a job with crd have this transport, and all are added in MPI_Init: a rank asks PMIx for a peer when
+       * it connects to it. Of other peers Open MPI must know now whether they have it. */
+      if ((!crtcp_with_daemon() || crtcp_foreign(made->name.jobid)) && !crtcp_locate(made)) {
+        endpoint_free(made);
+        continue;
+      }
       pthread_mutex_lock(&crtcp.lock);
       endpoint = crtcp_find(procs[i]->proc_name.jobid, procs[i]->proc_name.vpid);
       if (!endpoint && opal_hash_table_set_value_uint64(&crtcp.by_name, key(made->name.jobid, made->name.vpid), made) ==

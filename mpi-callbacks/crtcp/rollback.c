@@ -77,6 +77,7 @@ static void new_addresses(const struct cr_rank_peer *entry)
     ep->address_count = crtcp_parse_addresses((const char *) (entry + 1), entry->length - sizeof *entry,
                                               entry->addresses, &ep->addresses);
     ep->address_next = 0;
+    ep->located = true;
   }
 }
 

@@ -21,7 +21,7 @@ std::vector<std::string>::iterator position(std::vector<std::string>& environmen
 constexpr std::pair<const char*, const char*> kDefaults[] = {
     {"OMPI_MCA_pml", "ob1"},
     {"OMPI_MCA_btl", "crtcp,self"},
-    // Make all peers known in MPI_Init: afterwards there is hardly any PMIx traffic.
+    // Add all peers in MPI_Init: crtcp keeps the addresses of moved ranks for those that it knows.
     {"OMPI_MCA_mpi_add_procs_cutoff", "1000000"},
     // Memory shared between ranks cannot be restored on another node.
     {"OMPI_MCA_coll", "^sm,xhc,han,acoll,ucc,hcoll"},

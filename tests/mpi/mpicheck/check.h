@@ -18,7 +18,7 @@ struct options {
   unsigned phases; /**< 1 << enum phase */
 };
 
-enum phase { P2P, COLL, RMA, THREADS, LATE, COMPUTE, PHASES };
+enum phase { P2P, COLL, RMA, THREADS, LATE, COMPUTE, RING, PHASES };
 
 extern struct options options;
 extern int rank, ranks;
@@ -41,6 +41,8 @@ uint64_t checksum(void);
 void *room(size_t bytes);
 
 void p2p(MPI_Comm comm, long iteration);
+/** Exchange a message with the two neighbours only. */
+void ring(MPI_Comm comm, long iteration);
 /** Send to ranks that are outside of MPI for compute_ms. */
 void late(MPI_Comm comm, long iteration);
 void coll(MPI_Comm comm, long iteration);

@@ -11,10 +11,10 @@
 struct options options = {.seed = 1, .iterations = 0, .seconds = 0, .size = 4 << 20, .compute_ms = 200, .threads = 3};
 int rank, ranks;
 
-static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads", "late", "compute"};
+static const char *const phase_names[PHASES] = {"p2p", "coll", "rma", "threads", "late", "compute", "ring"};
 
 static const char help[] =
-    "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,late,compute]\n"
+    "usage: mpicheck [--iterations N | --seconds S] [--phase p2p,coll,rma,threads,late,compute,ring]\n"
     "                [--size BYTES] [--sleep-compute MS] [--threads N] [--seed N] [--progress] [--linger S] [--while FILE]\n"
     "                [--pace MS]\n"
     "Verifies every message, collective and one-sided access that it makes. The last line depends only on\n"
@@ -139,6 +139,7 @@ int main(int argc, char **argv)
     if (options.phases & 1u << THREADS) threads(iteration);
     if (options.phases & 1u << LATE) late(MPI_COMM_WORLD, iteration);
     if (options.phases & 1u << COMPUTE) compute();
+    if (options.phases & 1u << RING) ring(MPI_COMM_WORLD, iteration);
     if (options.progress && rank == 0) {
       printf("iteration %ld\n", iteration);
       fflush(stdout);

@@ -8,7 +8,7 @@ enum { STORM = 4, TAG_RING = 100, TAG_STORM = 200, TAG_SYNC = 300, TAG_FIXED = 4
 /* Messages that Open MPI sends without asking the receiver. */
 enum { LATE_MESSAGES = 16, LATE_BYTES = 60000 };
 
-static void ring(MPI_Comm comm, long iteration)
+void ring(MPI_Comm comm, long iteration)
 {
   const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
   const uint64_t out = name_of(rank, to, TAG_RING, iteration), in = name_of(from, rank, TAG_RING, iteration);
