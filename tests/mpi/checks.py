@@ -8,6 +8,9 @@ import subprocess
 
 from fake_crd import ENVIRONMENT, Broken
 
+# What crd sets for more ranks than processors.
+CROWDED = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_crtcp_spin": "200"}
+
 made = failed = 0
 
 
@@ -57,13 +60,15 @@ def tail(path):
         return "".join(file.readlines()[-12:])
 
 
+def iteration(path):
+    """The latest iteration that rank 0 has finished; -1: none"""
+    with open(path, encoding="utf-8") as file:
+        return max((int(line.split()[1]) for line in file if line.startswith("iteration ")), default=-1)
+
+
 def progressed(path, beyond, daemon, limit=120):
     """Wait until rank 0 has finished this iteration."""
-    def there():
-        with open(path, encoding="utf-8") as file:
-            seen = [int(line.split()[1]) for line in file if line.startswith("iteration ")]
-        return seen and max(seen) >= beyond
-    daemon.until(there, limit, f"iteration {beyond}")
+    daemon.until(lambda: iteration(path) >= beyond, limit, f"iteration {beyond}")
 
 
 def failure_free(arguments, folder, ranks):

@@ -60,7 +60,7 @@ class Daemon:
         self.path = os.path.join(self.folder, "rank.sock")
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(self.path)
-        self.listener.listen(64)
+        self.listener.listen(1024)
         self.cookie = secrets.token_bytes(32)
         self.recovery = self.wave = 0
         self.ranks = {}
@@ -68,6 +68,7 @@ class Daemon:
         self.lost = []
         self.nobody = []  # connections that have not introduced themselves
         self.mpirun = None
+        self.begun = time.monotonic()
         self.launcher = []  # words before mpirun's
 
     # ---- messages
@@ -259,6 +260,10 @@ class Daemon:
                 self.send(rank, MOVED, struct.pack("=III", 1, 0, m))
             self.send(rank, RESUME, nonce + struct.pack("=II", 0, spin))
         return self.heard(RESUMED, 60, "RESUMED", numbers)
+
+    def age(self):
+        """Seconds since this daemon was made."""
+        return time.monotonic() - self.begun
 
     def sockets(self):
         """TCP connections between ranks: {(rank, inode, local, remote)}"""

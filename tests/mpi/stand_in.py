@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A fake daemon whose ranks use libcr_stand_in instead of libcr: waves and rollbacks where the module is not loaded."""
 
+import contextlib
 import os
+import signal
 import socket
 import struct
 
@@ -23,6 +25,7 @@ class StandIn(Daemon):
         set_up = "".join(f"echo {value} > /proc/sys/net/{name} && " for name, value in sysctl)
         self.launcher = ["unshare", "-n", "sh", "-c", f'ip link set lo up && {set_up} exec "$@"', "sh"]
         self.control = {}  # of the callback that runs in a rank
+        self.taken = {}  # number of images, by process
 
     def start(self, argv, output, more=None):
         super().start(["env", f"LD_PRELOAD={library()}", *argv], output, more)
@@ -32,13 +35,20 @@ class StandIn(Daemon):
         """Without crd and libcr."""
         Daemon.start(self, ["env", "-u", "CR_RANK_SOCKET", *argv], output)
 
+    def start_apart(self, argv, output, more=None):
+        """mpirun does not notice that a rank ends: ranks can be killed, and replaced by processes made of images. Neither
+        does it notice that the program ends."""
+        self.start(["sh", "-c", '"$@" & exec sleep 100000', "sh", *argv], output, more)
+
+    def say(self, n, address, word):
+        self.control[n] = socket.socket(socket.AF_UNIX)
+        self.control[n].connect(address)
+        self.control[n].send(word)
+        self.control[n].setblocking(False)
+
     def ask(self, n):
         """Request a checkpoint of a rank."""
-        control = socket.socket(socket.AF_UNIX)
-        control.connect(f"{self.path}.{self.ranks[n].pid}")
-        control.send(b"c")
-        control.setblocking(False)
-        self.control[n] = control
+        self.say(n, f"{self.path}.{self.ranks[n].pid}", b"c")
 
     def word(self, n):
         """@return the next answer of a rank's callback"""
@@ -82,8 +92,61 @@ class StandIn(Daemon):
             self.abort_wave()
         return said
 
-    def roll_back(self, words):
-        """Instead of going on, the ranks find themselves rolled back; they wait for resume()."""
+    def roll_back(self, words, restart=()):
+        """Instead of going on, the ranks find themselves rolled back; they wait for resume().
+        @param restart these find themselves restarted: without connections, with new ports"""
         self.recovery += 1
-        self.leave(words, b"p")
+        self.leave({n: word for n, word in words.items() if n not in restart}, b"p")
+        self.leave({n: words[n] for n in restart}, b"s")
         self.heard(RESTORED, 60, "RESTORED")
+
+    def finish_with_images(self, words):
+        """As finish(); each rank takes an image of itself. @return (what the ranks said, {rank: address of its image})"""
+        images = {}
+        for n, word in words.items():
+            if word == b"r":
+                pid = self.ranks[n].pid
+                self.taken[pid] = self.taken.get(pid, 0) + 1
+                images[n] = f"{self.path}.{pid}.{self.taken[pid]}"
+                self.control[n].send(b"i")
+        self.leave(words, b"")
+        said = self.heard(PREPARED, 60, "PREPARED", words)
+        return said, images
+
+    def kill(self):
+        """Kill all ranks. None reads from a connection afterwards."""
+        def ended(pid):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                return file.read().rpartition(")")[2].split()[0] == "Z"
+            return True
+
+        if gone := {n: rank.pid for n, rank in self.ranks.items() if ended(rank.pid)}:
+            raise Broken(f"ranks have ended by themselves: {gone}")
+        for rank in self.ranks.values():
+            os.kill(rank.pid, signal.SIGKILL)
+        self.until(lambda: all(ended(r.pid) for r in self.ranks.values()), 60, "killed ranks to end")
+
+    def go_back(self, images, restart=()):
+        """Replace all ranks by processes made of images, with the connections of the wave. They wait for resume().
+        @param restart these come without their connections, as on another node"""
+        self.kill()
+        self.recovery += 1
+        for n, address in images.items():
+            self.say(n, address, b"s" if n in restart else b"p")
+        self.leave({n: b"f" for n in images}, b"")
+        said = self.heard(RESTORED, 60, "RESTORED")
+        wrong = {n: got for n, got in said.items() if got[0] != self.wave or got[1] != (n in restart)}
+        if wrong:
+            raise Broken(f"ranks are at another wave than {self.wave}: {wrong}")
+
+    def unread(self):
+        """Bytes on their way between processes in the ranks' network: {(local, remote): (unacknowledged, unread)}"""
+        found = {}
+        for name in ("tcp", "tcp6"):
+            with open(f"/proc/{self.mpirun.pid}/net/{name}", encoding="ascii") as file:
+                for line in file.readlines()[1:]:
+                    words = line.split()
+                    sent, received = (int(number, 16) for number in words[4].split(":"))
+                    if words[3] == "01" and (sent or received):
+                        found[words[1], words[2]] = (sent, received)
+        return found
