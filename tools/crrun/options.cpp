@@ -27,7 +27,7 @@ void add_options(CLI::App& app, Options& o) {
   option("-n,--np", o.ranks, "number of ranks (default: one per slot)", "N")->check(CLI::PositiveNumber);
   option("-H,--hosts,--host", o.hosts, "nodes for the ranks, with slots", "HOST[:SLOTS],...");
   option("--hostfile,--machinefile", o.hostfile, "file with one node per line, in Open MPI's format: HOST slots=N", "FILE");
-  option("--spares", o.spares, "nodes that take the ranks of lost ones", "HOST[:SLOTS],...");
+  option("--spares", o.spares, "nodes that take the ranks of lost ones; a number: the last of the hosts", "HOST[:SLOTS],...|N");
   option("-x", o.exported, "pass an environment variable to the ranks", "VAR[=VALUE]");
   option("--mca", o.mca, "set an Open MPI parameter", "KEY VALUE")->type_size(2);
   option("--wdir,--wd", o.wdir, "working directory of the ranks (default: the current one)", "DIR");
@@ -173,8 +173,11 @@ std::vector<Node> nodes_of(const Options& options) {
       }
     }
   }
+  // A number stands for the last nodes of the list or the allocation.
+  const bool counted = options.spares.size() == 1 && !options.spares[0].empty() &&
+                       options.spares[0].find_first_not_of("0123456789") == std::string::npos;
   for (const std::string& list : options.spares)
-    for (Host& host : parse_hosts(list)) spares.push_back(std::move(host));
+    for (Host& host : counted ? std::vector<Host>{} : parse_hosts(list)) spares.push_back(std::move(host));
   if (hosts.empty()) {
     hosts = slurm_hosts();
     std::erase_if(hosts, [&](const Host& host) {
@@ -185,6 +188,14 @@ std::vector<Node> nodes_of(const Options& options) {
     char own[256] = "localhost";
     ::gethostname(own, sizeof own - 1);
     hosts.push_back({own, std::max(1u, std::thread::hardware_concurrency())});
+  }
+  if (counted) {
+    const std::uint64_t count = std::strtoull(options.spares[0].c_str(), nullptr, 10);
+    if (count >= hosts.size())
+      throw std::runtime_error("--spares " + options.spares[0] + ": of " + std::to_string(hosts.size()) +
+                               " nodes at least one must be left for the ranks");
+    spares.assign(std::make_move_iterator(hosts.end() - static_cast<std::ptrdiff_t>(count)), std::make_move_iterator(hosts.end()));
+    hosts.resize(hosts.size() - count);
   }
   return make_nodes(hosts, spares);
 }

@@ -141,6 +141,26 @@ TEST(OptionsTest, TooFewSlotsAreToldWithTheWayOut) {
   EXPECT_LT(settings.spec.lost_after_ms(), settings.lost_after_ms) << "daemons stop before crrun gives them up";
 }
 
+TEST(OptionsTest, ANumberOfSparesTakesTheLastNodes) {
+  Parsed p = parse({"--hosts", "a:2,b:2,c:1", "--spares", "2", "app"});
+  const Settings settings = make_settings(p.options, "cr-1");
+  ASSERT_EQ(settings.nodes.size(), 3u);
+  EXPECT_FALSE(settings.nodes[0].spare());
+  EXPECT_TRUE(settings.nodes[1].spare());
+  EXPECT_EQ(settings.nodes[2].host(), "c");
+  EXPECT_TRUE(settings.nodes[2].spare());
+  EXPECT_EQ(settings.spec.ranks(), 2u);
+  p.options.spares = {"3"};
+  EXPECT_THROW(make_settings(p.options, "cr-1"), std::runtime_error) << "no node is left for the ranks";
+}
+
+TEST(OptionsTest, TheShortestSilenceIsNotLongerThanTheLongest) {
+  Parsed p = parse({"--hosts", "a", "--detect", "6s", "--detect-at-least", "6s", "app"});
+  EXPECT_EQ(make_settings(p.options, "cr-1").shortest_silence_ms, 6000u);
+  p.options.detect_at_least = "7s";
+  EXPECT_THROW(make_settings(p.options, "cr-1"), std::runtime_error);
+}
+
 TEST(OptionsTest, SettingsComeBackFromTheJobsFile) {
   Settings settings;
   settings.wave_interval_ms = 77;
