@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <string>
 
@@ -23,20 +25,26 @@ using namespace reprise;
 
 namespace {
 
-/** The one line that crrun sends; reads nothing behind it. */
+/** Longest line that crrun sends: for thousands of daemons that one srun starts. */
+constexpr std::size_t kLongestLine = 16 << 20;
+
+/** The one line that crrun sends. */
 std::string first_line() {
   std::string line;
-  char byte = 0;
+  char piece[65536];
   for (;;) {
-    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    const ssize_t got = ::read(STDIN_FILENO, piece, sizeof piece);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0 || byte == '\n' || line.size() > 1 << 20) return line;
-    line += byte;
+    if (got <= 0 || line.size() > kLongestLine) return line;
+    const char* const end = static_cast<const char*>(std::memchr(piece, '\n', static_cast<std::size_t>(got)));
+    line.append(piece, end ? static_cast<std::size_t>(end - piece) : static_cast<std::size_t>(got));
+    if (end) return line;
   }
 }
 
 [[noreturn]] void run_daemon() {
-  job::DaemonStart start = job::parse_daemon_start(first_line());
+  const char* const host = std::getenv("SLURMD_NODENAME");
+  job::DaemonStart start = job::parse_daemon_start(first_line(), host ? host : "");
   // If this host refused at an address that crrun's host has as well, crrun would look dead.
   start.addresses = job::elsewhere(start.addresses, start.boot);
   // The end of ssh or srun does not end the job: crrun, or the silence of its host, decides.
@@ -47,7 +55,8 @@ std::string first_line() {
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
     ::fcntl(STDERR_FILENO, F_SETFL, ::fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);  // a hanging reader must not block us
-  job::set_up_log("crd", start.log_level);
+  // The messages of all daemons that one srun has started come together.
+  job::set_up_log(host ? std::string("crd on ") + host : "crd", start.log_level);
   if (!crd::raise_priority()) spdlog::debug("this daemon has no priority over ranks (no CAP_SYS_NICE, RLIMIT_NICE)");
   asio::io_context loop(1);
   crd::Daemon daemon(loop, start);

@@ -108,6 +108,17 @@ std::vector<std::uint32_t> parse_slurm_counts(const std::string& text) {
   return out;
 }
 
+std::vector<std::string> slurm_names(const std::string& list) {
+  if (list.find('[') == std::string::npos) return {list};
+  const std::string allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,[]";
+  if (list.find_first_not_of(allowed) != std::string::npos) return {};
+  std::vector<std::string> out;
+  std::istringstream names(output_of("scontrol show hostnames '" + list + "'"));
+  for (std::string name; std::getline(names, name);)
+    if (!name.empty()) out.push_back(name);
+  return out;
+}
+
 std::vector<Host> slurm_hosts() {
   if (!std::getenv("SLURM_JOB_ID") || !std::getenv("SLURM_JOB_NODELIST")) return {};
   std::istringstream names(output_of("scontrol show hostnames"));

@@ -22,6 +22,8 @@ std::vector<Host> parse_hostfile(const std::string& text, const std::string& nam
 std::vector<std::uint32_t> parse_slurm_counts(const std::string& text);
 /** @return nodes of the Slurm allocation in which this process runs; empty outside of one */
 std::vector<Host> slurm_hosts();
+/** @return the names that a list in Slurm's form stands for, such as "node[1-3,7]"; empty if Slurm cannot tell */
+std::vector<std::string> slurm_names(const std::string& list);
 /** Whether @p name is this machine. */
 bool is_this_host(const std::string& name);
 

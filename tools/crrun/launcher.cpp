@@ -9,10 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <regex>
+#include <system_error>
 
 #include <asio/buffer.hpp>
 #include <asio/post.hpp>
+#include <asio/write.hpp>
 
 #include "crrun/hosts.h"
 
@@ -58,38 +63,67 @@ Launcher::~Launcher() {
 
 void Launcher::start(const Node& node, DaemonStart start) {
   waiting_.push_back({node, std::move(start)});
-  begin_next();
+  // Those that are wanted in the same turn of the loop start together.
+  if (!std::exchange(gathering_, true)) asio::post(loop_, [this] {
+      gathering_ = false;
+      begin_next();
+    });
 }
 
 void Launcher::begin_next() {
-  const auto starting = static_cast<std::size_t>(
-      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link.second->starting; }));
-  for (std::size_t room = kAtOnce > starting ? kAtOnce - starting : 0; room && !waiting_.empty(); --room) {
-    const Wanted wanted = std::move(waiting_.front());
+  if (waiting_.empty()) return;
+  if (options_.srun) {
+    std::vector<Wanted> all(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(waiting_.end()));
+    waiting_.clear();
+    return begin(std::move(all));
+  }
+  auto starting = static_cast<std::size_t>(
+      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return !link.second->starting.empty(); }));
+  for (; starting < kAtOnce && !waiting_.empty(); ++starting) {
+    Wanted wanted = std::move(waiting_.front());
     waiting_.pop_front();
-    begin(wanted);
+    begin({std::move(wanted)});
   }
 }
 
-void Launcher::begin(const Wanted& wanted) {
-  const std::uint32_t node = wanted.node.index();
-  stop(node);
+void Launcher::begin(std::vector<Wanted> wanted) {
+  const Node& first = wanted[0].node;
   const std::string script = remote_script(options_);
-  const bool local = !options_.srun && is_this_host(wanted.node.host());
+  auto link = std::make_shared<Link>();
+  link->local = !options_.srun && is_this_host(first.host());
+  std::vector<DaemonStart> starts;
+  std::vector<std::string> hosts;
+  std::string list;
+  for (const Wanted& one : wanted) {
+    stop(one.node.index());
+    starts.push_back(one.start);
+    hosts.push_back(one.node.host());
+    list += (list.empty() ? "" : ",") + one.node.host();
+    link->nodes[one.node.host()] = one.node.index();
+    link->starting.insert(one.node.index());
+  }
   std::vector<std::string> words;
   if (options_.srun)
-    words = {"srun", "--nodes=1", "--ntasks=1", "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL",
-             "--quiet", "-w", wanted.node.host(), "sh", "-c", script};
-  else if (local)
+    // A node or daemon that is lost must not end the others.
+    words = {"srun", "--nodes=" + std::to_string(hosts.size()), "--ntasks=" + std::to_string(hosts.size()), "--ntasks-per-node=1",
+             "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL", "--quiet", "--no-kill", "--kill-on-bad-exit=0",
+             "--wait=0", "-w", list, "sh", "-c", script};
+  else if (link->local)
     words = {"sh", "-c", script};
   else
     words = {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10",
-             "--", wanted.node.host(), "sh -c " + quoted(script)};
+             "--", first.host(), "sh -c " + quoted(script)};
+  const auto failed = [&](const std::string& why) {
+    for (const Wanted& one : wanted) asio::post(loop_, [this, node = one.node.index(), why] { ended_(node, true, why); });
+  };
 
   int input[2], output[2];
-  if (::pipe2(input, O_CLOEXEC) || ::pipe2(output, O_CLOEXEC)) {
-    ended_(node, true, std::string("no pipe: ") + std::strerror(errno));
-    return;
+  if (::pipe2(input, O_CLOEXEC)) return failed(std::string("no pipe: ") + std::strerror(errno));
+  if (::pipe2(output, O_CLOEXEC)) {
+    const int error = errno;
+    ::close(input[0]);
+    ::close(input[1]);
+    return failed(std::string("no pipe: ") + std::strerror(error));
   }
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -108,9 +142,6 @@ void Launcher::begin(const Wanted& wanted) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-
-  auto link = std::make_shared<Link>();
-  link->local = local;
   const int error = ::posix_spawnp(&link->pid, argv[0], &actions, &attributes, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
@@ -119,56 +150,93 @@ void Launcher::begin(const Wanted& wanted) {
   if (error) {
     ::close(input[1]);
     ::close(output[0]);
-    asio::post(loop_, [this, node, program = words[0], error] {
-      ended_(node, true, program + " cannot be run: " + std::strerror(error));
-    });
-    return;
+    return failed(words[0] + " cannot be run: " + std::strerror(error));
   }
-  // The line is far smaller than a pipe's capacity, so the write does not block. SIGPIPE is ignored in crrun.
-  const std::string line = daemon_start_line(wanted.start) + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(input[1], line.data(), line.size());
-  ::close(input[1]);
+  link->input = (options_.srun ? daemon_start_line(starts, hosts) : daemon_start_line(starts[0])) + "\n";
+  link->to = std::make_unique<asio::posix::stream_descriptor>(loop_, input[1]);
   link->output = std::make_unique<asio::posix::stream_descriptor>(loop_, output[0]);
-  links_[node] = link;
-  read(node, link);
+  for (const Wanted& one : wanted) links_[one.node.index()] = link;
+  write(link);
+  read(link);
 }
 
-void Launcher::read(std::uint32_t node, const std::shared_ptr<Link>& link) {
+void Launcher::write(const std::shared_ptr<Link>& link) {
+  asio::async_write(*link->to, asio::buffer(link->input), [link](std::error_code, std::size_t) {
+    link->to.reset();
+    link->input.clear();
+  });
+}
+
+void Launcher::read(const std::shared_ptr<Link>& link) {
   auto buffer = std::make_shared<std::array<char, 4096>>();
-  link->output->async_read_some(asio::buffer(*buffer), [this, node, link, buffer](std::error_code error, std::size_t got) {
+  link->output->async_read_some(asio::buffer(*buffer), [this, link, buffer](std::error_code error, std::size_t got) {
     if (error) return;
     link->rest.append(buffer->data(), got);
     for (std::size_t end; (end = link->rest.find('\n')) != std::string::npos;) {
       std::string line = link->rest.substr(0, end);
       link->rest.erase(0, end + 1);
       if (!line.empty() && line.back() == '\r') line.pop_back();
-      if (line.empty()) continue;
-      link->last = line;
-      line_(node, line);
+      if (!line.empty()) take_line(link, line);
     }
     if (link->rest.size() > 65536) link->rest.clear();
-    read(node, link);
+    if (link->output) read(link);
   });
+}
+
+std::optional<TaskEnd> task_end(const std::string& line) {
+  static const std::regex form("srun: error: (\\S+): tasks? [0-9,-]+: (.+)");
+  std::smatch match;
+  if (!std::regex_match(line, match, form)) return std::nullopt;
+  return TaskEnd{match[1], match[2]};
+}
+
+void Launcher::take_line(const std::shared_ptr<Link>& link, const std::string& line) {
+  line_(link->nodes.size() == 1 ? link->nodes.begin()->first : "", line);
+  const auto end = options_.srun ? task_end(line) : std::nullopt;
+  if (!end) {
+    link->last = line;
+    return;
+  }
+  // srun itself runs on, for the other nodes.
+  int code = 0;
+  const int status = std::sscanf(end->how.c_str(), "Exited with exit code %d", &code) == 1 ? W_EXITCODE(code, 0) : 0;
+  for (const std::string& host : slurm_names(end->hosts)) {
+    const auto node = link->nodes.find(host);
+    if (node == link->nodes.end()) continue;
+    const std::uint32_t index = node->second;
+    const bool starting = link->starting.count(index) > 0;
+    ended(link, index, false, status ? words(*link, status, starting) : "its daemon has ended: " + end->how);
+  }
+}
+
+/** A daemon's connection by ssh or srun is gone. */
+void Launcher::ended(const std::shared_ptr<Link>& link, std::uint32_t node, bool certain, const std::string& why) {
+  if (const auto found = links_.find(node); found == links_.end() || found->second != link) return;
+  links_.erase(node);
+  link->starting.erase(node);
+  std::erase_if(link->nodes, [&](const auto& one) { return one.second == node; });
+  ended_(node, certain, why);
 }
 
 void Launcher::said_hello(std::uint32_t node) {
   const auto found = links_.find(node);
-  if (found == links_.end() || !found->second->starting) return;
-  found->second->starting = false;
-  begin_next();
+  if (found != links_.end() && found->second->starting.erase(node)) begin_next();
 }
 
 void Launcher::stop(std::uint32_t node) {
   std::erase_if(waiting_, [&](const Wanted& wanted) { return wanted.node.index() == node; });
   const auto found = links_.find(node);
   if (found == links_.end()) return;
-  // Do not report its end; reap() still collects it. A local daemon is a child of this process: SIGKILL ends it for
-  // certain.
-  ::kill(found->second->pid, found->second->local ? SIGKILL : SIGTERM);
+  const std::shared_ptr<Link> link = found->second;
   links_.erase(found);
+  link->starting.erase(node);
+  std::erase_if(link->nodes, [&](const auto& one) { return one.second == node; });
+  // Do not report its end; reap() still collects it. A local daemon is a child of this process: SIGKILL ends it for
+  // certain. An srun still serves other nodes.
+  if (link->nodes.empty()) ::kill(link->pid, link->local ? SIGKILL : SIGTERM);
 }
 
-std::string Launcher::words(const Link& link, int status) const {
+std::string Launcher::words(const Link& link, int status, bool starting) const {
   const std::string said = link.last.empty() ? "" : ": " + link.last;
   if (WIFSIGNALED(status)) return std::string("its daemon was killed by signal ") + std::to_string(WTERMSIG(status)) + said;
   switch (WEXITSTATUS(status)) {
@@ -181,7 +249,7 @@ std::string Launcher::words(const Link& link, int status) const {
     case kNoProgram:
       return "the program " + options_.program + " does not exist there, or is not executable";
     case 255:
-      if (!link.local && !options_.srun && link.starting)
+      if (!link.local && !options_.srun && starting)
         return "ssh could not connect" + said + " (try `ssh -o BatchMode=yes HOST true`: it must work without a password)";
       return "its connection ended" + said;
     default: return "its daemon ended with exit code " + std::to_string(WEXITSTATUS(status)) + said;
@@ -194,9 +262,7 @@ void Launcher::reap() {
     const auto found =
         std::find_if(links_.begin(), links_.end(), [pid](const auto& link) { return link.second->pid == pid; });
     if (found == links_.end()) continue;
-    const std::uint32_t node = found->first;
     const std::shared_ptr<Link> link = found->second;
-    links_.erase(found);
     // Its last output may still be in the pipe.
     char buffer[4096];
     ::fcntl(link->output->native_handle(), F_SETFL, O_NONBLOCK);
@@ -204,10 +270,11 @@ void Launcher::reap() {
       link->rest.append(buffer, static_cast<std::size_t>(got));
     }
     for (std::size_t end; (end = link->rest.find('\n')) != std::string::npos; link->rest.erase(0, end + 1)) {
-      if (end) line_(node, link->last = link->rest.substr(0, end));
+      if (end) take_line(link, link->rest.substr(0, end));
     }
     const bool certain = link->local || (!options_.srun && WIFEXITED(status) && WEXITSTATUS(status) != 255);
-    ended_(node, certain, words(*link, status));
+    for (const auto& [host, node] : std::map(link->nodes))
+      ended(link, node, certain, words(*link, status, link->starting.count(node) > 0));
   }
   begin_next();
 }

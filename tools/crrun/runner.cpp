@@ -65,10 +65,9 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
             coordinator_.link_ended(node, certain, why, now());
             apply();
           },
-          [this](NodeIndex node, const std::string& line) {
+          [this](const std::string& host, const std::string& line) {
             // Output of a daemon before it has connected is reported with the reason of its end.
-            if (options_.verbose)
-              std::fprintf(stderr, "crrun: %s: %s\n", coordinator_.members().host(node).c_str(), line.c_str());
+            if (options_.verbose) std::fprintf(stderr, "crrun: %s%s%s\n", host.c_str(), host.empty() ? "" : ": ", line.c_str());
           }),
       output_(options_.tag_output, open_record(file_, coordinator_, begin),
               [this](std::uint64_t mark) {

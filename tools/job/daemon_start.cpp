@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "job/daemon_start.h"
 
+#include <map>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
@@ -9,30 +10,67 @@
 
 namespace reprise::job {
 
-std::string daemon_start_line(const DaemonStart& start) {
-  nlohmann::json json{{"job", start.job},
-                      {"node", start.node},
-                      {"addresses", start.addresses},
-                      {"boot", start.boot},
-                      {"server_public_key", start.server_public_key},
-                      {"client_public_key", start.client.public_key},
-                      {"client_secret_key", start.client.secret_key},
-                      {"log_level", start.log_level},
-                      {"run_directory", start.run_directory}};
+namespace {
+
+nlohmann::json common_part(const DaemonStart& start) {
+  return {{"job", start.job},
+          {"addresses", start.addresses},
+          {"boot", start.boot},
+          {"server_public_key", start.server_public_key},
+          {"client_public_key", start.client.public_key},
+          {"client_secret_key", start.client.secret_key},
+          {"log_level", start.log_level},
+          {"run_directory", start.run_directory}};
+}
+
+nlohmann::json own_part(const DaemonStart& start) {
+  nlohmann::json json{{"node", start.node}};
   if (start.relays) {
     json["relays"] = true;
     json["interfaces"] = start.interfaces;
   }
-  if (!start.parent_addresses.empty()) {
-    json["parent_addresses"] = start.parent_addresses;
-    json["parent_public_key"] = start.parent_public_key;
-  }
+  return json;
+}
+
+nlohmann::json parent_part(const DaemonStart& start) {
+  return {{"parent_addresses", start.parent_addresses}, {"parent_public_key", start.parent_public_key}};
+}
+
+}  // namespace
+
+std::string daemon_start_line(const DaemonStart& start) {
+  nlohmann::json json = common_part(start);
+  json.update(own_part(start));
+  if (!start.parent_addresses.empty()) json.update(parent_part(start));
   return json.dump();
 }
 
-DaemonStart parse_daemon_start(const std::string& line) {
+std::string daemon_start_line(const std::vector<DaemonStart>& starts, const std::vector<std::string>& hosts) {
+  nlohmann::json json = common_part(starts.at(0)), nodes = nlohmann::json::object(), parents = nlohmann::json::array();
+  std::map<std::vector<std::string>, std::size_t> known;  // hundreds of daemons have the same parent
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    nlohmann::json own = own_part(starts[i]);
+    if (!starts[i].parent_addresses.empty()) {
+      const auto [at, fresh] = known.emplace(starts[i].parent_addresses, parents.size());
+      if (fresh) parents.push_back(parent_part(starts[i]));
+      own["parent"] = at->second;
+    }
+    nodes[hosts.at(i)] = std::move(own);
+  }
+  json["nodes"] = std::move(nodes);
+  json["parents"] = std::move(parents);
+  return json.dump();
+}
+
+DaemonStart parse_daemon_start(const std::string& line, const std::string& host) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(line);
+    nlohmann::json json = nlohmann::json::parse(line);
+    if (json.contains("nodes")) {
+      if (!json.at("nodes").contains(host)) throw std::runtime_error("no daemon is to run on \"" + host + "\" (SLURMD_NODENAME)");
+      const nlohmann::json own = json.at("nodes").at(host);
+      if (own.contains("parent")) json.update(json.at("parents").at(own.at("parent").get<std::size_t>()));
+      json.update(own);
+    }
     DaemonStart start;
     start.job = json.at("job");
     start.node = json.at("node");

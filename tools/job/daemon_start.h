@@ -27,7 +27,15 @@ struct DaemonStart {
 
 /** @return one line, without the newline */
 std::string daemon_start_line(const DaemonStart& start);
-/** Throws std::runtime_error, which names the missing or wrong part. */
-DaemonStart parse_daemon_start(const std::string& line);
+/**
+ * The same line for daemons that srun starts together, as all tasks of an srun have one standard input. @p starts differ in
+ * node, relays and parent only. @param hosts their nodes' names in Slurm @return one line, without the newline
+ */
+std::string daemon_start_line(const std::vector<DaemonStart>& starts, const std::vector<std::string>& hosts);
+/**
+ * @param host name of this node in Slurm: chooses among daemons that were started together
+ * Throws std::runtime_error, which names the missing or wrong part.
+ */
+DaemonStart parse_daemon_start(const std::string& line, const std::string& host = "");
 
 }  // namespace reprise::job

@@ -141,6 +141,20 @@ TEST(OptionsTest, TooFewSlotsAreToldWithTheWayOut) {
   EXPECT_LT(settings.spec.lost_after_ms(), settings.lost_after_ms) << "daemons stop before crrun gives them up";
 }
 
+TEST(LauncherTest, UnderstandsWhatSrunSaysOfTheEndOfATask) {
+  const auto one = task_end("srun: error: node2: task 1: Exited with exit code 66");
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->hosts, "node2");
+  EXPECT_EQ(one->how, "Exited with exit code 66");
+  const auto several = task_end("srun: error: node[2-3,7]: tasks 1-2,6: Killed");
+  ASSERT_TRUE(several);
+  EXPECT_EQ(several->hosts, "node[2-3,7]");
+  EXPECT_FALSE(task_end("srun: error: Unable to create step for job 3"));
+  EXPECT_FALSE(task_end("crd on node2: error: task 1: Killed"));
+  EXPECT_THAT(slurm_names("node2"), ElementsAre("node2"));
+  EXPECT_TRUE(slurm_names("n[1-2]; rm x").empty());
+}
+
 TEST(OptionsTest, ANumberOfSparesTakesTheLastNodes) {
   Parsed p = parse({"--hosts", "a:2,b:2,c:1", "--spares", "2", "app"});
   const Settings settings = make_settings(p.options, "cr-1");

@@ -117,6 +117,37 @@ TEST(DaemonStartLine, TellsTheParent) {
   EXPECT_EQ(got.parent_public_key, start.parent_public_key);
 }
 
+TEST(DaemonStartLine, IsSharedByDaemonsThatOneSrunStarts) {
+  std::vector<DaemonStart> starts(3);
+  const KeyPair keys = make_key_pair();
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    DaemonStart& start = starts[i];
+    start.job = "cr-1";
+    start.node = 5 + i;
+    start.addresses = {"tcp://10.0.0.1:5"};
+    start.server_public_key = keys.public_key;
+    start.client = keys;
+    start.run_directory = "/tmp/reprise-cr-1-0";
+    if (i) start.parent_addresses = {"tcp://10.0.0.2:6"};
+    if (i) start.parent_public_key = keys.public_key;
+  }
+  starts[0].relays = true;
+  starts[0].interfaces = {"eth0"};
+  const std::string line = daemon_start_line(starts, {"a", "b", "c"});
+  EXPECT_EQ(line.find("10.0.0.2:6"), line.rfind("10.0.0.2:6")) << "a parent is named once";
+  const DaemonStart a = parse_daemon_start(line, "a"), c = parse_daemon_start(line, "c");
+  EXPECT_EQ(a.node, 5u);
+  EXPECT_TRUE(a.relays);
+  EXPECT_EQ(a.interfaces, starts[0].interfaces);
+  EXPECT_TRUE(a.parent_addresses.empty());
+  EXPECT_EQ(c.node, 7u);
+  EXPECT_FALSE(c.relays);
+  EXPECT_EQ(c.parent_addresses, starts[2].parent_addresses);
+  EXPECT_EQ(c.client.secret_key, keys.secret_key);
+  EXPECT_THROW(parse_daemon_start(line, "d"), std::runtime_error);
+  EXPECT_THROW(parse_daemon_start(line), std::runtime_error);
+}
+
 TEST(ConnectionName, TellsWhoseItIs) {
   EXPECT_EQ(node_of_connection(connection_name(17, "ab-1")), 17u);
   for (const char* other : {"", "node-", "node-x", "node-1", "crjob-1-2", "node--1-x"}) EXPECT_FALSE(node_of_connection(other)) << other;
