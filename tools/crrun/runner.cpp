@@ -95,7 +95,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
   events.up = [this](const Peer& peer, Up up) { message(peer, std::move(up)); };
   events.ask = [this](const Peer& peer, const Ask& request) { ask(peer, request); };
   events.disconnected = [this](const Peer& peer) {
-    const auto had = ways_.closed(peer);
+    const auto had = routes_.closed(peer);
     if (!had) return;
     coordinator_.connection_closed(had->first, had->second, now());
     apply();
@@ -162,7 +162,7 @@ void Runner::timer() {
 }
 
 void Runner::message(const Peer& peer, Up up) {
-  if (!ways_.up(peer, up)) return;
+  if (!routes_.up(peer, up)) return;
   if (up.has_hello()) launcher_.said_hello(up.from());
   coordinator_.message(up, now());
   if (up.has_child_gone()) coordinator_.connection_closed(up.child_gone().node(), up.child_gone().instance(), now());
@@ -176,7 +176,7 @@ void Runner::ask(const Peer& peer, const Ask& ask) {
     if (answer.ok()) {
       nlohmann::json status = coordinator_.status(now());
       for (nlohmann::json& node : status["nodes"])
-        if (const auto via = ways_.via(node.at("index").get<NodeIndex>())) node["via"] = coordinator_.members().host(*via);
+        if (const auto via = routes_.via(node.at("index").get<NodeIndex>())) node["via"] = coordinator_.members().host(*via);
       status["crrun"] = {{"host", file_.host}, {"pid", file_.pid}};
       answer.set_status_json(status.dump());
     } else {
@@ -196,13 +196,13 @@ void Runner::ask(const Peer& peer, const Ask& ask) {
 }
 
 void Runner::send(const Down& down, const std::vector<NodeIndex>& living) {
-  for (const Ways::Copy& copy : ways_.down(down, living)) server_->send(copy.peer, *copy.down);
+  for (const Routes::Copy& copy : routes_.down(down, living)) server_->send(copy.peer, *copy.down);
 }
 
 void Runner::start_daemon(NodeIndex node) {
   const auto parent = tree_ ? tree_->parent(node) : std::nullopt;
   if (!parent) return start_daemon(node, nullptr);
-  const Relaying* relaying = ways_.relaying(*parent);
+  const Relaying* relaying = routes_.relaying(*parent);
   if (relaying || coordinator_.members().at(*parent).state != NodeState::starting) return start_daemon(node, relaying);
   auto until = std::chrono::steady_clock::now();
   for (auto above = parent; above; above = tree_->parent(*above)) until += kParentWait;
@@ -213,7 +213,7 @@ void Runner::start_waiting() {
   const bool over = coordinator_.phase() == Coordinator::Phase::ending || coordinator_.phase() == Coordinator::Phase::finished;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     const NodeIndex node = at->first, parent = *tree_->parent(node);
-    const Relaying* relaying = ways_.relaying(parent);
+    const Relaying* relaying = routes_.relaying(parent);
     const bool wait = !over && !relaying && coordinator_.members().at(parent).state == NodeState::starting &&
                       std::chrono::steady_clock::now() < at->second;
     if (wait) {
@@ -261,7 +261,7 @@ void Runner::carry_out(Effect& effect, const std::vector<NodeIndex>& living) {
         if constexpr (std::is_same_v<T, StartDaemon>) start_daemon(one.node);
         if constexpr (std::is_same_v<T, StopDaemon>) {
           waiting_.erase(one.node);
-          ways_.stopped(one.node);
+          routes_.stopped(one.node);
           launcher_.stop(one.node);
         }
         if constexpr (std::is_same_v<T, SaveState>) held_.saving(recorder_.save(std::move(one.records)));

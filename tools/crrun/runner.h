@@ -17,7 +17,7 @@
 #include "crrun/launcher.h"
 #include "crrun/output_writer.h"
 #include "crrun/recorder.h"
-#include "crrun/ways.h"
+#include "crrun/routes.h"
 #include "job/job_file.h"
 #include "job/relay.h"
 #include "job/transport.h"
@@ -70,7 +70,7 @@ class Runner {
   asio::signal_set signals_;
   asio::steady_timer timer_, input_timer_;
   std::unique_ptr<asio::posix::stream_descriptor> input_;
-  Ways ways_;
+  Routes routes_;
   Held held_;
   std::chrono::steady_clock::time_point held_since_{};
   bool told_of_disk_ = false;

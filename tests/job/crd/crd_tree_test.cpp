@@ -26,8 +26,8 @@ class CrdTree : public ::testing::Test {
     for (unsigned rank = 0; rank < 3; ++rank) crrun.place(rank, rank);
     crrun.parents = {{1, 0}, {2, 1}};
     crrun.start_daemons();
-    ASSERT_EQ(crrun.ways.via(1), 0u);
-    ASSERT_EQ(crrun.ways.via(2), 0u);
+    ASSERT_EQ(crrun.routes.via(1), 0u);
+    ASSERT_EQ(crrun.routes.via(2), 0u);
     crrun.launch();
     ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 3; }, 20s));
   }
@@ -43,7 +43,7 @@ class CrdTree : public ::testing::Test {
         time);
   }
   bool direct(std::uint32_t node) {
-    return crrun.until([&] { return !crrun.ways.via(node); }, 10s);
+    return crrun.until([&] { return !crrun.routes.via(node); }, 10s);
   }
   FakeCrrun crrun{3};
 };
@@ -71,7 +71,7 @@ TEST_F(CrdTree, TheAnswersKeepRanksRunning) {
   start("sleep 100");
   EXPECT_FALSE(troubled({0, 1, 2}, 4s)) << "each needs one within a second and a half";
   EXPECT_EQ(crrun.hello_count, 3u);
-  EXPECT_EQ(crrun.ways.via(2), 0u);
+  EXPECT_EQ(crrun.routes.via(2), 0u);
 }
 
 TEST_F(CrdTree, WithoutAnswersOfCrrunRanksStandStillWhateverTheParentSays) {
@@ -98,8 +98,8 @@ TEST_F(CrdTree, ADaemonThatIsSilentIsLeftInTime) {
   start("sleep 100");
   ::kill(crrun.daemon(1), SIGSTOP);
   EXPECT_FALSE(troubled({2}, 4s));
-  EXPECT_FALSE(crrun.ways.via(2));
-  EXPECT_EQ(crrun.ways.via(1), 0u);
+  EXPECT_FALSE(crrun.routes.via(2));
+  EXPECT_EQ(crrun.routes.via(1), 0u);
   ::kill(crrun.daemon(1), SIGCONT);
 }
 
@@ -131,7 +131,7 @@ TEST_F(CrdTree, WhatARankDidIsToldThoughTheParentDied) {
   ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(2) > 0; }, 10s));
   EXPECT_EQ(WEXITSTATUS(crrun.exits[2]), 7);
   EXPECT_EQ(told, 1u);
-  EXPECT_FALSE(crrun.ways.via(2));
+  EXPECT_FALSE(crrun.routes.via(2));
   ::kill(crrun.daemon(1), SIGKILL);
 }
 
@@ -142,7 +142,7 @@ TEST_F(CrdTree, TheDeathOfCrrunIsSeenByAll) {
   crrun.come_back();
   EXPECT_TRUE(crrun.until([&] { return crrun.hello_count == 6; }, 10s)) << crrun.hello_count;
   for (std::uint32_t node = 0; node < 3; ++node) {
-    EXPECT_FALSE(crrun.ways.via(node));
+    EXPECT_FALSE(crrun.routes.via(node));
     EXPECT_EQ(crrun.hellos[node].ranks_size(), 1);
   }
   EXPECT_FALSE(troubled({0, 1, 2}, 2s));
@@ -152,11 +152,11 @@ TEST_F(CrdTree, AParentThatCannotBeReachedIsDoneWithout) {
   for (const char* word : {"sleep", "100"}) crrun.job.add_argv(word);
   crrun.parents = {{1, 0}};
   crrun.start_daemon(0);
-  ASSERT_TRUE(crrun.until([&] { return crrun.ways.relaying(0) != nullptr; }, 10s));
+  ASSERT_TRUE(crrun.until([&] { return crrun.routes.relaying(0) != nullptr; }, 10s));
   ::kill(crrun.daemon(0), SIGSTOP);  // the kernel still accepts connections for it
   crrun.start_daemon(1);
   EXPECT_TRUE(crrun.until([&] { return crrun.hellos.count(1) > 0; }, 10s));
-  EXPECT_FALSE(crrun.ways.via(1));
+  EXPECT_FALSE(crrun.routes.via(1));
 }
 
 }  // namespace

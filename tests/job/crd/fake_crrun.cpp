@@ -66,16 +66,16 @@ FakeCrrun::~FakeCrrun() {
 void FakeCrrun::listen(std::uint16_t port) {
   job::ServerEvents events;
   events.up = [this](const job::Peer& peer, job::Up up) {
-    if (ways.up(peer, up)) take(up);
+    if (routes.up(peer, up)) take(up);
   };
-  events.disconnected = [this](const job::Peer& peer) { ways.closed(peer); };
+  events.disconnected = [this](const job::Peer& peer) { routes.closed(peer); };
   server_ = std::make_unique<job::Server>(loop, keys_, client_keys_.public_key, port, std::move(events));
   port_ = server_->port();
 }
 
 void FakeCrrun::die() {
   server_.reset();
-  ways = {};
+  routes = {};
   there_.clear();
 }
 void FakeCrrun::come_back() { listen(port_); }
@@ -96,7 +96,7 @@ pid_t FakeCrrun::start_daemon(std::uint32_t node) {
   start.run_directory = run_directory(node);
   for (const auto& [child, parent] : parents) start.relays |= parent == node;
   if (parents.count(node)) {
-    const job::Relaying& parent = *ways.relaying(parents.at(node));
+    const job::Relaying& parent = *routes.relaying(parents.at(node));
     start.parent_addresses.assign(parent.endpoints().begin(), parent.endpoints().end());
     start.parent_public_key = parent.public_key();
   }
@@ -125,7 +125,7 @@ void FakeCrrun::kill_daemon(std::uint32_t node) {
 
 void FakeCrrun::start_daemons() {
   for (std::uint32_t node = 0; node < nodes_; ++node) {
-    if (parents.count(node) && !until([&] { return ways.relaying(parents.at(node)) != nullptr; }, 10s))
+    if (parents.count(node) && !until([&] { return routes.relaying(parents.at(node)) != nullptr; }, 10s))
       throw std::runtime_error("the parent daemon does not connect");
     start_daemon(node);
   }
@@ -156,7 +156,7 @@ void FakeCrrun::send_all(const job::Down& down) { deliver(down); }
 
 void FakeCrrun::deliver(job::Down down) {
   down.set_sequence(++sequence_);
-  for (const job::Ways::Copy& copy : ways.down(std::move(down), {there_.begin(), there_.end()}))
+  for (const job::Routes::Copy& copy : routes.down(std::move(down), {there_.begin(), there_.end()}))
     if (server_) server_->send(copy.peer, *copy.down);
 }
 

@@ -11,7 +11,7 @@
 
 #include <asio/io_context.hpp>
 
-#include "crrun/ways.h"
+#include "crrun/routes.h"
 #include "job/daemon_start.h"
 #include "job/transport.h"
 
@@ -73,7 +73,7 @@ class FakeCrrun {
   std::vector<std::string> logs;
   unsigned fences = 0, heartbeats = 0, contradictions = 0;
   std::map<std::uint32_t, unsigned> relayed_heartbeats;  ///< by node
-  job::Ways ways;
+  job::Routes routes;
   std::map<std::uint32_t, std::string> instances;
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
   bool forget_fences = false;

@@ -2,7 +2,7 @@
 #pragma once
 /**
  * @file The connection that reaches each node: its own, or that of a daemon above it. A message that went to a node
- * through other daemons is kept until the node has confirmed it. It is sent again when the node loses that way and
+ * through other daemons is kept until the node has confirmed it. It is sent again when the node loses that route and
  * connects itself.
  */
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 namespace reprise::job {
 
-class Ways {
+class Routes {
  public:
   /**
    * A message has arrived over @p peer. Entries of a heartbeat that do not count are removed.
-   * @return false: it came over a way that its sender no longer uses; drop it, the sender repeats it
+   * @return false: it came over a route that its sender no longer uses; drop it, the sender repeats it
    */
   bool up(const Peer& peer, Up& up);
   struct Copy {
@@ -45,12 +45,12 @@ class Ways {
   std::size_t kept() const { return journal_.size(); }
 
  private:
-  struct Way {
+  struct Route {
     Peer peer;
     std::string instance;
     bool relayed = false;  ///< the connection is another node's
     bool open = true;      ///< and that connection is open
-    bool waiting = false;  ///< it has connected itself, and has not been welcomed on that connection yet
+    bool waiting = false;    ///< it has connected itself, and has not been welcomed on that connection yet
     std::uint64_t seen = 0;  ///< last Down.sequence confirmed, for a node that is or was relayed
   };
   bool relayed_up(const Peer& peer, NodeIndex owner, const Up& up);
@@ -59,7 +59,7 @@ class Ways {
   bool through(const Peer& peer, NodeIndex node, const std::string& instance) const;
   void prune();
 
-  std::map<NodeIndex, Way> ways_;
+  std::map<NodeIndex, Route> routes_;
   std::map<Peer, std::pair<NodeIndex, std::string>> owners_;  ///< by connection
   std::map<NodeIndex, Relaying> relaying_;
   std::deque<std::shared_ptr<const Down>> journal_;  ///< in the order of their sequence
