@@ -117,6 +117,7 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
         mine.set_image_bytes(beat.image_bytes());
         mine.set_load(beat.load());
         mine.set_seen(beat.seen());
+        mine.set_sent(beat.sent());
         for (const RelayedBeat& other : beat.below())
           if (other.node() != self_) beats_[other.node()] = other;
         if (!beats_since_) beats_since_ = now_ms;

@@ -48,7 +48,7 @@ class Relay {
   bool heard(std::uint32_t child, std::uint32_t node);
   /**
    * Handle a message of a daemon below, or of this daemon itself. @return what to send up now, in this order. All that
-   * was received from below before a heartbeat is sent before the daemon's own heartbeat that carries it.
+   * was received from below before a heartbeat is sent before the daemon's own heartbeat that carries it: `sent` holds.
    */
   std::vector<Up> up(const Up& message, std::uint64_t now_ms);
   /** @return the joined answers that have waited for the patience time */
