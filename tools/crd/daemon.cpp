@@ -77,9 +77,7 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
     up.set_from(node_.index);
     up.set_instance(node_.instance);
     up.set_recovery(node_.settled);
-    if (!link_) return;
-    if (!children_) return link_->send(up);
-    for (const job::Up& one : children_->own(up)) link_->send(one);
+    if (link_) link_->send(std::move(up));
   };
   node_.pmix_said = [this](const FromPmix& message) {
     if (message.has_known()) return spawner_.known(message.known());
@@ -91,7 +89,10 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
                                                    .run_until = [this](LeaseClock::time_point until) { renew(until); },
                                                    .counts = [this] { take_held(); },
                                                    .heartbeat = [this](job::Up& up) { heartbeat(up); },
-                                                   .lost = [this] { drop_children(); }});
+                                                   .lost = [this] { drop_children(); },
+                                                   .join = [this](const job::Up& up) {
+                                                     return children_ ? children_->own(up) : std::vector<job::Up>{up};
+                                                   }});
   if (start.relays)
     children_ = std::make_unique<Children>(
         node_, ChildrenEvents{.up = [this](const job::Up& up) { link_->forward(up); }, .beat = [this] { link_->beat_now(); }});
@@ -154,9 +155,10 @@ void Daemon::take(const job::Down& down) {
   if (down.to_size() && std::find(down.to().begin(), down.to().end(), node_.index) == down.to().end()) return;
   if (down.has_heartbeat()) {
     for (const job::RelayedBeat& one : down.heartbeat().below())
-      if (one.node() == node_.index) return link_->answered(one.unix_ns(), one.lease_ms());
-    return link_->answered(down.heartbeat().unix_ns(), down.heartbeat().lease_ms());
+      if (one.node() == node_.index) return link_->answered(one.unix_ns(), one.seen(), one.lease_ms());
+    return link_->answered(down.heartbeat().unix_ns(), down.heartbeat().seen(), down.heartbeat().lease_ms());
   }
+  if (!link_->accept(down)) return;
   if (link_->fenced() && !down.has_welcome() && !down.has_shutdown()) return held_.push_back(down);
   obey(down);
 }
@@ -171,7 +173,7 @@ void Daemon::renew(LeaseClock::time_point until) {
 }
 
 void Daemon::take_held() {
-  for (const job::Down& down : std::exchange(held_, {})) take(down);
+  for (const job::Down& down : std::exchange(held_, {})) obey(down);
 }
 
 void Daemon::obey(const job::Down& down) {
@@ -254,25 +256,34 @@ void Daemon::welcome(const job::Welcome& message) {
     else
       spdlog::info("process ids cannot be chosen here (no CAP_CHECKPOINT_RESTORE): a rank may find its id taken on another node");
   }
-  link_->welcomed();
-  // Messages that crrun may have missed, or that a new crrun never got.
-  if (!first) relay_.resend();
-  for (const auto& [number, rank] : node_.ranks) {
-    if (!rank->addresses.empty()) tell_ready(*rank);
-    if (rank->broken_link) {
-      job::Up up;
-      *up.mutable_link_lost() = *rank->broken_link;
-      node_.send(std::move(up));
-    }
+  const bool known = link_->greeted(message);
+  // Output goes first: a WaveDone says that crrun has it up to the image's position.
+  for (const auto& [number, rank] : node_.ranks)
     for (auto& output : rank->outputs)
       if (output) output->resend();
+  link_->resend();
+  if (!known) {
+    held_.clear();  // from a crrun that is no more
+    introduce();
+  }
+  link_->welcomed();
+}
+
+void Daemon::introduce() {
+  relay_.resend();
+  for (const auto& [number, rank] : node_.ranks) {
+    if (!rank->addresses.empty()) tell_ready(*rank);
+    if (!rank->broken_link) continue;
+    job::Up up;
+    *up.mutable_link_lost() = *rank->broken_link;
+    node_.send(std::move(up));
   }
 }
 
 /** The children connect to crrun itself. Their Hello tells crrun which messages they have missed. */
 void Daemon::drop_children() {
   if (!children_) return;
-  for (const job::Up& up : children_->end()) link_->send(up);
+  for (const job::Up& up : children_->end()) link_->forward(up);
   // Destroy it from the loop: the caller may be one of its own callbacks.
   asio::post(loop_, [old = std::shared_ptr<Children>(std::move(children_))] {});
 }
@@ -299,6 +310,7 @@ void Daemon::become_spare() {
       node_.instance = job::make_job_id().substr(3);
       node_.welcomed = false;
       node_.recovery = node_.settled = 0;
+      link_->begin_anew();
       hello();
     });
   });
@@ -398,11 +410,6 @@ void Daemon::heartbeat(job::Up& up) {
   beat.set_image_bytes(image_bytes_);
   double load = 0;
   if (::getloadavg(&load, 1) == 1) beat.set_load(load);
-  if (!children_) return;
-  std::vector<job::Up> all = children_->own(up);
-  up = std::move(all.back());
-  all.pop_back();
-  for (const job::Up& one : all) link_->send(one);
 }
 
 void Daemon::shut_down(bool kill, bool keep_images) {

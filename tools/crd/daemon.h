@@ -42,6 +42,8 @@ class Daemon {
   /** Carry out what crrun sent while this node was silent. */
   void take_held();
   void welcome(const job::Welcome& message);
+  /** Tell a crrun that does not know this daemon yet what Hello does not say. */
+  void introduce();
   void become_spare();
   void from_rank(const RankMessage& message);
   void deliver(int signal, const google::protobuf::RepeatedField<std::uint32_t>& ranks);

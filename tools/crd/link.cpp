@@ -14,8 +14,6 @@ using namespace std::chrono_literals;
 namespace {
 /** Number of heartbeats without an answer that are remembered. */
 constexpr std::size_t kUnanswered = 256;
-/** Number of messages that are kept to be sent again after the parent is left; within a lease there are hardly any. */
-constexpr std::size_t kKept = 4096;
 }  // namespace
 
 LeaseClock::time_point LeaseClock::now() {
@@ -32,15 +30,13 @@ Link::Link(Node& node, LinkEvents events)
   if (node.start.parent_addresses.empty()) return;
   parent_ = std::make_unique<job::Client>(node.loop, job::connection_name(node.start.node, node.instance),
                                           node.start.parent_public_key, node.start.client, client_events(true));
-  by_parent_ = keeps_ = true;
+  by_parent_ = true;
 }
 
 job::ClientEvents Link::client_events(bool of_parent) {
   return {.down =
               [this](job::Down down) {
                 heard_ = Clock::now();
-                // A heartbeat's answer confirms earlier messages only if it came the same way as these.
-                if (by_parent_ || !down.has_heartbeat()) seen_ = down.sequence();
                 events_.down(std::move(down));
               },
           .answer = nullptr,
@@ -52,7 +48,7 @@ job::ClientEvents Link::client_events(bool of_parent) {
                 tried_.reset();
                 heard_ = Clock::now();
                 unanswered_.clear();
-                greeted_ = resent_ = false;
+                channel_.connected();
                 if (of_parent) {
                   parent_since_ = LeaseClock::now();
                   watch_parent();
@@ -81,71 +77,35 @@ void Link::start() {
   beat();
 }
 
-namespace {
-/** Whether to keep @p up in the journal: its sender does not repeat it when crrun welcomes the daemon anew. */
-bool belongs_in_journal(const job::Up& up) {
-  switch (up.what_case()) {
-    case job::Up::kHello:
-    case job::Up::kHeartbeat:
-    case job::Up::kOutput:
-    case job::Up::kRankReady:
-    case job::Up::kFence:
-    case job::Up::kModexRequest:
-    case job::Up::kModexBlob:
-    case job::Up::kPublish:
-    case job::Up::kLookup:
-      return false;
-    default:
-      return true;
+void Link::send(job::Up up) {
+  const bool now = channel_.send(up);
+  if (!now || !connected_) return;
+  if (up.has_hello()) {
+    hello_sent_ = LeaseClock::now();
+    channel_.fill(*up.mutable_hello());
   }
-}
-}  // namespace
-
-void Link::send(const job::Up& up) {
-  if (keeps_ && !crrun_dead_ && belongs_in_journal(up)) {
-    journal_.push_back(up);
-    if (journal_.size() > kKept) {
-      journal_.pop_front();
-      ++journal_begin_;
-    }
-  }
-  // Output before the Welcome is not sent: it is sent again after the Welcome, behind the earlier messages.
-  if (!connected_ || (up.has_output() && !greeted_)) return;
-  if (!up.has_hello()) {
-    // After the parent was left, Hello goes first, then the journal.
-    if (!keeps_ || by_parent_ || resent_) way().send(up);
-    return;
-  }
-  hello_sent_ = LeaseClock::now();
-  if (!parent_ || by_parent_) return way().send(up);
-  job::Up hello = up;
-  hello.mutable_hello()->set_seen(seen_);
-  client_.send(hello);
-  for (const job::Up& old : journal_) client_.send(old);
-  resent_ = true;
+  for (const job::Up& one : events_.join(up)) client().send(one);
 }
 
 void Link::forward(const job::Up& up) {
-  if (connected_) way().send(up);
+  if (connected_) client().send(up);
 }
 
-void Link::welcomed() {
-  greeted_ = true;
-  if (!by_parent_) {
-    keeps_ = false;
-    journal_.clear();
-  }
-  renew(hello_sent_, longest_lease());
+void Link::resend() {
+  if (!connected_) return;
+  for (const auto& up : channel_.kept()) client().send(*up);
 }
 
-void Link::answered(std::uint64_t unix_ns, std::uint32_t lease_ms) {
+void Link::welcomed() { renew(hello_sent_, longest_lease()); }
+
+void Link::answered(std::uint64_t unix_ns, std::uint64_t seen, std::uint32_t lease_ms) {
+  channel_.confirm(seen);
   // The time of day may have been set since. So use unix_ns only as a number, and take the time when that heartbeat was
   // sent.
   const auto found = std::find_if(unanswered_.begin(), unanswered_.end(), [&](const Beat& one) { return one.unix_ns == unix_ns; });
   if (found == unanswered_.end()) return;
-  const auto [number, sent, said] = *found;
+  const auto [number, sent] = *found;
   unanswered_.erase(unanswered_.begin(), found + 1);
-  for (; journal_begin_ < said && !journal_.empty(); ++journal_begin_) journal_.pop_front();
   renew(sent, lease_ms ? std::chrono::milliseconds(lease_ms) : longest_lease());
 }
 
@@ -217,13 +177,10 @@ void Link::found(job::Reach reach, const std::string& endpoint) {
     // A crrun that has just started waits for its daemons longer than the lease before it gives them up.
     if (crrun_dead_) judge();
     crrun_dead_ = false;
-    way().connect(endpoint);
+    client().connect(endpoint);
   }
-  if (reach == job::Reach::refused && !std::exchange(crrun_dead_, true)) {
+  if (reach == job::Reach::refused && !std::exchange(crrun_dead_, true))
     spdlog::warn("crrun has ended, but its host answers: the ranks here run on; take the job over with crrun --attach");
-    // A new crrun would not know the messages in the journal; Hello reports the current state.
-    journal_.clear();
-  }
   if (reach == job::Reach::silent) crrun_dead_ = false;
   judge();
 }
@@ -255,10 +212,10 @@ void Link::beat_now() {
   if (!connected_) return;
   job::Up up;
   events_.heartbeat(up);
-  if (by_parent_) up.mutable_heartbeat()->set_seen(seen_);
-  unanswered_.push_back({up.heartbeat().unix_ns(), LeaseClock::now(), journal_begin_ + journal_.size()});
+  channel_.fill(*up.mutable_heartbeat());
+  unanswered_.push_back({up.heartbeat().unix_ns(), LeaseClock::now()});
   if (unanswered_.size() > kUnanswered) unanswered_.pop_front();
-  way().send(up);
+  for (const job::Up& one : events_.join(up)) client().send(one);
 }
 
 void Link::beat() {

@@ -7,8 +7,8 @@
  * cannot, so the time is prolonged.
  *
  * A daemon with a parent first reaches crrun through the parent. When the parent is absent, ends or delivers no answers,
- * the daemon leaves it for good, early enough for the lease. Messages that may have been lost with the parent are sent
- * again.
+ * the daemon leaves it for good, early enough for the lease. On every new connection, Hello and the channel
+ * (job/channel.h) settle what must be sent again.
  */
 #include <chrono>
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "crd/node.h"
+#include "job/channel.h"
 #include "job/reach.h"
 #include "job/transport.h"
 
@@ -42,26 +43,37 @@ struct LinkEvents {
   std::function<void()> counts;             ///< crrun answers again after that time was over: this node still counts
   std::function<void(job::Up&)> heartbeat;  ///< fill in the heartbeat
   std::function<void()> lost;               ///< messages sent on this connection do not arrive any more
+  /** What to send instead of a message of this daemon: its answers may be joined with those of daemons below. */
+  std::function<std::vector<job::Up>(const job::Up&)> join;
 };
 
 class Link {
  public:
   Link(Node& node, LinkEvents events);
   void start();
-  void send(const job::Up& up);
-  /** Send a message of a daemon below; that daemon repeats it itself if needed. */
+  /** Send a message of this daemon, now or after the Welcome on the next connection. */
+  void send(job::Up up);
+  /** Send a message of daemons below if there is a connection; they repeat it themselves if needed. */
   void forward(const job::Up& up);
   /** Send a heartbeat now, in addition to the regular ones. */
   void beat_now();
+  /** Whether to carry out a message of crrun other than an answer to heartbeats: once, and in its turn. */
+  bool accept(const job::Down& down) { return channel_.accept(down); }
+  /** crrun has answered Hello: send() sends at once from now on. @return false: crrun does not know this daemon yet */
+  bool greeted(const job::Welcome& welcome) { return channel_.welcome(welcome); }
+  /** Send what crrun has not confirmed. */
+  void resend();
   /** crrun has answered Hello: this node counted when the Hello was sent. */
   void welcomed();
   /**
-   * crrun has answered the heartbeat sent at @p unix_ns: this node counted at that time.
+   * crrun has answered the heartbeat sent at @p unix_ns: this node counted at that time. It has all messages up to @p seen.
    * @param lease_ms for so long the ranks may run from then on; 0: as long as the job says
    */
-  void answered(std::uint64_t unix_ns, std::uint32_t lease_ms);
+  void answered(std::uint64_t unix_ns, std::uint64_t seen, std::uint32_t lease_ms);
   /** This node has no ranks any more. */
   void forget();
+  /** The daemon has a new instance: what the old one has sent and received is void. */
+  void begin_anew() { channel_ = {}; }
   /** When the newest heartbeat or Hello that crrun has answered was sent. */
   LeaseClock::time_point answered() const { return answered_; }
   /** The longest lease. */
@@ -73,7 +85,7 @@ class Link {
  private:
   using Clock = std::chrono::steady_clock;
   job::ClientEvents client_events(bool of_parent);
-  job::Client& way() { return by_parent_ ? *parent_ : client_; }
+  job::Client& client() { return by_parent_ ? *parent_ : client_; }
   void leave_parent(const std::string& why);
   void watch_parent();
   void look();
@@ -91,7 +103,6 @@ class Link {
   asio::steady_timer beat_timer_, lease_timer_, parent_timer_;
   std::shared_ptr<void> tried_;  ///< the probe connection that found crrun's address; kept until connected
   bool connected_ = false, connecting_ = false, looking_ = false, fenced_ = false;
-  bool greeted_ = false;        ///< crrun has sent Welcome on this connection
   bool crrun_dead_ = false;     ///< its address refused a connection: crrun is dead, its host is alive
   Clock::time_point heard_ = Clock::now(), connect_began_{};
   LeaseClock::time_point answered_{};     ///< when the newest answered heartbeat or Hello was sent
@@ -101,17 +112,12 @@ class Link {
   struct Beat {
     std::uint64_t unix_ns;
     LeaseClock::time_point sent;
-    std::uint64_t said;  ///< journal number of the first message after this heartbeat
   };
   std::deque<Beat> unanswered_;  ///< heartbeats without an answer, oldest first
 
-  bool by_parent_ = false;       ///< the parent is the way to crrun
+  bool by_parent_ = false;       ///< crrun is reached through the parent
   LeaseClock::time_point parent_since_{};
-  std::uint64_t seen_ = 0;       ///< the last Down.sequence received
-  bool keeps_ = false;           ///< keep sent messages, until crrun has sent Welcome on a connection of this daemon's own
-  bool resent_ = false;          ///< the journal was sent again on this connection
-  std::deque<job::Up> journal_;  ///< messages sent through the parent that may not have reached crrun
-  std::uint64_t journal_begin_ = 0;  ///< number of the journal's first message
+  job::DaemonChannel channel_;
 };
 
 }  // namespace reprise::crd

@@ -16,7 +16,7 @@ class PmixRelay {
   explicit PmixRelay(Node& node) : node_(node) {}
   /** A recovery or a launch began: collectives are counted from 0 again, and open ones are void. */
   void reset();
-  /** Send the open requests again: crrun may not have received them, or is a new process. */
+  /** Send the open requests again, to a new crrun. */
   void resend();
   /** A message from the PMIx server. */
   void take(const FromPmix& message);

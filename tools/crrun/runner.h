@@ -70,7 +70,7 @@ class Runner {
   asio::signal_set signals_;
   asio::steady_timer timer_, input_timer_;
   std::unique_ptr<asio::posix::stream_descriptor> input_;
-  Routes routes_;
+  Routes routes_{make_job_id()};
   Held held_;
   std::chrono::steady_clock::time_point held_since_{};
   bool told_of_disk_ = false;

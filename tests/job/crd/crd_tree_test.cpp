@@ -135,6 +135,44 @@ TEST_F(CrdTree, WhatARankDidIsToldThoughTheParentDied) {
   ::kill(crrun.daemon(1), SIGKILL);
 }
 
+TEST_F(CrdTree, AnswersThatWereJoinedAreSaidAgainOneByOne) {
+  start("sleep 100");
+  std::map<std::uint32_t, unsigned> told;  // by node
+  crrun.seen = [&](const job::Up& up) { told[up.from()] += up.has_wave_done(); };
+  job::Down down;
+  down.mutable_wave_begin()->set_wave(1);
+  down.mutable_wave_begin()->set_timeout_ms(30000);
+  crrun.hears = false;
+  crrun.send_all(down);
+  crrun.until([] { return false; }, 700ms);
+  crrun.break_connections();
+  // Whether the images can be written depends on the module.
+  ASSERT_TRUE(crrun.until([&] { return crrun.wave_done.size() == 3; }, 10s));
+  crrun.until([] { return false; }, 500ms);
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    EXPECT_FALSE(crrun.routes.via(node));
+    EXPECT_EQ(told[node], 1u);
+  }
+}
+
+TEST_F(CrdTree, AnswersThatWereJoinedAndHeardAreNotSaidAgain) {
+  start("sleep 100");
+  unsigned told = 0;
+  crrun.seen = [&](const job::Up& up) { told += up.has_wave_done(); };
+  job::Down down;
+  down.mutable_wave_begin()->set_wave(1);
+  down.mutable_wave_begin()->set_timeout_ms(30000);
+  crrun.send_all(down);
+  ASSERT_TRUE(crrun.until([&] { return crrun.wave_done.size() == 3; }, 10s));
+  crrun.until([] { return false; }, 1s);  // heartbeats confirm them
+  const unsigned before = told;
+  crrun.kill_daemon(0);
+  EXPECT_TRUE(direct(1));
+  EXPECT_TRUE(direct(2));
+  crrun.until([] { return false; }, 1s);
+  EXPECT_EQ(told, before);
+}
+
 TEST_F(CrdTree, TheDeathOfCrrunIsSeenByAll) {
   start("sleep 100");
   crrun.die();

@@ -66,7 +66,7 @@ FakeCrrun::~FakeCrrun() {
 void FakeCrrun::listen(std::uint16_t port) {
   job::ServerEvents events;
   events.up = [this](const job::Peer& peer, job::Up up) {
-    if (routes.up(peer, up)) take(up);
+    if (hears && routes.up(peer, up)) take(up);
   };
   events.disconnected = [this](const job::Peer& peer) { routes.closed(peer); };
   server_ = std::make_unique<job::Server>(loop, keys_, client_keys_.public_key, port, std::move(events));
@@ -75,10 +75,15 @@ void FakeCrrun::listen(std::uint16_t port) {
 
 void FakeCrrun::die() {
   server_.reset();
-  routes = {};
+  routes = job::Routes(job::make_job_id());
   there_.clear();
 }
 void FakeCrrun::come_back() { listen(port_); }
+void FakeCrrun::break_connections() {
+  server_.reset();
+  hears = is_heard = true;
+  listen(port_);
+}
 
 std::string FakeCrrun::run_directory(std::uint32_t node) const { return directory_ + "/run-" + std::to_string(node); }
 std::string FakeCrrun::image_directory(std::uint32_t node) const {
@@ -155,9 +160,8 @@ void FakeCrrun::send(std::uint32_t node, job::Down down) {
 void FakeCrrun::send_all(const job::Down& down) { deliver(down); }
 
 void FakeCrrun::deliver(job::Down down) {
-  down.set_sequence(++sequence_);
   for (const job::Routes::Copy& copy : routes.down(std::move(down), {there_.begin(), there_.end()}))
-    if (server_) server_->send(copy.peer, *copy.down);
+    if (server_ && is_heard) server_->send(copy.peer, *copy.down);
 }
 
 bool FakeCrrun::until(const std::function<bool()>& condition, std::chrono::milliseconds limit) {

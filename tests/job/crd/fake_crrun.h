@@ -52,9 +52,11 @@ class FakeCrrun {
   std::string image_directory(std::uint32_t node) const;  ///< each daemon has a disk of its own
   void kill_daemon(std::uint32_t node);
   pid_t daemon(std::uint32_t node) const { return daemons_.at(node); }
-  /** Stop without a message, as if crrun had died; or listen again at the same address. */
+  /** Stop without a message, as if crrun had died; or listen again at the same address, as another crrun. */
   void die();
   void come_back();
+  /** Break all connections: what is on its way is lost, and the daemons connect again. */
+  void break_connections();
 
   // Messages that have arrived.
   std::map<std::uint32_t, job::Hello> hellos;
@@ -73,12 +75,14 @@ class FakeCrrun {
   std::vector<std::string> logs;
   unsigned fences = 0, heartbeats = 0, contradictions = 0;
   std::map<std::uint32_t, unsigned> relayed_heartbeats;  ///< by node
-  job::Routes routes;
+  job::Routes routes{job::make_job_id()};
   std::map<std::uint32_t, std::string> instances;
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
   bool forget_fences = false;
   bool names_all_images = true;  ///< in a recovery; false: only images of restarted ranks, as in large jobs
   bool answers = true;       ///< answer heartbeats and Hello
+  bool hears = true;         ///< false: what daemons send is lost, as with a connection that is about to break
+  bool is_heard = true;      ///< false: what is sent to daemons is lost
   bool late_answers = false; ///< answer always with the same old time
   std::function<void(const job::Up&)> seen;  ///< called with every message, if set
   bool staging_finished = false, acknowledge = true;
@@ -99,7 +103,6 @@ class FakeCrrun {
   std::uint16_t port_ = 0;
   std::unique_ptr<job::Server> server_;
   std::set<std::uint32_t> there_;
-  std::uint64_t sequence_ = 0;
   std::map<std::uint32_t, pid_t> daemons_;
   std::vector<int> stdins_;
   void spawn(const job::Up& up);

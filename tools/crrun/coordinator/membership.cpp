@@ -72,11 +72,13 @@ Greeting Membership::hello(NodeIndex node, const std::string& instance, const He
     member->draining = false;
   }
   if (member->state != NodeState::up) member->since_ms = now.ms;
-  if (member->instance != instance) member->welcomed = false;
+  if (member->instance != instance) {
+    member->welcomed = false;
+    member->arrivals = {};
+  }
   member->state = NodeState::up;
   // The daemon takes the answer to its Hello for a lease of full length.
   member->granted_ms = longest_ms_;
-  member->arrivals = {};
   member->instance = instance;
   member->cpus = hello.cpus();
   member->module_loaded = hello.module_loaded();
