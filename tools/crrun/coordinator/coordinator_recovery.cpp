@@ -242,9 +242,11 @@ void Coordinator::roll_back_streams(const StoredWave* wave) {
 }
 
 void Coordinator::restored(const Restored& message, Now now) {
-  if (message.recovery() != recovery_number_) return;
+  const RecoveryRound* const round = recovering_.round();
+  if (message.recovery() != recovery_number_ || !round || round->step() != RecoveryRound::Step::restoring) return;
   for (const RankRestored& rank : message.ranks()) {
-    if (rank.rank() >= ranks_.size()) continue;
+    // Joined answers can come twice, the second time after the rank has ended.
+    if (rank.rank() >= ranks_.size() || round->answered(rank.rank())) continue;
     RankInfo& info = ranks_[rank.rank()];
     event({{"event", "restored-rank"},
            {"recovery", recovery_number_},

@@ -54,6 +54,8 @@ class RecoveryRound {
   /** All are restored, and Resume is sent. */
   void resume(Now now);
 
+  /** Whether a rank has answered in this step. */
+  bool answered(Rank rank) const { return rank < have_.size() && have_[rank]; }
   bool all_answered() const { return answered_ == have_.size(); }
   bool late(Now now) const { return now.ms >= deadline_ms_; }
   std::vector<Rank> missing() const;
