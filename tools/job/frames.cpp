@@ -6,6 +6,7 @@
 
 #include "job/log.h"
 #include "job/transport.h"
+#include "job/uninterrupted.h"
 
 namespace reprise::job {
 
@@ -20,9 +21,9 @@ bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, cons
   const char byte = static_cast<char>(kind);
   constexpr auto kMore = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
   try {
-    if (peer && !socket.send(zmq::buffer(*peer), kMore)) return false;
-    if (!socket.send(zmq::buffer(&byte, 1), kMore)) return false;
-    return socket.send(body, zmq::send_flags::dontwait).has_value();
+    if (peer && !uninterrupted([&] { return socket.send(zmq::buffer(*peer), kMore); })) return false;
+    if (!uninterrupted([&] { return socket.send(zmq::buffer(&byte, 1), kMore); })) return false;
+    return uninterrupted([&] { return socket.send(body, zmq::send_flags::dontwait); }).has_value();
   } catch (const zmq::error_t& error) {
     if (error.num() != EHOSTUNREACH) spdlog::warn("a message cannot be sent: {}", error.what());
     return false;
@@ -34,7 +35,7 @@ bool receive_frames(zmq::socket_t& socket, bool router, Received& received) {
   bool more = true;
   while (more) {
     zmq::message_t frame;
-    if (!socket.recv(frame, zmq::recv_flags::dontwait)) return false;
+    if (!uninterrupted([&] { return socket.recv(frame, zmq::recv_flags::dontwait); })) return false;
     more = frame.more();
     if (frames.size() < 4) frames.push_back(std::move(frame));
   }

@@ -4,16 +4,20 @@
 #include <atomic>
 #include <cstring>
 
+#include "job/uninterrupted.h"
+
 namespace reprise::job {
 namespace {
 
 zmq::socket_t monitor_of(zmq::context_t& context, zmq::socket_t& socket) {
   static std::atomic<unsigned> count{0};
   const std::string name = "inproc://monitor-" + std::to_string(++count);
-  if (::zmq_socket_monitor(socket.handle(), name.c_str(), ZMQ_EVENT_ALL) != 0) throw zmq::error_t();
+  uninterrupted([&] {
+    if (::zmq_socket_monitor(socket.handle(), name.c_str(), ZMQ_EVENT_ALL) != 0) throw zmq::error_t();
+  });
   zmq::socket_t pair(context, zmq::socket_type::pair);
   pair.set(zmq::sockopt::linger, 0);
-  pair.connect(name);
+  uninterrupted([&] { pair.connect(name); });
   return pair;
 }
 
@@ -27,8 +31,10 @@ SocketMonitor::~SocketMonitor() { ::zmq_socket_monitor(watched_.handle(), nullpt
 
 void SocketMonitor::receive() {
   zmq::message_t event, endpoint;
-  if (!pair_.recv(event, zmq::recv_flags::dontwait)) return;
-  if (event.more() && !pair_.recv(endpoint, zmq::recv_flags::dontwait)) return;
+  const auto receive = [this](zmq::message_t& into) {
+    return uninterrupted([&] { return pair_.recv(into, zmq::recv_flags::dontwait); }).has_value();
+  };
+  if (!receive(event) || (event.more() && !receive(endpoint))) return;
   if (event.size() < 6) return;
   std::uint16_t number = 0;
   std::uint32_t value = 0;

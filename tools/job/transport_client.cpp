@@ -8,6 +8,7 @@
 #include "job/log.h"
 #include "job/socket_monitor.h"
 #include "job/transport.h"
+#include "job/uninterrupted.h"
 #include "job/zmq_watch.h"
 
 namespace reprise::job {
@@ -54,7 +55,7 @@ class Client::Impl {
       socket.set(zmq::sockopt::reconnect_ivl, -1);
       socket.set(zmq::sockopt::connect_timeout, 3000);
       socket.set(zmq::sockopt::handshake_ivl, 5000);
-      socket.connect(endpoint);
+      uninterrupted([&] { socket.connect(endpoint); });
     }
 
     bool current() const { return owner.connection_.get() == this; }
@@ -81,7 +82,7 @@ class Client::Impl {
         lost(event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ? "our key was refused" : "the other side is not the job's crrun");
       } else if (event == ZMQ_EVENT_DISCONNECTED) {
         // Messages that arrived before the end must still be read.
-        while (current() && (socket.get(zmq::sockopt::events) & ZMQ_POLLIN)) receive();
+        while (current() && (uninterrupted([&] { return socket.get(zmq::sockopt::events); }) & ZMQ_POLLIN)) receive();
         lost("the connection was closed");
       } else if (event == ZMQ_EVENT_CLOSED) {
         lost(value ? std::string("cannot connect: ") + std::strerror(static_cast<int>(value)) : "cannot connect");

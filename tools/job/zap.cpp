@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "job/uninterrupted.h"
+
 namespace reprise::job {
 namespace {
 
@@ -33,7 +35,7 @@ void Doorkeeper::answer() {
   bool more = true;
   while (more) {
     zmq::message_t frame;
-    if (!socket_.recv(frame, zmq::recv_flags::dontwait)) return;
+    if (!uninterrupted([&] { return socket_.recv(frame, zmq::recv_flags::dontwait); })) return;
     more = frame.more();
     frames.push_back(frame.to_string());
   }
@@ -41,7 +43,9 @@ void Doorkeeper::answer() {
   const bool welcome = frames[0] == "1.0" && frames[5] == "CURVE" && frames[6] == key_;
   const std::string reply[] = {"1.0", frames[1], welcome ? "200" : "400", welcome ? "" : "not of this job", "", ""};
   for (std::size_t i = 0; i < std::size(reply); ++i)
-    socket_.send(zmq::buffer(reply[i]), i + 1 < std::size(reply) ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    uninterrupted([&] {
+      return socket_.send(zmq::buffer(reply[i]), i + 1 < std::size(reply) ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    });
   watch_.kick();
   if (!welcome && refused_)
     refused_(frames[3], frames[5] == "CURVE" ? "it does not have the job's key" : "it came without encryption");

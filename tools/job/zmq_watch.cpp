@@ -5,6 +5,8 @@
 
 #include <asio/post.hpp>
 
+#include "job/uninterrupted.h"
+
 namespace reprise::job {
 
 struct ZmqWatch::State {
@@ -48,7 +50,8 @@ void ZmqWatch::wait(const std::shared_ptr<State>& state) {
 
 void ZmqWatch::drain(const std::shared_ptr<State>& state) {
   // Reading ZMQ_EVENTS clears the state that ZMQ_FD signals.
-  while (!state->gone && (state->socket.get(zmq::sockopt::events) & ZMQ_POLLIN)) state->readable();
+  const auto events = [&] { return uninterrupted([&] { return state->socket.get(zmq::sockopt::events); }); };
+  while (!state->gone && (events() & ZMQ_POLLIN)) state->readable();
 }
 
 }  // namespace reprise::job

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <optional>
+#include <thread>
 
 #include <asio/connect.hpp>
 #include <asio/ip/tcp.hpp>
@@ -96,6 +99,39 @@ TEST_F(Transport, ReachesOverIpv6) {
   daemon->send(hello(1));
   if (!until([&] { return !ups_.empty() || !lost_.empty(); }) || !lost_.empty()) GTEST_SKIP() << "no IPv6 here";
   EXPECT_EQ(ups_.size(), 1u);
+}
+
+TEST_F(Transport, SignalsDoNotEndItOrLoseMessages) {
+  // As the end of a child process does; asio's handlers do not restart system calls either.
+  struct sigaction handler {};
+  handler.sa_handler = [](int) {};
+  struct sigaction old {};
+  ASSERT_EQ(::sigaction(SIGUSR1, &handler, &old), 0);
+  std::atomic<bool> over = false;
+  std::thread sender([&over, self = ::pthread_self()] {
+    while (!over) ::pthread_kill(self, SIGUSR1);
+  });
+  std::string error;
+  unsigned sent = 0;
+  try {
+    serve();
+    auto daemon = client("d1");
+    daemon->connect(endpoint());
+    for (const auto end = std::chrono::steady_clock::now() + 3s; std::chrono::steady_clock::now() < end; ++sent) {
+      daemon->send(hello(sent));
+      loop_.restart();
+      loop_.poll();
+    }
+    until([&] { return ups_.size() == sent; }, 20s);
+  } catch (const std::exception& caught) {
+    error = caught.what();
+  }
+  over = true;
+  sender.join();
+  ::sigaction(SIGUSR1, &old, nullptr);
+  EXPECT_EQ(error, "");
+  ASSERT_EQ(ups_.size(), sent);
+  for (unsigned i = 0; i < sent; ++i) ASSERT_EQ(ups_[i].from(), i);
 }
 
 TEST_F(Transport, KeepsOrderAndLosesNothingInALongBurst) {
