@@ -21,7 +21,7 @@ static u64 cr_serial(struct file *file)
 	 * The kernel reuses the memory of a closed struct file. The other hashed
 	 * values distinguish a new description at the old address. A new one with
 	 * all values equal gets the old serial. That is harmless: libcr restores
-	 * what can still differ (offset, flags, state).
+	 * what can still differ (offset, flags, locks, state).
 	 */
 	u64 id[6] = {
 		(unsigned long)file, (unsigned long)inode, inode->i_ino,

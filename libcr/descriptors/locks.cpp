@@ -111,16 +111,17 @@ void restore_locks(Restorer& restorer, Remote& remote) {
     const auto lost = [&](std::uint32_t index, const Lock& lock, int code) {
       restorer.warn(index, lock_text(lock) + " is lost: " + error_text(code));
     };
+    struct flock everything = {};
+    everything.l_type = F_UNLCK;
+    // First release all: since the checkpoint, one description may have taken the lock of another.
     for (const std::uint32_t index : changed) {
-      const int fd = restorer.must_fd(index);
-      struct flock everything = {};
-      everything.l_type = F_UNLCK;
-      ::fcntl(fd, F_OFD_SETLK, &everything);
-      ::flock(fd, LOCK_UN);
+      ::fcntl(restorer.must_fd(index), F_OFD_SETLK, &everything);
+      ::flock(restorer.must_fd(index), LOCK_UN);
+    }
+    for (const std::uint32_t index : changed)
       for (const Lock& lock : restorer.description(index).locks())
         if (!is_posix(lock))
-          if (const int code = take(fd, lock)) lost(index, lock, code);
-    }
+          if (const int code = take(restorer.must_fd(index), lock)) lost(index, lock, code);
     if (!posix_differs) continue;
     // A process has one set of POSIX locks for each inode, whichever descriptor it used.
     const auto set = [&](int number, const struct flock& range) {
@@ -129,8 +130,6 @@ void restore_locks(Restorer& restorer, Remote& remote) {
           {SYS_fcntl, {static_cast<std::uint64_t>(number), static_cast<std::uint64_t>(F_SETLK), argument}}, false);
       return remote.run()[call];
     };
-    struct flock everything = {};
-    everything.l_type = F_UNLCK;
     set(restorer.number(members.front()), everything);
     for (const std::uint32_t index : members)
       for (const Lock& lock : restorer.description(index).locks())

@@ -577,6 +577,24 @@ static void locks_change(void) {
   struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
   MUST(fcntl(fd[0], F_OFD_SETLK, &l));
 }
+// Locks that the next description of the same file has taken over since: it must give them back first.
+static void passed_on_setup(void) {
+  locks_setup();
+  fd[1] = MUST(open(path("locked"), O_RDWR));
+}
+static const char *passed_on_ok(void) {
+  struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 5};
+  part("flock", flock(fd[1], LOCK_EX | LOCK_NB) ? NULL : no("is not held by the first description"));
+  fcntl(fd[1], F_OFD_GETLK, &l);
+  part("OFD lock", l.l_type != F_UNLCK ? NULL : no("is not held by the first description"));
+  return parts();
+}
+static void passed_on_change(void) {
+  locks_change();
+  MUST(flock(fd[1], LOCK_EX));
+  struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 5};
+  MUST(fcntl(fd[1], F_OFD_SETLK, &l));
+}
 static void posix_lock_setup(void) {
   fd[0] = make("locked", O_RDWR);
   struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 100, .l_len = 5};
@@ -719,6 +737,7 @@ static const struct scenario scenarios[] = {
     {.name = "terminal", .flags = RESTART_MAY_REFUSE, .setup = terminal_setup, .check = terminal_ok,
      .mutate = terminal_change, .finish = terminal_finish},
     {.name = "flock and OFD locks", .setup = locks_setup, .check = locks_ok, .mutate = locks_change},
+    {.name = "locks that were passed on", .setup = passed_on_setup, .check = passed_on_ok, .mutate = passed_on_change},
     {.name = "POSIX lock", .setup = posix_lock_setup, .check = posix_lock_ok, .mutate = posix_lock_change},
     {.name = "owner and signal", .setup = owner_setup, .check = owner_ok, .mutate = owner_change},
     {.name = "many descriptors", .setup = many_setup, .check = many_ok, .mutate = many_change},
