@@ -2,9 +2,13 @@
 """The programs that a round may run. A further one needs a line in PROGRAMS only."""
 
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import Callable
 
+from lib.cluster import PROJECT, VM, Failure
+from lib.job import Job
 from lib.scenario import Program, lammps, mpicheck
 
 # Milliseconds that each rank adds to an iteration on emulated nodes.
@@ -14,18 +18,50 @@ SHORTEST = 35_000  # on faster nodes
 
 
 class Whole(Program):
-    """A program of whose output every byte counts, except what `changing` (a regular expression for lines) matches."""
+    """A program of whose output every byte counts, except what `changing` (a regular expression for lines) matches.
 
-    def __init__(self, words, changing=None, without_pauses=None):
+    `file`: its result is this file in its working directory. `grows`: a file there that shows its progress.
+    `like_nodes`: its result depends on the processor, because libraries choose their code by it (FFTW, glibc). So the run
+    without failures takes place on the nodes, too, and under crrun: mpirun's transports poll, and the nodes share processors.
+    `prepare`: makes its input.
+    """
+
+    def __init__(self, words, changing=None, without_pauses=None, file=None, grows=None, like_nodes=False, prepare=None):
         super().__init__(words, None)
         self.changing = changing and re.compile(rf"^(?:{changing}).*\n?", re.M)
         self.without_pauses = [str(word) for word in without_pauses or words]
+        self.file, self.grows, self.like_nodes, self.prepare = file, grows, like_nodes, prepare
 
-    def expected(self, ranks, _got=None):
-        return self.reference(ranks, self.without_pauses)
+    def wanted(self, cluster, plan):
+        """@return the result without failures"""
+        if self.prepare:
+            self.prepare()
+        if not self.like_nodes:
+            return self.reference(plan.ranks, self.without_pauses)
+        key = (plan.ranks, *self.words)
+        if key not in self.references:
+            job = Job(cluster, self.words, ranks=plan.ranks, hosts=[f"{node}:{plan.slots}" for node in plan.hosts], spares=(),
+                      every=None, name=f"reference-{plan.name}")
+            status = job.start().wait(900)
+            if status or not self.result_of(job):
+                raise Failure(f"the run without failures itself failed ({status}): {job.last_messages()}")
+            self.references[key] = self.result_of(job)
+            shutil.rmtree(job.folder)
+        return self.references[key]
+
+    def result_of(self, job):
+        if not self.file:
+            return self.of(job.output())
+        path = job.folder / self.file
+        return path.read_bytes().decode("latin-1") if path.exists() else ""
 
     def of(self, output):
         return self.changing.sub("", output) if self.changing else output
+
+    def progress(self, job):
+        """@return a number that grows while the program runs"""
+        path = job.folder / self.grows if self.grows else job.log("stdout")
+        return path.stat().st_size if path.exists() else 0
 
 
 def random_mpicheck(chance, ranks):
@@ -53,6 +89,42 @@ def random_lammps(chance, ranks):
     return Whole(lammps(20 * round(TARGET * chance.choice([1, 1.5, 2]) / step / 20)).words, LAMMPS_TIMES)
 
 
+def input_file(name):
+    """@return a file of this directory's parent, as the nodes see it"""
+    return f"/mnt/project/tests/job/{name}"
+
+
+WATER = PROJECT / "build" / "test" / "water.tpr"
+
+
+def make_water():
+    """GROMACS's input: what is to be computed, by a file of parameters, coordinates and a force field."""
+    WATER.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run([VM, "native", "--", "gmx_mpi", "-quiet", "grompp", "-f", input_file("water.mdp"), "-p",
+                           input_file("water.top"), "-c", "/usr/share/gromacs/top/spc216.gro", "-po", "/tmp/out.mdp", "-o",
+                           f"/mnt/project/{WATER.relative_to(PROJECT)}"], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise Failure(f"gmx_mpi grompp failed ({done.returncode}): {done.stderr[-1000:]}")
+
+
+def gromacs(_chance, _ranks):
+    """216 molecules of water; the energies of every twentieth step, as GROMACS stores them. Whatever it chooses by the clock
+    is switched off."""
+    return Whole(["gmx_mpi", "-quiet", "mdrun", "-s", f"/mnt/project/{WATER.relative_to(PROJECT)}", "-deffnm", "water",
+                  "-ntomp", 1, "-pin", "off", "-reprod", "-notunepme", "-dlb", "no", "-cpt", -1, "-nobackup"],
+                 file="water.edr", grows="water.log", like_nodes=True, prepare=make_water)
+
+
+# Dates, times, and what depends on where it runs.
+ESPRESSO_TIMES = (r" +Program PWSCF|.*\d+ nodes$| +total cpu time|.* dynamical memory:| +\S+ +: .*(?:CPU|WALL)|"
+                  r" +This run was terminated|[ \d.]*secs$|[ \d.]*Mb$|[ \d.:sm]*(?:CPU|WALL)|[ \d:]*$")
+
+
+def espresso(_chance, _ranks):
+    """The electrons of silicon, self-consistently."""
+    return Whole(["pw.x", "-in", input_file("in.silicon")], ESPRESSO_TIMES, like_nodes=True)
+
+
 @dataclass
 class Kind:
     process: str  # the name of its processes
@@ -60,10 +132,11 @@ class Kind:
     make: Callable  # of a random.Random and the number of ranks: the program
 
 
-# GROMACS and Quantum ESPRESSO belong here once tests/vm/packages.txt has them.
 PROGRAMS = [
-    Kind("mpicheck", 7, random_mpicheck),
-    Kind("lmp", 3, random_lammps),
+    Kind("mpicheck", 6, random_mpicheck),
+    Kind("lmp", 2, random_lammps),
+    Kind("gmx_mpi", 1, gromacs),
+    Kind("pw.x", 1, espresso),
 ]
 
 

@@ -88,7 +88,7 @@ class Round:
         """Choose the fault's node. @return whether there is what the fault needs"""
         needs = KINDS[fault.kind].needs
         if needs == "job":
-            return bool(self.job.output())
+            return self.plan.program.progress(self.job) > 0
         if needs in ("node", "daemon", "rank"):
             fault.node = next((node for node in fault.order if self.has(node, needs)), None)
             return bool(fault.node)
@@ -124,8 +124,8 @@ class Round:
     def run(self):
         """Raises Failure if something does not hold."""
         plan = self.plan
-        wanted = plan.program.expected(plan.ranks)
         self.reset()
+        wanted = plan.program.wanted(self.cluster, plan)
         for fault in plan.faults:
             if KINDS[fault.kind].prepare:
                 KINDS[fault.kind].prepare(self, fault)
@@ -137,7 +137,7 @@ class Round:
         self.job.start()
         self.begun = time.monotonic()
         self.follow()
-        got = plan.program.of(self.job.output())
+        got = plan.program.result_of(self.job)
         # A time that a rollback makes another one is a reason for crrun to print again what follows.
         repeats = self.restarted or (plan.program.changing and self.job.events("recovery-begin"))
         wrong = (with_repetitions if repeats else strict)(got, wanted)
@@ -161,7 +161,7 @@ class Round:
             elif pending and self.due(pending[0], moment) and self.possible(pending[0]):
                 self.inject(pending.pop(0))
                 moment = {}
-            now, new = time.monotonic(), self.job.log("stdout").stat().st_size
+            now, new = time.monotonic(), self.plan.program.progress(self.job)
             if new != size:
                 size, changed = new, now
             if now > changed + NO_PROGRESS:
