@@ -16,6 +16,7 @@ enum {
   RETRY_MAX_MS = 1000,
   REPORT_MS = 5000, /* a peer that answers late is no loss */
   REPORT_AGAIN_MS = 30000,
+  ASK_MS = 5000,
 };
 
 void crtcp_alarm(uint64_t when)
@@ -148,6 +149,9 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
   }
   ep->attempts++;
   crtcp_later(ep);
+  /* The peer had made the connection, so it knows this rank's address and makes the next one, if it lives. If it does not,
+   * a recovery is near: a question to PMIx would wait for it, and the PMIx connection would not be the image's any more. */
+  if (!ep->located) ep->retry_ns = crtcp_now() + ASK_MS * (uint64_t) MILLISECOND;
 }
 
 /* An attempt has failed: try the next address later, or give up after three rounds without crd. */
