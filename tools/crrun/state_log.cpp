@@ -19,9 +19,6 @@ namespace reprise::job {
 
 namespace {
 
-/** A log is written anew as a snapshot when it is longer than this, and than the snapshot. */
-constexpr std::size_t kLongLog = 1 << 20;
-
 bool counts(const std::string& path, Whose whose) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) return false;
@@ -61,10 +58,17 @@ StateLog::StateLog(std::string snapshot, std::string log) : snapshot_(std::move(
   by_ = random_name(8);
 }
 
+const std::string& Change::text() const {
+  std::call_once(encoded_, [this] {
+    nlohmann::json json = nlohmann::json::array();
+    for (const Record& record : records) json.push_back(to_json(record));
+    text_ = json.dump();
+  });
+  return text_;
+}
+
 std::string StateLog::line(const Change& change) const {
-  nlohmann::json records = nlohmann::json::array();
-  for (const Record& record : change.records) records.push_back(to_json(record));
-  return nlohmann::json({{"n", change.number}, {"by", by_}, {"records", std::move(records)}}).dump() + "\n";
+  return R"({"n":)" + std::to_string(change.number) + R"(,"by":")" + by_ + R"(","records":)" + change.text() + "}\n";
 }
 
 void StateLog::write(const Changes& changes, const std::function<NumberedState()>& whole) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,12 @@ namespace reprise::job {
 struct Change {
   std::uint64_t number = 0;
   std::vector<Record> records;
+  /** @return the records as JSON. They are encoded once, however many logs and threads want them. */
+  const std::string& text() const;
+
+ private:
+  mutable std::once_flag encoded_;
+  mutable std::string text_;
 };
 
 /** A state and the number of the newest change in it. */
@@ -32,6 +39,8 @@ using Changes = std::vector<std::shared_ptr<const Change>>;
 
 class StateLog {
  public:
+  /** A log is written anew as a snapshot when it is longer than this, and than the snapshot. */
+  static constexpr std::size_t kLongLog = 1 << 20;
   /** @param snapshot path of the file; the log is @p log. The first write() writes a snapshot. */
   StateLog(std::string snapshot, std::string log);
 

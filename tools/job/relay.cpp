@@ -32,10 +32,15 @@ Relay::Relay(std::uint32_t self, std::string instance, std::map<std::uint32_t, s
 
 void Relay::placement(const std::vector<std::uint32_t>& node_of_rank) {
   node_of_rank_ = node_of_rank;
-  std::set<std::uint32_t> below{self_};
-  for (const auto& [child, nodes] : children_) below.insert(nodes.begin(), nodes.end());
-  ranks_below_ = static_cast<std::size_t>(
-      std::count_if(node_of_rank_.begin(), node_of_rank_.end(), [&](std::uint32_t node) { return below.count(node) > 0; }));
+  std::uint32_t last = self_;
+  for (const auto& [child, nodes] : children_)
+    if (!nodes.empty()) last = std::max(last, *nodes.rbegin());
+  std::vector<bool> below(std::size_t{last} + 1);
+  below[self_] = true;
+  for (const auto& [child, nodes] : children_)
+    for (std::uint32_t node : nodes) below[node] = true;
+  ranks_below_ = static_cast<std::size_t>(std::count_if(node_of_rank_.begin(), node_of_rank_.end(),
+                                                        [&](std::uint32_t node) { return node <= last && below[node]; }));
 }
 
 bool Relay::heard(std::uint32_t child, std::uint32_t node) {

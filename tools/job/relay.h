@@ -55,6 +55,8 @@ class Relay {
   std::vector<Up> tick(std::uint64_t now_ms);
   /** @return all answers that wait to be joined with others */
   std::vector<Up> flush();
+  /** Whether an answer waits to be joined with others: then tick() is to be called. */
+  bool joining() const { return !open_.empty(); }
   /** Since when a heartbeat from below has been waiting for the daemon's own; nothing: none waits. */
   std::optional<std::uint64_t> beats_since() const { return beats_since_; }
   /** @return the children to pass a message on to. A Launch or Recover in it updates the placement. */

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "crrun/coordinator/coordinator.h"
+#include "crrun/coordinator/slowest.h"
 #include "job/relay.h"
 
 namespace reprise::job {
@@ -40,6 +41,22 @@ TEST(PlacementTest, WithoutSparesSurvivorsDoubleUpUnlessForbidden) {
 TEST(PlacementTest, FreeSlotsOfOthersComeBeforeDoublingUp) {
   const std::vector<Seat> after{{0, 2, false, false}, {1, 4, false, true}, {2, 1, true, true}};
   EXPECT_THAT(*place_again({0, 0, 1, 1}, after, false), ElementsAre(2, 1, 1, 1));
+}
+
+TEST(PlacementTest, ManyLostNodesFillTheSparesThenTheLeastLoaded) {
+  constexpr std::uint32_t kNodes = 1000;
+  std::vector<Seat> after;
+  PlacementTable before;
+  for (NodeIndex node = 0; node < kNodes; ++node) {
+    after.push_back({node, 4, node >= 900, node >= 200});
+    for (int i = 0; i < 2 && node < 900; ++i) before.push_back(node);
+  }
+  const PlacementTable placed = *place_again(before, after, false);
+  std::vector<unsigned> ranks(kNodes);
+  for (NodeIndex node : placed) ++ranks[node];
+  for (NodeIndex node = 0; node < kNodes; ++node) EXPECT_EQ(ranks[node], node < 200 ? 0u : node < 900 ? 2u : 4u) << node;
+  for (Rank rank = 0; rank < 400; rank += 2) EXPECT_EQ(placed[rank], placed[rank + 1]) << "of one node";
+  for (Rank rank = 400; rank < 1800; ++rank) EXPECT_EQ(placed[rank], before[rank]);
 }
 
 StoredWave wave(WaveNumber number, RecoveryNumber recovery = 0) {
@@ -79,6 +96,34 @@ TEST(StoreTest, KeepsTheTwoNewestTheTwoNewestStagedAndWhatIsBeingCopied) {
   EXPECT_THAT(store.forget_after(4), ElementsAre(5, 7, 8));
 }
 
+TEST(StoreTest, AWaveIsStagedOnceItsLastImageIs) {
+  Store store("/job", "/local/job");
+  store.commit(wave(1));
+  EXPECT_FALSE(store.staged(1, 0));
+  EXPECT_FALSE(store.staged(1, 0)) << "a second time";
+  EXPECT_TRUE(store.staged(1, 1));
+  EXPECT_FALSE(store.staged(1, 1));
+  store.damaged(1, 0);
+  EXPECT_TRUE(store.staged(1, 0)) << "again";
+}
+
+TEST(StoreTest, ImagesThatANodeHasAreFound) {
+  Store store("/job", "/local/job");
+  store.commit(wave(1));
+  store.node_lost(1);
+  EXPECT_FALSE(store.choose({0, 2}));
+  store.found(1, 2, {1});
+  EXPECT_EQ(*store.choose({0, 2}), 1u);
+  EXPECT_FALSE(store.choose({0, 1}));
+  // A later crrun learns of it.
+  StoredWaves again;
+  for (const StoreChange& change : store.take_changes()) {
+    const Record record = record_from_json(nlohmann::json::parse(to_json(Record(change)).dump()), 2);
+    update(again, std::get<StoreChange>(record));
+  }
+  EXPECT_EQ(again, store.waves());
+}
+
 TEST(StoreTest, NamesTheLocalImageFirst) {
   Store store("/job", "/local/job");
   store.commit(wave(7));
@@ -105,6 +150,36 @@ TEST(StagingTest, AFewNodesAtATimeAndWhatWasBegunFirst) {
   store.staged(1, 1);
   staging.finished(1, true, {});
   EXPECT_EQ(staging.next(store, up, {})[0].wave, 2u);
+}
+
+TEST(StagingTest, AWaveThatCannotBeCompletedIsLeftForTheNext) {
+  Store store("/job", "/local/job");
+  store.commit(wave(1));
+  Staging staging(1);
+  const auto up = [](NodeIndex) { return true; };
+  EXPECT_EQ(staging.next(store, up, {})[0].node, 0u);
+  store.node_lost(1);
+  EXPECT_TRUE(staging.next(store, up, {}).empty()) << "node 0 still copies";
+  store.commit(wave(2));
+  EXPECT_TRUE(staging.next(store, up, {}).empty());
+  store.staged(1, 0);
+  staging.finished(0, true, {});
+  const auto orders = staging.next(store, up, {});
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].wave, 2u);
+}
+
+TEST(StagingTest, AnOrderHasOnlyWhatIsNotStagedYet) {
+  Store store("/job", "/local/job");
+  StoredWave all_on_one = wave(1);
+  all_on_one.ranks[1].node = 0;
+  store.commit(all_on_one);
+  Staging staging(1);
+  const auto up = [](NodeIndex) { return true; };
+  EXPECT_THAT(staging.next(store, up, {})[0].ranks, ElementsAre(0, 1));
+  store.staged(1, 0);
+  staging.finished(0, false, {});
+  EXPECT_THAT(staging.next(store, up, {40'000, 0})[0].ranks, ElementsAre(1));
 }
 
 TEST(StagingTest, AfterAnErrorTheNodeWaits) {
@@ -385,6 +460,50 @@ TEST(StateTest, ComesBackAsItWas) {
   EXPECT_EQ(to_json(state_from_json(nlohmann::json::parse(json.dump()), 2)), json);
   EXPECT_THROW(state_from_json(json, 3), std::runtime_error);
   EXPECT_THROW(state_from_json(nlohmann::json::object(), 2), std::runtime_error);
+}
+
+TEST(StateTest, AWaveThatDoesNotFitIsRefused) {
+  State state;
+  state.placement = {0, 1, 2};
+  state.incarnation = {0, 0, 0};
+  StoredWave& stored = state.waves[1] = wave(1);
+  stored.ranks.resize(3);
+  for (Rank rank = 0; rank < 3; ++rank) stored.ranks[rank].checksum = rank;
+  stored.ranks[1].local = stored.ranks[2].local = false;
+  const nlohmann::json json = to_json(state);
+  EXPECT_EQ(state_from_json(json, 3), state);
+  const auto changed = [&](const char* field, nlohmann::json value) {
+    nlohmann::json out = json;
+    out["waves"][0][field] = std::move(value);
+    return out;
+  };
+  EXPECT_THROW(state_from_json(changed("checksum", {1, 2}), 3), std::runtime_error);
+  EXPECT_THROW(state_from_json(changed("checksum", {1, 2, "x"}), 3), std::runtime_error);
+  EXPECT_THROW(state_from_json(changed("not_local", {1, 3}), 3), std::runtime_error);
+  EXPECT_THROW(state_from_json(changed("staged", {-1, 2}), 3), std::runtime_error);
+  EXPECT_THROW(state_from_json(changed("of", 4), 3), std::runtime_error);
+}
+
+TEST(TimelineTest, OfALargeJobHasEachNodesSlowestRankAndErrors) {
+  WaveDone done;
+  PlacementTable placement(kWholeTables + 2);
+  for (Rank rank = 0; rank < placement.size(); ++rank) placement[rank] = rank / 2;
+  for (Rank rank : {3u, 2u, 8u, 9u}) {
+    RankWave& one = *done.add_ranks();
+    one.set_rank(rank);
+    one.set_end_unix_ns(rank == 2 ? 100 : rank);
+    if (rank == 8) one.set_error("no space");
+  }
+  const auto told = [&](const PlacementTable& where) {
+    std::vector<Rank> out;
+    const auto is_told = worth_telling(done.ranks(), where);
+    for (const RankWave& one : done.ranks())
+      if (is_told(one)) out.push_back(one.rank());
+    return out;
+  };
+  EXPECT_THAT(told(placement), ElementsAre(2, 8, 9));
+  placement.resize(kWholeTables);
+  EXPECT_THAT(told(placement), ElementsAre(3, 2, 8, 9));
 }
 
 TEST(TreeTest, EveryNodeHasOneParentAndIsBelowIt) {

@@ -3,8 +3,14 @@
 #include <algorithm>
 
 #include "coordinator.h"
+#include "slowest.h"
 
 namespace reprise::job {
+
+namespace {
+/** The daemons prepare for the loss of so many nodes at most. */
+constexpr std::size_t kMostExpected = 64;
+}  // namespace
 
 void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
   const std::uint64_t heard_ns = members_.at(node).heard_unix_ns;
@@ -84,8 +90,14 @@ std::optional<RecoveryPlan> Coordinator::plan(bool with_drained, const std::set<
 void Coordinator::expect_losses(Now now) {
   std::set<NodeIndex> nodes;
   if (!round_ && expected_.allowed(now) && !settings_.spec.no_checkpoints())
-    for (NodeIndex node : members_.doubtful(now))
-      if (std::find(placement_.begin(), placement_.end(), node) != placement_.end()) nodes.insert(node);
+    nodes = members_.doubtful(now);
+  if (!nodes.empty()) {
+    std::vector<bool> has_ranks(members_.all().size());
+    for (NodeIndex node : placement_) has_ranks.at(node) = true;
+    std::erase_if(nodes, [&](NodeIndex node) { return !has_ranks.at(node); });
+  }
+  // So many at once are hardly lost: crrun or the network is slow, and preparations would make it slower.
+  if (nodes.size() > kMostExpected) nodes.clear();
   if (!expected_.set(nodes, now)) return;
   Recover message;
   if (!nodes.empty())
@@ -244,25 +256,27 @@ void Coordinator::roll_back_streams(const StoredWave* wave) {
 void Coordinator::restored(const Restored& message, Now now) {
   const RecoveryRound* const round = recovering_.round();
   if (message.recovery() != recovery_number_ || !round || round->step() != RecoveryRound::Step::restoring) return;
+  const auto told = worth_telling(message.ranks(), placement_);
   for (const RankRestored& rank : message.ranks()) {
     // Joined answers can come twice, the second time after the rank has ended.
     if (rank.rank() >= ranks_.size() || round->answered(rank.rank())) continue;
     RankInfo& info = ranks_[rank.rank()];
-    event({{"event", "restored-rank"},
-           {"recovery", recovery_number_},
-           {"rank", rank.rank()},
-           {"node", placement_[rank.rank()]},
-           {"begin", rank.begin_unix_ns()},
-           {"end", rank.end_unix_ns()},
-           {"frozen_ns", rank.frozen_ns()},
-           {"pages", rank.pages()},
-           {"pages_restored", rank.pages_restored()},
-           {"shared_bytes", rank.shared_bytes_read()},
-           {"restarted", rank.restarted()},
-           {"stood_by", rank.stood_by()},
-           {"fresh_pmix", rank.fresh_pmix()},
-           {"error", rank.error()}},
-          now);
+    if (told(rank))
+      event({{"event", "restored-rank"},
+             {"recovery", recovery_number_},
+             {"rank", rank.rank()},
+             {"node", placement_[rank.rank()]},
+             {"begin", rank.begin_unix_ns()},
+             {"end", rank.end_unix_ns()},
+             {"frozen_ns", rank.frozen_ns()},
+             {"pages", rank.pages()},
+             {"pages_restored", rank.pages_restored()},
+             {"shared_bytes", rank.shared_bytes_read()},
+             {"restarted", rank.restarted()},
+             {"stood_by", rank.stood_by()},
+             {"fresh_pmix", rank.fresh_pmix()},
+             {"error", rank.error()}},
+            now);
     info.alive = rank.error().empty();
     if (!info.alive) continue;
     info.pid = rank.pid();
@@ -277,19 +291,21 @@ void Coordinator::restored(const Restored& message, Now now) {
 
 void Coordinator::resumed(const Resumed& message, Now now) {
   if (message.recovery() != recovery_number_) return;
+  const auto told = worth_telling(message.ranks(), placement_);
   for (const RankResumed& rank : message.ranks()) {
     if (rank.rank() >= ranks_.size()) continue;
-    event({{"event", "resumed-rank"},
-           {"recovery", recovery_number_},
-           {"rank", rank.rank()},
-           {"node", placement_[rank.rank()]},
-           {"begin", rank.begin_unix_ns()},
-           {"end", rank.end_unix_ns()},
-           {"discarded_bytes", rank.discarded_bytes()},
-           {"kept", rank.kept()},
-           {"closed", rank.closed()},
-           {"error", rank.error()}},
-          now);
+    if (told(rank))
+      event({{"event", "resumed-rank"},
+             {"recovery", recovery_number_},
+             {"rank", rank.rank()},
+             {"node", placement_[rank.rank()]},
+             {"begin", rank.begin_unix_ns()},
+             {"end", rank.end_unix_ns()},
+             {"discarded_bytes", rank.discarded_bytes()},
+             {"kept", rank.kept()},
+             {"closed", rank.closed()},
+             {"error", rank.error()}},
+            now);
     if (!rank.error().empty()) ranks_[rank.rank()].alive = false;
   }
   recovering_.resumed(message);

@@ -78,15 +78,14 @@ void Coordinator::fill_welcome(Welcome& message, NodeIndex node, bool stale) con
 
 void Coordinator::adopt(const Up& up) {
   // An image that matches the store's record is usable on this node, wherever it was taken.
+  std::map<WaveNumber, std::vector<Rank>> found;
   for (const StoredImage& image : up.hello().images()) {
     const StoredWave* wave = store_.find(image.wave());
-    if (!wave || image.rank() >= wave->ranks.size() || wave->ranks[image.rank()].checksum != image.checksum()) continue;
-    StoredWave changed = *wave;
-    if (changed.ranks[image.rank()].local) continue;
-    changed.ranks[image.rank()].node = up.from();
-    changed.ranks[image.rank()].local = true;
-    store_.commit(std::move(changed));
+    if (!wave || image.rank() >= wave->ranks.size()) continue;
+    const StoredRank& known = wave->ranks[image.rank()];
+    if (known.checksum == image.checksum() && !known.local) found[image.wave()].push_back(image.rank());
   }
+  for (auto& [wave, ranks] : found) store_.found(wave, up.from(), std::move(ranks));
   if (begin_ != Begin::attach) return;
   for (const RankState& state : up.hello().ranks()) {
     if (state.rank() >= ranks_.size() || placement_.empty() || placement_[state.rank()] != up.from()) continue;

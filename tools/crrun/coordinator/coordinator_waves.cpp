@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator.h"
+#include "slowest.h"
 
 namespace reprise::job {
 
@@ -89,6 +90,7 @@ void Coordinator::judge_wave(Now now) {
 }
 
 void Coordinator::commit_wave(Now now) {
+  const auto told = worth_telling(round_->results(), placement_);
   StoredWave wave;
   wave.wave = round_->wave();
   wave.recovery = round_->recovery();
@@ -100,6 +102,8 @@ void Coordinator::commit_wave(Now now) {
     rank.checksum = result.checksum();
     for (const StreamPosition& position : result.streams())
       if (position.stream() < 3) rank.offsets[position.stream()] = position.offset();
+    wave.ranks.push_back(rank);
+    if (!told(result)) continue;
     event({{"event", "wave-rank"},
            {"wave", wave.wave},
            {"rank", result.rank()},
@@ -111,7 +115,6 @@ void Coordinator::commit_wave(Now now) {
            {"write_ns", result.write_ns()},
            {"bytes", rank.bytes}},
           now);
-    wave.ranks.push_back(rank);
   }
   const std::uint64_t bytes = wave.bytes();
   const WaveNumber number = wave.wave;
@@ -205,6 +208,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
       continue;
     }
     whole |= store_.staged(message.wave(), rank.rank());
+    if (ranks_.size() > kWholeTables && !message.finished()) continue;  // one event a node
     event({{"event", "staged-rank"},
            {"wave", message.wave()},
            {"rank", rank.rank()},

@@ -16,8 +16,14 @@ constexpr std::uint64_t kTellMs = 60'000;
 LinkMeaning Links::lost(const LinkLost& message, const std::string& what, Now now) {
   if (message.error() == EMFILE || message.error() == ENFILE) return LinkMeaning::no_room;
   if (message.error() != ENODATA) {
-    std::erase_if(unreached_, [&](const auto& one) { return now.ms > one.second.last_ms + kReachedMs; });
+    const auto reached = [&](const Unreached& one) { return now.ms > one.last_ms + kReachedMs; };
+    // Not with each report: thousands can come at once.
+    if (now.ms > swept_ms_ + kReachedMs) {
+      std::erase_if(unreached_, [&](const auto& one) { return reached(one.second); });
+      swept_ms_ = now.ms;
+    }
     Unreached& one = unreached_.try_emplace({message.rank(), message.peer()}, Unreached{now.ms, now.ms, false}).first->second;
+    if (reached(one)) one = {now.ms, now.ms, false};
     one.last_ms = now.ms;
     if (now.ms < one.first_ms + kTellMs || std::exchange(one.told, true)) return LinkMeaning::retry;
     return LinkMeaning::unreachable;

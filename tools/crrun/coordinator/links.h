@@ -50,6 +50,7 @@ class Links {
     bool told = false;
   };
   std::map<std::pair<Rank, Rank>, Unreached> unreached_;  ///< by rank and peer
+  std::uint64_t swept_ms_ = 0;  ///< when pairs that have been reached were last removed
 };
 
 }  // namespace reprise::job

@@ -149,9 +149,8 @@ std::vector<NodeIndex> Membership::living() const {
 }
 
 bool Membership::any_starting() const {
-  for (const Member& member : members_)
-    if (member.state == NodeState::starting) return true;
-  return false;
+  while (started_ < members_.size() && members_[started_].state != NodeState::starting) ++started_;
+  return started_ < members_.size();
 }
 
 std::optional<NodeIndex> Membership::by_host(const std::string& host) const {

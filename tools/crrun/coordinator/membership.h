@@ -101,6 +101,7 @@ class Membership {
   void heard_of(Member& member, Now now);
 
   std::vector<Member> members_;
+  mutable std::size_t started_ = 0;  ///< the members before this one have started: none starts twice
   std::uint64_t longest_ms_, shortest_ms_, heartbeat_ms_;
 };
 

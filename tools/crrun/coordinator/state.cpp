@@ -7,18 +7,63 @@ namespace reprise::job {
 
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+
+// Waves are large: each field of all ranks is one array, and only its value where all ranks have the same.
+
+template <class Get>
+nlohmann::json column(const std::vector<StoredRank>& ranks, Get get) {
+  nlohmann::json::array_t out;
+  out.reserve(ranks.size());
+  bool same = true;
+  for (const StoredRank& rank : ranks) {
+    out.emplace_back(get(rank));
+    same &= get(rank) == get(ranks.front());
+  }
+  if (same && !out.empty()) return out.front();
+  return out;
+}
+
+template <class Set>
+void read_column(const nlohmann::json& json, std::vector<StoredRank>& ranks, Set set) {
+  if (json.is_array() && json.size() != ranks.size()) throw std::runtime_error("the job's state has a wave of another job");
+  for (std::size_t i = 0; i < ranks.size(); ++i) set(ranks[i], json.is_array() ? json[i] : json);
+}
+
+/** Ranks for which @p is holds, as first, last, first, last … */
+template <class Is>
+nlohmann::json ranges(const std::vector<StoredRank>& ranks, Is is) {
+  nlohmann::json out = nlohmann::json::array();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!is(ranks[i])) continue;
+    if (i == 0 || !is(ranks[i - 1])) out.push_back(i);
+    if (i + 1 == ranks.size() || !is(ranks[i + 1])) out.push_back(i);
+  }
+  return out;
+}
+
+template <class Set>
+void read_ranges(const nlohmann::json& json, std::vector<StoredRank>& ranks, Set set) {
+  const auto ends = json.get<std::vector<std::size_t>>();
+  for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
+    if (ends[i] > ends[i + 1] || ends[i + 1] >= ranks.size()) throw std::runtime_error("the job's state has a wave of another job");
+    for (std::size_t rank = ends[i]; rank <= ends[i + 1]; ++rank) set(ranks[rank]);
+  }
+}
 
 nlohmann::json wave_json(const StoredWave& wave) {
-  nlohmann::json ranks = nlohmann::json::array();
-  for (const StoredRank& rank : wave.ranks)
-    ranks.push_back({{"node", rank.node},
-                     {"local", rank.local},
-                     {"staged", rank.staged},
-                     {"bytes", rank.bytes},
-                     {"checksum", rank.checksum},
-                     {"offsets", {rank.offsets[0], rank.offsets[1], rank.offsets[2]}}});
-  return {{"wave", wave.wave}, {"recovery", wave.recovery}, {"unix_ns", wave.unix_ns}, {"ranks", ranks}};
+  nlohmann::json offsets = nlohmann::json::array();
+  for (std::size_t i = 0; i < 3; ++i) offsets.push_back(column(wave.ranks, [i](const StoredRank& rank) { return rank.offsets[i]; }));
+  return {{"wave", wave.wave},
+          {"recovery", wave.recovery},
+          {"unix_ns", wave.unix_ns},
+          {"of", wave.ranks.size()},
+          {"node", column(wave.ranks, [](const StoredRank& rank) { return rank.node; })},
+          {"bytes", column(wave.ranks, [](const StoredRank& rank) { return rank.bytes; })},
+          {"checksum", column(wave.ranks, [](const StoredRank& rank) { return rank.checksum; })},
+          {"offsets", std::move(offsets)},
+          {"not_local", ranges(wave.ranks, [](const StoredRank& rank) { return !rank.local; })},
+          {"staged", ranges(wave.ranks, [](const StoredRank& rank) { return rank.staged; })}};
 }
 
 StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
@@ -26,17 +71,15 @@ StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
   out.wave = json.at("wave");
   out.recovery = json.at("recovery");
   out.unix_ns = json.at("unix_ns");
-  for (const auto& one : json.at("ranks")) {
-    StoredRank rank;
-    rank.node = one.at("node");
-    rank.local = one.at("local");
-    rank.staged = one.at("staged");
-    rank.bytes = one.at("bytes");
-    rank.checksum = one.at("checksum");
-    for (std::size_t i = 0; i < 3; ++i) rank.offsets[i] = one.at("offsets").at(i);
-    out.ranks.push_back(rank);
-  }
-  if (out.ranks.size() != ranks) throw std::runtime_error("wave " + std::to_string(out.wave) + " is of another job");
+  if (json.at("of") != ranks) throw std::runtime_error("wave " + std::to_string(out.wave) + " is of another job");
+  out.ranks.resize(ranks);
+  read_column(json.at("node"), out.ranks, [](StoredRank& rank, const auto& value) { rank.node = value; });
+  read_column(json.at("bytes"), out.ranks, [](StoredRank& rank, const auto& value) { rank.bytes = value; });
+  read_column(json.at("checksum"), out.ranks, [](StoredRank& rank, const auto& value) { rank.checksum = value; });
+  for (std::size_t i = 0; i < 3; ++i)
+    read_column(json.at("offsets").at(i), out.ranks, [i](StoredRank& rank, const auto& value) { rank.offsets[i] = value; });
+  read_ranges(json.at("not_local"), out.ranks, [](StoredRank& rank) { rank.local = false; });
+  read_ranges(json.at("staged"), out.ranks, [](StoredRank& rank) { rank.staged = true; });
   return out;
 }
 
@@ -133,6 +176,7 @@ nlohmann::json to_json(const Record& record) {
     if constexpr (std::is_same_v<T, StoredWave>) json = {{"wave", wave_json(change)}};
     if constexpr (std::is_same_v<T, RanksStaged>) json = {{"staged", change.wave}, {"ranks", change.ranks}};
     if constexpr (std::is_same_v<T, ImagesLost>) json = {{"images_lost", change.node}};
+    if constexpr (std::is_same_v<T, ImagesFound>) json = {{"found", change.wave}, {"node", change.node}, {"ranks", change.ranks}};
     if constexpr (std::is_same_v<T, ImageDamaged>) json = {{"damaged", change.wave}, {"rank", change.rank}};
     if constexpr (std::is_same_v<T, WavesDropped>) json = {{"dropped", change.waves}};
   };
@@ -159,6 +203,8 @@ Record record_from_json(const nlohmann::json& json, std::size_t ranks) {
     if (json.contains("wave")) return StoreChange(wave_from(json.at("wave"), ranks));
     if (json.contains("staged")) return StoreChange(RanksStaged{json.at("staged"), json.at("ranks").get<std::vector<Rank>>()});
     if (json.contains("images_lost")) return StoreChange(ImagesLost{json.at("images_lost")});
+    if (json.contains("found"))
+      return StoreChange(ImagesFound{json.at("found"), json.at("node"), json.at("ranks").get<std::vector<Rank>>()});
     if (json.contains("damaged")) return StoreChange(ImageDamaged{json.at("damaged"), json.at("rank")});
     if (json.contains("dropped")) return StoreChange(WavesDropped{json.at("dropped").get<std::vector<WaveNumber>>()});
     throw std::runtime_error("the job's state has a record that this program does not know");

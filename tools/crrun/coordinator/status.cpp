@@ -6,10 +6,11 @@ namespace reprise::job {
 
 nlohmann::json Coordinator::status(Now now) const {
   nlohmann::json nodes = nlohmann::json::array(), ranks = nlohmann::json::array(), waves = nlohmann::json::array();
+  std::vector<std::uint64_t> ranks_on(members_.all().size());
+  for (NodeIndex node : placement_) ++ranks_on.at(node);
   for (const Member& member : members_.all()) {
     const bool up = member.state == NodeState::up;
-    std::uint64_t count = 0;
-    for (NodeIndex node : placement_) count += node == member.node.index();
+    const std::uint64_t count = ranks_on.at(member.node.index());
     nodes.push_back({{"index", member.node.index()},
                      {"host", member.node.host()},
                      {"state", member.state == NodeState::starting ? "starting"

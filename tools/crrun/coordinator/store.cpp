@@ -41,6 +41,10 @@ void update(StoredWaves& waves, const StoreChange& change) {
       for (StoredRank& rank : wave.ranks)
         if (rank.node == lost->node) rank.local = false;
   }
+  if (const auto* found = std::get_if<ImagesFound>(&change)) {
+    for (Rank rank : found->ranks)
+      if (StoredRank* one = rank_of(found->wave, rank)) one->node = found->node, one->local = true;
+  }
   if (const auto* damaged = std::get_if<ImageDamaged>(&change))
     if (StoredRank* one = rank_of(damaged->wave, damaged->rank)) one->local = one->staged = false;
   if (const auto* dropped = std::get_if<WavesDropped>(&change))
@@ -49,6 +53,13 @@ void update(StoredWaves& waves, const StoreChange& change) {
 
 void Store::change(StoreChange change) {
   update(waves_, change);
+  if (!std::holds_alternative<RanksStaged>(change)) {
+    ++version_;
+    unstaged_.clear();
+    for (const auto& [number, wave] : waves_)
+      unstaged_[number] = static_cast<std::size_t>(
+          std::count_if(wave.ranks.begin(), wave.ranks.end(), [](const StoredRank& rank) { return !rank.staged; }));
+  }
   auto* last = changes_.empty() ? nullptr : std::get_if<RanksStaged>(&changes_.back());
   const auto* staged = std::get_if<RanksStaged>(&change);
   if (last && staged && last->wave == staged->wave)
@@ -63,11 +74,15 @@ void Store::node_lost(NodeIndex node) {
   if (!waves_.empty()) change(ImagesLost{node});
 }
 
+void Store::found(WaveNumber wave, NodeIndex node, std::vector<Rank> ranks) {
+  change(ImagesFound{wave, node, std::move(ranks)});
+}
+
 bool Store::staged(WaveNumber wave, Rank rank) {
   const auto found = waves_.find(wave);
   if (found == waves_.end() || rank >= found->second.ranks.size() || found->second.ranks[rank].staged) return false;
   change(RanksStaged{wave, {rank}});
-  return found->second.staged();
+  return --unstaged_.at(wave) == 0;
 }
 
 void Store::damaged(WaveNumber wave, Rank rank) { change(ImageDamaged{wave, rank}); }
@@ -146,7 +161,8 @@ std::uint64_t Store::oldest_offset(Rank rank, std::uint32_t stream) const {
   return waves_.begin()->second.ranks.at(rank).offsets[stream];
 }
 
-std::vector<Staging::Order> Staging::next(const Store& store, const std::function<bool(NodeIndex)>& up, Now now) {
+/** See which wave to stage, and what is left of it. A large job has many ranks: only when something has changed. */
+void Staging::look(const Store& store, const std::function<bool(NodeIndex)>& up) {
   // A node can contribute to a wave as long as it has an image that is not staged.
   const auto orders = [&](const StoredWave& wave) {
     std::map<NodeIndex, std::vector<Rank>> out;
@@ -158,25 +174,47 @@ std::vector<Staging::Order> Staging::next(const Store& store, const std::functio
     }
     return out;
   };
+  seen_ = store.version();
+  open_.clear();
   // Finish the wave that was begun: if waves come faster than they can be copied, none would ever be complete.
-  const StoredWave* wave = store.find(wave_);
-  std::map<NodeIndex, std::vector<Rank>> open;
-  if (wave) open = orders(*wave);
-  if (open.empty()) {
-    if (!busy_.empty()) return {};
-    wave_ = 0;
-    if (const auto newest = store.newest()) {
-      open = orders(*store.find(*newest));
-      if (!open.empty()) wave_ = *newest;
-    }
+  if (const StoredWave* wave = store.find(wave_)) open_ = orders(*wave);
+  if (!open_.empty()) return;
+  if (!busy_.empty()) {
+    seen_.reset();
+    return;
   }
+  wave_ = 0;
+  if (const auto newest = store.newest()) {
+    open_ = orders(*store.find(*newest));
+    if (!open_.empty()) wave_ = *newest;
+  }
+}
+
+std::vector<Staging::Order> Staging::next(const Store& store, const std::function<bool(NodeIndex)>& up, Now now) {
   std::vector<Order> out;
-  for (auto& [node, ranks] : open) {
-    if (busy_.size() >= at_once_) break;
-    if (busy_.count(node)) continue;
-    if (const auto wait = not_before_ms_.find(node); wait != not_before_ms_.end() && now.ms < wait->second) continue;
-    busy_.insert(node);
-    out.push_back({wave_, node, std::move(ranks)});
+  const auto choose = [&] {
+    const StoredWave* wave = store.find(wave_);
+    for (auto at = open_.begin(); wave && at != open_.end() && busy_.size() < at_once_;) {
+      const auto here = at++;
+      const NodeIndex node = here->first;
+      if (busy_.count(node)) continue;
+      std::erase_if(here->second, [&](Rank rank) { return wave->ranks[rank].staged; });
+      if (here->second.empty()) {
+        open_.erase(here);
+        continue;
+      }
+      if (const auto wait = not_before_ms_.find(node); wait != not_before_ms_.end() && now.ms < wait->second) continue;
+      busy_.insert(node);
+      out.push_back({wave_, node, here->second});
+    }
+  };
+  if (seen_ != store.version()) look(store, up);
+  const bool some = !open_.empty();
+  choose();
+  // The last images of the wave have arrived: a newer one may wait.
+  if (some && open_.empty()) {
+    look(store, up);
+    choose();
   }
   return out;
 }
@@ -192,6 +230,8 @@ void Staging::finished(NodeIndex node, bool well, Now now) {
 void Staging::reset() {
   busy_.clear();
   wave_ = 0;
+  open_.clear();
+  seen_.reset();
 }
 
 }  // namespace reprise::job

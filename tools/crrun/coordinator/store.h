@@ -45,6 +45,12 @@ struct RanksStaged {
 struct ImagesLost {
   NodeIndex node = 0;
 };
+/** A node has intact images of these ranks, wherever they were taken. */
+struct ImagesFound {
+  WaveNumber wave = 0;
+  NodeIndex node = 0;
+  std::vector<Rank> ranks;
+};
 /** No image of the rank in this wave is intact. */
 struct ImageDamaged {
   WaveNumber wave = 0;
@@ -53,7 +59,7 @@ struct ImageDamaged {
 struct WavesDropped {
   std::vector<WaveNumber> waves;
 };
-using StoreChange = std::variant<StoredWave, RanksStaged, ImagesLost, ImageDamaged, WavesDropped>;
+using StoreChange = std::variant<StoredWave, RanksStaged, ImagesLost, ImagesFound, ImageDamaged, WavesDropped>;
 
 /** Carry out a change. What it names and what is not there (any more) does not matter. */
 void update(StoredWaves& waves, const StoreChange& change);
@@ -66,6 +72,8 @@ class Store {
   void commit(StoredWave wave);
   /** The images of a node are lost. */
   void node_lost(NodeIndex node);
+  /** The node has images of these ranks, for which none on a node was known. */
+  void found(WaveNumber wave, NodeIndex node, std::vector<Rank> ranks);
   /** @return whether the wave is now completely staged, and was not before */
   bool staged(WaveNumber wave, Rank rank);
   /** No image of this rank in this wave is intact. */
@@ -86,6 +94,8 @@ class Store {
   /** @return what has changed since the last call, in order */
   std::vector<StoreChange> take_changes() { return std::exchange(changes_, {}); }
 
+  /** Changes with the waves and their images, except when an image is staged. */
+  std::uint64_t version() const { return version_; }
   const StoredWaves& waves() const { return waves_; }
   const StoredWave* find(WaveNumber wave) const;
   std::optional<WaveNumber> newest() const;
@@ -98,6 +108,8 @@ class Store {
 
   std::string job_directory_, local_directory_;
   StoredWaves waves_;
+  std::map<WaveNumber, std::size_t> unstaged_;  ///< number of ranks that are not staged
+  std::uint64_t version_ = 0;
   std::vector<StoreChange> changes_;
 };
 
@@ -123,8 +135,12 @@ class Staging {
   const std::set<NodeIndex>& busy() const { return busy_; }
 
  private:
+  void look(const Store& store, const std::function<bool(NodeIndex)>& up);
+
   unsigned at_once_;
   WaveNumber wave_ = 0;
+  std::map<NodeIndex, std::vector<Rank>> open_;  ///< of this wave: nodes with images that were not staged when look() saw them
+  std::optional<std::uint64_t> seen_;            ///< version of the store then
   std::set<NodeIndex> busy_;
   std::map<NodeIndex, std::uint64_t> not_before_ms_;
 };
