@@ -369,6 +369,10 @@ void Daemon::from_rank(const RankMessage& message) {
       up.mutable_link_lost()->set_recovery(message.head().recovery);
       // A crrun that attaches must learn of it, too: nothing else repairs the connection.
       if (lost.error == ENODATA) rank->broken_link = up.link_lost();
+      const auto peer = node_.placement.find(lost.peer);
+      const auto node = peer == node_.placement.end() ? std::nullopt : std::optional(peer->second);
+      const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+      if (!lost_links_.pass(up.link_lost(), node, static_cast<std::uint64_t>(now))) return;
       return node_.send(std::move(up));
     }
     case CR_RANK_LOG:

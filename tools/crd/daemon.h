@@ -20,6 +20,7 @@
 #include "crd/spawner.h"
 #include "crd/staging.h"
 #include "crd/waves.h"
+#include "job/lost_links.h"
 #include "session/lease.h"
 
 namespace reprise::crd {
@@ -70,6 +71,7 @@ class Daemon {
   PmixRelay relay_;
   Spawner spawner_;
   Staging staging_;
+  job::LostLinks lost_links_;
   Prewarm prewarm_;
   Rehearsal rehearsal_{node_};
   std::unique_ptr<Link> link_;
