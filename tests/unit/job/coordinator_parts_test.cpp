@@ -484,26 +484,20 @@ TEST(StateTest, AWaveThatDoesNotFitIsRefused) {
   EXPECT_THROW(state_from_json(changed("of", 4), 3), std::runtime_error);
 }
 
-TEST(TimelineTest, OfALargeJobHasEachNodesSlowestRankAndErrors) {
-  WaveDone done;
+TEST(TimelineTest, OfALargeJobHasEachNodesSlowestRank) {
   PlacementTable placement(kWholeTables + 2);
   for (Rank rank = 0; rank < placement.size(); ++rank) placement[rank] = rank / 2;
-  for (Rank rank : {3u, 2u, 8u, 9u}) {
-    RankWave& one = *done.add_ranks();
-    one.set_rank(rank);
-    one.set_end_unix_ns(rank == 2 ? 100 : rank);
-    if (rank == 8) one.set_error("no space");
-  }
-  const auto told = [&](const PlacementTable& where) {
+  const auto told = [&] {
+    Slowest slowest(placement);
+    for (Rank rank : {3u, 2u, 8u, 9u, 99'999u}) slowest.add(rank, rank == 2 ? 100 : rank);
     std::vector<Rank> out;
-    const auto is_told = worth_telling(done.ranks(), where);
-    for (const RankWave& one : done.ranks())
-      if (is_told(one)) out.push_back(one.rank());
+    for (Rank rank : {2u, 3u, 4u, 8u, 9u, 99'999u})
+      if (slowest.is(rank)) out.push_back(rank);
     return out;
   };
-  EXPECT_THAT(told(placement), ElementsAre(2, 8, 9));
+  EXPECT_THAT(told(), ElementsAre(2, 9));
   placement.resize(kWholeTables);
-  EXPECT_THAT(told(placement), ElementsAre(3, 2, 8, 9));
+  EXPECT_THAT(told(), ElementsAre(2, 3, 4, 8, 9, 99'999));
 }
 
 TEST(TreeTest, EveryNodeHasOneParentAndIsBelowIt) {

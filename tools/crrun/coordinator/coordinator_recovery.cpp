@@ -256,12 +256,13 @@ void Coordinator::roll_back_streams(const StoredWave* wave) {
 void Coordinator::restored(const Restored& message, Now now) {
   const RecoveryRound* const round = recovering_.round();
   if (message.recovery() != recovery_number_ || !round || round->step() != RecoveryRound::Step::restoring) return;
-  const auto told = worth_telling(message.ranks(), placement_);
+  Slowest slowest(placement_);
+  for (const RankRestored& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
   for (const RankRestored& rank : message.ranks()) {
     // Joined answers can come twice, the second time after the rank has ended.
     if (rank.rank() >= ranks_.size() || round->answered(rank.rank())) continue;
     RankInfo& info = ranks_[rank.rank()];
-    if (told(rank))
+    if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "restored-rank"},
              {"recovery", recovery_number_},
              {"rank", rank.rank()},
@@ -291,10 +292,11 @@ void Coordinator::restored(const Restored& message, Now now) {
 
 void Coordinator::resumed(const Resumed& message, Now now) {
   if (message.recovery() != recovery_number_) return;
-  const auto told = worth_telling(message.ranks(), placement_);
+  Slowest slowest(placement_);
+  for (const RankResumed& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
   for (const RankResumed& rank : message.ranks()) {
     if (rank.rank() >= ranks_.size()) continue;
-    if (told(rank))
+    if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "resumed-rank"},
              {"recovery", recovery_number_},
              {"rank", rank.rank()},

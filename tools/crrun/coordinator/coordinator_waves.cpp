@@ -90,30 +90,29 @@ void Coordinator::judge_wave(Now now) {
 }
 
 void Coordinator::commit_wave(Now now) {
-  const auto told = worth_telling(round_->results(), placement_);
+  const std::vector<RankImage>& images = round_->results();
+  Slowest slowest(placement_);
+  for (Rank rank = 0; rank < images.size(); ++rank) slowest.add(rank, images[rank].end_unix_ns);
   StoredWave wave;
   wave.wave = round_->wave();
   wave.recovery = round_->recovery();
   wave.unix_ns = now.unix_ns;
-  for (const RankWave& result : round_->results()) {
-    StoredRank rank;
-    rank.node = placement_[result.rank()];
-    rank.bytes = result.bytes();
-    rank.checksum = result.checksum();
-    for (const StreamPosition& position : result.streams())
-      if (position.stream() < 3) rank.offsets[position.stream()] = position.offset();
-    wave.ranks.push_back(rank);
-    if (!told(result)) continue;
+  wave.ranks.reserve(images.size());
+  for (Rank rank = 0; rank < images.size(); ++rank) {
+    const RankImage& image = images[rank];
+    wave.ranks.push_back({placement_[rank], true, false, image.bytes, image.checksum,
+                          {image.offsets[0], image.offsets[1], image.offsets[2]}});
+    if (!slowest.is(rank)) continue;
     event({{"event", "wave-rank"},
            {"wave", wave.wave},
-           {"rank", result.rank()},
-           {"node", rank.node},
-           {"begin", result.begin_unix_ns()},
-           {"end", result.end_unix_ns()},
-           {"quiesce_ns", result.quiesce_ns()},
-           {"frozen_ns", result.frozen_ns()},
-           {"write_ns", result.write_ns()},
-           {"bytes", rank.bytes}},
+           {"rank", rank},
+           {"node", placement_[rank]},
+           {"begin", image.begin_unix_ns},
+           {"end", image.end_unix_ns},
+           {"quiesce_ns", image.quiesce_ns},
+           {"frozen_ns", image.frozen_ns},
+           {"write_ns", image.write_ns},
+           {"bytes", image.bytes}},
           now);
   }
   const std::uint64_t bytes = wave.bytes();

@@ -25,7 +25,11 @@ void WaveRound::done(const WaveDone& message) {
     if (rank.rank() >= have_.size() || have_[rank.rank()]) continue;
     have_[rank.rank()] = true;
     ++answered_;
-    results_[rank.rank()] = rank;
+    RankImage& image = results_[rank.rank()];
+    image = {rank.bytes(), rank.checksum(), {0, 0, 0}, rank.begin_unix_ns(), rank.end_unix_ns(),
+             rank.quiesce_ns(), rank.frozen_ns(), rank.write_ns()};
+    for (const StreamPosition& position : rank.streams())
+      if (position.stream() < 3) image.offsets[position.stream()] = position.offset();
     if (rank.error().empty()) continue;
     // A permanent error outweighs a temporary one.
     if (error_.empty() || (!rank.again() && !failed_))

@@ -7,6 +7,14 @@
 
 namespace reprise::job {
 
+/** What a wave keeps of a rank's report: a large job has many ranks. */
+struct RankImage {
+  std::uint64_t bytes = 0, checksum = 0;
+  std::uint64_t offsets[3] = {0, 0, 0};  ///< in standard input, output and error
+  std::uint64_t begin_unix_ns = 0, end_unix_ns = 0;
+  std::uint64_t quiesce_ns = 0, frozen_ns = 0, write_ns = 0;
+};
+
 /** A wave that has begun and is neither committed nor aborted. */
 class WaveRound {
  public:
@@ -25,14 +33,14 @@ class WaveRound {
   Now begun() const { return begun_; }
   std::uint32_t answered() const { return answered_; }
   /** By rank; complete when the wave is. */
-  const std::vector<RankWave>& results() const { return results_; }
+  const std::vector<RankImage>& results() const { return results_; }
 
  private:
   WaveNumber wave_;
   RecoveryNumber recovery_;
   Now begun_;
   std::uint64_t deadline_ms_;
-  std::vector<RankWave> results_;
+  std::vector<RankImage> results_;
   std::vector<bool> have_;
   std::uint32_t answered_ = 0;
   bool again_ = false, failed_ = false;
