@@ -687,6 +687,48 @@ TEST_P(RandomSchedule, EndsOrGoesOn) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedule, testing::Range(0, 400));
 
+TEST_F(Job, AKilledDaemonBreaksManyConnectionsAndCrrunHearsOfFew) {
+  model.nodes = 8;
+  model.slots = 16;
+  model.ranks = 128;
+  model.costs.links = model.ranks - 1;
+  Cluster cluster(model);
+  cluster.run_until(7000);
+  cluster.kill_daemon(2);
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-done"), 1u);
+  // 1792 connections are broken at both ends of 7 pairs of nodes.
+  EXPECT_GE(cluster.count("link-lost"), 1u);
+  EXPECT_LE(cluster.count("link-lost"), 7u);
+}
+
+TEST_F(Job, ASlowDiskOfCrrunDelaysAndChangesNothing) {
+  model.costs.sync_us = 300'000;
+  model.costs.crrun_disk = 0.1;
+  Cluster cluster(model);
+  cluster.when(event("wave-commit"), [&] { cluster.at(cluster.now_ms() + 100, [&] { cluster.break_crrun(); }); });
+  cluster.run_until(7000);
+  cluster.kill_node(1);
+  ends_well(cluster);
+  EXPECT_GE(cluster.count("recovery-done"), 1u);
+}
+
+TEST_F(Job, StagingTakesItsTime) {
+  model.image_bytes = 1'000'000;
+  model.costs.local_disk = 100;
+  model.costs.node_to_shared = 10;
+  model.costs.shared = 15;
+  model.settings.staging_nodes = 3;
+  model.work_ms = 20'000;
+  Cluster cluster(model);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.count("wave-commit") == 0; }));
+  const std::uint64_t committed = cluster.now_ms();
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.count("wave-staged") == 0; }));
+  EXPECT_GE(cluster.now_ms() - committed, 6'000'000u / 15 / 1000) << "6 MB at 15 MB/s";
+  cluster.kill_node(1);
+  ends_well(cluster);
+}
+
 // Ten thousand nodes, as a tree: the coordinator sees a hundredth of the messages, and all goes as it does with four.
 TEST(LargeJob, TenThousandNodesLoseOne) {
   Model model;

@@ -15,7 +15,12 @@
 #include <vector>
 
 #include "crrun/coordinator/coordinator.h"
+#include "crrun/held.h"
+#include "crrun/routes.h"
+#include "crrun/state_log.h"
+#include "job/lost_links.h"
 #include "job/relay.h"
+#include "simulation_costs.h"
 
 namespace reprise::job::sim {
 
@@ -30,7 +35,7 @@ struct Model {
   std::uint64_t image_us = 20'000;        ///< to take or restore an image: so long at most
   bool fixed_times = false;               ///< always exactly so long
   std::uint64_t image_bytes = 1000;
-  std::uint64_t work_ms = 10'000;         ///< that each rank has to do
+  std::uint64_t work_ms = 10'000;         ///< that each rank has to do; 0: it never ends, and says nothing
   std::uint64_t init_ms = 0;              ///< from the start of the last rank's process to its MPI_Init
   std::uint64_t step_ms = 500;            ///< between its lines of output
   bool output = true;
@@ -38,6 +43,7 @@ struct Model {
   std::uint64_t window = 0;               ///< output that a daemon keeps until crrun has seen it; 0: no limit
   bool leases = true;                     ///< daemons that are cut off stop their ranks
   double again = 0;                       ///< how often a wave is refused for the moment
+  Costs costs;
   Settings settings;                      ///< nodes and spec are filled in
 };
 
@@ -97,12 +103,14 @@ class Cluster {
   const State& saved() const { return saved_; }
   std::mt19937_64& random() { return random_; }
 
-  /** Messages and bytes, heartbeats apart. */
+  /** Messages and bytes, heartbeats apart; what crrun has written, if it is measured. */
   struct Traffic {
     std::uint64_t at_crrun = 0, crrun_bytes = 0, all = 0, all_bytes = 0;
+    std::uint64_t saved_bytes = 0, timeline_bytes = 0;
   };
   const Traffic& traffic() const { return traffic_; }
-  void reset_traffic() { traffic_ = {}; }
+  const Meter::Sum& cpu() const { return meter_.sum(); }
+  void reset_traffic() { traffic_ = {}, meter_.reset(); }
 
  private:
   struct Daemon;
@@ -110,19 +118,31 @@ class Cluster {
   using DownPtr = std::shared_ptr<const Parsed>;
 
   void begin(Coordinator::Begin how, std::optional<State> state);
+  void arrived(NodeIndex via, const std::string& instance, const Up& up);
   void apply();
+  void release();
+  void carry_out(Effect& effect, const std::vector<NodeIndex>& living);
+  void save(std::vector<Record> records);
+  void write_state();
+  void written(const Changes& changes);
+  void event(const nlohmann::json& line);
   void check_saved();
+  /** Too large for checks that look at all ranks again and again. */
+  bool large() const { return model_.ranks > 2000; }
   void later(std::uint64_t us, std::function<void()> what);
   Now now() const { return {now_us_ / 1000 + 1000, 1'000'000'000ull + now_us_ * 1000}; }
   /** Over the wire between two ends (-1: crrun), with what it costs. */
   void transmit(int from, int to, std::size_t bytes, bool heartbeat, std::function<void()> arrived);
-  void send_down(const Down& down);
+  void send_down(const Down& down, const std::vector<NodeIndex>& living);
   void pass_down(NodeIndex node, const DownPtr& message);
   void send_up(NodeIndex node, Up up);
   void pass_up(NodeIndex node, const Up& up);
+  void forward(NodeIndex node, Up up);
+  void tick_relay(NodeIndex node);
   void received(NodeIndex node, const Parsed& message);
   void start_daemon(NodeIndex node);
   void heartbeat(NodeIndex node, const std::string& instance);
+  void beat_now(NodeIndex node);
   void watch_lease(NodeIndex node, const std::string& instance);
   void tick(std::uint64_t generation);
   void work(NodeIndex node, Rank rank, RecoveryNumber generation);
@@ -133,6 +153,12 @@ class Cluster {
   void spawned_exit(NodeIndex node, Rank number, int status);
   void hello(NodeIndex node);
   std::uint64_t some_time();
+  std::uint64_t image_time(std::size_t images, double bandwidth);
+  void stage(NodeIndex node, const Stage& message);
+  void stage_next(NodeIndex node, std::shared_ptr<Staged> so_far, std::vector<Rank> ranks);
+  RankStaged stage_image(NodeIndex node, WaveNumber wave, Rank rank);
+  void links_break(const std::vector<Rank>& dead);
+  void report_links(NodeIndex node, Rank rank, RecoveryNumber generation, const std::vector<Rank>& peers);
 
   Model model_;
   std::mt19937_64 random_;
@@ -158,6 +184,17 @@ class Cluster {
   std::map<std::pair<WaveNumber, Rank>, Image> staged_;
   bool shared_gone_ = false;
   std::vector<std::string> output_;
+  Held held_;
+  std::uint64_t newest_change_ = 0;
+  struct Disk {
+    Changes queue;
+    bool busy = false;
+    std::size_t log_bytes = 0, snapshot_bytes = 0;
+  } disk_;        ///< of crrun
+  State newest_;  ///< with what is not saved yet; only if it is measured
+  Meter meter_;
+  Routes routes_{"crrun"};  ///< only if it is measured: the simulated network has its own
+  std::size_t staging_ = 0;  ///< images that are being copied to shared storage
   State saved_;
   bool has_saved_ = false;  ///< by the crrun that lives
   std::set<WaveNumber> committed_;

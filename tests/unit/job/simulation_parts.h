@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file What the simulated cluster consists of, for its own sources. */
+#include "simulation.h"
+
+namespace reprise::job::sim {
+
+/** A message to daemons, with what each of them would have to look for in it. */
+struct Cluster::Parsed {
+  Down down;
+  std::size_t bytes = 0;
+  std::map<NodeIndex, std::vector<Rank>> ranks_at;
+  std::set<Rank> restart;
+};
+
+struct Process {
+  RecoveryNumber generation = 0;  ///< recovery that it last went on in, or was started by
+  RecoveryNumber incarnation = 0;
+  bool running = false;           ///< else it stands still within a recovery
+  bool stopped = false;           ///< by its daemon, which is cut off
+  bool stuck = false;             ///< waits for a message that was lost
+  std::uint64_t progress_ms = 0, offset = 0, seen = 0;
+};
+
+struct Cluster::Daemon {
+  bool host = true;    ///< the machine is on
+  bool alive = false;  ///< the daemon runs
+  bool cut = false, linked = false, full = false;
+  std::string instance;
+  RecoveryNumber recovery = 0;
+  RecoveryNumber cleared = 0;  ///< the processes of ranks that this recovery has moved away have ended
+  std::uint64_t lease_us = 0;  ///< the ranks may run until then
+  std::map<Rank, Process> ranks;
+  std::map<Rank, std::pair<Process, int>> ended;  ///< with their wait status
+  std::set<Rank> spawned;
+  std::map<std::pair<WaveNumber, Rank>, Image> images;
+  std::unique_ptr<Relay> relay;
+  bool relay_ticks = false;
+  LostLinks lost_links;
+  bool may(const Process& process) const { return host && alive && process.running && !process.stopped; }
+};
+
+}  // namespace reprise::job::sim

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Spawned processes in the simulation.
+#include "simulation_parts.h"
+
+namespace reprise::job::sim {
+
+void Cluster::spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms) {
+  Up up;
+  up.mutable_spawn()->set_id(++questions_);
+  up.mutable_spawn()->set_from(parent);
+  up.mutable_spawn()->set_recovery(coordinator_->recovery());
+  SpawnApp& app = *up.mutable_spawn()->add_apps();
+  app.add_argv("child");
+  app.add_argv(std::to_string(lasting_ms));
+  app.set_processes(count);
+  if (const auto node = where(parent)) send_up(*node, std::move(up));
+}
+
+std::map<Rank, NodeIndex> Cluster::spawned() const {
+  std::map<Rank, NodeIndex> out;
+  for (NodeIndex node = 0; node < daemons_.size(); ++node)
+    if (daemons_[node]->host && daemons_[node]->alive)
+      for (Rank number : daemons_[node]->spawned) out[number] = node;
+  return out;
+}
+
+void Cluster::spawn_begin(NodeIndex node, const SpawnBegin& message) {
+  Daemon& daemon = *daemons_[node];
+  if (message.recovery() != daemon.recovery) return;
+  Up known;
+  known.mutable_spawn_known()->set_recovery(message.recovery());
+  known.mutable_spawn_known()->set_index(message.index());
+  send_up(node, std::move(known));
+  for (int rank = 0; rank < message.node_of_rank_size(); ++rank) {
+    if (message.node_of_rank(rank) != node) continue;
+    const Rank number = message.first() + static_cast<Rank>(rank);
+    daemon.spawned.insert(number);
+    Up started;
+    started.mutable_rank_started()->set_rank(number);
+    started.mutable_rank_started()->set_recovery(daemon.recovery);
+    send_up(node, std::move(started));
+    later(std::stoull(message.apps(0).argv(1)) * 1000, [this, node, number] { spawned_exit(node, number, 0); });
+  }
+}
+
+void Cluster::spawned_exit(NodeIndex node, Rank number, int status) {
+  Daemon& daemon = *daemons_[node];
+  if (!daemon.host || !daemon.alive || !daemon.spawned.erase(number)) return;
+  for (std::uint32_t stream : {1u, 2u}) {
+    Up up;
+    up.mutable_output()->set_rank(number);
+    up.mutable_output()->set_stream(stream);
+    up.mutable_output()->set_end(true);
+    up.mutable_output()->set_recovery(daemon.recovery);
+    send_up(node, std::move(up));
+  }
+  Up up;
+  up.mutable_rank_exited()->set_rank(number);
+  up.mutable_rank_exited()->set_wait_status(status);
+  up.mutable_rank_exited()->set_finalized(status == 0);
+  up.mutable_rank_exited()->set_recovery(daemon.recovery);
+  send_up(node, std::move(up));
+}
+
+}  // namespace reprise::job::sim
