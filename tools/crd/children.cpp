@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <vector>
 
 #include "job/endpoints.h"
 #include "job/keys.h"
@@ -84,14 +85,16 @@ void Children::gone(const job::Peer& peer) {
 }
 
 void Children::pass(const job::Down& down) {
+  std::vector<job::Peer> peers;
   for (const std::uint32_t child : relay_.down(down)) {
     const auto found = children_.find(child);
     if (found == children_.end()) continue;
     if (down.has_heartbeat())
       server_.send(found->second.peer, relay_.answer_for(child, down));
     else
-      server_.send(found->second.peer, down);
+      peers.push_back(found->second.peer);
   }
+  if (!peers.empty()) server_.send(peers, down);
 }
 
 std::vector<job::Up> Children::end() {

@@ -196,7 +196,13 @@ void Runner::ask(const Peer& peer, const Ask& ask) {
 }
 
 void Runner::send(const Down& down, const std::vector<NodeIndex>& living) {
-  for (const Routes::Copy& copy : routes_.down(down, living)) server_->send(copy.peer, *copy.down);
+  const std::vector<Routes::Copy> copies = routes_.down(down, living);
+  for (auto copy = copies.begin(); copy != copies.end();) {
+    std::vector<Peer> peers;
+    const Down* const one = copy->down.get();
+    for (; copy != copies.end() && copy->down.get() == one; ++copy) peers.push_back(copy->peer);
+    server_->send(peers, *one);
+  }
 }
 
 void Runner::start_daemon(NodeIndex node) {

@@ -10,14 +10,18 @@
 
 namespace reprise::job {
 
-bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, const google::protobuf::MessageLite& message) {
+std::optional<zmq::message_t> encode(const google::protobuf::MessageLite& message) {
   const std::size_t bytes = message.ByteSizeLong();
   if (bytes > kMaxMessageBytes) {
     spdlog::error("a message of {} bytes is not sent: the limit is {}", bytes, kMaxMessageBytes);
-    return false;
+    return std::nullopt;
   }
   zmq::message_t body(bytes);
-  if (!message.SerializeToArray(body.data(), static_cast<int>(bytes))) return false;
+  if (!message.SerializeToArray(body.data(), static_cast<int>(bytes))) return std::nullopt;
+  return body;
+}
+
+bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, zmq::message_t body) {
   const char byte = static_cast<char>(kind);
   constexpr auto kMore = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
   try {
@@ -28,6 +32,11 @@ bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, cons
     if (error.num() != EHOSTUNREACH) spdlog::warn("a message cannot be sent: {}", error.what());
     return false;
   }
+}
+
+bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, const google::protobuf::MessageLite& message) {
+  auto body = encode(message);
+  return body && send_frames(socket, peer, kind, std::move(*body));
 }
 
 bool receive_frames(zmq::socket_t& socket, bool router, Received& received) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The two frames of a message: its kind (one byte) and the protobuf message. */
+#include <optional>
 #include <string>
 
 #include <google/protobuf/message_lite.h>
@@ -9,6 +10,12 @@
 namespace reprise::job {
 
 enum class Kind : char { up = 'U', down = 'D', ask = 'Q', answer = 'A' };
+
+/** @return nothing when the message is too long (logged) */
+std::optional<zmq::message_t> encode(const google::protobuf::MessageLite& message);
+
+/** Send what encode() returned. Copies of a message share its bytes. The rest as for a message. */
+bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, zmq::message_t body);
 
 /** Send without waiting. @return false when the message cannot be sent: no such peer, no connection */
 bool send_frames(zmq::socket_t& socket, const std::string* peer, Kind kind, const google::protobuf::MessageLite& message);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <asio/io_context.hpp>
 
@@ -46,6 +47,8 @@ class Server {
   std::uint16_t port() const;
   /** @return false when the connection does not exist (any more) */
   bool send(const Peer& peer, const Down& message);
+  /** The same to several. It is encoded once: in a large job messages have megabytes. */
+  void send(const std::vector<Peer>& peers, const Down& message);
   bool answer(const Peer& peer, const Answer& message);
 
  private:

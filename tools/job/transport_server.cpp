@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -77,6 +78,17 @@ class Server::Impl {
   }
 
   std::uint16_t port() const { return port_; }
+
+  void send(const std::vector<Peer>& peers, const Down& message) {
+    auto body = encode(message);
+    for (const Peer& peer : peers) {
+      if (!body) return;
+      zmq::message_t copy;
+      copy.copy(*body);
+      send_frames(socket_, &peer, Kind::down, std::move(copy));
+    }
+    watch_.kick();
+  }
 
   bool send(const Peer& peer, Kind kind, const google::protobuf::MessageLite& message) {
     const bool sent = send_frames(socket_, &peer, kind, message);
@@ -165,6 +177,7 @@ Server::Server(asio::io_context& loop, const KeyPair& own, const std::string& cl
 Server::~Server() = default;
 std::uint16_t Server::port() const { return impl_->port(); }
 bool Server::send(const Peer& peer, const Down& message) { return impl_->send(peer, Kind::down, message); }
+void Server::send(const std::vector<Peer>& peers, const Down& message) { impl_->send(peers, message); }
 bool Server::answer(const Peer& peer, const Answer& message) { return impl_->send(peer, Kind::answer, message); }
 
 }  // namespace reprise::job

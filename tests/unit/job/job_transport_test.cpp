@@ -155,6 +155,22 @@ TEST_F(Transport, CarriesLargeMessages) {
   EXPECT_EQ(ups_[0].fence().data().size(), 20u << 20);
 }
 
+TEST_F(Transport, CarriesAMessageToSeveral) {
+  serve();
+  std::vector<std::unique_ptr<Client>> daemons;
+  for (const char* name : {"d1", "d2"}) {
+    daemons.push_back(client(name));
+    daemons.back()->connect(endpoint());
+    daemons.back()->send(hello(1));
+  }
+  ASSERT_TRUE(until([&] { return ups_.size() == 2; }));
+  Down down;
+  down.mutable_stdin()->set_data(std::string(1 << 20, 'x'));
+  server_->send(std::vector<Peer>{"d1", "nobody", "d2"}, down);
+  ASSERT_TRUE(until([&] { return downs_.size() == 2; }));
+  for (const Down& one : downs_) EXPECT_EQ(one.SerializeAsString(), down.SerializeAsString());
+}
+
 TEST_F(Transport, AnswersQuestions) {
   serve();
   auto crjob = client("crjob");
