@@ -47,8 +47,8 @@ class Phases {
     if (before != last_.end()) std::snprintf(growth, sizeof growth, "%.2f", per_rank / before->second);
     last_[key] = per_rank;
     std::printf("%u,%u,%s,%s,%.3f,%lu,%lu,%lu,%lu,%lu,%lu,%.3f,%.3f,%.3f,%.3f,%s\n", case_.nodes, ranks_,
-                case_.all_to_all ? "all-to-all" : case_.tree ? "tree" : "star", what, ms, sent.at_crrun, sent.crrun_bytes, sent.all,
-                sent.all_bytes, sent.saved_bytes, sent.timeline_bytes, static_cast<double>(cpu.loop_ns) / 1e6,
+                case_.all_to_all ? "all-to-all" : case_.tree ? "tree" : "star", what, ms, sent.at_crrun, sent.crrun_bytes,
+                sent.all, sent.all_bytes, sent.saved_bytes, sent.timeline_bytes, static_cast<double>(cpu.loop_ns) / 1e6,
                 static_cast<double>(cpu.disks_ns) / 1e6, static_cast<double>(cpu.longest_ns) / 1e6, beats_ms, growth);
     std::fflush(stdout);
   }
@@ -125,7 +125,8 @@ std::string run(const sim::Model& base, const Case& which, std::uint32_t fan_out
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Simulate waves, staging and recoveries of 10 to 10000 nodes, reached by crrun directly (star) or through others (tree).",
+  CLI::App app{"Simulate waves, staging and recoveries of 10 to 10000 nodes, reached by crrun directly (star) or through "
+               "others (tree).",
                "simulate"};
   std::vector<std::uint32_t> nodes{10, 30, 100, 300, 1000, 3000, 10000};
   sim::Model base;
@@ -140,7 +141,8 @@ int main(int argc, char** argv) {
   app.add_option("--nodes", nodes, "numbers of nodes")->delimiter(',');
   app.add_option("--slots", base.slots, "ranks per node")->capture_default_str();
   app.add_option("--star-up-to", star_up_to, "largest star")->capture_default_str();
-  app.add_option("--all-to-all", all_to_all, "nodes of the job whose ranks are all connected with each other; 0: none")->capture_default_str();
+  app.add_option("--all-to-all", all_to_all, "nodes of the job whose ranks are all connected with each other; 0: none")
+      ->capture_default_str();
   app.add_option("--links", base.costs.links, "connections of a rank in the others")->capture_default_str();
   app.add_option("--latency-us", base.latency_us, "latency of the network")->capture_default_str();
   app.add_option("--message-us", base.message_us, "processing time of a message, at each end")->capture_default_str();

@@ -325,7 +325,8 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
             result.set_again(again || process.stuck);
             continue;
           }
-          result.set_bytes(model_.image_bytes + (model_.costs.measure ? rank % 1000 * 4096 : 0));  // they differ, in the state, too
+          // In reality all differ, and so none of them is left out in the state.
+          result.set_bytes(model_.image_bytes + (model_.costs.measure ? rank % 1000 * 4096 : 0));
           result.set_checksum(checksum_of(wave, rank));
           for (std::uint32_t stream : {0u, 1u, 2u}) {
             StreamPosition& position = *result.add_streams();

@@ -46,14 +46,16 @@ template <class Set>
 void read_ranges(const nlohmann::json& json, std::vector<StoredRank>& ranks, Set set) {
   const auto ends = json.get<std::vector<std::size_t>>();
   for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
-    if (ends[i] > ends[i + 1] || ends[i + 1] >= ranks.size()) throw std::runtime_error("the job's state has a wave of another job");
+    if (ends[i] > ends[i + 1] || ends[i + 1] >= ranks.size())
+      throw std::runtime_error("the job's state has a wave of another job");
     for (std::size_t rank = ends[i]; rank <= ends[i + 1]; ++rank) set(ranks[rank]);
   }
 }
 
 nlohmann::json wave_json(const StoredWave& wave) {
   nlohmann::json offsets = nlohmann::json::array();
-  for (std::size_t i = 0; i < 3; ++i) offsets.push_back(column(wave.ranks, [i](const StoredRank& rank) { return rank.offsets[i]; }));
+  for (std::size_t i = 0; i < 3; ++i)
+    offsets.push_back(column(wave.ranks, [i](const StoredRank& rank) { return rank.offsets[i]; }));
   return {{"wave", wave.wave},
           {"recovery", wave.recovery},
           {"unix_ns", wave.unix_ns},

@@ -53,13 +53,16 @@ void update(StoredWaves& waves, const StoreChange& change) {
 
 void Store::change(StoreChange change) {
   update(waves_, change);
-  if (!std::holds_alternative<RanksStaged>(change)) {
-    ++version_;
-    unstaged_.clear();
-    for (const auto& [number, wave] : waves_)
+  const auto count = [&](WaveNumber number) {
+    if (const StoredWave* wave = find(number))
       unstaged_[number] = static_cast<std::size_t>(
-          std::count_if(wave.ranks.begin(), wave.ranks.end(), [](const StoredRank& rank) { return !rank.staged; }));
-  }
+          std::count_if(wave->ranks.begin(), wave->ranks.end(), [](const StoredRank& rank) { return !rank.staged; }));
+  };
+  if (!std::holds_alternative<RanksStaged>(change)) ++version_;
+  if (const auto* wave = std::get_if<StoredWave>(&change)) count(wave->wave);
+  if (const auto* damaged = std::get_if<ImageDamaged>(&change)) count(damaged->wave);
+  if (const auto* dropped = std::get_if<WavesDropped>(&change))
+    for (WaveNumber wave : dropped->waves) unstaged_.erase(wave);
   auto* last = changes_.empty() ? nullptr : std::get_if<RanksStaged>(&changes_.back());
   const auto* staged = std::get_if<RanksStaged>(&change);
   if (last && staged && last->wave == staged->wave)
