@@ -182,6 +182,18 @@ TEST(StagingTest, AnOrderHasOnlyWhatIsNotStagedYet) {
   EXPECT_THAT(staging.next(store, up, {40'000, 0})[0].ranks, ElementsAre(1));
 }
 
+TEST(StagingTest, ANodeThatComesLaterIsAskedThen) {
+  Store store("/job", "/local/job");
+  store.commit(wave(1));
+  Staging staging(1);
+  bool second = false;
+  const auto up = [&](NodeIndex node) { return node == 0 || second; };
+  EXPECT_TRUE(staging.next(store, up, {}).empty()) << "the wave cannot be completed";
+  second = true;
+  staging.node_joined();
+  EXPECT_EQ(staging.next(store, up, {}).size(), 1u);
+}
+
 TEST(StagingTest, AfterAnErrorTheNodeWaits) {
   Store store("/job", "/local/job");
   store.commit(wave(1));

@@ -126,6 +126,7 @@ void Coordinator::hello(const Up& up, Now now) {
   switch (members_.hello(node, up.instance(), up.hello(), now)) {
     case Greeting::joined:
       if (begin_ != Begin::launch) adopt(up);
+      staging_.node_joined();
       if (phase_ != Phase::starting)
         welcome(node, false);
       else if (!members_.any_starting())
@@ -148,6 +149,7 @@ void Coordinator::hello(const Up& up, Now now) {
 
 void Coordinator::node_joined(NodeIndex node) {
   failures_of_node_.erase(node);
+  staging_.node_joined();
   save();
 }
 

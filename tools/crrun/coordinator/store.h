@@ -128,6 +128,8 @@ class Staging {
   /** A node has finished. @param well without errors */
   void finished(NodeIndex node, bool well, Now now);
   void node_lost(NodeIndex node) { busy_.erase(node); }
+  /** A node is up, and may have images that are not staged. */
+  void node_joined() { seen_.reset(); }
   /** The job went back: current copies are void. */
   void reset();
   /** @return the wave that is being staged; 0: none */
