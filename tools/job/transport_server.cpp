@@ -27,16 +27,17 @@ struct Address {
   std::string text() const { return host.empty() ? "an unknown address (connection ended)" : host + " port " + port; }
 };
 
-/** Address of the peer of @p fd; @p fd must be open. */
+/** Address of the peer of @p fd, which ZeroMQ's thread may close at any moment; empty if it has. */
 Address address_of(int fd) {
+  auto socket = std::make_shared<UniqueFd>(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   char host[NI_MAXHOST], port[NI_MAXSERV];
   auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (::getpeername(fd, any, &length) != 0 ||
+  if (!*socket || ::getpeername(socket->get(), any, &length) != 0 ||
       ::getnameinfo(any, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return {};
-  return {host, port, std::make_shared<UniqueFd>(::fcntl(fd, F_DUPFD_CLOEXEC, 0))};
+  return {host, port, std::move(socket)};
 }
 
 zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
