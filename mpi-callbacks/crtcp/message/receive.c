@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Receiving: messages are parsed in the read buffer, and only incomplete ones are copied. */
-#include "crtcp.h"
+#include "message/message.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STOP = -2, BROKEN = -1 };
+#include "endpoint/connect.h"
+#include "endpoint/events.h"
+#include "endpoint/table.h"
 
-void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *ep)
-{
-  free(ep->owned);
-  free(ep->part);
-  ep->owned = ep->part = NULL;
-  ep->rest = NULL;
-  ep->rest_length = ep->part_length = ep->part_room = ep->put_left = 0;
-  ep->put_to = NULL;
-  ep->shut = false;
-  ep->reader++;
-}
+enum { STOP = -2, BROKEN = -1 };
 
 static bool keep_letter(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint32_t length)
 {
@@ -44,7 +36,7 @@ static bool upcall(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint
   const uint32_t reader = ep->reader;
 
   pthread_mutex_unlock(&crtcp.lock);
-  who->cbfunc(&crtcp_module, &message);
+  who->cbfunc(crtcp.module, &message);
   pthread_mutex_lock(&crtcp.lock);
   return ep->reader == reader;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The words of a handshake: see handshake.h. */
-#include "handshake.h"
+#include "endpoint/handshake.h"
 
 #include <errno.h>
 #include <sodium.h>

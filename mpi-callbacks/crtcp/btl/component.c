@@ -1,88 +1,51 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The component's interface to Open MPI's framework: parameters, start and end. */
-#include "crtcp.h"
+#include "btl/btl.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "opal/mca/pmix/pmix-internal.h"
 #include "opal/runtime/opal_params.h"
 #include "opal/runtime/opal_progress.h"
-#include "opal/util/output.h"
 
-#include "modex.h"
+#include "base/address.h"
+#include "endpoint/connect.h"
+#include "endpoint/events.h"
+#include "endpoint/modex.h"
+#include "message/message.h"
+#include "wave/introduce.h"
 
 static int component_register(void);
 static int component_open(void);
 static int component_close(void);
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads);
 
-struct crtcp_component mca_btl_crtcp_component = {
-    .super =
+mca_btl_base_component_3_0_0_t mca_btl_crtcp_component = {
+    .btl_version =
         {
-            .btl_version =
-                {
-                    MCA_BTL_DEFAULT_VERSION("crtcp"),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
-            .btl_init = component_init,
+            MCA_BTL_DEFAULT_VERSION("crtcp"),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
         },
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-    .epoll = -1,
-    .listener4 = -1,
-    .listener6 = -1,
+    .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
+    .btl_init = component_init,
 };
-
-uint64_t crtcp_now(void)
-{
-  struct timespec t;
-
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t) t.tv_sec * 1000000000u + t.tv_nsec;
-}
-
-void crtcp_say(const char *format, ...)
-{
-  char text[512];
-  va_list args;
-
-  va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  opal_output(0, "crtcp, rank %u: %s", (unsigned) OPAL_PROC_MY_NAME.vpid, text);
-}
-
-void crtcp_debug(const char *format, ...)
-{
-  char text[512];
-  va_list args;
-
-  if (!opal_output_check_verbosity(10, opal_btl_base_framework.framework_output)) return;
-  va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  opal_output(opal_btl_base_framework.framework_output, "crtcp, rank %u: %s", (unsigned) OPAL_PROC_MY_NAME.vpid, text);
-}
 
 static void parameter(const char *name, const char *help, mca_base_var_type_t type, mca_base_var_info_lvl_t level,
                       void *where)
 {
-  mca_base_component_var_register(&crtcp.super.btl_version, name, help, type, NULL, 0, 0, level,
+  mca_base_component_var_register(&mca_btl_crtcp_component.btl_version, name, help, type, NULL, 0, 0, level,
                                   MCA_BASE_VAR_SCOPE_READONLY, where);
 }
 
 static int component_register(void)
 {
+  crtcp.module = &crtcp_module;
   crtcp.if_include = "";
   crtcp.if_exclude = "127.0.0.0/8,::1,sppp";
   crtcp.free_list_num = 8;
@@ -122,7 +85,7 @@ static int component_register(void)
   crtcp_module.btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_SEND_INPLACE;
   crtcp_module.btl_latency = 100;
   crtcp_module.btl_bandwidth = 100;
-  mca_btl_base_param_register(&crtcp.super.btl_version, &crtcp_module);
+  mca_btl_base_param_register(&mca_btl_crtcp_component.btl_version, &crtcp_module);
   return OPAL_SUCCESS;
 }
 
@@ -176,7 +139,7 @@ static int publish(void)
     modex->count = count;
     memcpy(modex->cookie, crtcp.cookie, CRTCP_COOKIE);
     memcpy(modex + 1, text, bytes);
-    OPAL_MODEX_SEND(rc, PMIX_GLOBAL, &crtcp.super.btl_version, modex, sizeof *modex + bytes);
+    OPAL_MODEX_SEND(rc, PMIX_GLOBAL, &mca_btl_crtcp_component.btl_version, modex, sizeof *modex + bytes);
   }
   free(modex);
   free(text);
@@ -205,7 +168,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
   crtcp.scratch = malloc(CRTCP_SCRATCH);
   modules = malloc(sizeof *modules);
   if (!crtcp.scratch || !modules || crtcp_listen() || crtcp_epoll_make()) goto failed;
-  if (crtcp_channel_open(&why)) goto failed;
+  if (crtcp_introduce(&why)) goto failed;
   if (why) tell_why_not(why);
   if (publish() != OPAL_SUCCESS) goto failed;
   crtcp.open = true;

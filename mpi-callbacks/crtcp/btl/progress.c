@@ -1,86 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The progress function of Open MPI: events of all descriptors, and upcalls that the callback thread has left over. */
-#include "connect.h"
+#include "btl/btl.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
+
+#include "endpoint/clock.h"
+#include "endpoint/connect.h"
+#include "endpoint/guests.h"
+#include "message/message.h"
+#include "wave/orders.h"
+#include "wave/wait.h"
 
 enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8 };
-
-void crtcp_watch_set(int fd, uint32_t *now, uint32_t wanted, void *who)
-{
-  struct epoll_event event = {.events = wanted, .data.ptr = who};
-
-  if (*now == wanted) return;
-  epoll_ctl(crtcp.epoll, *now == 0 ? EPOLL_CTL_ADD : wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, fd, &event);
-  *now = wanted;
-}
-
-void crtcp_watch_endpoint(crtcp_endpoint_t *ep)
-{
-  uint32_t wanted = 0;
-
-  switch (ep->state) {
-  case CRTCP_CONNECTING: wanted = EPOLLOUT; break;
-  case CRTCP_ASKED:
-  case CRTCP_ANSWERED: wanted = EPOLLIN; break;
-  case CRTCP_CONNECTED:
-    wanted = (ep->shut ? 0 : EPOLLIN) | (opal_list_is_empty(&ep->queue) && !ep->mark_left ? 0 : EPOLLOUT);
-    if (!wanted) wanted = EPOLLRDHUP;
-    break;
-  default: break;
-  }
-  if (ep->fd >= 0) crtcp_watch_set(ep->fd, &ep->events, wanted, ep);
-}
-
-static void add(int fd, void *who)
-{
-  uint32_t none = 0;
-
-  if (fd >= 0) crtcp_watch_set(fd, &none, EPOLLIN, who);
-}
-
-int crtcp_epoll_new(void)
-{
-  int set;
-
-  do
-    set = epoll_create1(EPOLL_CLOEXEC);
-  while (set < 0 && crtcp_more_descriptors(errno));
-  return set;
-}
-
-int crtcp_epoll_make(void)
-{
-  int set = crtcp_epoll_new();
-  opal_list_item_t *item;
-
-  if (set < 0) return -1;
-  if (crtcp.epoll >= 0) {
-    const int moved = dup3(set, crtcp.epoll, O_CLOEXEC);
-
-    close(set);
-    if (moved < 0) return -1;
-  } else {
-    crtcp.epoll = set;
-  }
-  crtcp.watch_listener4 = crtcp.watch_listener6 = CRTCP_WATCH_LISTEN;
-  crtcp.watch_channel = CRTCP_WATCH_CHANNEL;
-  crtcp_watch_listeners(true);
-  add(crtcp_channel_fd(), &crtcp.watch_channel);
-  for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);
-       item = opal_list_get_next(item)) {
-    crtcp_endpoint_t *ep = (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
-
-    ep->events = 0;
-    crtcp_watch_endpoint(ep);
-  }
-  return 0;
-}
 
 static int endpoint_event(crtcp_endpoint_t *ep, uint32_t events)
 {
@@ -101,7 +34,7 @@ static int event(const struct epoll_event *e)
     crtcp_accept_event(e->data.ptr == &crtcp.watch_listener4 ? crtcp.listener4 : crtcp.listener6);
     return 1;
   case CRTCP_WATCH_GUEST: crtcp_guest_event(e->data.ptr); return 1;
-  case CRTCP_WATCH_CHANNEL: crtcp_channel_event(); return 1;
+  case CRTCP_WATCH_CHANNEL: crtcp_read_orders(); return 1;
   }
   return 0;
 }
@@ -135,7 +68,7 @@ static int read_inbox(void)
                                                        .tag = letter->tag,
                                                        .cbdata = who->cbdata};
     pthread_mutex_unlock(&crtcp.lock);
-    who->cbfunc(&crtcp_module, &message);
+    who->cbfunc(crtcp.module, &message);
     free(letter);
     pthread_mutex_lock(&crtcp.lock);
     count++;
@@ -163,7 +96,7 @@ static void tell_failures(void)
     call_back();
     if (crtcp.error_callback) {
       pthread_mutex_unlock(&crtcp.lock);
-      crtcp.error_callback(&crtcp_module, 0, ep->proc, "the connection was lost");
+      crtcp.error_callback(crtcp.module, 0, ep->proc, "the connection was lost");
       pthread_mutex_lock(&crtcp.lock);
     }
     item = opal_list_get_first(&crtcp.endpoints); /* the list may have changed without the lock */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* After a pause or a restart the memory is that of the image, but the connections are not. This code assumes nothing
  * about the state of descriptors. */
-#include "hold.h"
+#include "wave/rollback.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,10 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/address.h"
+#include "base/channel.h"
+#include "endpoint/connect.h"
+#include "endpoint/events.h"
+#include "endpoint/guests.h"
+#include "endpoint/table.h"
+#include "wave/orders.h"
+#include "wave/pmix_state.h"
+#include "wave/wait.h"
 #include "opal/runtime/opal_progress.h"
-
-#include "channel.h"
-#include "pmix_state.h"
 
 enum { CHUNK = 65536, LOST_STEP_MS = 100 };
 

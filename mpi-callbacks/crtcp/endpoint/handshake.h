@@ -15,7 +15,7 @@
 #ifndef CRTCP_HANDSHAKE_H
 #define CRTCP_HANDSHAKE_H 1
 
-#include "crtcp.h"
+#include "base/crtcp.h"
 
 /** Begin a handshake: set `seal` to what the seal of HELLO covers. @param accepting this is the accepting side
  * @return false with errno */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Guests: accepted connections until their handshake is accepted or refused. */
-#include "connect.h"
+#include "endpoint/guests.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,12 +9,19 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/address.h"
+#include "base/channel.h"
+#include "endpoint/connect.h"
+#include "endpoint/events.h"
+#include "endpoint/handshake.h"
+#include "endpoint/table.h"
+
 enum {
   GUESTS = 512, /* further ones wait in the kernel's queue */
   LISTEN_AGAIN_MS = 100,
 };
 
-void crtcp_dismiss(crtcp_guest_t *guest)
+static void dismiss(crtcp_guest_t *guest)
 {
   if (guest->fd >= 0) close(guest->fd);
   guest->fd = -1;
@@ -35,15 +42,6 @@ void crtcp_close_guests(void)
 }
 
 /* ------------------------------------------------------------------------------------------ accepting */
-
-void crtcp_watch_listeners(bool on)
-{
-  uint32_t now4 = on ? 0 : EPOLLIN, now6 = now4;
-
-  if (crtcp.listener4 >= 0) crtcp_watch_set(crtcp.listener4, &now4, on ? EPOLLIN : 0, &crtcp.watch_listener4);
-  if (crtcp.listener6 >= 0) crtcp_watch_set(crtcp.listener6, &now6, on ? EPOLLIN : 0, &crtcp.watch_listener6);
-  if (on) crtcp.listen_ns = 0;
-}
 
 /* An event that is not handled would come again at once, and for ever. */
 static void pause_listening(int error)
@@ -97,7 +95,7 @@ void crtcp_accept_event(int listener)
 static void refuse(crtcp_guest_t *guest, crtcp_endpoint_t *ep, enum crtcp_refusal reason)
 {
   crtcp_say_word(guest->fd, ep, CRTCP_REFUSE, reason, ep ? crtcp.cookie : NULL, guest->seal);
-  crtcp_dismiss(guest);
+  dismiss(guest);
 }
 
 static void stranger(crtcp_guest_t *guest, const char *why)
@@ -117,6 +115,20 @@ static bool ours_holds(const crtcp_endpoint_t *ep)
   return opal_compare_proc(OPAL_PROC_MY_NAME, ep->name) < 0;
 }
 
+/* Drops and retakes the lock if the peer is not known yet. */
+static crtcp_endpoint_t *find_or_make(uint32_t jobid, uint32_t vpid)
+{
+  const opal_process_name_t name = {.jobid = jobid, .vpid = vpid};
+  opal_proc_t *proc;
+
+  if (crtcp_find(jobid, vpid)) return crtcp_find(jobid, vpid);
+  pthread_mutex_unlock(&crtcp.lock);
+  proc = opal_proc_for_name(name);
+  if (proc) crtcp_endpoint_of(proc);
+  pthread_mutex_lock(&crtcp.lock);
+  return crtcp_find(jobid, vpid);
+}
+
 /* Handle a complete HELLO: accept it, refuse it, or leave the guest waiting until reconsider(). */
 static void hello(crtcp_guest_t *guest)
 {
@@ -129,7 +141,7 @@ static void hello(crtcp_guest_t *guest)
   if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
   if (word->recovery > crtcp.recovery) return;
   if (word->wave > crtcp.wave && !foreign) return; /* a wave has ended for the peer but not here yet: wait */
-  ep = crtcp_find_or_make(word->jobid, word->vpid);
+  ep = find_or_make(word->jobid, word->vpid);
   if (!ep) return stranger(guest, "its rank is unknown to PMIx");
   if (guest->gone) return;
   if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
@@ -145,7 +157,7 @@ static void hello(crtcp_guest_t *guest)
   ep->fd = guest->fd;
   crtcp_watch_set(guest->fd, &(uint32_t){EPOLLIN}, 0, guest);
   guest->fd = -1;
-  crtcp_dismiss(guest);
+  dismiss(guest);
   memcpy(ep->seal, guest->seal, CRTCP_SEAL);
   if (!crtcp_say_word(ep->fd, ep, CRTCP_ACK, 0, crtcp.cookie, ep->seal)) {
     crtcp_close_endpoint(ep);
@@ -169,11 +181,11 @@ void crtcp_guest_event(crtcp_guest_t *guest)
       if (errno == EPROTO)
         stranger(guest, "it does not speak the protocol of crtcp");
       else
-        crtcp_dismiss(guest);
+        dismiss(guest);
     }
     if (r <= 0) return;
   } else if (recv(guest->fd, &more, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-    return crtcp_dismiss(guest); /* the peer has closed the connection */
+    return dismiss(guest); /* the peer has closed the connection */
   }
   hello(guest);
 }
@@ -190,7 +202,7 @@ void crtcp_guests_clock(uint64_t now)
       opal_list_remove_item(&crtcp.guests, &guest->super);
       free(guest);
     } else if (now >= guest->deadline_ns) {
-      crtcp_dismiss(guest);
+      dismiss(guest);
     } else {
       crtcp_alarm(guest->deadline_ns);
     }

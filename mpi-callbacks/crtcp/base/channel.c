@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Messages between this rank and the daemon of its node: see rank_channel.h. */
-#include "channel.h"
+#include "base/channel.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { WELCOME_MS = 60000, SEND_MS = 5000 };
+enum { SEND_MS = 5000 };
 
 int crtcp_channel_fd(void)
 {
@@ -103,35 +103,6 @@ ssize_t crtcp_channel_receive(void *buffer, int *fd)
   return -1;
 }
 
-void crtcp_channel_note(const struct cr_rank_message *message)
-{
-  const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
-  const struct cr_rank_calm *calm = (const struct cr_rank_calm *) message;
-
-  if (message->type == CR_RANK_CALM && message->length >= sizeof *calm) crtcp.calm = calm->on;
-  if (message->length < sizeof *wave) return;
-  if (message->type == CR_RANK_PREPARE) {
-    crtcp.channel->prepared = wave->wave;
-    crtcp.channel->timeout_ms = wave->timeout_ms;
-  } else if (message->type == CR_RANK_ABORT) {
-    if (wave->wave > crtcp.channel->aborted) crtcp.channel->aborted = wave->wave;
-    if (crtcp.channel->prepared <= wave->wave) crtcp.channel->prepared = 0;
-  }
-}
-
-/* An ABORT may be of a wave that this rank never took part in: it opens the connections that peers' marks have shut. */
-void crtcp_channel_event(void)
-{
-  static _Alignas(8) char buffer[CR_RANK_MAX]; /* protected by the lock */
-  int fd;
-
-  while (crtcp_channel_receive(buffer, &fd) > 0) {
-    if (fd >= 0) close(fd);
-    crtcp_channel_note((struct cr_rank_message *) buffer);
-  }
-  if (crtcp.channel->aborted > crtcp.wave) crtcp_wave_over(crtcp.channel->aborted);
-}
-
 void crtcp_channel_lost(uint32_t jobid, uint32_t vpid, int error, const char *why)
 {
   /* The daemon would mistake a process of another namespace for the job's rank of this number. */
@@ -145,79 +116,4 @@ void crtcp_channel_log(const char *text)
   struct cr_rank_message head;
 
   if (crtcp.channel->introduced) crtcp_channel_send(CR_RANK_LOG, &head, sizeof head, text, strlen(text));
-}
-
-static int welcome(void)
-{
-  static _Alignas(8) char buffer[CR_RANK_MAX];
-  const uint64_t end = crtcp_now() + WELCOME_MS * 1000000ull;
-  const struct cr_rank_welcome *message = (struct cr_rank_welcome *) buffer;
-
-  while (crtcp_now() < end) {
-    struct pollfd ready = {.fd = crtcp.channel->fd, .events = POLLIN};
-    int fd;
-    const ssize_t n = crtcp_channel_receive(buffer, &fd);
-
-    if (fd >= 0) close(fd);
-    if (n < 0) return -1;
-    if (n == 0) {
-      poll(&ready, 1, 1000);
-      continue;
-    }
-    if (message->head.type != CR_RANK_WELCOME || (size_t) n < sizeof *message) {
-      crtcp_channel_note(&message->head);
-      continue;
-    }
-    memcpy(crtcp.cookie, message->cookie, sizeof crtcp.cookie);
-    crtcp.recovery = crtcp.incarnation = message->head.recovery;
-    return 0;
-  }
-  errno = ETIMEDOUT;
-  return -1;
-}
-
-int crtcp_channel_open(const char **why)
-{
-  const char *path = getenv(CR_RANK_SOCKET_VARIABLE);
-  struct cr_rank_hello hello = {.protocol = CR_RANK_PROTOCOL, .pid = getpid()};
-  struct crtcp_channel *channel;
-  const char *off = NULL;
-  char *text = NULL;
-  size_t bytes = 0;
-  int count;
-  bool sent;
-
-  if (!path || !*path) {
-    *why = "this job was not started by crrun, so no daemon takes them; start it with crrun";
-    return 0;
-  }
-  channel = calloc(1, sizeof *channel);
-  if (!channel) return -1;
-  channel->fd = -1;
-  if (strlen(path) >= sizeof channel->path) {
-    *why = "the path in " CR_RANK_SOCKET_VARIABLE " is too long";
-    free(channel);
-    return -1;
-  }
-  strcpy(channel->path, path);
-  crtcp.channel = channel;
-  if (crtcp_channel_connect()) {
-    *why = "the daemon that " CR_RANK_SOCKET_VARIABLE " names does not answer";
-    return -1;
-  }
-  hello.can_checkpoint = crtcp_hold_register(&off) == 0;
-  count = crtcp_local_addresses(crtcp.port4, crtcp.port6, &text, &bytes);
-  hello.addresses = count > 0 ? count : 0;
-  sent = crtcp_channel_send(CR_RANK_HELLO, &hello, sizeof hello, text, bytes);
-  free(text);
-  if (!sent || welcome()) {
-    *why = "the daemon that " CR_RANK_SOCKET_VARIABLE " names has closed the connection";
-    return -1;
-  }
-  if (off) crtcp_channel_log(off);
-  *why = off;
-  pthread_mutex_lock(&crtcp.lock);
-  crtcp_epoll_make(); /* adds the channel */
-  pthread_mutex_unlock(&crtcp.lock);
-  return 0;
 }

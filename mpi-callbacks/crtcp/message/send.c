@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sending: at once if the connection is idle, otherwise through the queue. */
-#include "crtcp.h"
+#include "message/message.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "endpoint/connect.h"
+#include "endpoint/events.h"
+#include "endpoint/table.h"
 #include "opal/datatype/opal_convertor.h"
 
 /* Set up the fragment's vectors for a message that starts from its first byte; for a put, for its current chunk. */
@@ -82,9 +84,14 @@ static int write_fragment(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
   }
 }
 
-void crtcp_rewind(crtcp_endpoint_t *ep)
+/* The fragment that is being written, or is next. On a new connection it starts from its beginning. */
+static crtcp_fragment_t *first(crtcp_endpoint_t *ep)
 {
-  if (!opal_list_is_empty(&ep->queue)) arm((crtcp_fragment_t *) opal_list_get_first(&ep->queue));
+  crtcp_fragment_t *f = (crtcp_fragment_t *) opal_list_get_first(&ep->queue);
+
+  if (ep->rewind) arm(f);
+  ep->rewind = false;
+  return f;
 }
 
 static bool untouched(const crtcp_fragment_t *f)
@@ -103,7 +110,7 @@ static int write_current(crtcp_endpoint_t *ep)
   int r;
 
   if (opal_list_is_empty(&ep->queue)) return 1;
-  f = (crtcp_fragment_t *) opal_list_get_first(&ep->queue);
+  f = first(ep);
   if (untouched(f)) return 1;
   r = write_message(ep, f);
   if (r <= 0) return r;
@@ -114,7 +121,8 @@ static int write_current(crtcp_endpoint_t *ep)
   return 1;
 }
 
-int crtcp_finish_mark(crtcp_endpoint_t *ep)
+/* Write the rest of a partly written mark. @return as crtcp_write_marks() */
+static int finish_mark(crtcp_endpoint_t *ep)
 {
   while (ep->mark_left) {
     const ssize_t n = send(ep->fd, (char *) (&ep->mark + 1) - ep->mark_left, ep->mark_left, MSG_NOSIGNAL);
@@ -128,7 +136,7 @@ int crtcp_finish_mark(crtcp_endpoint_t *ep)
 
 int crtcp_write_marks(crtcp_endpoint_t *ep)
 {
-  int r = crtcp_finish_mark(ep); /* of an earlier wave that was given up */
+  int r = finish_mark(ep); /* of an earlier wave that was given up */
 
   if (r <= 0 || !ep->mark_due) return r;
   r = write_current(ep);
@@ -136,19 +144,19 @@ int crtcp_write_marks(crtcp_endpoint_t *ep)
   ep->mark = (struct crtcp_header) {.kind = CRTCP_MARK, .value = ep->mark_due};
   ep->mark_left = sizeof ep->mark;
   ep->mark_due = 0;
-  return crtcp_finish_mark(ep);
+  return finish_mark(ep);
 }
 
 bool crtcp_write_queue(crtcp_endpoint_t *ep)
 {
-  const int mark = crtcp_finish_mark(ep);
+  const int mark = finish_mark(ep);
 
   if (mark < 0) {
     crtcp_lost(ep, errno, "writing a mark");
     return false;
   }
   while (mark && !opal_list_is_empty(&ep->queue)) {
-    const int r = write_fragment(ep, (crtcp_fragment_t *) opal_list_get_first(&ep->queue));
+    const int r = write_fragment(ep, first(ep));
 
     if (r < 0) {
       crtcp_lost(ep, errno, "writing");
@@ -212,7 +220,7 @@ int crtcp_send(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, mca_btl_base_de
 static bool keep_rest(crtcp_endpoint_t *ep, const struct crtcp_header *header, void *first, size_t first_length,
                       const void *second, size_t second_length, uint32_t flags, size_t written)
 {
-  crtcp_fragment_t *f = (crtcp_fragment_t *) crtcp_alloc(&crtcp_module, ep, MCA_BTL_NO_ORDER,
+  crtcp_fragment_t *f = (crtcp_fragment_t *) crtcp_alloc(crtcp.module, ep, MCA_BTL_NO_ORDER,
                                                          first_length + second_length, flags);
 
   if (!f) return false;
@@ -308,4 +316,14 @@ int crtcp_put(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, void *from, uint
   pthread_mutex_lock(&crtcp.lock);
   r = submit(ep, f);
   return r > 0 ? OPAL_SUCCESS : r;
+}
+
+void crtcp_fin(crtcp_endpoint_t *ep)
+{
+  const struct crtcp_header fin = {.kind = CRTCP_FIN};
+
+  /* After a part of a message or mark FIN would be read as data; the peer sees the end of file instead. */
+  if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue) && finish_mark(ep) > 0)
+    (void) !send(ep->fd, &fin, sizeof fin, MSG_NOSIGNAL | MSG_DONTWAIT);
+  crtcp_close_endpoint(ep);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The addresses that this node publishes, and the order in which a peer's addresses are tried. */
-#include "crtcp.h"
+#include "base/address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

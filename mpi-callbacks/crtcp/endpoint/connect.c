@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Connections: listening, connecting, and handling of broken ones. */
-#include "connect.h"
+#include "endpoint/connect.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
+
+#include "base/channel.h"
+#include "endpoint/events.h"
+#include "endpoint/handshake.h"
+#include "endpoint/table.h"
 
 enum {
   RETRY_MS = 20,
@@ -18,21 +20,6 @@ enum {
   REPORT_AGAIN_MS = 30000,
   ASK_MS = 5000,
 };
-
-void crtcp_alarm(uint64_t when)
-{
-  if (!crtcp.alarm_ns || when < crtcp.alarm_ns) crtcp.alarm_ns = when;
-}
-
-bool crtcp_more_descriptors(int error)
-{
-  struct rlimit limit;
-
-  /* Programs that use select() rely on the soft limit, so it is raised only when it is reached. */
-  if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max) return false;
-  limit.rlim_cur = limit.rlim_cur < limit.rlim_max / 2 ? 2 * limit.rlim_cur : limit.rlim_max;
-  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
 
 /* ------------------------------------------------------------------------------------------ listening */
 
@@ -83,32 +70,6 @@ void crtcp_tune(int fd)
    * rank that computes for longer. */
 }
 
-/* ------------------------------------------------------------------------------------------- closing */
-
-void crtcp_close_endpoint(crtcp_endpoint_t *ep)
-{
-  if (ep->fd >= 0) close(ep->fd); /* also removes it from the epoll set */
-  ep->fd = -1;
-  ep->events = 0;
-  ep->state = CRTCP_IDLE;
-  ep->word_got = 0;
-  ep->mark_left = ep->mark_due = 0;
-  ep->deadline_ns = 0;
-  crtcp_endpoint_forget_receiving(ep);
-  crtcp_rewind(ep);
-  if (!opal_list_is_empty(&crtcp.guests)) crtcp.reconsider = true;
-}
-
-void crtcp_fin(crtcp_endpoint_t *ep)
-{
-  const struct crtcp_header fin = {.kind = CRTCP_FIN};
-
-  /* After a part of a message or mark FIN would be read as data; the peer sees the end of file instead. */
-  if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue) && crtcp_finish_mark(ep) > 0)
-    (void) !send(ep->fd, &fin, sizeof fin, MSG_NOSIGNAL | MSG_DONTWAIT);
-  crtcp_close_endpoint(ep);
-}
-
 void crtcp_later(crtcp_endpoint_t *ep)
 {
   const int shift = ep->attempts < 6 ? ep->attempts : 6;
@@ -154,8 +115,7 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
   if (!ep->located) ep->retry_ns = crtcp_now() + ASK_MS * (uint64_t) MILLISECOND;
 }
 
-/* An attempt has failed: try the next address later, or give up after three rounds without crd. */
-static void attempt_failed(crtcp_endpoint_t *ep, int error)
+void crtcp_attempt_failed(crtcp_endpoint_t *ep, int error)
 {
   const uint64_t now = crtcp_now();
 
@@ -190,7 +150,7 @@ static void ask(crtcp_endpoint_t *ep)
   crtcp_tune(ep->fd);
   if (!crtcp_handshake_begin(ep->fd, false, ep->seal) ||
       !crtcp_say_word(ep->fd, ep, CRTCP_HELLO, 0, ep->cookie, ep->seal))
-    return attempt_failed(ep, errno);
+    return crtcp_attempt_failed(ep, errno);
   ep->state = CRTCP_ASKED;
   ep->word_got = 0;
   crtcp_deadline(ep);
@@ -204,14 +164,14 @@ void crtcp_connect(crtcp_endpoint_t *ep)
   if (ep->state != CRTCP_IDLE && ep->state != CRTCP_LOST) return;
   ep->retry_ns = 0;
   /* Under the lock, so that no wave comes between the request and its answer. libpmix's thread never takes the lock. */
-  if (!crtcp_locate(ep) || ep->address_count <= 0) return attempt_failed(ep, EADDRNOTAVAIL);
+  if (!crtcp_locate(ep) || ep->address_count <= 0) return crtcp_attempt_failed(ep, EADDRNOTAVAIL);
   address = &ep->addresses[ep->address_next];
   do
     ep->fd = socket(address->name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   while (ep->fd < 0 && crtcp_more_descriptors(errno));
-  if (ep->fd < 0) return attempt_failed(ep, errno);
+  if (ep->fd < 0) return crtcp_attempt_failed(ep, errno);
   if (connect(ep->fd, (const struct sockaddr *) &address->name, address->length) == 0) return ask(ep);
-  if (errno != EINPROGRESS) return attempt_failed(ep, errno);
+  if (errno != EINPROGRESS) return crtcp_attempt_failed(ep, errno);
   ep->state = CRTCP_CONNECTING;
   crtcp_deadline(ep);
   crtcp_watch_endpoint(ep);
@@ -225,7 +185,7 @@ static void connected(crtcp_endpoint_t *ep)
   ep->gap = ep->broken = false;
   ep->shut = false;
   crtcp_debug("connected to rank %u", (unsigned) ep->name.vpid);
-  if (!crtcp.hold) crtcp_write_queue(ep);
+  if (!crtcp.hold) crtcp_watch_endpoint(ep);
 }
 
 void crtcp_gap(crtcp_endpoint_t *ep)
@@ -245,9 +205,9 @@ static void answered(crtcp_endpoint_t *ep)
 
   if (!crtcp_genuine(word, ep->cookie, ep->seal) || word->jobid != ep->name.jobid || word->vpid != ep->name.vpid ||
       word->recovery != crtcp.recovery || word->incarnation < ep->incarnation)
-    return attempt_failed(ep, EACCES);
+    return crtcp_attempt_failed(ep, EACCES);
   if (word->word == CRTCP_ACK) {
-    if (!crtcp_say_word(ep->fd, ep, CRTCP_READY, 0, ep->cookie, ep->seal)) return attempt_failed(ep, errno);
+    if (!crtcp_say_word(ep->fd, ep, CRTCP_READY, 0, ep->cookie, ep->seal)) return crtcp_attempt_failed(ep, errno);
     connected(ep);
     return;
   }
@@ -258,7 +218,7 @@ static void answered(crtcp_endpoint_t *ep)
     return;
   }
   if (word->word == CRTCP_REFUSE && word->reason == CRTCP_GAP) crtcp_gap(ep);
-  attempt_failed(ep, EPROTO);
+  crtcp_attempt_failed(ep, EPROTO);
 }
 
 void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
@@ -269,50 +229,18 @@ void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
   if (ep->state == CRTCP_CONNECTING) {
     if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) return;
     if (getsockopt(ep->fd, SOL_SOCKET, SO_ERROR, &error, &length)) error = errno;
-    if (error) return attempt_failed(ep, error);
+    if (error) return crtcp_attempt_failed(ep, error);
     return ask(ep);
   }
   if (ep->state != CRTCP_ASKED && ep->state != CRTCP_ANSWERED) return;
   r = crtcp_read_word(ep->fd, &ep->word, &ep->word_got);
   if (r == 0) return;
   if (ep->state == CRTCP_ASKED) {
-    if (r < 0) return attempt_failed(ep, errno);
+    if (r < 0) return crtcp_attempt_failed(ep, errno);
     return answered(ep);
   }
   if (r > 0 && ep->word.word == CRTCP_READY && crtcp_genuine(&ep->word, crtcp.cookie, ep->seal)) return connected(ep);
   /* The peer has closed the connection, or sent another word than READY. */
   crtcp_close_endpoint(ep);
   if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);
-}
-
-/* --------------------------------------------------------------------------------------------- time */
-
-static void endpoint_clock(crtcp_endpoint_t *ep, uint64_t now)
-{
-  if (ep->deadline_ns && now >= ep->deadline_ns) {
-    ep->deadline_ns = 0;
-    if (ep->state == CRTCP_CONNECTING || ep->state == CRTCP_ASKED) {
-      attempt_failed(ep, ETIMEDOUT);
-    } else if (ep->state == CRTCP_ANSWERED) {
-      crtcp_close_endpoint(ep);
-      if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);
-    }
-  }
-  if (ep->retry_ns && now >= ep->retry_ns) {
-    ep->retry_ns = 0;
-    if (ep->state == CRTCP_LOST || (ep->state == CRTCP_IDLE && !opal_list_is_empty(&ep->queue))) crtcp_connect(ep);
-  }
-  if (ep->deadline_ns) crtcp_alarm(ep->deadline_ns);
-  if (ep->retry_ns) crtcp_alarm(ep->retry_ns);
-}
-
-void crtcp_clock(uint64_t now)
-{
-  opal_list_item_t *item;
-
-  crtcp.alarm_ns = 0;
-  for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);
-       item = opal_list_get_next(item))
-    endpoint_clock((crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super)), now);
-  crtcp_guests_clock(now);
 }

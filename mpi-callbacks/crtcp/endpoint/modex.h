@@ -3,7 +3,7 @@
 #ifndef CRTCP_MODEX_H
 #define CRTCP_MODEX_H 1
 
-#include "crtcp.h"
+#include "base/crtcp.h"
 
 #define CRTCP_MODEX 1
 

@@ -7,8 +7,8 @@
 #include "src/include/pmix_globals.h"
 #include "src/mca/ptl/base/base.h"
 
-#include "pmix_state.h"
-#include "pmix_thread.h"
+#include "wave/pmix_state.h"
+#include "wave/pmix_thread.h"
 
 #include <dirent.h>
 #include <errno.h>

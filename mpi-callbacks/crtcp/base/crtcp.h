@@ -89,14 +89,6 @@ struct crtcp_address {
   int score; /**< see score() in address.c; addresses with a higher score are tried earlier */
 };
 
-/** Addresses of this node's usable interfaces, as strings "1.2.3.4:PORT", "[::1]:PORT".
- * @return number of strings, each ended by 0, in *text of *bytes, which the caller frees; -1: out of memory */
-int crtcp_local_addresses(uint16_t port4, uint16_t port6, char **text, size_t *bytes);
-/** Parse `count` address strings, and sort them by descending score. @return number of valid addresses, or -1 */
-int crtcp_parse_addresses(const char *text, size_t bytes, unsigned count, struct crtcp_address **out);
-/** An address as text, for log messages; in a static buffer per thread. */
-const char *crtcp_address_text(const struct sockaddr *name);
-
 /* -------------------------------------------------------------------------------------------- messages */
 
 /** A message to be sent: a descriptor of Open MPI and the progress of writing it. */
@@ -175,6 +167,7 @@ struct mca_btl_base_endpoint_t {
   uint64_t sent, received; /**< messages, see crtcp_hello */
   struct crtcp_header mark; /**< MARK that is being written */
   size_t mark_left; /**< bytes of `mark` still to be written; nothing else is written before them */
+  bool rewind; /**< the connection was closed: the first fragment of the queue starts from its beginning */
   uint32_t mark_due; /**< wave whose MARK is to be written; 0: none */
 
   /* receiving */
@@ -213,12 +206,13 @@ struct crtcp_guest {
 };
 typedef struct crtcp_guest crtcp_guest_t;
 
-/* ------------------------------------------------------------------------------------------- component */
+/* ----------------------------------------------------------------------------------------------- state */
 
-struct crtcp_channel; /* channel.c */
+struct crtcp_channel; /* channel.h */
 
-struct crtcp_component {
-  mca_btl_base_component_3_0_0_t super;
+/** The state of the transport. */
+struct crtcp {
+  mca_btl_base_module_t *module; /**< what Open MPI knows of this transport */
 
   /* parameters */
   char *if_include, *if_exclude;
@@ -259,9 +253,7 @@ struct crtcp_component {
   uint32_t recovery, incarnation, wave; /**< wave: the latest one that has ended for this process */
   struct crtcp_channel *channel; /**< to crd; NULL: none, a plain transport */
 };
-extern struct crtcp_component mca_btl_crtcp_component;
-extern mca_btl_base_module_t crtcp_module;
-#define crtcp mca_btl_crtcp_component
+extern struct crtcp crtcp;
 
 static inline bool crtcp_with_daemon(void)
 {
@@ -281,81 +273,14 @@ void crtcp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** The same, but only with --mca btl_base_verbose 10. */
 void crtcp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* module.c */
-mca_btl_base_descriptor_t *crtcp_alloc(mca_btl_base_module_t *, crtcp_endpoint_t *, uint8_t, size_t, uint32_t);
-int crtcp_fragment_init(opal_free_list_item_t *item, void *list); /**< for opal_free_list_init() */
-void crtcp_fragment_finish(crtcp_fragment_t *fragment); /**< callback and return; without the lock */
-crtcp_endpoint_t *crtcp_find(uint32_t jobid, uint32_t vpid);
-crtcp_endpoint_t *crtcp_find_or_make(uint32_t jobid, uint32_t vpid); /**< may drop and retake the lock */
-/** Ask PMIx for the peer's cookie and addresses, unless they are known. @return whether they are known now */
-bool crtcp_locate(crtcp_endpoint_t *endpoint);
-void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *endpoint); /**< drop bytes that were read but not delivered */
+enum { MILLISECOND = 1000000 };
 
-/* send.c */
-int crtcp_send(mca_btl_base_module_t *, crtcp_endpoint_t *, mca_btl_base_descriptor_t *, mca_btl_base_tag_t);
-int crtcp_sendi(mca_btl_base_module_t *, crtcp_endpoint_t *, struct opal_convertor_t *, void *, size_t, size_t, uint8_t,
-                uint32_t, mca_btl_base_tag_t, mca_btl_base_descriptor_t **);
-int crtcp_put(mca_btl_base_module_t *, crtcp_endpoint_t *, void *, uint64_t, mca_btl_base_registration_handle_t *,
-              mca_btl_base_registration_handle_t *, size_t, int, int, mca_btl_base_rdma_completion_fn_t, void *,
-              void *);
-/** Write queued fragments until the socket is full; finished ones move to crtcp.finished.
- * @return false: the connection broke, and crtcp_lost() was called */
-bool crtcp_write_queue(crtcp_endpoint_t *endpoint);
-/** Write the rest of a partly written message and all marks. @return 1: done; 0: not yet; -1: the connection broke */
-int crtcp_write_marks(crtcp_endpoint_t *endpoint);
-/** Write the rest of a partly written mark. @return as crtcp_write_marks() */
-int crtcp_finish_mark(crtcp_endpoint_t *endpoint);
-/** Make a partly written message start from its beginning, for a new connection. */
-void crtcp_rewind(crtcp_endpoint_t *endpoint);
-
-/* receive.c */
-/** Read once and deliver complete messages. @return > 0: data was read; 0: none, or shut; -1: the connection broke, and
- * crtcp_lost() was called */
-int crtcp_read(crtcp_endpoint_t *endpoint, uint8_t *scratch);
-/** Parse bytes that were read before. @return -1: the connection broke, and crtcp_lost() was called */
-int crtcp_parse(crtcp_endpoint_t *endpoint);
-/** Make the callback thread the reader: it parses the bytes that a thread in an upcall has read but not parsed.
- * @return as crtcp_parse() */
-int crtcp_take_over(crtcp_endpoint_t *endpoint);
-
-/* progress.c */
-int crtcp_progress(void);
-int crtcp_epoll_new(void); /**< an empty set. @return its descriptor, or -1 with errno */
-int crtcp_epoll_make(void); /**< a new set with all open sockets, with the old set's number. @return 0 or -1 */
-void crtcp_watch_set(int fd, uint32_t *now, uint32_t wanted, void *who);
-void crtcp_watch_endpoint(crtcp_endpoint_t *endpoint);
-
-/* connect.c */
-int crtcp_listen(void);
-void crtcp_connect(crtcp_endpoint_t *endpoint); /**< begin to connect, unless it has begun already */
-void crtcp_handshake_event(crtcp_endpoint_t *endpoint, uint32_t events);
-void crtcp_accept_event(int listener);
-void crtcp_guest_event(crtcp_guest_t *guest);
-/** Handle a broken connection: close it, report it to crd or Open MPI. @param error errno; 0: end of file */
-void crtcp_lost(crtcp_endpoint_t *endpoint, int error, const char *doing);
-void crtcp_close_endpoint(crtcp_endpoint_t *endpoint); /**< no report; state IDLE, receiving state dropped, queue kept */
-void crtcp_fin(crtcp_endpoint_t *endpoint); /**< send FIN and close */
-void crtcp_clock(uint64_t now); /**< handle deadlines and retries that are due */
-void crtcp_alarm(uint64_t when); /**< have crtcp_clock() called at that time or earlier */
-void crtcp_close_guests(void);
-/** Accept connections, or leave them in the kernel's queue. */
-void crtcp_watch_listeners(bool on);
-
-/* channel.c */
-/** If CR_RANK_SOCKET is set: connect, send HELLO, receive WELCOME. @param why set if checkpoints are off
- * @return 0; -1: CR_RANK_SOCKET is set, but the daemon does not answer */
-int crtcp_channel_open(const char **why);
-void crtcp_channel_event(void); /**< read and handle messages outside of a rollback */
-/** Report to crd that there is no connection to a peer. @param error errno; ENODATA: messages were lost with it; EMFILE: no
- * descriptors are left, whoever the peer is */
-void crtcp_channel_lost(uint32_t jobid, uint32_t vpid, int error, const char *why);
-void crtcp_channel_log(const char *text);
-int crtcp_channel_fd(void);
-
-/* hold.c */
-/** A wave has ended, taken or not: connections that its marks have shut are read again. */
-void crtcp_wave_over(uint32_t wave);
-void crtcp_hold_wait(void); /**< without the lock: wait until `hold` changes, at most 10 ms */
-int crtcp_hold_register(const char **why); /**< register libcr's callback. @return 0; -1: checkpoints are off, see why */
+uint64_t crtcp_now(void); /**< nanoseconds of CLOCK_MONOTONIC */
+/** Print a line on stderr through Open MPI, with the prefix "crtcp, rank N". */
+void crtcp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** The same, but only with --mca btl_base_verbose 10. */
+void crtcp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** A call has failed with this error: can it be tried again, because the soft limit of descriptors was raised? */
+bool crtcp_more_descriptors(int error);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "src/include/pmix_globals.h"
 
-#include "pmix_thread.h"
+#include "wave/pmix_thread.h"
 
 #include <pthread.h>
 #include <time.h>

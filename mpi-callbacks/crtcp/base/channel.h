@@ -3,7 +3,7 @@
 #ifndef CRTCP_CHANNEL_H
 #define CRTCP_CHANNEL_H 1
 
-#include "crtcp.h"
+#include "base/crtcp.h"
 #include "rank_channel.h"
 
 struct crtcp_channel {
@@ -23,7 +23,10 @@ bool crtcp_channel_send(uint32_t type, void *message, size_t bytes, const void *
 ssize_t crtcp_channel_receive(void *buffer, int *fd);
 /** Close the connection and connect again. @return 0, or -1 with errno */
 int crtcp_channel_connect(void);
-/** Handle PREPARE, ABORT and CALM; ignore all other messages. */
-void crtcp_channel_note(const struct cr_rank_message *message);
+/** Report to crd that there is no connection to a peer. @param error errno; ENODATA: messages were lost with it; EMFILE: no
+ * descriptors are left, whoever the peer is */
+void crtcp_channel_lost(uint32_t jobid, uint32_t vpid, int error, const char *why);
+void crtcp_channel_log(const char *text);
+int crtcp_channel_fd(void); /**< -1: there is none */
 
 #endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The table of peers: each is in it from its first mention until Open MPI removes it. */
+#include "endpoint/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/address.h"
+#include "endpoint/modex.h"
+#include "opal/mca/pmix/pmix-internal.h"
+
+static uint64_t key(uint32_t jobid, uint32_t vpid)
+{
+  return (uint64_t) jobid << 32 | vpid;
+}
+
+crtcp_endpoint_t *crtcp_find(uint32_t jobid, uint32_t vpid)
+{
+  void *endpoint;
+
+  return opal_hash_table_get_value_uint64(&crtcp.by_name, key(jobid, vpid), &endpoint) == OPAL_SUCCESS ? endpoint : NULL;
+}
+
+static crtcp_endpoint_t *endpoint_make(opal_proc_t *proc)
+{
+  crtcp_endpoint_t *endpoint = calloc(1, sizeof *endpoint);
+
+  if (!endpoint) return NULL;
+  endpoint->watch = CRTCP_WATCH_ENDPOINT;
+  OBJ_CONSTRUCT(&endpoint->super, opal_list_item_t);
+  OBJ_CONSTRUCT(&endpoint->queue, opal_list_t);
+  endpoint->proc = proc;
+  endpoint->name = proc->proc_name;
+  endpoint->fd = -1;
+  memcpy(endpoint->cookie, crtcp.cookie, CRTCP_COOKIE); /* with crd all ranks of a job have the same */
+  return endpoint;
+}
+
+bool crtcp_locate(crtcp_endpoint_t *endpoint)
+{
+  struct crtcp_modex *modex = NULL;
+  size_t bytes = 0;
+  int rc;
+
+  if (endpoint->located) return true;
+  OPAL_MODEX_RECV(rc, &crtcp.module->btl_component->btl_version, &endpoint->name, (void **) &modex, &bytes);
+  if (rc == OPAL_SUCCESS && modex && bytes >= sizeof *modex && modex->version == CRTCP_MODEX) {
+    memcpy(endpoint->cookie, modex->cookie, CRTCP_COOKIE);
+    endpoint->address_count = crtcp_parse_addresses((const char *) (modex + 1), bytes - sizeof *modex, modex->count,
+                                                    &endpoint->addresses);
+    endpoint->located = true;
+  }
+  free(modex);
+  return endpoint->located;
+}
+
+static void endpoint_free(crtcp_endpoint_t *endpoint)
+{
+  crtcp_endpoint_forget_receiving(endpoint);
+  free(endpoint->addresses);
+  OBJ_DESTRUCT(&endpoint->queue);
+  OBJ_DESTRUCT(&endpoint->super);
+  free(endpoint);
+}
+
+void crtcp_endpoints_bury(void)
+{
+  opal_list_item_t *item;
+
+  while ((item = opal_list_remove_first(&crtcp.graveyard)))
+    endpoint_free((crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super)));
+}
+
+crtcp_endpoint_t *crtcp_endpoint_of(opal_proc_t *proc)
+{
+  crtcp_endpoint_t *endpoint, *made;
+
+  /* A rank may move to another node, so Open MPI must not use memory that two ranks share. */
+  if (crtcp_with_daemon()) proc->proc_flags = OPAL_PROC_NON_LOCAL;
+  pthread_mutex_lock(&crtcp.lock);
+  endpoint = crtcp_find(proc->proc_name.jobid, proc->proc_name.vpid);
+  pthread_mutex_unlock(&crtcp.lock);
+  if (endpoint) return endpoint;
+  made = endpoint_make(proc);
+  if (!made) return NULL;
+  /* All ranks of a job with crd have this transport, and all are added in MPI_Init: a rank asks PMIx for a peer when
+   * it connects to it. Of other peers Open MPI must know now whether they have it. */
+  if ((!crtcp_with_daemon() || crtcp_foreign(made->name.jobid)) && !crtcp_locate(made)) {
+    endpoint_free(made);
+    return NULL;
+  }
+  pthread_mutex_lock(&crtcp.lock);
+  endpoint = crtcp_find(proc->proc_name.jobid, proc->proc_name.vpid);
+  if (!endpoint && opal_hash_table_set_value_uint64(&crtcp.by_name, key(made->name.jobid, made->name.vpid), made) ==
+                       OPAL_SUCCESS) {
+    endpoint = made;
+    opal_list_append(&crtcp.endpoints, &endpoint->super);
+  } else {
+    endpoint_free(made);
+  }
+  pthread_mutex_unlock(&crtcp.lock);
+  return endpoint;
+}
+
+void crtcp_endpoint_remove(crtcp_endpoint_t *endpoint)
+{
+  opal_hash_table_remove_value_uint64(&crtcp.by_name, key(endpoint->name.jobid, endpoint->name.vpid));
+  opal_list_remove_item(&crtcp.endpoints, &endpoint->super);
+  opal_list_append(&crtcp.graveyard, &endpoint->super);
+}
+
+void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *ep)
+{
+  free(ep->owned);
+  free(ep->part);
+  ep->owned = ep->part = NULL;
+  ep->rest = NULL;
+  ep->rest_length = ep->part_length = ep->part_room = ep->put_left = 0;
+  ep->put_to = NULL;
+  ep->shut = false;
+  ep->reader++;
+}
+
+void crtcp_close_endpoint(crtcp_endpoint_t *ep)
+{
+  if (ep->fd >= 0) close(ep->fd); /* also removes it from the epoll set */
+  ep->fd = -1;
+  ep->events = 0;
+  ep->state = CRTCP_IDLE;
+  ep->word_got = 0;
+  ep->mark_left = ep->mark_due = 0;
+  ep->deadline_ns = 0;
+  crtcp_endpoint_forget_receiving(ep);
+  ep->rewind = true;
+  if (!opal_list_is_empty(&crtcp.guests)) crtcp.reconsider = true;
+}

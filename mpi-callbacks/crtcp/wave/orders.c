@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What crd tells the ranks of its node: waves, and to be calm. And how a hold ends. */
+#include "wave/orders.h"
+
+#include <unistd.h>
+
+#include "base/channel.h"
+#include "endpoint/events.h"
+#include "endpoint/table.h"
+#include "wave/wait.h"
+
+void crtcp_wave_over(uint32_t wave)
+{
+  if (wave > crtcp.wave) crtcp.wave = wave;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    if (!ep->shut || ep->mark_wave > crtcp.wave) continue;
+    ep->shut = false;
+    if (!crtcp.hold) crtcp_watch_endpoint(ep);
+  }
+  crtcp.reconsider = true;
+}
+
+void crtcp_release(void)
+{
+  crtcp.holding = false;
+  crtcp_let_go();
+  crtcp.reconsider = true;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    ep->mark_due = 0; /* of a wave that was given up; a mark that was begun is completed before the next message */
+    if (ep->state == CRTCP_CONNECTED) crtcp_watch_endpoint(ep);
+    if (ep->state == CRTCP_IDLE && !opal_list_is_empty(&ep->queue)) {
+      /* a thread that progresses will connect */
+      ep->retry_ns = 1;
+      crtcp_alarm(1);
+    }
+    if (ep->retry_ns) crtcp_alarm(ep->retry_ns);
+    if (ep->deadline_ns) crtcp_alarm(ep->deadline_ns);
+  }
+}
+
+void crtcp_order(const struct cr_rank_message *message)
+{
+  const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
+  const struct cr_rank_calm *calm = (const struct cr_rank_calm *) message;
+
+  if (message->type == CR_RANK_CALM && message->length >= sizeof *calm) crtcp.calm = calm->on;
+  if (message->length < sizeof *wave) return;
+  if (message->type == CR_RANK_PREPARE) {
+    crtcp.channel->prepared = wave->wave;
+    crtcp.channel->timeout_ms = wave->timeout_ms;
+  } else if (message->type == CR_RANK_ABORT) {
+    if (wave->wave > crtcp.channel->aborted) crtcp.channel->aborted = wave->wave;
+    if (crtcp.channel->prepared <= wave->wave) crtcp.channel->prepared = 0;
+  }
+}
+
+/* An ABORT may be of a wave that this rank never took part in: it opens the connections that peers' marks have shut. */
+void crtcp_read_orders(void)
+{
+  static _Alignas(8) char buffer[CR_RANK_MAX]; /* protected by the lock */
+  int fd;
+
+  while (crtcp_channel_receive(buffer, &fd) > 0) {
+    if (fd >= 0) close(fd);
+    crtcp_order((struct cr_rank_message *) buffer);
+  }
+  if (crtcp.channel->aborted > crtcp.wave) crtcp_wave_over(crtcp.channel->aborted);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/** @file @brief What crd tells the ranks of its node. The caller holds crtcp.lock. */
+#ifndef CRTCP_ORDERS_H
+#define CRTCP_ORDERS_H 1
+
+#include "base/crtcp.h"
+#include "rank_channel.h"
+
+/** Handle PREPARE, ABORT and CALM; ignore all other messages. */
+void crtcp_order(const struct cr_rank_message *message);
+void crtcp_read_orders(void); /**< read and handle all messages, outside of a rollback */
+/** A wave has ended, taken or not: connections that its marks have shut are read again. */
+void crtcp_wave_over(uint32_t wave);
+/** Allow sends and reads again, and schedule the connections that waited. */
+void crtcp_release(void);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The first half of a wave: the callback thread drains all connections. */
+#include "wave/quiesce.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/channel.h"
+#include "endpoint/connect.h"
+#include "endpoint/table.h"
+#include "message/message.h"
+#include "wave/orders.h"
+#include "wave/pmix_state.h"
+#include "wave/wait.h"
+
+bool crtcp_refuse(struct crtcp_outcome *out, enum cr_rank_prepared_state state, const char *format, unsigned rank)
+{
+  out->state = state;
+  snprintf(out->why, sizeof out->why, format, rank);
+  return false;
+}
+
+/* Prepare all endpoints: send marks on connected ones, and close connections that this rank has only begun. */
+static bool settle(struct crtcp_outcome *out, uint32_t wave)
+{
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
+    ep->done = false;
+    if (crtcp_foreign(ep->name.jobid)) {
+      /* Its process has ended: while it runs no wave is taken. So it sends no mark, and is not connected again. */
+      crtcp_close_endpoint(ep);
+      ep->retry_ns = 0;
+      ep->broken = false;
+      continue;
+    }
+    switch (ep->state) {
+    case CRTCP_CONNECTED:
+      ep->mark_due = wave;
+      if (crtcp_take_over(ep) < 0)
+        return crtcp_refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", ep->name.vpid);
+      break;
+    case CRTCP_CONNECTING:
+    case CRTCP_ASKED: crtcp_close_endpoint(ep); break;
+    case CRTCP_LOST:
+      if (ep->broken) return crtcp_refuse(out, CR_RANK_AGAIN, "the connection to rank %u is broken", ep->name.vpid);
+      break;
+    default: break;
+    }
+  }
+  return true;
+}
+
+static bool marking(const crtcp_endpoint_t *ep)
+{
+  return ep->mark_due || ep->mark_left;
+}
+
+/* What the end of the drain waits for: all bytes up to the peer's mark, and the own mark. */
+static uint32_t awaited(const crtcp_endpoint_t *ep)
+{
+  if (ep->state == CRTCP_ANSWERED) return EPOLLIN;
+  if (ep->state != CRTCP_CONNECTED) return 0;
+  return (ep->shut ? 0 : EPOLLIN) | (marking(ep) ? EPOLLOUT : 0);
+}
+
+static bool serve(crtcp_endpoint_t *ep, uint32_t events, uint8_t *scratch, uint32_t wave)
+{
+  const bool was_connected = ep->state == CRTCP_CONNECTED;
+
+  if (ep->state == CRTCP_ANSWERED && events) {
+    crtcp_handshake_event(ep, events);
+    if (ep->state == CRTCP_CONNECTED) ep->mark_due = wave;
+    return true;
+  }
+  if (!was_connected) return true;
+  if ((events & EPOLLOUT) && crtcp_write_marks(ep) < 0) {
+    crtcp_lost(ep, errno, "writing a mark");
+    return false;
+  }
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !ep->shut && crtcp_read(ep, scratch) < 0) return false;
+  return true;
+}
+
+/* Serve the connections that have events, and decide what each waits for from now on. */
+static bool serve_all(struct crtcp_outcome *out, uint32_t wave, uint8_t *scratch, struct crtcp_wait *set)
+{
+  for (int i = 0; i < set->count; i++) {
+    crtcp_endpoint_t *ep = set->events[i].data.ptr;
+
+    if (!ep)
+      crtcp_read_orders();
+    else if (!serve(ep, set->events[i].events, scratch, wave))
+      return crtcp_refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", ep->name.vpid);
+    else if (!crtcp_wait_for(set, ep, awaited(ep)))
+      return crtcp_refuse(out, CR_RANK_UNABLE, "no memory", 0);
+  }
+  return true;
+}
+
+/* Read and write until every connection is empty. */
+static bool drain(struct crtcp_outcome *out, uint32_t wave, uint64_t deadline, uint8_t *scratch, struct crtcp_wait *set)
+{
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+    if (!crtcp_wait_for(set, ep, awaited(ep))) return crtcp_refuse(out, CR_RANK_UNABLE, "no memory", 0);
+  for (;;) {
+    const uint64_t now = crtcp_now();
+
+    if (crtcp.channel->aborted >= wave) return crtcp_refuse(out, CR_RANK_AGAIN, "the wave was given up", 0);
+    if (!set->open) return true;
+    if (crtcp_channel_fd() < 0) return crtcp_refuse(out, CR_RANK_UNABLE, "the daemon has closed the connection", 0);
+    if (now >= deadline) {
+      for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+        if (awaited(ep)) return crtcp_refuse(out, CR_RANK_AGAIN, "rank %u has not sent its mark in time", ep->name.vpid);
+    }
+    crtcp_wait(set, now < deadline ? (deadline - now) / 1000000 + 1 : 0);
+    if (!serve_all(out, wave, scratch, set)) return false;
+  }
+}
+
+/* Within MPI_Init and MPI_Finalize the rank changes state of the PMIx server, which a rollback cannot undo. */
+static bool between_init_and_finalize(struct crtcp_outcome *out)
+{
+  const int32_t *state = dlsym(RTLD_DEFAULT, "ompi_mpi_state");
+  enum { INIT_COMPLETED = 2 };
+
+  if (state && *state < INIT_COMPLETED) return crtcp_refuse(out, CR_RANK_AGAIN, "within MPI_Init", 0);
+  if (!crtcp.open || (state && *state > INIT_COMPLETED))
+    return crtcp_refuse(out, CR_RANK_AGAIN, "within MPI_Finalize, or after it", 0);
+  return true;
+}
+
+bool crtcp_quiesce(struct crtcp_outcome *out, uint32_t wave)
+{
+  const uint32_t timeout = crtcp.channel->timeout_ms ? crtcp.channel->timeout_ms : 30000;
+  struct crtcp_wait set = {.epoll = -1};
+  uint8_t *scratch;
+  const char *why = NULL;
+  bool good;
+
+  if (!between_init_and_finalize(out)) return false;
+  scratch = malloc(CRTCP_SCRATCH);
+  if (!scratch) return crtcp_refuse(out, CR_RANK_UNABLE, "no memory", 0);
+  good = settle(out, wave) &&
+         (crtcp_wait_begin(&set) || crtcp_refuse(out, CR_RANK_AGAIN, "no descriptor is left to wait for the connections", 0)) &&
+         drain(out, wave, out->begin_ns + timeout * 1000000ull, scratch, &set);
+  crtcp_wait_end(&set);
+  free(scratch);
+  if (!good) return false;
+  switch (crtcp_pmix_look(&why)) {
+  case CRTCP_PMIX_IDLE: break;
+  case CRTCP_PMIX_BUSY: return crtcp_refuse(out, CR_RANK_AGAIN, why, 0);
+  case CRTCP_PMIX_UNKNOWN: return crtcp_refuse(out, CR_RANK_UNABLE, why, 0);
+  }
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+    out->connections += ep->state == CRTCP_CONNECTED;
+  out->quiesce_ns = crtcp_now() - out->begin_ns;
+  return true;
+}
