@@ -323,6 +323,22 @@ TEST(OutputStreamTest, MemoryIsBoundedAndWhatIsUnknownIsPrintedAgain) {
   EXPECT_EQ(stream.said(0, "0 line\n", 100).data, "0 line\n");
 }
 
+TEST(OutputStreamTest, WhatADaemonSendsAgainWithoutARollbackIsNotPrintedTwice) {
+  // A daemon that has been away sends again what it was not told to forget: crrun does not tell it at every line.
+  OutputStream stream;
+  EXPECT_EQ(stream.said(0, "one two ", 1000).data, "one two ");
+  stream.forget(8);  // the waves that count were taken after that
+  const auto again = stream.said(0, "one two three", 1000);
+  EXPECT_EQ(again.data, "three");
+  EXPECT_EQ(again.take_back, 0u);
+  EXPECT_EQ(stream.said(0, "one", 1000).data, "");
+  EXPECT_EQ(stream.printed(), 13u);
+
+  OutputStream attached;  // a new crrun, which knows what the last one has written
+  attached.continues(8, "");
+  EXPECT_EQ(attached.said(0, "one two three", 1000).data, "three");
+}
+
 TEST(OutputStreamTest, GapsAreToldUnlessCrrunCameLate) {
   OutputStream stream;
   stream.said(0, "a", 100);

@@ -5,8 +5,15 @@
 
 namespace reprise::job {
 
-OutputStream::Printed OutputStream::said(std::uint64_t offset, const std::string& data, std::size_t keep) {
+OutputStream::Printed OutputStream::said(std::uint64_t offset, std::string_view data, std::size_t keep) {
   Printed out;
+  // A daemon that was away sends again what it was not told to forget. It is the same: the rank was not rolled back since.
+  if (!late_ && offset < cursor_) {
+    const std::size_t again = std::min<std::uint64_t>(cursor_ - offset, data.size());
+    data.remove_prefix(again);
+    offset += again;
+    if (data.empty()) return out;
+  }
   if (late_ || offset > std::max(cursor_, printed_)) {
     if (!late_) out.missing = offset - std::max(cursor_, printed_);
     late_ = false;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "types.h"
@@ -23,7 +24,7 @@ class OutputStream {
     std::size_t take_back = 0;  ///< number of bytes given before that are void, if not yet printed
     std::uint64_t missing = 0;  ///< bytes that never arrived
   };
-  Printed said(std::uint64_t offset, const std::string& data, std::size_t keep);
+  Printed said(std::uint64_t offset, std::string_view data, std::size_t keep);
   /** The rank is back at the point where it had written @p offset bytes. */
   void rolled_back(std::uint64_t offset) {
     cursor_ = offset;
