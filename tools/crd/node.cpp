@@ -62,7 +62,7 @@ std::vector<std::pair<int, UniqueFd>> Node::open_streams(Rank& rank, const std::
   for (std::uint32_t stream = 1; stream <= 2; ++stream) {
     auto& output = rank.outputs[stream - 1];
     if (!output)
-      output = std::make_unique<Output>(loop, [this, number = rank.number, stream](std::uint64_t at, const std::string& data, bool end) {
+      output = std::make_unique<Output>(loop, [this, number = rank.number, stream](std::uint32_t since, std::uint64_t at, const std::string& data, bool end) {
         job::Up up;
         job::Output& message = *up.mutable_output();
         message.set_rank(number);
@@ -70,10 +70,10 @@ std::vector<std::pair<int, UniqueFd>> Node::open_streams(Rank& rank, const std::
         message.set_offset(at);
         message.set_data(data);
         message.set_end(end);
-        message.set_recovery(recovery);
+        message.set_recovery(since);
         send_up(up);
       });
-    fds.emplace_back(static_cast<int>(stream), output->open(offset(stream)));
+    fds.emplace_back(static_cast<int>(stream), output->open(recovery, offset(stream)));
   }
   return fds;
 }

@@ -21,7 +21,8 @@ struct Output::State : std::enable_shared_from_this<State> {
   asio::io_context& loop;
   Send send;
   std::shared_ptr<asio::posix::stream_descriptor> pipe;
-  std::uint64_t offset = 0;  ///< of the next byte to read
+  std::uint32_t recovery = 0;  ///< since which the process writes
+  std::uint64_t offset = 0;    ///< of the next byte to read
   std::uint64_t drop = 0;    ///< number of bytes to read and drop
   std::string kept;          ///< not acknowledged yet; ends at offset
   bool paused = false, waiting = false, ended = false;
@@ -47,12 +48,12 @@ struct Output::State : std::enable_shared_from_this<State> {
       const std::string data(buffer, static_cast<std::size_t>(got));
       kept += data;
       const std::uint64_t at = std::exchange(offset, offset + data.size());
-      send(at, data, false);
+      send(recovery, at, data, false);
       tell();
     } else if (got == 0) {
       ended = true;
       close();
-      send(offset, "", true);
+      send(recovery, offset, "", true);
       tell();
     }
     wait();
@@ -76,17 +77,18 @@ struct Output::State : std::enable_shared_from_this<State> {
 
 Output::Output(asio::io_context& loop, Send send) : state_(std::make_shared<State>(loop, std::move(send))) {}
 Output::~Output() {
-  state_->send = [](std::uint64_t, const std::string&, bool) {};
+  state_->send = [](std::uint32_t, std::uint64_t, const std::string&, bool) {};
   state_->paused = true;
   state_->close();
 }
 
-UniqueFd Output::open(std::uint64_t offset) {
+UniqueFd Output::open(std::uint32_t recovery, std::uint64_t offset) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "no pipe for a rank's output");
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   state_->close();
   state_->pipe = std::make_shared<asio::posix::stream_descriptor>(state_->loop, ends[0]);
+  state_->recovery = recovery;
   state_->offset = offset;
   state_->drop = 0;
   state_->kept.clear();
@@ -115,7 +117,8 @@ std::uint64_t Output::queued() const {
 
 std::uint64_t Output::offset() const { return state_->offset; }
 
-void Output::rewind(std::uint64_t offset, std::uint64_t count) {
+void Output::rewind(std::uint32_t recovery, std::uint64_t offset, std::uint64_t count) {
+  state_->recovery = recovery;
   state_->offset = offset;
   state_->drop = count;
   state_->kept.clear();
@@ -129,8 +132,8 @@ void Output::acknowledge(std::uint64_t offset) {
 }
 
 void Output::resend() {
-  if (!state_->kept.empty()) state_->send(state_->offset - state_->kept.size(), state_->kept, false);
-  if (state_->ended) state_->send(state_->offset, "", true);
+  if (!state_->kept.empty()) state_->send(state_->recovery, state_->offset - state_->kept.size(), state_->kept, false);
+  if (state_->ended) state_->send(state_->recovery, state_->offset, "", true);
 }
 
 void Output::when_sent(std::uint64_t offset, std::function<void()> then) {

@@ -260,7 +260,10 @@ void Recovery::restart(std::uint32_t number, std::unique_ptr<Rank> made) {
   Rank* rank = made.get();
   rank->incarnation = number_;
   node_.ranks[number] = std::move(made);
-  for (auto& output : rank->outputs) output->resume();
+  for (auto& output : rank->outputs) {
+    output->rewind(number_, output->offset(), 0);  // the process may have been prepared before the recovery
+    output->resume();
+  }
   ranks_.at(number).tool->go([this, number, current = guard()](const ToolResult& result) { if (current()) tool_said(number, result); },
                              [this, number, rank](int status) {
                                // cr_restart ends as the rank does.
@@ -300,7 +303,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
       for (const auto& [fd, of] : bringing.manifest.pipes)
         if (of == stream && count == 0) count = queued.value(std::to_string(fd), std::uint64_t{0});
       const auto& streams = bringing.manifest.streams;
-      rank->outputs[stream - 1]->rewind(streams.count(stream) ? streams.at(stream) : 0, count);
+      rank->outputs[stream - 1]->rewind(number_, streams.count(stream) ? streams.at(stream) : 0, count);
       rank->outputs[stream - 1]->resume();
     }
     rank->finalized = false;

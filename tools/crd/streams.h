@@ -23,12 +23,13 @@ class Output {
  public:
   /** Number of unacknowledged bytes at which the pipe is no longer read. */
   static constexpr std::size_t kWindow = 1 << 20;
-  using Send = std::function<void(std::uint64_t offset, const std::string& data, bool end)>;
+  /** @param recovery since which the process writes: what an old process has still to say counts for no later one */
+  using Send = std::function<void(std::uint32_t recovery, std::uint64_t offset, const std::string& data, bool end)>;
 
   Output(asio::io_context& loop, Send send);
   ~Output();
   /** Make a new pipe, whose first byte has @p offset. @return the rank's end. Throws std::system_error. */
-  UniqueFd open(std::uint64_t offset);
+  UniqueFd open(std::uint32_t recovery, std::uint64_t offset);
   /** Do not read until resume(). */
   void pause();
   void resume();
@@ -37,7 +38,7 @@ class Output {
   /** Offset of the next byte to be read. */
   std::uint64_t offset() const;
   /** Bytes in the pipe are void after a rollback: drop @p count bytes of them, and count on from @p offset. */
-  void rewind(std::uint64_t offset, std::uint64_t count);
+  void rewind(std::uint32_t recovery, std::uint64_t offset, std::uint64_t count);
   /** crrun has received all bytes before @p offset. */
   void acknowledge(std::uint64_t offset);
   /** Send the unacknowledged bytes again. */

@@ -66,6 +66,18 @@ TEST_F(Crd, StartsProcessesTellsTheirOutputAndStatus) {
   EXPECT_EQ(crrun.contradictions, 0u);
 }
 
+TEST_F(Crd, AnOldProcessSaysNothingInTheNameOfItsSuccessor) {
+  use({"sh", "-c", "echo out; exec sleep 1000"});
+  start(1);
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}] == "out\n"; }, 20s)) << log();
+  crrun.output.clear();
+  ++crrun.recovery;  // the job begins anew: the process is killed, which ends its streams
+  crrun.launch();
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}] == "out\n"; }, 20s)) << log();
+  EXPECT_TRUE(crrun.ends.empty());
+  EXPECT_EQ(crrun.contradictions, 0u);
+}
+
 TEST_F(Crd, SaysWhyAProgramCannotBeStarted) {
   use({"/no/such/program"});
   start(2);

@@ -216,6 +216,8 @@ void FakeCrrun::take(const job::Up& up) {
       return;
     case job::Up::kOutput: {
       const auto& message = up.output();
+      if (message.recovery() != recovery) return;
+      if (message.end()) ends.emplace_back(message.rank(), message.offset());
       std::string& text = output[{message.rank(), message.stream()}];
       // Repeated output must be identical.
       const std::size_t known = std::min<std::size_t>(text.size() - std::min<std::size_t>(text.size(), message.offset()), message.data().size());

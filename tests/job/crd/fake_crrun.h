@@ -87,6 +87,7 @@ class FakeCrrun {
   std::function<void(const job::Up&)> seen;  ///< called with every message, if set
   bool staging_finished = false, acknowledge = true;
   std::uint32_t recovery = 0;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> ends;  ///< of streams, in this recovery: rank, offset
   std::set<std::uint32_t> moved;
   asio::io_context loop{1};
 
