@@ -10,8 +10,8 @@
  * rollback. The daemon uses the newest connection of a rank and closes older ones without a message. Both sides check
  * each other's uid by SO_PEERCRED.
  *
- * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT and CALM whenever
- * it makes progress in MPI. Every message of the daemon has the number of its recovery. A rank drops messages of an
+ * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM and LANES
+ * whenever it makes progress in MPI. Every message of the daemon has the number of its recovery. A rank drops messages of an
  * older recovery than its own.
  *
  * When a wave is given up, the daemon sends CR_RANK_ABORT to every rank of its node. This includes ranks that got no
@@ -26,7 +26,7 @@
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
 /** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
-#define CR_RANK_PROTOCOL 2
+#define CR_RANK_PROTOCOL 3
 
 enum cr_rank_type {
 	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */
@@ -61,6 +61,11 @@ enum cr_rank_type {
 	/** daemon: ranks whose processes are new: close the connections to them. struct cr_rank_moved, then `count` ranks as
 	 * uint32_t. Any number of messages before RESUME */
 	CR_RANK_MOVED,
+	/** daemon: with a descriptor (SCM_RIGHTS), the memory that the node's ranks share: see rank_lanes.h. After WELCOME,
+	 * before RESUME, and as the answer to NEED_LANES. No further fields */
+	CR_RANK_LANES,
+	/** rank: a wave has ended, for which it had unmapped the shared memory. No further fields */
+	CR_RANK_NEED_LANES,
 };
 
 struct cr_rank_message {

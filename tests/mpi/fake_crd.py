@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED = range(1, 16)
+HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES = range(1, 18)
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
@@ -30,6 +30,9 @@ ENVIRONMENT = {
     # libpmix also reads OMPI_MCA_mca_base_component_path, and warns about components that it does not know.
     "PMIX_MCA_mca_base_component_path": "/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix",
 }
+
+
+LANES_MAGIC, PAGE, LINE = 0x656e616c, 4096, 64  # see rank_lanes.h
 
 
 class Broken(Exception):
@@ -56,6 +59,9 @@ class Daemon:
 
     def __init__(self, ranks, folder=None):
         self.count = ranks
+        self.lanes = os.environ.get("WIRE") == "lanes"  # the ranks of a node share memory
+        self.memory = {}  # of a node: the memory that its ranks share
+        self.node_of = [0] * ranks
         self.folder = folder or tempfile.mkdtemp(prefix="fake-crd-")
         self.path = os.path.join(self.folder, "rank.sock")
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -105,6 +111,7 @@ class Daemon:
             _, pid, able, count = struct.unpack_from("=IiII", body)
             self.take(channel, Rank(number, channel, pid, able, self.strings(body[16:], count)))
             self.send(self.ranks[number], WELCOME, self.cookie)
+            self.hand_out_lanes(number)
         elif kind == RESTORED:
             wave, pid, restarted, stale, count, _ = struct.unpack_from("=IiIIII", body)
             self.take(channel, Rank(number, channel, pid, 1, self.strings(body[24:], count)))
@@ -118,10 +125,40 @@ class Daemon:
         elif kind == PREPARED:
             wave, state, quiesce, connections, _ = struct.unpack_from("=IIQII", body)
             rank.said.append((PREPARED, (wave, STATES[state], quiesce / 1e6, connections, body[24:].decode())))
+        elif kind == NEED_LANES:
+            self.hand_out_lanes(number)
         elif kind == RESUMED:
             rank.said.append((RESUMED, struct.unpack_from("=QII", body)))
         else:
             rank.said.append((kind, body))
+
+    def make_lanes(self, node):
+        """Memory for the ranks of a node, as rank_lanes.h describes it."""
+        ranks = [n for n in range(self.count) if self.node_of[n] == node]
+        lane = 256 << 10
+        while lane > PAGE and lane * len(ranks) ** 2 > 128 << 20:
+            lane //= 2
+        begin = -(-(LINE + LINE * len(ranks)) // PAGE) * PAGE
+        memory = os.memfd_create("lanes")
+        os.ftruncate(memory, begin + len(ranks) ** 2 * (PAGE + lane))
+        os.pwrite(memory, struct.pack("=IIII", LANES_MAGIC, secrets.randbits(32), len(ranks), lane), 0)
+        for i, n in enumerate(ranks):
+            os.pwrite(memory, struct.pack("=I", n), LINE + LINE * i)
+        return memory
+
+    def hand_out_lanes(self, n):
+        if not self.lanes:
+            return
+        node = self.node_of[n]
+        if node not in self.memory:
+            self.memory[node] = self.make_lanes(node)
+        self.send(self.ranks[n], LANES, fds=(self.memory[node],))
+
+    def new_lanes(self):
+        """For a recovery."""
+        for memory in self.memory.values():
+            os.close(memory)
+        self.memory = {}
 
     def take(self, channel, rank):
         if channel in self.nobody:
@@ -254,10 +291,12 @@ class Daemon:
             table += struct.pack("=IIHH", n, self.recovery if n in moved else 0, len(self.ranks[n].addresses),
                                  12 + len(text)) + text
         nonce = secrets.token_bytes(32)
+        self.new_lanes()
         for rank in (self.ranks[n] for n in numbers):
             self.send(rank, PEERS, struct.pack("=II", self.count, 0) + table)
             for m in moved:  # each in a message of its own
                 self.send(rank, MOVED, struct.pack("=III", 1, 0, m))
+            self.hand_out_lanes(rank.number)
             self.send(rank, RESUME, nonce + struct.pack("=II", 0, spin))
         return self.heard(RESUMED, 60, "RESUMED", numbers)
 
@@ -307,3 +346,4 @@ class Daemon:
                 self.mpirun.kill()
                 self.mpirun.wait()
         self.listener.close()
+        self.new_lanes()

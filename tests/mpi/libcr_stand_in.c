@@ -24,7 +24,7 @@
 #include "fork_image.h"
 #include "libcr.h"
 
-enum { MARK = 0x53, MARK_BYTES = 16, MARK_PART = 5 };
+enum { MARK = 0x53, LANE = 0x55, MARK_BYTES = 16, MARK_PART = 5 };
 
 static cr_callback_t callback;
 static void *callback_argument;
@@ -117,21 +117,26 @@ int cr_checkpoint(int flags)
   }
 }
 
-ssize_t send(int fd, const void *bytes, size_t length, int flags)
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-  static ssize_t (*real)(int, const void *, size_t, int);
+  static ssize_t (*real)(int, const struct msghdr *, int);
+  struct iovec part;
+  struct msghdr shorter;
 
-  if (!real) real = (ssize_t (*)(int, const void *, size_t, int)) dlsym(RTLD_NEXT, "send");
+  if (!real) real = (ssize_t (*)(int, const struct msghdr *, int)) dlsym(RTLD_NEXT, "sendmsg");
   if (fd == short_fd) {
     errno = EAGAIN;
     return -1;
   }
-  if (length != MARK_BYTES || *(const unsigned char *) bytes != MARK) return real(fd, bytes, length, flags);
+  if (message->msg_iovlen != 1 || message->msg_iov->iov_len != MARK_BYTES) return real(fd, message, flags);
+  part = *message->msg_iov;
+  if (*(const unsigned char *) part.iov_base != MARK && *(const unsigned char *) part.iov_base != LANE)
+    return real(fd, message, flags);
   image_connection(fd);
-  if (cut_marks > 0) {
-    cut_marks--;
-    short_fd = fd;
-    length = MARK_PART;
-  }
-  return real(fd, bytes, length, flags);
+  if (cut_marks <= 0 || *(const unsigned char *) part.iov_base != MARK) return real(fd, message, flags);
+  cut_marks--;
+  short_fd = fd;
+  part.iov_len = MARK_PART;
+  shorter = (struct msghdr) {.msg_iov = &part, .msg_iovlen = 1};
+  return real(fd, &shorter, flags);
 }

@@ -347,6 +347,7 @@ void Daemon::from_rank(const RankMessage& message) {
       cr_rank_welcome welcome{};
       std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
       node_.socket->send(welcome, CR_RANK_WELCOME, number, node_.recovery);
+      node_.give_lanes(number);
       return tell_ready(*rank);
     }
     case CR_RANK_PREPARED:
@@ -375,6 +376,9 @@ void Daemon::from_rank(const RankMessage& message) {
       if (!lost_links_.pass(up.link_lost(), node, static_cast<std::uint64_t>(now))) return;
       return node_.send(std::move(up));
     }
+    case CR_RANK_NEED_LANES:
+      if (message.head().recovery == node_.recovery) node_.give_lanes(number);
+      return;
     case CR_RANK_LOG:
       return node_.say(job::Log::INFO, message.text(sizeof(cr_rank_message)), number);
     default:

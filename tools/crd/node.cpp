@@ -4,15 +4,18 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <system_error>
 
 #include <asio/steady_timer.hpp>
 #include <fcntl.h>
 #include <sys/wait.h>
 
 #include "crd/environment.h"
+#include "crd/lanes.h"
 #include "crd/spawner.h"
 #include "job/log.h"
 #include "job/names.h"
+#include "rank_lanes.h"
 
 namespace reprise::crd {
 
@@ -47,6 +50,24 @@ void Node::say(job::Log::Level level, const std::string& text, std::int64_t rank
   log.set_about_rank(rank >= 0);
   if (rank >= 0) log.set_rank(static_cast<std::uint32_t>(rank));
   send_up(up);
+}
+
+void Node::give_lanes(std::uint32_t rank) {
+  if (lanes_recovery != recovery) {
+    lanes_recovery = recovery;
+    lanes = {};
+    std::vector<std::uint32_t> mine;
+    for (const auto& [number, one] : ranks)
+      if (own(number)) mine.push_back(number);
+    try {
+      if (mine.size() > 1 && mine.size() <= CR_LANES_RANKS) lanes = make_lanes(mine);
+    } catch (const std::system_error& error) {
+      say(job::Log::WARNING, std::string(error.what()) + "; they use TCP");
+    }
+  }
+  if (!lanes) return;
+  cr_rank_message message{CR_RANK_LANES, sizeof message, rank, recovery};
+  socket->send(rank, &message, sizeof message, lanes.get());
 }
 
 std::vector<std::pair<int, UniqueFd>> Node::open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets) {

@@ -71,6 +71,8 @@ struct Node {
   std::map<std::uint32_t, std::unique_ptr<Rank>> ranks;  ///< of this node
   std::map<std::uint32_t, Spawned> spawned;  ///< by the number of its rank 0
   std::unique_ptr<RankSocket> socket;
+  UniqueFd lanes;                     ///< the memory that the node's ranks share; none: they do not share any
+  std::uint32_t lanes_recovery = ~0u;  ///< the recovery that it was made for
   std::shared_ptr<PmixHost> pmix;
   unsigned pmix_generation = 0;       ///< counts the servers that were started
   std::function<void(job::Up&)> send_up;  ///< fills in the sender
@@ -92,6 +94,8 @@ struct Node {
 
   /** Open new streams for a rank, counted from these offsets. @return the descriptors for its process */
   std::vector<std::pair<int, UniqueFd>> open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets);
+  /** Give a rank the memory that it shares with the others of the node. It is made anew for each recovery. */
+  void give_lanes(std::uint32_t rank);
   /** A rank's process has ended, without the daemon having ended it. */
   void rank_ended(Rank& rank, int wait_status);
   /** Kill the rank and drop its process. @p then is called when the process is gone. */

@@ -70,6 +70,7 @@ std::size_t rank_message_size(std::uint32_t type) {
     case CR_RANK_LOST:
       return sizeof(cr_rank_lost);
     case CR_RANK_LOG:
+    case CR_RANK_NEED_LANES:
     case CR_RANK_PMIX_DONE:
       return sizeof(cr_rank_message);
     default:

@@ -58,6 +58,7 @@ void Recovery::resume(const job::Resume& message) {
     }
     flush();
     tell_moved(number, message);
+    node_.give_lanes(number);
     cr_rank_resume resume{};
     resume.spin = spin;
     std::memcpy(resume.nonce, message.nonce().data(), std::min(sizeof resume.nonce, message.nonce().size()));

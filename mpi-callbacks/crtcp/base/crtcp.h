@@ -3,7 +3,8 @@
  * @file
  * @brief crtcp, a byte transfer layer for Open MPI whose connections can be quiesced, rolled back and reconnected.
  *
- * There is one TCP connection per peer. crtcp.lock protects everything below unless a comment says otherwise. Only
+ * There is one TCP connection per peer. Between ranks of one node it becomes a signal only: messages then go through lanes
+ * in shared memory. crtcp.lock protects everything below unless a comment says otherwise. Only
  * threads that called into Open MPI make upcalls into it, without the lock; libcr's callback thread never does.
  */
 #ifndef CRTCP_H
@@ -41,13 +42,14 @@ enum crtcp_kind {
   CRTCP_PUT, /**< `length` bytes to be written at address `value` */
   CRTCP_MARK, /**< all later messages were sent after wave `value` was taken */
   CRTCP_FIN, /**< the sender closes the connection normally */
+  CRTCP_LANE, /**< the last message over TCP: the sender goes on in its lane, from position `value` */
 };
 
 /** Header of every message. Both sides have the same byte order: images do not move between architectures either. */
 struct crtcp_header {
   uint8_t kind;
   uint8_t tag;
-  uint16_t reserved;
+  uint16_t lanes; /**< LANE: the id of the shared memory, its lower half */
   uint32_t length;
   uint64_t value;
 };
@@ -134,6 +136,20 @@ enum crtcp_state {
   CRTCP_FAILED, /**< without crd: given up, reported to Open MPI */
 };
 
+struct crtcp_wire; /* wire.h */
+struct cr_lane;
+struct cr_lanes;
+struct cr_lanes_rank;
+
+/** This rank's end of a lane. */
+struct crtcp_lane_end {
+  struct cr_lane *shared; /**< NULL: the memory is not mapped, or the peer has no part of it */
+  uint8_t *data;
+  size_t bytes; /**< of the ring, a power of two */
+  uint64_t at; /**< own position, which the shared memory has, too */
+  uint64_t other; /**< writer: the reader's position as last seen */
+};
+
 enum crtcp_watch { CRTCP_WATCH_LISTEN, CRTCP_WATCH_GUEST, CRTCP_WATCH_ENDPOINT, CRTCP_WATCH_CHANNEL };
 
 /** A peer. epoll events point to this structure; the first member says what the pointer refers to. */
@@ -162,10 +178,16 @@ struct mca_btl_base_endpoint_t {
   bool gap; /**< messages were lost: only a recovery helps */
   bool tell; /**< the failure is still to be reported to Open MPI */
 
+  /* wires */
+  const struct crtcp_wire *in, *out; /**< of the messages from and to the peer */
+  uint32_t met; /**< id of the memory in which its lanes were looked for */
+  struct cr_lanes_rank *line; /**< of the peer; NULL: it is on another node, or no memory is mapped */
+  struct crtcp_lane_end in_lane, out_lane;
+
   /* sending */
   opal_list_t queue; /**< fragments; the first may be partly written */
   uint64_t sent, received; /**< messages, see crtcp_hello */
-  struct crtcp_header mark; /**< MARK that is being written */
+  struct crtcp_header mark; /**< MARK or LANE that is being written */
   size_t mark_left; /**< bytes of `mark` still to be written; nothing else is written before them */
   bool rewind; /**< the connection was closed: the first fragment of the queue starts from its beginning */
   uint32_t mark_due; /**< wave whose MARK is to be written; 0: none */
@@ -173,6 +195,7 @@ struct mca_btl_base_endpoint_t {
   /* receiving */
   const uint8_t *rest; /**< bytes read but not parsed; in the scratch buffer or in `owned` */
   size_t rest_length;
+  size_t lent; /**< bytes that the lane has lent for `rest`, and that it has not got back */
   uint8_t *owned; /**< buffer that `rest` points into, unless it is the scratch buffer */
   uint8_t *part; /**< beginning of an incomplete message */
   size_t part_length, part_room;
@@ -233,6 +256,17 @@ struct crtcp {
   enum crtcp_watch watch_listener4, watch_listener6, watch_channel;
   uint16_t port4, port6;
   uint8_t *scratch; /**< of the progressing thread */
+
+  bool use_lanes; /**< a parameter */
+  struct cr_lanes *lanes; /**< the memory that the node's ranks share; NULL: none, or unmapped for a wave */
+  size_t lanes_bytes;
+  uint32_t lanes_id; /**< of the latest one */
+  struct cr_lanes_rank *line; /**< this rank's */
+  crtcp_endpoint_t **neighbours; /**< endpoints with lanes */
+  int neighbour_count;
+  bool asleep; /**< this rank's line says so */
+  bool upcall; /**< Open MPI has got bytes in a lane that are not given back yet */
+
   opal_list_t endpoints, guests, graveyard;
   opal_hash_table_t by_name; /**< endpoints, by jobid and vpid */
   uint64_t listen_ns; /**< time from which connections are accepted again; 0: they are */

@@ -71,6 +71,9 @@ static int component_register(void)
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.keepalive_s);
   parameter("handshake_timeout", "Milliseconds for connecting to an address and for each step of the handshake",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, &crtcp.handshake_ms);
+  crtcp.use_lanes = true;
+  parameter("lanes", "Exchange messages with ranks of this node through shared memory, which crd provides",
+            MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, &crtcp.use_lanes);
   parameter("spin", "Polls without an event after which a rank blocks until a network event, up to a millisecond at a "
             "time, so that others can use its processor; 0: it polls on. For nodes with more ranks than processors",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.spin);

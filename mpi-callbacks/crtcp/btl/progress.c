@@ -9,11 +9,16 @@
 #include "endpoint/clock.h"
 #include "endpoint/connect.h"
 #include "endpoint/guests.h"
+#include "endpoint/lanes.h"
 #include "message/message.h"
 #include "wave/orders.h"
 #include "wave/wait.h"
+#include "wire/wire.h"
 
-enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8 };
+enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 16, OFTEN = 4096 };
+
+/* Calls of crtcp_progress(), and the latest one that found an event of a socket. Protected by the lock. */
+static unsigned turns, socket_turn;
 
 static int endpoint_event(crtcp_endpoint_t *ep, uint32_t events)
 {
@@ -22,7 +27,7 @@ static int endpoint_event(crtcp_endpoint_t *ep, uint32_t events)
     return 1;
   }
   if ((events & EPOLLOUT) && !crtcp_write_queue(ep)) return 1;
-  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return crtcp_read(ep, crtcp.scratch) > 0;
+  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) return crtcp_socket_event(ep, crtcp.scratch) > 0;
   return 0;
 }
 
@@ -37,6 +42,27 @@ static int event(const struct epoll_event *e)
   case CRTCP_WATCH_CHANNEL: crtcp_read_orders(); return 1;
   }
   return 0;
+}
+
+/* Messages in lanes, and room in them for those that wait. The loop's condition is looked at after each message: it may
+ * have been given to Open MPI without the lock. */
+static int lanes(void)
+{
+  int count = 0;
+
+  for (int i = 0; i < crtcp.neighbour_count && !crtcp.hold && opal_list_is_empty(&crtcp.inbox); i++) {
+    crtcp_endpoint_t *ep = crtcp.neighbours[i];
+
+    if (ep->out == &crtcp_lane && !opal_list_is_empty(&ep->queue)) crtcp_write_queue(ep);
+    if (crtcp_lane_ready(ep)) count += crtcp_read(ep, crtcp.scratch) > 0;
+  }
+  return count;
+}
+
+/* With lanes the sockets are looked at now and then only, unless messages come over them, too. */
+static bool sockets_are_due(void)
+{
+  return !crtcp.neighbour_count || turns % SOMETIMES == 0 || turns - socket_turn < OFTEN;
 }
 
 static int call_back(void)
@@ -148,7 +174,8 @@ int crtcp_progress(void)
   struct epoll_event events[EVENTS];
   static unsigned idle, quiet; /* protected by the lock */
   uint32_t turn;
-  int count = 0, n, wait;
+  bool due;
+  int count = 0, n = 0, wait;
 
   if (atomic_load_explicit(&crtcp.hold, memory_order_relaxed)) {
     crtcp_hold_wait(); /* no work is possible, so leave the processor to others */
@@ -160,22 +187,28 @@ int crtcp_progress(void)
     return 0;
   }
   crtcp.progressing = true;
+  crtcp_lanes_awake();
   if (!opal_list_is_empty(&crtcp.inbox)) count += read_inbox();
   if (crtcp.reconsider && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) count += reconsider();
+  if (crtcp.neighbour_count) count += lanes();
   turn = crtcp.turn;
-  n = crtcp.hold || !opal_list_is_empty(&crtcp.inbox) ? 0 : epoll_wait(crtcp.epoll, events, EVENTS, 0);
+  turns++;
+  due = sockets_are_due();
+  if (due && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) n = epoll_wait(crtcp.epoll, events, EVENTS, 0);
+  if (n > 0) socket_turn = turns;
   /* Messages that a wave left in the inbox are older than those in the sockets. */
   for (int i = 0; i < n && !crtcp.hold && crtcp.turn == turn && opal_list_is_empty(&crtcp.inbox); i++)
     count += event(&events[i]);
   if (!opal_list_is_empty(&crtcp.finished)) count += call_back();
   if (crtcp.failures && !crtcp.hold) tell_failures();
-  if (crtcp.alarm_ns && !crtcp.hold && (n == 0 || ++idle % 64 == 0)) {
+  if (due && crtcp.alarm_ns && !crtcp.hold && (n == 0 || ++idle % 64 == 0)) {
     const uint64_t now = crtcp_now();
 
     if (now >= crtcp.alarm_ns) crtcp_clock(now);
   }
   quiet = count || n ? 0 : quiet + 1;
   wait = patience(quiet);
+  if (wait && !crtcp_lanes_sleep()) wait = 0;
   crtcp.progressing = false;
   pthread_mutex_unlock(&crtcp.lock);
   if (wait) {

@@ -9,6 +9,7 @@
 
 #include "base/channel.h"
 #include "endpoint/table.h"
+#include "wire/wire.h"
 
 void crtcp_alarm(uint64_t when)
 {
@@ -33,7 +34,8 @@ void crtcp_watch_endpoint(crtcp_endpoint_t *ep)
   case CRTCP_ASKED:
   case CRTCP_ANSWERED: wanted = EPOLLIN; break;
   case CRTCP_CONNECTED:
-    wanted = (ep->shut ? 0 : EPOLLIN) | (opal_list_is_empty(&ep->queue) && !ep->mark_left ? 0 : EPOLLOUT);
+    wanted = ep->shut ? 0 : EPOLLIN;
+    if (ep->out == &crtcp_tcp && (!opal_list_is_empty(&ep->queue) || ep->mark_left)) wanted |= EPOLLOUT;
     if (!wanted) wanted = EPOLLRDHUP;
     break;
   default: break;

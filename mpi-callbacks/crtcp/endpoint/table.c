@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "endpoint/modex.h"
 #include "opal/mca/pmix/pmix-internal.h"
+#include "wire/wire.h"
 
 static uint64_t key(uint32_t jobid, uint32_t vpid)
 {
@@ -33,6 +34,7 @@ static crtcp_endpoint_t *endpoint_make(opal_proc_t *proc)
   endpoint->proc = proc;
   endpoint->name = proc->proc_name;
   endpoint->fd = -1;
+  endpoint->in = endpoint->out = &crtcp_tcp;
   memcpy(endpoint->cookie, crtcp.cookie, CRTCP_COOKIE); /* with crd all ranks of a job have the same */
   return endpoint;
 }
@@ -116,7 +118,7 @@ void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *ep)
   free(ep->part);
   ep->owned = ep->part = NULL;
   ep->rest = NULL;
-  ep->rest_length = ep->part_length = ep->part_room = ep->put_left = 0;
+  ep->rest_length = ep->lent = ep->part_length = ep->part_room = ep->put_left = 0;
   ep->put_to = NULL;
   ep->shut = false;
   ep->reader++;
@@ -128,10 +130,11 @@ void crtcp_close_endpoint(crtcp_endpoint_t *ep)
   ep->fd = -1;
   ep->events = 0;
   ep->state = CRTCP_IDLE;
+  ep->in = ep->out = &crtcp_tcp;
   ep->word_got = 0;
   ep->mark_left = ep->mark_due = 0;
   ep->deadline_ns = 0;
   crtcp_endpoint_forget_receiving(ep);
-  ep->rewind = true;
+  ep->rewind = !opal_list_is_empty(&ep->queue);
   if (!opal_list_is_empty(&crtcp.guests)) crtcp.reconsider = true;
 }

@@ -30,6 +30,9 @@ int crtcp_write_marks(crtcp_endpoint_t *endpoint);
 void crtcp_fin(crtcp_endpoint_t *endpoint);
 
 /* receive.c */
+/** Handle an event of the socket: messages, or if these come through a lane, a wake-up call or the connection's end.
+ * @return as crtcp_read() */
+int crtcp_socket_event(crtcp_endpoint_t *endpoint, uint8_t *scratch);
 /** Read once and deliver complete messages. @return > 0: data was read; 0: none, or shut; -1: the connection broke, and
  * crtcp_lost() was called */
 int crtcp_read(crtcp_endpoint_t *endpoint, uint8_t *scratch);

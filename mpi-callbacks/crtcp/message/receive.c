@@ -8,7 +8,9 @@
 
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
+#include "endpoint/lanes.h"
 #include "endpoint/table.h"
+#include "wire/wire.h"
 
 enum { STOP = -2, BROKEN = -1 };
 
@@ -35,10 +37,23 @@ static bool upcall(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint
       .endpoint = ep, .des_segments = &segment, .des_segment_count = 1, .tag = tag, .cbdata = who->cbdata};
   const uint32_t reader = ep->reader;
 
+  crtcp.upcall = ep->lent > 0;
   pthread_mutex_unlock(&crtcp.lock);
   who->cbfunc(crtcp.module, &message);
   pthread_mutex_lock(&crtcp.lock);
+  crtcp.upcall = false;
   return ep->reader == reader;
+}
+
+/* The peer goes on in its lane. What comes over TCP from now on only wakes this rank. The memory may be unmapped just now,
+ * since a wave, but it is the one in which this rank has said that it reads lanes. */
+static int change_wire(crtcp_endpoint_t *ep, const struct crtcp_header *header)
+{
+  if ((crtcp.lanes && !crtcp_lanes_join(ep)) || header->lanes != (uint16_t) crtcp.lanes_id || ep->in == &crtcp_lane) return BROKEN;
+  ep->in = &crtcp_lane;
+  crtcp_lane_begin_reading(ep, header->value);
+  ep->rest_length = 0;
+  return STOP;
 }
 
 /* Handle a complete message. @return 1: delivered; 0: not for Open MPI; STOP: do not parse on; BROKEN */
@@ -58,6 +73,7 @@ static int deliver(crtcp_endpoint_t *ep, const struct crtcp_header *header, cons
     ep->sent = ep->received = 0;
     crtcp_close_endpoint(ep);
     return STOP;
+  case CRTCP_LANE: return change_wire(ep, header);
   default:
     return BROKEN;
   }
@@ -102,7 +118,7 @@ static int complete_part(crtcp_endpoint_t *ep)
     if (ep->part_length < sizeof header) return 0;
   }
   memcpy(&header, ep->part, sizeof header);
-  if (header.kind < CRTCP_SEND || header.kind > CRTCP_FIN) return BROKEN;
+  if (header.kind < CRTCP_SEND || header.kind > CRTCP_LANE) return BROKEN;
   if (header.kind == CRTCP_PUT) {
     ep->part_length = 0;
     begin_put(ep, &header);
@@ -135,7 +151,7 @@ static int next_message(crtcp_endpoint_t *ep)
     begin_put(ep, &header);
     return 0;
   }
-  if (header.kind < CRTCP_SEND || header.kind > CRTCP_FIN) return BROKEN;
+  if (header.kind < CRTCP_SEND || header.kind > CRTCP_LANE) return BROKEN;
   if (ep->rest_length - sizeof header < header.length)
     return part_add(ep, sizeof header + header.length, ep->rest_length) ? 0 : BROKEN;
   bytes = ep->rest + sizeof header;
@@ -196,6 +212,10 @@ static bool keep_rest(crtcp_endpoint_t *ep)
 static int settle(crtcp_endpoint_t *ep, int r, uint32_t reader)
 {
   if (ep->reader != reader) return 1; /* taken over, or closed */
+  if (ep->lent) {
+    ep->in->took(ep, ep->lent - ep->rest_length);
+    ep->rest_length = ep->lent = 0;
+  }
   if (r == BROKEN || (ep->rest_length && !keep_rest(ep))) {
     crtcp_lost(ep, EPROTO, "reading a message");
     return -1;
@@ -232,47 +252,64 @@ int crtcp_take_over(crtcp_endpoint_t *ep)
 int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
 {
   const uint32_t reader = ep->reader;
-  struct iovec vec[2];
-  const struct msghdr message = {.msg_iov = vec, .msg_iovlen = 2};
-  size_t wanted = 0;
-  int first = 1;
+  struct iovec first = {0}, more = {scratch, CRTCP_SCRATCH};
+  bool message = false;
   ssize_t n;
 
   if (ep->shut) return 0;
-  vec[1] = (struct iovec) {scratch, CRTCP_SCRATCH};
   if (ep->put_left) {
-    vec[0] = (struct iovec) {ep->put_to, ep->put_left};
-    vec[1].iov_len = sizeof(struct crtcp_header); /* probably the next chunk's; its data is then read in place */
-    first = 0;
+    first = (struct iovec) {ep->put_to, ep->put_left};
+    more.iov_len = sizeof(struct crtcp_header); /* probably the next chunk's; its data is then read in place */
   } else if (ep->part_length >= sizeof(struct crtcp_header)) {
     /* part_add() has allocated room for the whole message */
-    wanted = sizeof(struct crtcp_header) + ((struct crtcp_header *) ep->part)->length - ep->part_length;
-    vec[0] = (struct iovec) {ep->part + ep->part_length, wanted};
-    first = 0;
+    const size_t whole = sizeof(struct crtcp_header) + ((struct crtcp_header *) ep->part)->length;
+
+    first = (struct iovec) {ep->part + ep->part_length, whole - ep->part_length};
+    message = true;
   }
-  do
-    n = first ? recv(ep->fd, scratch, CRTCP_SCRATCH, 0) : recvmsg(ep->fd, (struct msghdr *) &message, 0);
-  while (n < 0 && errno == EINTR);
+  n = ep->in->read(ep, &first, &more, &ep->rest);
   if (n <= 0) {
+    ep->rest = NULL;
     if (n < 0 && errno == EAGAIN) return 0;
     crtcp_lost(ep, n < 0 ? errno : 0, "reading");
     return -1;
   }
-  if (!first) {
-    const size_t direct = smaller(n, vec[0].iov_len);
+  if (first.iov_len) {
+    const size_t direct = smaller(n, first.iov_len);
 
     n -= direct;
-    if (wanted)
+    if (message)
       ep->part_length += direct;
     else
       put_progress(ep, direct);
+    message = message && direct == first.iov_len;
   }
-  ep->rest = scratch;
   ep->rest_length = n;
-  if (wanted && ep->part_length == sizeof(struct crtcp_header) + ((struct crtcp_header *) ep->part)->length) {
+  ep->lent = ep->in->took ? n : 0;
+  if (message) {
     const int r = complete_part(ep);
 
     if (r < 0) return settle(ep, r, reader);
   }
   return settle(ep, parse(ep), reader) < 0 ? -1 : 1;
+}
+
+int crtcp_socket_event(crtcp_endpoint_t *ep, uint8_t *scratch)
+{
+  ssize_t n;
+
+  if (ep->in != &crtcp_lane) return crtcp_read(ep, scratch);
+  n = recv(ep->fd, scratch, CRTCP_SCRATCH, MSG_DONTWAIT);
+  if (n > 0) return 1;
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  n = n < 0 ? errno : 0;
+  while (ep->in == &crtcp_lane) { /* what the peer has written before the end */
+    const int r = crtcp_read(ep, scratch);
+
+    if (r < 0) return r;
+    if (r == 0) break;
+  }
+  if (ep->in != &crtcp_lane || ep->shut) return 1; /* FIN has closed it, or the rest comes after the wave */
+  crtcp_lost(ep, n, "reading");
+  return -1;
 }

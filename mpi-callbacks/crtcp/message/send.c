@@ -7,7 +7,9 @@
 
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
+#include "endpoint/lanes.h"
 #include "endpoint/table.h"
+#include "wire/wire.h"
 #include "opal/datatype/opal_convertor.h"
 
 /* Set up the fragment's vectors for a message that starts from its first byte; for a put, for its current chunk. */
@@ -49,22 +51,11 @@ static void advance(crtcp_fragment_t *f, size_t n)
   }
 }
 
-static ssize_t write_vecs(int fd, struct iovec *at, int vecs)
-{
-  const struct msghdr message = {.msg_iov = at, .msg_iovlen = vecs};
-  ssize_t n;
-
-  do
-    n = sendmsg(fd, &message, MSG_NOSIGNAL);
-  while (n < 0 && errno == EINTR);
-  return n;
-}
-
 /* Write the rest of the message. @return 1: complete; 0: the socket is full; -1: the connection broke */
 static int write_message(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
 {
   while (f->vecs) {
-    const ssize_t n = write_vecs(ep->fd, f->at, f->vecs);
+    const ssize_t n = ep->out->write(ep, f->at, f->vecs);
 
     if (n < 0) return errno == EAGAIN ? 0 : -1;
     advance(f, n);
@@ -125,13 +116,28 @@ static int write_current(crtcp_endpoint_t *ep)
 static int finish_mark(crtcp_endpoint_t *ep)
 {
   while (ep->mark_left) {
-    const ssize_t n = send(ep->fd, (char *) (&ep->mark + 1) - ep->mark_left, ep->mark_left, MSG_NOSIGNAL);
+    const struct iovec rest = {(char *) (&ep->mark + 1) - ep->mark_left, ep->mark_left};
+    const ssize_t n = ep->out->write(ep, &rest, 1);
 
-    if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno == EAGAIN ? 0 : -1;
     ep->mark_left -= n;
+    if (!ep->mark_left && ep->mark.kind == CRTCP_LANE) ep->out = &crtcp_lane;
   }
   return 1;
+}
+
+/* Between two messages: go on in the lane, if the peer reads its lanes. @return as crtcp_write_marks() */
+static int offer_lane(crtcp_endpoint_t *ep)
+{
+  if (ep->out != &crtcp_tcp || !crtcp.lanes) return 1;
+  if (ep->met != crtcp.lanes_id) {
+    ep->met = crtcp.lanes_id;
+    crtcp_lanes_join(ep);
+  }
+  if (!ep->line || !__atomic_load_n(&ep->line->mapped, __ATOMIC_ACQUIRE)) return 1;
+  ep->mark = (struct crtcp_header) {.kind = CRTCP_LANE, .lanes = crtcp.lanes_id, .value = crtcp_lane_begin_writing(ep)};
+  ep->mark_left = sizeof ep->mark;
+  return finish_mark(ep);
 }
 
 int crtcp_write_marks(crtcp_endpoint_t *ep)
@@ -149,21 +155,18 @@ int crtcp_write_marks(crtcp_endpoint_t *ep)
 
 bool crtcp_write_queue(crtcp_endpoint_t *ep)
 {
-  const int mark = finish_mark(ep);
+  int r = finish_mark(ep);
 
-  if (mark < 0) {
-    crtcp_lost(ep, errno, "writing a mark");
-    return false;
+  while (r > 0 && !opal_list_is_empty(&ep->queue)) {
+    crtcp_fragment_t *f = first(ep);
+
+    if (untouched(f)) r = offer_lane(ep);
+    if (r > 0) r = write_fragment(ep, f);
+    if (r > 0) finished(ep);
   }
-  while (mark && !opal_list_is_empty(&ep->queue)) {
-    const int r = write_fragment(ep, first(ep));
-
-    if (r < 0) {
-      crtcp_lost(ep, errno, "writing");
-      return false;
-    }
-    if (r == 0) break;
-    finished(ep);
+  if (r < 0) {
+    crtcp_lost(ep, errno, "writing");
+    return false;
   }
   crtcp_watch_endpoint(ep);
   return true;
@@ -178,7 +181,8 @@ static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
   f->status = OPAL_SUCCESS;
   if (ep->state == CRTCP_CONNECTED && !atomic_load_explicit(&crtcp.hold, memory_order_relaxed) &&
       opal_list_is_empty(&ep->queue) && !ep->mark_left) {
-    r = write_fragment(ep, f);
+    r = offer_lane(ep);
+    if (r > 0) r = write_fragment(ep, f);
     if (r > 0) {
       pthread_mutex_unlock(&crtcp.lock);
       crtcp_fragment_finish(f);
@@ -251,7 +255,8 @@ int crtcp_sendi(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, struct opal_co
   if (length && opal_convertor_need_buffers(convertor)) goto busy;
   if (first_length + length > btl->btl_eager_limit) goto busy;
   pthread_mutex_lock(&crtcp.lock);
-  if (ep->state != CRTCP_CONNECTED || crtcp.hold || !opal_list_is_empty(&ep->queue) || ep->mark_left) {
+  if (ep->state != CRTCP_CONNECTED || crtcp.hold || !opal_list_is_empty(&ep->queue) || ep->mark_left ||
+      offer_lane(ep) <= 0) {
     pthread_mutex_unlock(&crtcp.lock);
     goto busy;
   }
@@ -259,7 +264,7 @@ int crtcp_sendi(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, struct opal_co
     pthread_mutex_unlock(&crtcp.lock);
     return OPAL_ERROR;
   }
-  n = write_vecs(ep->fd, vec, length ? 3 : 2);
+  n = ep->out->write(ep, vec, length ? 3 : 2);
   error = errno;
   if (n == (ssize_t) (sizeof header + first_length + length)) {
     ep->sent++;
@@ -324,6 +329,6 @@ void crtcp_fin(crtcp_endpoint_t *ep)
 
   /* After a part of a message or mark FIN would be read as data; the peer sees the end of file instead. */
   if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue) && finish_mark(ep) > 0)
-    (void) !send(ep->fd, &fin, sizeof fin, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void) !ep->out->write(ep, &(struct iovec){(void *) &fin, sizeof fin}, 1);
   crtcp_close_endpoint(ep);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/channel.h"
+#include "endpoint/lanes.h"
 #include "libcr.h"
 #include "wave/orders.h"
 #include "wave/pmix_state.h"
@@ -20,6 +21,13 @@ static void prepared(const struct crtcp_outcome *out, uint32_t wave)
       .wave = wave, .state = out->state, .quiesce_ns = out->quiesce_ns, .connections = out->connections};
 
   crtcp_channel_send(CR_RANK_PREPARED, &message, sizeof message, out->why, strlen(out->why));
+}
+
+static void need_lanes(void)
+{
+  struct cr_rank_message message;
+
+  crtcp_channel_send(CR_RANK_NEED_LANES, &message, sizeof message, NULL, 0);
 }
 
 static void not_asked_for(void)
@@ -43,6 +51,7 @@ static void refuse_while_recovering(void)
 static int callback(void *unused)
 {
   struct crtcp_outcome out = {.state = CR_RANK_TAKEN, .begin_ns = crtcp_now()};
+  bool had_lanes;
   uint32_t wave;
   int rc;
 
@@ -73,6 +82,8 @@ static int callback(void *unused)
   }
   crtcp.holding = false;
   crtcp.wave = wave;
+  had_lanes = crtcp.lanes;
+  crtcp_lanes_unmap(); /* an image has no memory that other ranks share */
   pthread_mutex_unlock(&crtcp.lock);
 
   rc = cr_checkpoint(CR_CHECKPOINT_READY);
@@ -85,6 +96,7 @@ static int callback(void *unused)
     return 0;
   }
   crtcp_pmix_go_on();
+  if (had_lanes) need_lanes();
   if (rc < 0)
     crtcp_refuse(&out, CR_RANK_UNABLE, cr_strerror(-rc), 0);
   else if (!crtcp_pmix_same())

@@ -27,16 +27,16 @@ static int welcome(void)
     int fd;
     const ssize_t n = crtcp_channel_receive(buffer, &fd);
 
-    if (fd >= 0) close(fd);
     if (n < 0) return -1;
     if (n == 0) {
       poll(&ready, 1, 1000);
       continue;
     }
     if (message->head.type != CR_RANK_WELCOME || (size_t) n < sizeof *message) {
-      crtcp_order(&message->head);
+      crtcp_order(&message->head, fd);
       continue;
     }
+    if (fd >= 0) close(fd);
     memcpy(crtcp.cookie, message->cookie, sizeof crtcp.cookie);
     crtcp.recovery = crtcp.incarnation = message->head.recovery;
     return 0;

@@ -6,6 +6,7 @@
 
 #include "base/channel.h"
 #include "endpoint/events.h"
+#include "endpoint/lanes.h"
 #include "endpoint/table.h"
 #include "wave/wait.h"
 
@@ -38,11 +39,15 @@ void crtcp_release(void)
   }
 }
 
-void crtcp_order(const struct cr_rank_message *message)
+void crtcp_order(const struct cr_rank_message *message, int fd)
 {
   const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
   const struct cr_rank_calm *calm = (const struct cr_rank_calm *) message;
 
+  if (message->type == CR_RANK_LANES && fd >= 0)
+    crtcp_lanes_map(fd);
+  else if (fd >= 0)
+    close(fd);
   if (message->type == CR_RANK_CALM && message->length >= sizeof *calm) crtcp.calm = calm->on;
   if (message->length < sizeof *wave) return;
   if (message->type == CR_RANK_PREPARE) {
@@ -61,8 +66,7 @@ void crtcp_read_orders(void)
   int fd;
 
   while (crtcp_channel_receive(buffer, &fd) > 0) {
-    if (fd >= 0) close(fd);
-    crtcp_order((struct cr_rank_message *) buffer);
+    crtcp_order((struct cr_rank_message *) buffer, fd);
   }
   if (crtcp.channel->aborted > crtcp.wave) crtcp_wave_over(crtcp.channel->aborted);
 }

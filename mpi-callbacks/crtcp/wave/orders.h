@@ -6,8 +6,8 @@
 #include "base/crtcp.h"
 #include "rank_channel.h"
 
-/** Handle PREPARE, ABORT and CALM; ignore all other messages. */
-void crtcp_order(const struct cr_rank_message *message);
+/** Handle PREPARE, ABORT, CALM and LANES; ignore all other messages. @param fd came with it, and is closed; -1: none */
+void crtcp_order(const struct cr_rank_message *message, int fd);
 void crtcp_read_orders(void); /**< read and handle all messages, outside of a rollback */
 /** A wave has ended, taken or not: connections that its marks have shut are read again. */
 void crtcp_wave_over(uint32_t wave);

@@ -15,6 +15,7 @@
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
 #include "endpoint/guests.h"
+#include "endpoint/lanes.h"
 #include "endpoint/table.h"
 #include "wave/orders.h"
 #include "wave/pmix_state.h"
@@ -35,6 +36,7 @@ struct rollback {
 static void make_still(const struct rollback *back)
 {
   crtcp_close_guests();
+  crtcp_lanes_forget();
   crtcp.turn++;
   crtcp.alarm_ns = 0;
   crtcp.reconsider = crtcp.calm = false;
@@ -191,6 +193,10 @@ static void await_resume(struct rollback *back)
 
       if (head->type == CR_RANK_PMIX && fd >= 0) {
         pmix(back, fd);
+        continue;
+      }
+      if (head->type == CR_RANK_LANES && fd >= 0) {
+        crtcp_lanes_map(fd);
         continue;
       }
       if (fd >= 0) close(fd);

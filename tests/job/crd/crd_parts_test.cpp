@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "crd/environment.h"
 #include "crd/framed.h"
 #include "crd/image_store.h"
+#include "crd/lanes.h"
 #include "crd/manifest.h"
 #include "crd/pid_bands.h"
 #include "crd/pmix_messages.pb.h"
@@ -20,6 +22,7 @@
 #include "crd/staging.h"
 #include "job/files.h"
 #include "job/names.h"
+#include "rank_lanes.h"
 
 namespace reprise::crd {
 namespace {
@@ -190,6 +193,36 @@ TEST(PidBands, DoNotOverlapAndFit) {
           EXPECT_GT(band.first, pid_band(node - 1, nodes, pid_max).last);
         }
       }
+}
+
+TEST(Lanes, AreAsTheRanksExpectThem) {
+  const std::vector<std::uint32_t> ranks{3, 7, 12};
+  const reprise::UniqueFd memory = make_lanes(ranks), other = make_lanes(ranks);
+  struct stat status {};
+  ASSERT_EQ(::fstat(memory.get(), &status), 0);
+  cr_lanes header{}, other_header{};
+  ASSERT_EQ(::pread(memory.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  ASSERT_EQ(::pread(other.get(), &other_header, sizeof other_header, 0), static_cast<ssize_t>(sizeof header));
+  EXPECT_EQ(header.magic, CR_LANES_MAGIC);
+  EXPECT_EQ(header.ranks, 3u);
+  EXPECT_NE(header.id, other_header.id);
+  EXPECT_EQ(static_cast<std::size_t>(status.st_size), cr_lanes_bytes(3, header.lane_bytes));
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    cr_lanes_rank line{};
+    ASSERT_EQ(::pread(memory.get(), &line, sizeof line, static_cast<off_t>(sizeof header + i * sizeof line)), static_cast<ssize_t>(sizeof line));
+    EXPECT_EQ(line.rank, ranks[i]);
+    EXPECT_EQ(line.mapped, 0u);
+  }
+  EXPECT_NE(::ftruncate(memory.get(), 0), 0) << "a rank would die by SIGBUS";
+}
+
+TEST(Lanes, TakeABoundedAmountOfMemory) {
+  for (std::uint32_t ranks = 2; ranks <= CR_LANES_RANKS; ++ranks) {
+    const std::uint64_t bytes = cr_lane_bytes(ranks);
+    EXPECT_EQ(bytes & (bytes - 1), 0u);
+    EXPECT_TRUE(bytes == CR_LANES_PAGE || bytes * ranks * ranks <= 128u << 20) << ranks;
+  }
+  EXPECT_EQ(cr_lane_bytes(22), 256u << 10);
 }
 
 TEST(RankEnvironment, GivesWayToTheUser) {
