@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "endpoint/guests.h"
+#include "endpoint/lanes.h"
 #include "endpoint/table.h"
 #include "message/message.h"
 #include "opal/class/opal_bitmap.h"
@@ -34,6 +35,7 @@ static void remove_peer(crtcp_endpoint_t *endpoint)
   opal_list_item_t *item;
 
   crtcp_fin(endpoint);
+  crtcp_lanes_leave(endpoint);
   crtcp_endpoint_remove(endpoint);
   while ((item = opal_list_remove_first(&endpoint->queue))) {
     ((crtcp_fragment_t *) item)->status = OPAL_ERR_UNREACH;
@@ -79,6 +81,7 @@ static int finalize(mca_btl_base_module_t *btl)
     if (((crtcp_fragment_t *) item)->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
       crtcp_free(btl, (mca_btl_base_descriptor_t *) item);
   while ((item = opal_list_remove_first(&crtcp.inbox))) free(item);
+  crtcp_lanes_unmap();
   crtcp_endpoints_bury();
   crtcp_close_guests();
   if (crtcp.listener4 >= 0) close(crtcp.listener4);

@@ -116,6 +116,16 @@ bool crtcp_lanes_join(crtcp_endpoint_t *ep)
   return false;
 }
 
+void crtcp_lanes_leave(crtcp_endpoint_t *ep)
+{
+  for (int i = 0; i < crtcp.neighbour_count; i++) {
+    if (crtcp.neighbours[i] != ep) continue;
+    crtcp.neighbours[i] = crtcp.neighbours[--crtcp.neighbour_count];
+    part(ep);
+    return;
+  }
+}
+
 static void join_all(void)
 {
   for (uint32_t i = 0; i < crtcp.lanes->ranks; i++) {

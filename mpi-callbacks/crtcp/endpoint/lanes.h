@@ -10,6 +10,8 @@
 void crtcp_lanes_map(int fd);
 /** Find the lanes of an endpoint that was made after the memory was mapped. @return whether it has any */
 bool crtcp_lanes_join(crtcp_endpoint_t *ep);
+/** Open MPI removes the peer. */
+void crtcp_lanes_leave(crtcp_endpoint_t *ep);
 /** Unmap the memory, for an image. What the peers have written, or will write, stays in it. */
 void crtcp_lanes_unmap(void);
 /** After a rollback: all connections use TCP again. The memory is not mapped then. */
