@@ -93,9 +93,17 @@ int run(JobFile file, Settings settings, Coordinator::Begin begin, std::optional
   return Runner(std::move(file), std::move(settings), begin, std::move(state), options).run();
 }
 
-int run_new(const Options& options) {
+/** @param link to JOBDIR, which is made or replaced; empty: none */
+int run_new(const Options& options, const std::filesystem::path& link = {}) {
   Settings settings = make_settings(options, make_job_id());
   settings.job_directory = make_job_directory(settings);
+  if (!link.empty()) {
+    const std::filesystem::path fresh = link.string() + ".new";
+    std::error_code none;
+    std::filesystem::remove(fresh, none);
+    std::filesystem::create_symlink(settings.job_directory, fresh);
+    std::filesystem::rename(fresh, link);
+  }
   JobFile file;
   file.spec = settings.spec;
   file.nodes = settings.nodes;
@@ -134,6 +142,34 @@ int run_again(const Options& options) {
   return run(std::move(file), std::move(settings), Coordinator::Begin::restart, std::move(state), how);
 }
 
+/** For batch scripts, which are the same each time: the link tells whether there is something to go on with. */
+int run_or_restart(Options options) {
+  namespace fs = std::filesystem;
+  const fs::path link = fs::absolute(options.restart_or_run).lexically_normal();
+  std::error_code none;
+  if (fs::exists(fs::symlink_status(link, none)) && !fs::is_symlink(link))
+    throw std::runtime_error("--restart-or-run " + link.string() + " is not a link: name one that crrun can make");
+  if (fs::exists(link / "job.json", none)) {
+    const JobFile file = JobFile::read(fs::canonical(link).string());
+    const State state = read_state(file).state;
+    refuse_second(file);
+    if (state.phase == "ended" && state.exit_code == 0) {
+      std::fprintf(stderr, "crrun: %s has ended well; remove %s to run it again\n", file.spec.id().c_str(), link.c_str());
+      return 0;
+    }
+    Store store(file.directory, "");
+    for (const auto& [number, wave] : state.waves) store.commit(wave);
+    if (store.newest_staged()) {
+      options.restart = file.directory;
+      options.program.clear();
+      return run_again(options);
+    }
+    std::fprintf(stderr, "crrun: no wave of %s is in shared storage: the program starts from the beginning\n", file.spec.id().c_str());
+  }
+  if (options.shared.empty()) options.shared = link.parent_path().string();
+  return run_new(options, link);
+}
+
 int run_attached(const Options& options) {
   JobFile file = JobFile::read(options.attach);
   NumberedState state = read_state(file);
@@ -157,7 +193,7 @@ int main(int argc, char** argv) {
       "all ranks go back to the newest wave of checkpoints.",
       "crrun"};
   app.usage("Usage: crrun [OPTIONS] PROGRAM [ARGUMENTS...]\n       crrun --restart JOBDIR [OPTIONS]\n"
-            "       crrun --attach JOBDIR [OPTIONS]");
+            "       crrun --attach JOBDIR [OPTIONS]\n       crrun --restart-or-run LINK [OPTIONS] PROGRAM [ARGUMENTS...]");
   app.footer(
       "Times: 250ms, 60s, 5min, 1h; a number without a unit is in seconds.\n"
       "Exit status: the job's, like mpirun's: that of the first rank that failed, 128+N for signal N;\n"
@@ -177,10 +213,13 @@ int main(int argc, char** argv) {
       return 1;
     };
     try {
+      if (!options.restart_or_run.empty() && (options.program.empty() || !options.restart.empty() || !options.attach.empty()))
+        throw Error(Failure::usage, EINVAL, "--restart-or-run LINK needs the program to run, and neither --restart nor --attach");
       if (!options.restart.empty() + !options.attach.empty() + !options.program.empty() != 1)
         throw Error(Failure::usage, EINVAL, "name a program to run, or --restart JOBDIR, or --attach JOBDIR (see --help)");
       set_up_log("crrun", options.verbose ? "debug" : "warning");
-      const int code = !options.restart.empty()  ? run_again(options)
+      const int code = !options.restart_or_run.empty() ? run_or_restart(options)
+                       : !options.restart.empty()  ? run_again(options)
                        : !options.attach.empty() ? run_attached(options)
                                                  : run_new(options);
       if (!options.report_file.empty() && !g_directory.empty())

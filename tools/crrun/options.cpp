@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
+#include <sstream>
 #include <thread>
 
+#include "common/command.h"
 #include "crrun/hosts.h"
 #include "job/files.h"
 #include "job/keys.h"
@@ -40,6 +44,10 @@ void add_options(CLI::App& app, Options& o) {
   app.add_flag("--tag-output", o.tag_output, "begin each line of output with [job,rank]<stdout>:");
   option("--timeout", o.timeout, "end the job after this time", "TIME");
   option("--checkpoint-every", o.checkpoint_every, "interval between waves of checkpoints (default: on request)", "TIME");
+  option("--checkpoint-on", o.checkpoint_on,
+         "signals at which the job takes a last wave, and ends with 75 when that is in --shared", "SIGNAL,...");
+  option("--time-left", o.time_left,
+         "time after which the batch system kills the job, which leaves in time (default with --checkpoint-on in Slurm: known)", "TIME");
   option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
   option("--shared", o.shared, "directory shared by all nodes, for copies of the images", "DIR");
   option("--detect", o.detect, "longest silence after which a node is given up (default: 10s)", "TIME");
@@ -63,6 +71,8 @@ void add_options(CLI::App& app, Options& o) {
   option("--launch-agent", o.launch_agent, "the daemon's program on the nodes (default: crd)", "COMMAND");
   option("--report-file", o.report_file, "write the report of `crjob report` there when the job has ended", "FILE");
   option("--restart", o.restart, "start a job again from its newest staged wave", "JOBDIR");
+  option("--restart-or-run", o.restart_or_run,
+         "for batch scripts: run PROGRAM, or restart it if this is not the first time; a link to JOBDIR is made there", "LINK");
   option("--attach", o.attach, "take over the running job of a crrun that has died", "JOBDIR");
   app.add_flag("-v,--verbose", o.verbose, "print more messages, also those of the daemons");
   app.add_flag("-q,--quiet", o.quiet, "print only warnings and errors");
@@ -200,7 +210,30 @@ std::vector<Node> nodes_of(const Options& options) {
   return make_nodes(hosts, spares);
 }
 
+/** When the job has to leave. Throws std::runtime_error. */
+void set_leaving(Settings& settings, const Options& options) {
+  settings.leave_on.clear();
+  settings.wall_end_unix_s = 0;
+  std::stringstream names(options.checkpoint_on);
+  for (std::string name; std::getline(names, name, ',');) {
+    const int number = tool::signal_number(name);
+    if (number != SIGHUP && number != SIGINT && number != SIGTERM && number != SIGUSR1 && number != SIGUSR2)
+      throw std::runtime_error("--checkpoint-on " + name + ": crrun receives HUP, INT, TERM, USR1 and USR2");
+    settings.leave_on.insert(number);
+  }
+  const auto now = static_cast<std::uint64_t>(std::time(nullptr));
+  const char* slurm = std::getenv("SLURM_JOB_END_TIME");
+  if (!options.time_left.empty())
+    settings.wall_end_unix_s = now + milliseconds(options.time_left, "--time-left") / 1000;
+  else if (slurm && !settings.leave_on.empty())
+    settings.wall_end_unix_s = std::strtoull(slurm, nullptr, 10);
+  if ((!settings.leave_on.empty() || settings.wall_end_unix_s) && settings.spec.shared_directory().empty())
+    throw std::runtime_error(std::string(settings.leave_on.empty() ? "--time-left" : "--checkpoint-on") +
+                             " needs --shared DIR: only a wave in shared storage outlives the job");
+}
+
 void change_settings(Settings& settings, const Options& options) {
+  set_leaving(settings, options);
   if (!options.checkpoint_every.empty())
     settings.wave_interval_ms = milliseconds(options.checkpoint_every, "--checkpoint-every");
   settings.lost_after_ms = milliseconds(options.detect, "--detect");

@@ -21,12 +21,12 @@ struct Options {
   std::string wdir, standard_input = "0", bind_to = "none", map_by = "slot";
   bool tag_output = false, oversubscribe = false, no_double_up = false, keep = false, require_checkpoints = false;
   bool verbose = false, quiet = false;
-  std::string checkpoint_every, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
+  std::string checkpoint_every, checkpoint_on, time_left, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
   std::string local, shared, stage_rate, local_limit, abandon;
   std::vector<std::string> interfaces;
   unsigned staging_nodes = 2, max_restarts = 3;
   unsigned fan_out = 0;  ///< 0: not given
-  std::string launch_agent = "crd", launcher = "auto", report_file, restart, attach;
+  std::string launch_agent = "crd", launcher = "auto", report_file, restart, restart_or_run, attach;
   std::vector<std::string> program;
 };
 

@@ -25,6 +25,8 @@ void each_setting(Settings& s, F&& field) {
   field("double_up", s.double_up);
   field("require_checkpoints", s.require_checkpoints);
   field("keep_images", s.keep_images);
+  field("leave_on", s.leave_on);
+  field("wall_end_unix_s", s.wall_end_unix_s);
 }
 }  // namespace
 

@@ -600,6 +600,69 @@ TEST_F(Job, InterruptEndsItInOrder) {
   EXPECT_EQ(cluster.count("recovery-begin"), 0u);
 }
 
+TEST_F(Job, LeavesAtASignalWhenALastWaveIsStaged) {
+  model.settings.wave_interval_ms = 600'000;  // none is due
+  model.settings.leave_on = {SIGUSR1};
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.coordinator().signal(SIGUSR1, {6000, 6'000'000'000});
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), kRestartable);
+  EXPECT_TRUE(cluster.said("SIGUSR1: the job takes a last wave"));
+  EXPECT_EQ(cluster.count("wave-commit"), 1u);
+  EXPECT_EQ(cluster.count("wave-staged"), 1u);
+  EXPECT_THAT(cluster.violations(), IsEmpty());
+  cluster.restart_with({});
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 0);
+  EXPECT_THAT(cluster.violations(), IsEmpty());
+}
+
+TEST_F(Job, LeavesAlthoughANodeIsLostMeanwhile) {
+  model.settings.leave_on = {SIGTERM};
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.coordinator().signal(SIGTERM, {6000, 6'000'000'000});
+  cluster.run_until(5050);
+  cluster.kill_node(1);
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), kRestartable);
+  cluster.restart_with({});
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 0);
+  EXPECT_THAT(cluster.violations(), IsEmpty());
+}
+
+TEST_F(Job, TheSecondSignalToLeaveKillsTheJob) {
+  model.settings.leave_on = {SIGTERM};
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.coordinator().signal(SIGTERM, {6000, 6'000'000'000});
+  cluster.coordinator().signal(SIGTERM, {6000, 6'000'000'000});
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 128 + SIGTERM);
+}
+
+TEST_F(Job, LeavesBeforeItsTimeEnds) {
+  model.work_ms = 600'000;
+  model.settings.wall_end_unix_s = 200;  // the time of day is that of the simulation and a second
+  Cluster cluster(model);
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), kRestartable);
+  EXPECT_TRUE(cluster.said("the time of this job in the batch system ends"));
+  EXPECT_GT(cluster.now_ms(), 170'000u);
+  EXPECT_LT(cluster.now_ms(), 199'000u);
+}
+
+TEST_F(Job, LeavesAtOnceWhenItsTimeIsShortAndNothingIsKnown) {
+  model.work_ms = 600'000;
+  model.settings.wall_end_unix_s = 60;
+  Cluster cluster(model);
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), kRestartable);
+  EXPECT_EQ(cluster.count("wave-staged"), 1u);
+}
+
 TEST_F(Job, WithoutSharedStorageALossBeginsAnewAndARankDeathDoesNot) {
   model.shared = false;
   Cluster cluster(model);

@@ -17,6 +17,7 @@
 #include "effects.h"
 #include "exits.h"
 #include "fences.h"
+#include "leaving.h"
 #include "links.h"
 #include "membership.h"
 #include "phases.h"
@@ -165,6 +166,9 @@ class Coordinator {
   std::string no_wave_reason() const;
   bool all_ready(Now now);
 
+  void leave(const std::string& why, Now now);
+  void leave_tick(Now now);
+
   // coordinator_recovery.cpp
   void node_lost(NodeIndex node, const std::string& why, Now now);
   void lost_nodes(const std::vector<Loss>& losses, Now now);
@@ -237,6 +241,8 @@ class Coordinator {
   std::map<NodeIndex, unsigned> failures_of_node_;
   std::vector<std::uint64_t> checkpoint_requests_;
   Draining draining_;
+  Leaving leaving_;
+  LeaveTime leave_time_;
   bool prune_wanted_ = false;
   bool was_recovering_ = false;  ///< attached in the middle of a recovery
   std::optional<int> was_ending_with_;  ///< attached to a job that was ending, with this exit code

@@ -275,6 +275,9 @@ void Coordinator::interrupt(int code, Now now) {
 
 void Coordinator::signal(int number, Now now) {
   if (!admit(Input::signal)) return;
+  if (settings_.leave_on.count(number) && !leaving_.any() && phase_ != Phase::ending && !settings_.spec.no_checkpoints())
+    return leave(std::string("SIG") + ::sigabbrev_np(number), now);
+  if (settings_.leave_on.count(number)) return interrupt(128 + number, now);
   if (number == SIGINT || number == SIGTERM || number == SIGHUP) return interrupt(128 + number, now);
   out_.send().mutable_signal()->set_signal(number);
 }

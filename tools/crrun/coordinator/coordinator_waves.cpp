@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kTellOfInitMs = 30'000;
 /** Time during which waves fail for temporary reasons before the user learns of it. */
 constexpr std::uint64_t kTellOfAgainMs = 30'000;
+/** A job that leaves tries again soon when a wave fails. */
+constexpr std::uint64_t kLeaveAgainMs = 2'000;
 }  // namespace
 
 std::string Coordinator::no_wave_reason() const {
@@ -45,8 +47,11 @@ void Coordinator::wave_tick(Now now) {
   if (phase_ != Phase::running) return;
   stage(now);
   if (prune_wanted_) prune();
+  leave_tick(now);
+  if (phase_ != Phase::running) return;
   // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
-  if (clock_.due(now) && !expected_.any() && all_ready(now)) begin_wave(now);
+  const bool last = leaving_.any() && !leaving_.needs_wave(store_);
+  if (clock_.due(now) && !last && !expected_.any() && all_ready(now)) begin_wave(now);
 }
 
 /** Whether every rank has called MPI_Init: before that its transport cannot take part in a wave. */
@@ -65,6 +70,7 @@ void Coordinator::begin_wave(Now now) {
   round_.emplace(next_wave_++, recovery_number_, static_cast<std::uint32_t>(ranks_.size()), now,
                  settings_.wave_timeout_ms);
   draining_.wave_begins(round_->wave());
+  leave_time_.begun(round_->wave(), now);
   save();  // no later crrun may give the number to another wave
   WaveBegin& message = *out_.send().mutable_wave_begin();
   message.set_wave(round_->wave());
@@ -225,6 +231,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
     if (std::exchange(staging_fails_, false))
       out_.say(Log::INFO, "waves are copied to shared storage again: wave " + std::to_string(message.wave()) + " is there");
     event({{"event", "wave-staged"}, {"wave", message.wave()}}, now);
+    leave_time_.staged(message.wave(), now);
   }
   // A staged image may soon be the only one of its rank: a later crrun must know of it.
   if (whole || message.finished()) save_waves();
@@ -252,6 +259,29 @@ void Coordinator::prune() {
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   for (WaveNumber wave : dropped) out_.add(RemoveStaged{wave});
+}
+
+// ----------------------------------------------------------------------------------------------- leaving
+
+/** A last wave; when it is in shared storage, the job ends so that a later crrun can go on. */
+void Coordinator::leave(const std::string& why, Now now) {
+  leaving_.begin(round_ ? round_->wave() : next_wave_, why);
+  staging_.hurry(leaving_.since());
+  out_.say(Log::WARNING, why + ": the job takes a last wave, and ends when that is in shared storage");
+  event({{"event", "leave"}, {"why", why}, {"wave", leaving_.since()}}, now);
+  clock_.no_later_than(now.ms);
+}
+
+void Coordinator::leave_tick(Now now) {
+  const std::uint64_t end_ms = settings_.wall_end_unix_s * 1000;
+  if (!leaving_.any() && end_ms && now.unix_ns / 1'000'000 + leave_time_.needed_ms() >= end_ms)
+    return leave("the time of this job in the batch system ends in " +
+                     std::to_string((end_ms - std::min(end_ms, now.unix_ns / 1'000'000)) / 1000) + " s",
+                 now);
+  if (leaving_.needs_wave(store_) && !round_) clock_.no_later_than(now.ms + kLeaveAgainMs);
+  if (!leaving_.may_end(store_)) return;
+  out_.say(Log::WARNING, "wave " + std::to_string(*store_.newest_staged()) + " is in shared storage: the job is ended, as announced");
+  end(kRestartable, true, now);
 }
 
 // ---------------------------------------------------------------------------------------------- draining

@@ -2,6 +2,7 @@
 #include "store.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace reprise::job {
 
@@ -180,9 +181,9 @@ void Staging::look(const Store& store, const std::function<bool(NodeIndex)>& up)
   seen_ = store.version();
   open_.clear();
   // Finish the wave that was begun: if waves come faster than they can be copied, none would ever be complete.
-  if (const StoredWave* wave = store.find(wave_)) open_ = orders(*wave);
+  if (const StoredWave* wave = wave_ < hurry_ ? nullptr : store.find(wave_)) open_ = orders(*wave);
   if (!open_.empty()) return;
-  if (!busy_.empty()) {
+  if (!busy_.empty() && !hurry_) {
     seen_.reset();
     return;
   }
@@ -228,6 +229,12 @@ void Staging::finished(NodeIndex node, bool well, Now now) {
     not_before_ms_.erase(node);
   else
     not_before_ms_[node] = now.ms + kStageAgainMs;
+}
+
+void Staging::hurry(WaveNumber since) {
+  hurry_ = since;
+  at_once_ = std::numeric_limits<unsigned>::max();
+  seen_.reset();
 }
 
 void Staging::reset() {

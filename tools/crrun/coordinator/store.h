@@ -130,6 +130,8 @@ class Staging {
   void node_lost(NodeIndex node) { busy_.erase(node); }
   /** A node is up, and may have images that are not staged. */
   void node_joined() { seen_.reset(); }
+  /** Only @p since and later waves matter from now on, and all nodes copy at once. */
+  void hurry(WaveNumber since);
   /** The job went back: current copies are void. */
   void reset();
   /** @return the wave that is being staged; 0: none */
@@ -140,6 +142,7 @@ class Staging {
   void look(const Store& store, const std::function<bool(NodeIndex)>& up);
 
   unsigned at_once_;
+  WaveNumber hurry_ = 0;  ///< older waves do not matter any more
   WaveNumber wave_ = 0;
   std::map<NodeIndex, std::vector<Rank>> open_;  ///< of this wave: nodes with images that were not staged when look() saw them
   std::optional<std::uint64_t> seen_;            ///< version of the store then

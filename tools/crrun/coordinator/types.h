@@ -2,6 +2,7 @@
 #pragma once
 /** @file Types that all parts of the coordinator use. None of the parts does I/O, reads a clock or starts a thread. */
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ struct Settings {
   bool double_up = true;
   bool require_checkpoints = false;
   bool keep_images = false;
+  std::set<int> leave_on;                      ///< signals at which the job leaves: a wave, its staging, kRestartable
+  std::uint64_t wall_end_unix_s = 0;           ///< time at which the batch system kills the job; 0: unknown. It leaves in time
   std::size_t output_kept_bytes = 64 << 20;  ///< of all streams together, to recognize repeated output
   std::size_t input_kept_bytes = 64 << 20;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file One wave, and the time of the next one. */
+#include <algorithm>
 #include <optional>
 
 #include "types.h"
@@ -59,6 +60,8 @@ class WaveClock {
   void aborted(Now now, bool again);
   /** A user asks for a wave now. */
   void request(Now now) { due_ms_ = now.ms; }
+  /** A wave is due at @p ms at the latest. */
+  void no_later_than(std::uint64_t ms) { due_ms_ = std::min(due_ms_.value_or(ms), ms); }
   bool due(Now now) const { return due_ms_ && now.ms >= *due_ms_; }
   std::optional<std::uint64_t> next_ms() const { return due_ms_; }
 
