@@ -77,6 +77,27 @@ def an_interrupted_job_goes_on(cluster):
 
 
 @scenario
+def a_batch_job_leaves_and_goes_on(cluster):
+    # A batch system sends a signal before it kills the job; the requeued script is the same as at first.
+    program = held("p2p,coll")
+    job = on_three(cluster, program, every="60s")
+    link = f"/mnt/share/{job.name}/run"
+    job.words[1:1] = ["--checkpoint-on", "USR1", "--restart-or-run", link]
+    job.start()
+    job.await_event("launch")
+    time.sleep(8)  # the ranks have called MPI_Init
+    check(job.signal_launcher(signal.SIGUSR1), "there is no crrun")
+    check(job.wait(90) == 75, f"the exit status is not 75:\n{job.last_messages()}")
+    check(len(job.events("wave-staged")) == 1, "not one wave was taken and staged")
+    job.start()
+    job.await_event("recovery-done", seconds=90)
+    check(job.events("job-begin")[-1]["how"] == "restart", "it was not a restart")
+    check_result(job, program)
+    check(job.start().wait(30) == 0, "a job that has ended well was run again")
+    check(len(job.events("job-begin")) == 2, "a job that has ended well was run again")
+
+
+@scenario
 def drain_a_node(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
