@@ -15,7 +15,7 @@
 #include "wave/wait.h"
 #include "wire/wire.h"
 
-enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 16, OFTEN = 4096 };
+enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 128, OFTEN = 4096 };
 
 /* Calls of crtcp_progress(), and the latest one that found an event of a socket. Protected by the lock. */
 static unsigned turns, socket_turn;
