@@ -86,6 +86,8 @@ struct cr_rank_hello {
 struct cr_rank_welcome {
 	struct cr_rank_message head;
 	uint8_t cookie[32]; /**< secret of the job: the key of the seals between ranks; never sent between them */
+	uint32_t node; /**< number of this node in the job */
+	uint32_t reserved;
 };
 
 struct cr_rank_wave {
@@ -137,7 +139,7 @@ struct cr_rank_peers {
 struct cr_rank_resume {
 	struct cr_rank_message head;
 	uint8_t nonce[32];
-	uint32_t reserved;
+	uint32_t node; /**< as in cr_rank_welcome: a restarted rank may be on another one */
 	uint32_t spin; /**< on a node with more ranks than processors: polls before a rank waits; 0: as it was started */
 };
 

@@ -110,7 +110,7 @@ class Daemon:
         if kind == HELLO:
             _, pid, able, count = struct.unpack_from("=IiII", body)
             self.take(channel, Rank(number, channel, pid, able, self.strings(body[16:], count)))
-            self.send(self.ranks[number], WELCOME, self.cookie)
+            self.send(self.ranks[number], WELCOME, self.cookie + struct.pack("=II", self.node_of[number], 0))
             self.hand_out_lanes(number)
         elif kind == RESTORED:
             wave, pid, restarted, stale, count, _ = struct.unpack_from("=IiIIII", body)
@@ -297,7 +297,7 @@ class Daemon:
             for m in moved:  # each in a message of its own
                 self.send(rank, MOVED, struct.pack("=III", 1, 0, m))
             self.hand_out_lanes(rank.number)
-            self.send(rank, RESUME, nonce + struct.pack("=II", 0, spin))
+            self.send(rank, RESUME, nonce + struct.pack("=II", self.node_of[rank.number], spin))
         return self.heard(RESUMED, 60, "RESUMED", numbers)
 
     def age(self):

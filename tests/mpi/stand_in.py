@@ -17,6 +17,11 @@ def library():
     return path
 
 
+def preloaded():
+    """What crd preloads, too, if the build is told: REPRISE_NODE."""
+    return ":".join([library(), *filter(None, [os.environ.get("REPRISE_NODE")])])
+
+
 class StandIn(Daemon):
     """A network namespace of its own keeps the ranks apart from the machine's other connections."""
 
@@ -28,7 +33,7 @@ class StandIn(Daemon):
         self.taken = {}  # number of images, by process
 
     def start(self, argv, output, more=None):
-        super().start(["env", f"LD_PRELOAD={library()}", *argv], output, more)
+        super().start(["env", f"LD_PRELOAD={preloaded()}", *argv], output, more)
         self.until(lambda: len(self.ranks) == self.count, 100, "all ranks to say HELLO")
 
     def start_plain(self, argv, output):

@@ -346,6 +346,7 @@ void Daemon::from_rank(const RankMessage& message) {
       rank->addresses = message.strings(sizeof hello, hello.addresses);
       cr_rank_welcome welcome{};
       std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
+      welcome.node = node_.index;
       node_.socket->send(welcome, CR_RANK_WELCOME, number, node_.recovery);
       node_.give_lanes(number);
       return tell_ready(*rank);

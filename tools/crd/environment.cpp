@@ -82,6 +82,11 @@ std::vector<std::string> rank_environment(const job::JobSpec& job, const std::ve
     const std::size_t equal = variable.find('=');
     if (equal != std::string::npos) set_variable(all, variable.substr(0, equal), variable.substr(equal + 1));
   }
+  // It answers for MPI_Comm_split_type(). Without the file every process of the rank would complain.
+  if (::access(REPRISE_NODE_LIBRARY, R_OK) == 0) {
+    const char* const before = find_variable(all, "LD_PRELOAD");
+    set_variable(all, "LD_PRELOAD", before && *before ? REPRISE_NODE_LIBRARY ":" + std::string(before) : REPRISE_NODE_LIBRARY);
+  }
   // Unconditionally: overrides what libpmix chose.
   set_variable(all, "PMIX_MCA_gds", "hash");
   set_variable(all, CR_RANK_SOCKET_VARIABLE, socket);

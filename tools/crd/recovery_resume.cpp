@@ -61,6 +61,7 @@ void Recovery::resume(const job::Resume& message) {
     node_.give_lanes(number);
     cr_rank_resume resume{};
     resume.spin = spin;
+    resume.node = node_.index;
     std::memcpy(resume.nonce, message.nonce().data(), std::min(sizeof resume.nonce, message.nonce().size()));
     node_.socket->send(resume, CR_RANK_RESUME, number, number_);
   }

@@ -125,6 +125,7 @@ void Spawner::from_process(std::uint32_t first, const RankMessage& message) {
     case CR_RANK_HELLO: {
       cr_rank_welcome welcome{};
       std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
+      welcome.node = node_.index;
       space->second.socket->send(welcome, CR_RANK_WELCOME, message.head().rank, node_.recovery);
       job::Up up;
       up.mutable_rank_ready()->mutable_address()->set_rank(number);

@@ -38,6 +38,7 @@ static int welcome(void)
     }
     if (fd >= 0) close(fd);
     memcpy(crtcp.cookie, message->cookie, sizeof crtcp.cookie);
+    crtcp_tell_node(message->node);
     crtcp.recovery = crtcp.incarnation = message->head.recovery;
     return 0;
   }

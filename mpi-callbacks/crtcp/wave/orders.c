@@ -2,6 +2,7 @@
 /* What crd tells the ranks of its node: waves, and to be calm. And how a hold ends. */
 #include "wave/orders.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "base/channel.h"
@@ -57,6 +58,14 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
     if (wave->wave > crtcp.channel->aborted) crtcp.channel->aborted = wave->wave;
     if (crtcp.channel->prepared <= wave->wave) crtcp.channel->prepared = 0;
   }
+}
+
+/* Of libreprise_node.so, which answers for MPI_Comm_split_type(). */
+void crtcp_tell_node(uint32_t node)
+{
+  int *there = dlsym(RTLD_DEFAULT, "reprise_node");
+
+  if (there) *there = (int) node;
 }
 
 /* An ABORT may be of a wave that this rank never took part in: it opens the connections that peers' marks have shut. */

@@ -9,6 +9,8 @@
 /** Handle PREPARE, ABORT, CALM and LANES; ignore all other messages. @param fd came with it, and is closed; -1: none */
 void crtcp_order(const struct cr_rank_message *message, int fd);
 void crtcp_read_orders(void); /**< read and handle all messages, outside of a rollback */
+/** Tell the library that the ranks have preloaded on which node they are. */
+void crtcp_tell_node(uint32_t node);
 /** A wave has ended, taken or not: connections that its marks have shut are read again. */
 void crtcp_wave_over(uint32_t wave);
 /** Allow sends and reads again, and schedule the connections that waited. */

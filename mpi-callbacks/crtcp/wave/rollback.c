@@ -155,6 +155,7 @@ static bool resume(struct rollback *back, const char *buffer, size_t bytes)
   memcpy(back->nonce, message->nonce, sizeof back->nonce);
   crtcp.recovery = message->head.recovery;
   if (back->restarted) crtcp.incarnation = crtcp.recovery;
+  crtcp_tell_node(message->node);
   crowd(message->spin);
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     if (!ep->moved || ep->fd < 0) continue;
