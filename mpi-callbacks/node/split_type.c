@@ -8,7 +8,7 @@
  * crd preloads this library into the ranks. It takes the function's place, in C and Fortran, and asks crtcp for the node.
  *
  * The library may be loaded into programs without MPI, and libmpi may be loaded where its symbols are not global (as by
- * Python): it is looked up among the loaded objects.
+ * Python): it is looked up among the loaded objects. So nothing here may refer to a symbol of libmpi, as MPI_INT does.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -30,14 +30,14 @@ static int is_libmpi(struct dl_phdr_info *object, size_t size, void *name)
   return 1;
 }
 
-/* @return a function of libmpi, which is loaded, since the program has called an MPI function */
-static void *of_libmpi(const char *function)
+/* @return a symbol of libmpi, which is loaded, since the program has called an MPI function */
+static void *of_libmpi(const char *symbol)
 {
   static void *handle;
   const char *name = NULL;
 
   if (!handle && dl_iterate_phdr(is_libmpi, &name)) handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-  return handle ? dlsym(handle, function) : NULL;
+  return handle ? dlsym(handle, symbol) : NULL;
 }
 
 #define REAL(function) ((__typeof__(function) *) of_libmpi("P" #function))
@@ -46,7 +46,7 @@ static void *of_libmpi(const char *function)
 static int all_shared(MPI_Comm comm, int type, int *shared)
 {
   const int mine = type == MPI_UNDEFINED ? INT_MIN : type;
-  int common, rc = REAL(MPI_Allreduce)(&mine, &common, 1, MPI_INT, MPI_MAX, comm);
+  int common, rc = REAL(MPI_Allreduce)(&mine, &common, 1, of_libmpi("ompi_mpi_int"), of_libmpi("ompi_mpi_op_max"), comm);
 
   *shared = rc == MPI_SUCCESS && common == MPI_COMM_TYPE_SHARED;
   return rc;
