@@ -56,6 +56,12 @@ void refuse_second(const JobFile& file) {
     throw std::runtime_error(who + ", which does not answer here but still writes to " + file.directory + ": end it there");
 }
 
+bool has_staged_wave(const JobFile& file, const State& state) {
+  Store store(file.directory, "");
+  for (const auto& [number, wave] : state.waves) store.commit(wave);
+  return store.newest_staged().has_value();
+}
+
 Settings settings_of(const JobFile& file) {
   Settings settings;
   settings.spec = file.spec;
@@ -121,9 +127,7 @@ int run_again(const Options& options) {
   JobFile file = JobFile::read(options.restart);
   NumberedState state = read_state(file);
   refuse_second(file);
-  Store store(file.directory, "");
-  for (const auto& [number, wave] : state.state.waves) store.commit(wave);
-  if (!store.newest_staged())
+  if (!has_staged_wave(file, state.state))
     throw std::runtime_error("no wave of " + file.spec.id() + " is in " + file.directory + ": start it from the beginning");
   Settings settings = settings_of(file);
   if (!options.program.empty())
@@ -157,9 +161,7 @@ int run_or_restart(Options options) {
       std::fprintf(stderr, "crrun: %s has ended well; remove %s to run it again\n", file.spec.id().c_str(), link.c_str());
       return 0;
     }
-    Store store(file.directory, "");
-    for (const auto& [number, wave] : state.waves) store.commit(wave);
-    if (store.newest_staged()) {
+    if (has_staged_wave(file, state)) {
       options.restart = file.directory;
       options.program.clear();
       return run_again(options);
