@@ -42,11 +42,10 @@ def netpipe(transport, components):
 
 def crrun(ranks, components, program):
     """The same under crrun, whose daemons configure crtcp."""
-    with tempfile.TemporaryDirectory() as local:
-        hosts = ",".join(f"{host}:{(ranks + 1) // 2}" for host in os.environ["HOSTS"].split(","))
-        words = ["crrun", "-q", "-n", str(ranks), "--hosts", hosts, "--interface", "10.99.0.0/24", "--local", local,
-                 "--mca", "mca_base_component_path", os.path.abspath(components), *program]
-        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
+    hosts = ",".join(f"{host}:{(ranks + 1) // 2}" for host in os.environ["HOSTS"].split(","))
+    words = ["crrun", "-q", "-n", str(ranks), "--hosts", hosts, "--interface", "10.99.0.0/24",
+             "--mca", "mca_base_component_path", os.path.abspath(components), *program]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -55,7 +54,7 @@ def crrun(ranks, components, program):
 def lammps(how, components, steps):
     """@return seconds of its loop: under mpirun with a transport, or under crrun"""
     source = "tests/job/in.melt"
-    with tempfile.NamedTemporaryFile("w", suffix=".melt", delete=False) as script:
+    with tempfile.NamedTemporaryFile("w", suffix=".melt", dir=os.environ["BOTH"], delete=False) as script:
         script.write(open(source, encoding="ascii").read().replace("STEPS", str(steps))
                      .replace("thermo 20", "thermo 1000").replace("0 6 0 6 0 6", "0 12 0 12 0 12"))
     program = ["lmp", "-in", script.name, "-log", "none"]
