@@ -9,7 +9,7 @@
  * The descendants are hostile. They may fork while they are scanned, so a scan is repeated
  * until it finds nothing new. A parent may end: its children that were found stay covered.
  */
-#include "lease.h"
+#include "lease_state.h"
 #include <linux/capability.h>
 #include <linux/hashtable.h>
 #include <linux/rcupdate.h>

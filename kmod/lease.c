@@ -10,7 +10,7 @@
  * of all leases, and rests between them, so that nobody gets more CPU time by more leases.
  * Only the work item scans, so nothing that a user waits for waits for a scan.
  */
-#include "lease.h"
+#include "lease_state.h"
 #include <linux/capability.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
@@ -60,11 +60,6 @@ static void cr_lease_free(struct kref *ref)
 	kfree(l);
 }
 
-void cr_lease_put(struct cr_lease_state *l)
-{
-	kref_put(&l->ref, cr_lease_free);
-}
-
 /* A lease of the calling process that has not begun, with one reference. */
 static struct cr_lease_state *cr_lease_new(void)
 {
@@ -84,6 +79,7 @@ static struct cr_lease_state *cr_lease_new(void)
 		return ERR_PTR(-EDQUOT);
 	}
 	kref_init(&l->ref);
+	l->free = cr_lease_free;
 	l->holder = get_pid(task_tgid(current));
 	l->cred = get_current_cred();
 	cr_hrtimer_setup(&l->timer, cr_lease_due, CLOCK_BOOTTIME, HRTIMER_MODE_ABS);

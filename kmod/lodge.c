@@ -6,7 +6,7 @@
  * confined by seccomp, or 32-bit. A thread that several leases or a session have queued does
  * one work after the other, and comes to user mode when the last one lets it.
  */
-#include "lease.h"
+#include "lease_state.h"
 #include <linux/hashtable.h>
 #include <linux/module.h>
 #include <linux/sched/task.h>

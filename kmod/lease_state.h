@@ -3,8 +3,8 @@
  * Internals of a lease, for lease.c (lifetime), descent.c (the holder's descendants) and
  * lodge.c (parking of their threads).
  */
-#ifndef CR_LEASE_H
-#define CR_LEASE_H
+#ifndef CR_LEASE_STATE_H
+#define CR_LEASE_STATE_H
 
 #include "internal.h"
 #include <linux/cred.h>
@@ -28,6 +28,7 @@ enum cr_lease_stage {
  * struct cr_lease_state - a lease
  * @ref: one reference of the session, of the list of leases, of each queued thread and of
  *       each current user
+ * @free: ends it; lease.c, which is a layer above most of those who put references
  * @holder: the process that took it, whichever thread of it leads
  * @cred: its credentials then; they decide which processes it may park and kill
  *
@@ -35,6 +36,7 @@ enum cr_lease_stage {
  */
 struct cr_lease_state {
 	struct kref ref;
+	void (*free)(struct kref *ref);
 	struct pid *holder;
 	const struct cred *cred;
 	struct cr_account *account;
@@ -85,6 +87,11 @@ static inline bool cr_lease_holds(const struct cr_lease_state *l)
 	return stage == CR_LEASE_DUE || stage == CR_LEASE_KILLING;
 }
 
+static inline void cr_lease_put(struct cr_lease_state *l)
+{
+	kref_put(&l->ref, l->free);
+}
+
 /* lodge.c: a layer below */
 struct cr_kin *cr_kin_alloc(struct cr_lease_state *l, gfp_t gfp);
 void cr_kin_free(struct cr_kin *k);
@@ -100,7 +107,4 @@ void cr_descent_note_children(struct cr_lease_state *l, struct task_struct *pare
 void cr_descent_kill(struct cr_lease_state *l);
 void cr_descent_forget(struct cr_lease_state *l, bool all);
 
-/* lease.c */
-void cr_lease_put(struct cr_lease_state *l);
-
-#endif /* CR_LEASE_H */
+#endif /* CR_LEASE_STATE_H */
