@@ -17,7 +17,8 @@
 
 enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 128, OFTEN = 4096 };
 
-/* Calls of crtcp_progress(), and the latest one that found an event of a socket. Protected by the lock. */
+/* Calls of crtcp_progress(), and the latest one that found an event of a socket that did more than to wake this rank.
+ * Protected by the lock. */
 static unsigned turns, socket_turn;
 
 static int endpoint_event(crtcp_endpoint_t *ep, uint32_t events)
@@ -42,6 +43,15 @@ static int event(const struct epoll_event *e)
   case CRTCP_WATCH_CHANNEL: crtcp_read_orders(); return 1;
   }
   return 0;
+}
+
+/* Does the event only wake this rank? The messages of such a peer come in its lane. */
+static bool only_wakes(const struct epoll_event *e)
+{
+  const crtcp_endpoint_t *ep = e->data.ptr;
+
+  return *(enum crtcp_watch *) e->data.ptr == CRTCP_WATCH_ENDPOINT && ep->state == CRTCP_CONNECTED &&
+         ep->in == &crtcp_lane && e->events == EPOLLIN;
 }
 
 /* Messages in lanes, and room in them for those that wait. The loop's condition is looked at after each message: it may
@@ -195,7 +205,8 @@ int crtcp_progress(void)
   turns++;
   due = sockets_are_due();
   if (due && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) n = epoll_wait(crtcp.epoll, events, EVENTS, 0);
-  if (n > 0) socket_turn = turns;
+  for (int i = 0; i < n; i++)
+    if (!only_wakes(&events[i])) socket_turn = turns;
   /* Messages that a wave left in the inbox are older than those in the sockets. */
   for (int i = 0; i < n && !crtcp.hold && crtcp.turn == turn && opal_list_is_empty(&crtcp.inbox); i++)
     count += event(&events[i]);
