@@ -386,11 +386,13 @@ void Recovery::fail(std::uint32_t number, const std::string& why) {
   node_.end_tool(std::move(bringing.tool));
   bringing.report.set_error(why);
   bringing.report.set_end_unix_ns(unix_ns());
-  // Report at once: crrun can then decide without waiting for the other ranks.
+  // Report at once. crrun says so, and begins another recovery when all ranks have answered: those that are being restored now
+  // could not be used if their tools were killed.
   job::Up up;
   up.mutable_restored()->set_recovery(number_);
   *up.mutable_restored()->add_ranks() = bringing.report;
   node_.send(std::move(up));
+  tell_when_done();
 }
 
 void Recovery::tell_when_done() {

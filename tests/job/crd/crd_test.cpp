@@ -483,15 +483,18 @@ TEST_F(Crd, TellsOfAnAbort) {
 }
 
 /** @return the number of processes of that name */
-unsigned running(const std::string& name) {
-  unsigned count = 0;
+std::vector<int> processes(const std::string& name) {
+  std::vector<int> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream file(entry.path() / "comm");
     std::string comm;
-    count += std::getline(file, comm) && comm == name && state_of(std::atoi(entry.path().filename().c_str())) != 0;
+    const int pid = std::atoi(entry.path().filename().c_str());
+    if (std::getline(file, comm) && comm == name && state_of(pid) != 0) found.push_back(pid);
   }
-  return count;
+  return found;
 }
+
+std::size_t running(const std::string& name) { return processes(name).size(); }
 
 /** @return the start time of a process in clock ticks */
 std::string birth_of(int pid) {
@@ -651,6 +654,27 @@ TEST_F(CrdWaves, GoesBackByRestartingOne) {
   ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(3) != 0; }, 10s));
   ASSERT_EQ(crrun.recover(number, {3}), "") << log();
   EXPECT_TRUE(crrun.restored[3].restarted());
+  run_to_the_end();
+}
+
+TEST_F(CrdWaves, TellsOfAllRanksWhenTheLastOneIsNotRestored) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  crrun.until([] { return false; }, 1s);
+  const int pid = crrun.started[3].pid();
+  ::kill(pid, SIGKILL);
+  ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(3) && crrun.ended.count({3, 1}) && crrun.ended.count({3, 2}); }, 10s));
+  crrun.expect(number, {3});
+  ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0; }, 20s));
+  const std::vector<int> tools = processes("cr_restart");
+  ASSERT_FALSE(tools.empty());
+  for (const int tool : tools) ::kill(tool, SIGSTOP);
+  crrun.deadline_ms = 20000;
+  EXPECT_THAT(crrun.recover(number, {3}), HasSubstr("not restored in time")) << log();
+  EXPECT_EQ(crrun.restored.size(), 4u) << "a rank beside it is not told of";
+  EXPECT_EQ(crrun.restored[1].error(), "");
+  crrun.deadline_ms = 60000;
+  ASSERT_EQ(crrun.recover(number, {3}), "") << log();
   run_to_the_end();
 }
 

@@ -407,7 +407,7 @@ std::string FakeCrrun::recover(std::uint32_t wave, const std::set<std::uint32_t>
   job::Down down;
   fill(*down.mutable_recover(), wave, restart);
   down.mutable_recover()->set_recovery(recovery);
-  down.mutable_recover()->set_deadline_ms(60000);
+  down.mutable_recover()->set_deadline_ms(deadline_ms);
   for (const std::uint32_t rank : restart) {
     exits.erase(rank);
     ended.erase({rank, 1});

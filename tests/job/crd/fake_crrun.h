@@ -68,6 +68,7 @@ class FakeCrrun {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> output;  ///< by rank and stream
   std::set<std::pair<std::uint32_t, std::uint32_t>> ended;
   std::map<std::uint32_t, job::RankWave> wave_done;
+  std::uint32_t deadline_ms = 60000;  ///< of a recovery, for the daemons
   std::map<std::uint32_t, job::RankRestored> restored;
   std::map<std::uint32_t, job::RankResumed> resumed;
   std::map<std::uint32_t, job::RankStaged> staged;
