@@ -8,6 +8,9 @@ namespace {
 template <class F>
 void each_setting(Settings& s, F&& field) {
   field("wave_interval_ms", s.wave_interval_ms);
+  field("wave_interval_auto", s.wave_interval_auto);
+  field("node_mtbf_ms", s.node_mtbf_ms);
+  field("wave_share", s.wave_share);
   field("lost_after_ms", s.lost_after_ms);
   field("shortest_silence_ms", s.shortest_silence_ms);
   field("start_timeout_ms", s.start_timeout_ms);

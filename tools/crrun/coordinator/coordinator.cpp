@@ -31,6 +31,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       store_(settings_.job_directory, settings_.spec.local_directory() + "/" + settings_.spec.id()),
       staging_(settings_.staging_nodes),
       clock_(settings_.wave_interval_ms),
+      interval_(settings_.node_mtbf_ms, settings_.wave_share),
       exits_(settings_.spec.ranks(), settings_.max_restarts),
       links_(settings_.max_failed_recoveries),
       input_(settings_.input_kept_bytes),
@@ -44,6 +45,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   next_family_ = state->next_family;
   next_number_ = std::max<Rank>(state->next_number, settings_.spec.ranks());
   next_context_ = state->next_context;
+  interval_.go_on_from(state->learned);
   for (Rank rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].incarnation = state->incarnation[rank];
   for (auto& [number, wave] : state->waves) {
     // Another allocation numbers its nodes differently: only staged images are certain.
@@ -417,7 +419,7 @@ Layout Coordinator::layout() const {
   return out;
 }
 
-State Coordinator::state() const { return {facts(), layout(), store_.waves()}; }
+State Coordinator::state() const { return {facts(), layout(), store_.waves(), interval_.learned()}; }
 
 /** Save all that has changed. */
 void Coordinator::save() {
@@ -425,15 +427,23 @@ void Coordinator::save() {
   Facts now = facts();
   std::vector<StoreChange> changes = store_.take_changes();
   if (!saved_facts_) {
-    effect.records.emplace_back(State{now, layout(), store_.waves()});
+    effect.records.emplace_back(State{now, layout(), store_.waves(), interval_.learned()});
+    saved_learned_ = interval_.learned();
   } else {
     if (now != *saved_facts_) effect.records.emplace_back(now);
     if (moved_) effect.records.emplace_back(layout());
     for (StoreChange& change : changes) effect.records.emplace_back(std::move(change));
+    add_learned(effect);
   }
   saved_facts_ = std::move(now);
   moved_ = false;
   if (!effect.records.empty()) out_.add(std::move(effect));
+}
+
+void Coordinator::add_learned(SaveState& effect) {
+  if (interval_.learned() == saved_learned_) return;
+  saved_learned_ = interval_.learned();
+  effect.records.emplace_back(saved_learned_);
 }
 
 /** Save the changes of the stored waves only: its costs do not depend on the number of nodes. */
@@ -441,6 +451,7 @@ void Coordinator::save_waves() {
   if (!saved_facts_) return save();
   SaveState effect;
   for (StoreChange& change : store_.take_changes()) effect.records.emplace_back(std::move(change));
+  add_learned(effect);
   if (!effect.records.empty()) out_.add(std::move(effect));
 }
 

@@ -17,6 +17,7 @@
 #include "effects.h"
 #include "exits.h"
 #include "fences.h"
+#include "interval.h"
 #include "leaving.h"
 #include "links.h"
 #include "membership.h"
@@ -119,6 +120,7 @@ class Coordinator {
   Facts facts() const;
   Layout layout() const;
   void save();
+  void add_learned(SaveState& effect);
   void save_waves();
   void pmix(const Up& up, Now now);
   std::optional<NodeIndex> node_of(Rank rank) const;
@@ -169,6 +171,14 @@ class Coordinator {
   void leave(const std::string& why, Now now);
   void leave_tick(Now now);
 
+  // coordinator_interval.cpp
+  void ranks_run(Now now);
+  void measure_wave(Now now);
+  void measure_staging(WaveNumber wave, Now now);
+  void plan_wave(std::uint64_t from_ms, Now now);
+  std::uint64_t age_of_newest_wave(Now now) const;
+  bool staging_lags(Now now) const;
+
   // coordinator_recovery.cpp
   void node_lost(NodeIndex node, const std::string& why, Now now);
   void lost_nodes(const std::vector<Loss>& losses, Now now);
@@ -216,6 +226,8 @@ class Coordinator {
   Store store_;
   Staging staging_;
   WaveClock clock_;
+  Interval interval_;
+  std::optional<IntervalChoice> chosen_;  ///< the newest one; nothing unless crrun chooses
   Exits exits_;
   Links links_;
   Fences fences_;
@@ -228,6 +240,7 @@ class Coordinator {
   PlacementTable placement_;
   bool moved_ = false;  ///< placement_ or an incarnation has changed since the last save()
   std::optional<Facts> saved_facts_;  ///< nothing: nothing is saved yet
+  Learned saved_learned_;
   RecoveryNumber recovery_number_ = 0;
   WaveNumber next_wave_ = 1;
   std::uint32_t next_family_ = 1;     ///< index of the next spawned namespace; never reused

@@ -117,6 +117,10 @@ void Coordinator::recover(const Cause& cause, Now now) {
     return end(1, true, now);
   }
   abort_wave("the " + cause.what, false, now);
+  if (cause.failure)
+    interval_.failed(cause.heard_ns && now.unix_ns > cause.heard_ns ? (now.unix_ns - cause.heard_ns) / 1'000'000 : 0, now);
+  else
+    interval_.stopped(now);
   enter(Phase::recovering);
   expected_.recovering();
   ++recovery_number_;
@@ -377,6 +381,8 @@ void Coordinator::recovery_failed(Now now) {
 void Coordinator::recovery_done(Now now) {
   recovering_.end();
   enter(Phase::running);
+  interval_.recovered(now);
+  ranks_run(now);
   failed_recoveries_ = 0;
   failures_of_node_.clear();
   report_.resumed_ns = now.unix_ns;
@@ -392,6 +398,7 @@ void Coordinator::recovery_done(Now now) {
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   prune();
+  plan_wave(now.ms, now);
   clock_.running(now, true);
   for (const Up& up : std::exchange(early_spawns_, {})) spawn(up, now);
 }

@@ -212,13 +212,14 @@ void Coordinator::all_there(Now now) {
   welcome_all();
   if (begin_ == Begin::restart) {
     enter(Phase::running);
-    return recover({"restart of the job"}, now);
+    return recover({.what = "restart of the job", .failure = false}, now);
   }
   launch(now);
 }
 
 void Coordinator::launch(Now now) {
   enter(Phase::running);
+  ranks_run(now);
   save();
   Launch& message = *out_.send().mutable_launch();
   message.set_recovery(recovery_number_);
@@ -229,11 +230,13 @@ void Coordinator::launch(Now now) {
   }
   event({{"event", "launch"}, {"recovery", recovery_number_}, {"placement", placement_}}, now);
   clock_.running(now, false);
+  plan_wave(now.ms, now);
 }
 
 void Coordinator::attached(Now now) {
   begin_ = Begin::launch;  // from here on like any other job
   enter(Phase::running);
+  ranks_run(now);
   check_module();
   std::vector<NodeIndex> silent;
   for (Member& member : members_.all())
@@ -257,12 +260,13 @@ void Coordinator::attached(Now now) {
   std::vector<Rank> dead;
   for (Rank rank = 0; rank < ranks_.size(); ++rank)
     if (!ranks_[rank].alive && !ranks_[rank].ended_before) dead.push_back(rank);
-  if (was_recovering_) return recover({"crrun was started again during a recovery"}, now);
-  if (was_spawning_) return recover({"start of another crrun while spawned processes ran"}, now);
+  if (was_recovering_) return recover({.what = "crrun was started again during a recovery", .failure = false}, now);
+  if (was_spawning_) return recover({.what = "start of another crrun while spawned processes ran", .failure = false}, now);
   if (!dead.empty()) return recover({rank_list(dead) + " died while no crrun ran"}, now);
   save();
   out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": no rank was lost");
   clock_.running(now, false);
+  plan_wave(now.ms - age_of_newest_wave(now), now);
   for (RankInfo& rank : ranks_)
     if (const auto ended = std::exchange(rank.ended_before, std::nullopt); ended && phase_ == Phase::running) rank_exited(*ended, now);
 }

@@ -51,7 +51,7 @@ void Coordinator::wave_tick(Now now) {
   if (phase_ != Phase::running) return;
   // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
   const bool last = leaving_.any() && !leaving_.needs_wave(store_);
-  if (clock_.due(now) && !last && !expected_.any() && all_ready(now)) begin_wave(now);
+  if (clock_.due(now) && !last && !expected_.any() && !staging_lags(now) && all_ready(now)) begin_wave(now);
 }
 
 /** Whether every rank has called MPI_Init: before that its transport cannot take part in a wave. */
@@ -121,7 +121,8 @@ void Coordinator::commit_wave(Now now) {
            {"bytes", image.bytes}},
           now);
   }
-  const std::uint64_t bytes = wave.bytes();
+  measure_wave(now);
+  const std::uint64_t bytes = wave.bytes(), begun_ms = round_->begun().ms;
   const WaveNumber number = wave.wave;
   store_.commit(std::move(wave));
   exits_.committed();
@@ -139,6 +140,7 @@ void Coordinator::commit_wave(Now now) {
   for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
     out_.add(Reply{request, true, "wave " + std::to_string(number) + " is committed"});
   clock_.committed(now);
+  plan_wave(begun_ms, now);
   if (draining_.needs_wave()) clock_.request(now);
   prune();
   drain(now);
@@ -232,6 +234,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
       out_.say(Log::INFO, "waves are copied to shared storage again: wave " + std::to_string(message.wave()) + " is there");
     event({{"event", "wave-staged"}, {"wave", message.wave()}}, now);
     leave_time_.staged(message.wave(), now);
+    measure_staging(message.wave(), now);
   }
   // A staged image may soon be the only one of its rank: a later crrun must know of it.
   if (whole || message.finished()) save_waves();
@@ -332,7 +335,7 @@ void Coordinator::drain(Now now) {
   if (!step.move || round_) return;
   std::string hosts;
   for (NodeIndex node : draining_.ready_nodes()) hosts += (hosts.empty() ? "" : ", ") + members_.host(node);
-  recover({"drain of " + hosts}, now);
+  recover({.what = "drain of " + hosts, .failure = false}, now);
 }
 
 }  // namespace reprise::job

@@ -23,6 +23,7 @@ namespace reprise::job {
 struct Cause {
   std::string what;                ///< "loss of node2"
   std::uint64_t heard_ns = 0;      ///< time of day at which a lost node was last heard of; 0: no node is lost
+  bool failure = true;             ///< something failed; else a user or another crrun wants it
 };
 
 /** Times of day of a recovery, for users; 0: not yet. */

@@ -127,6 +127,33 @@ void get(const nlohmann::json& json, Layout& layout, std::size_t ranks) {
     throw std::runtime_error("the job's state does not have " + std::to_string(ranks) + " ranks");
 }
 
+/** One list for reading and writing. */
+template <class L, class F>
+void each_of(L& learned, F&& field) {
+  field("waves", learned.waves);
+  field("cost_us", learned.cost_us);
+  field("last_cost_us", learned.last_cost_us);
+  field("whole_ms", learned.whole_ms);
+  field("staged", learned.staged);
+  field("staging_ms", learned.staging_ms);
+  field("recoveries", learned.recoveries);
+  field("recovery_ms", learned.recovery_ms);
+  field("failures", learned.failures);
+  field("node_ms", learned.node_ms);
+}
+
+nlohmann::json learned_json(const Learned& learned) {
+  nlohmann::json out;
+  each_of(learned, [&out](const char* name, std::uint64_t value) { out[name] = value; });
+  return out;
+}
+
+Learned learned_from(const nlohmann::json& json) {
+  Learned out;
+  each_of(out, [&json](const char* name, std::uint64_t& value) { value = json.at(name); });
+  return out;
+}
+
 /** nlohmann's exceptions, in the user's words. */
 template <typename Read>
 auto readable(Read read) {
@@ -144,12 +171,13 @@ void update(State& state, const Record& record) {
   if (const auto* facts = std::get_if<Facts>(&record)) static_cast<Facts&>(state) = *facts;
   if (const auto* layout = std::get_if<Layout>(&record)) static_cast<Layout&>(state) = *layout;
   if (const auto* change = std::get_if<StoreChange>(&record)) update(state.waves, *change);
+  if (const auto* learned = std::get_if<Learned>(&record)) state.learned = *learned;
 }
 
 nlohmann::json to_json(const State& state) {
   nlohmann::json waves = nlohmann::json::array();
   for (const auto& [number, wave] : state.waves) waves.push_back(wave_json(wave));
-  nlohmann::json json{{"version", kVersion}, {"waves", std::move(waves)}};
+  nlohmann::json json{{"version", kVersion}, {"waves", std::move(waves)}, {"learned", learned_json(state.learned)}};
   put(json, static_cast<const Facts&>(state));
   put(json, static_cast<const Layout&>(state));
   return json;
@@ -167,6 +195,7 @@ State state_from_json(const nlohmann::json& json, std::size_t ranks) {
       StoredWave stored = wave_from(wave, ranks);
       out.waves[stored.wave] = std::move(stored);
     }
+    if (json.contains("learned")) out.learned = learned_from(json.at("learned"));
     return out;
   });
 }
@@ -186,6 +215,7 @@ nlohmann::json to_json(const Record& record) {
   if (const auto* facts = std::get_if<Facts>(&record)) put(json["facts"], *facts);
   if (const auto* layout = std::get_if<Layout>(&record)) put(json["layout"], *layout);
   if (const auto* change = std::get_if<StoreChange>(&record)) std::visit(store, *change);
+  if (const auto* learned = std::get_if<Learned>(&record)) json["learned"] = learned_json(*learned);
   return json;
 }
 
@@ -202,6 +232,7 @@ Record record_from_json(const nlohmann::json& json, std::size_t ranks) {
       get(json.at("layout"), layout, ranks);
       return layout;
     }
+    if (json.contains("learned")) return learned_from(json.at("learned"));
     if (json.contains("wave")) return StoreChange(wave_from(json.at("wave"), ranks));
     if (json.contains("staged")) return StoreChange(RanksStaged{json.at("staged"), json.at("ranks").get<std::vector<Rank>>()});
     if (json.contains("images_lost")) return StoreChange(ImagesLost{json.at("images_lost")});

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "interval.h"
 #include "store.h"
 #include "types.h"
 
@@ -37,11 +38,12 @@ struct Layout {
 
 struct State : Facts, Layout {
   StoredWaves waves;
+  Learned learned;
   bool operator==(const State&) const = default;
 };
 
 /** A change of the state; a State as a record replaces everything. */
-using Record = std::variant<State, Facts, Layout, StoreChange>;
+using Record = std::variant<State, Facts, Layout, StoreChange, Learned>;
 
 void update(State& state, const Record& record);
 

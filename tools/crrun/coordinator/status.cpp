@@ -59,7 +59,7 @@ nlohmann::json Coordinator::status(Now now) const {
                         {"begun_unix_ns", begun_unix_ns_},
                         {"recovery", recovery_number_},
                         {"checkpoints", !settings_.spec.no_checkpoints()},
-                        {"wave_interval_ms", settings_.wave_interval_ms},
+                        {"wave_interval_ms", chosen_ ? chosen_->interval_ms : settings_.wave_interval_ms},
                         {"shared", !settings_.spec.shared_directory().empty()},
                         {"nodes", nodes},
                         {"ranks", ranks},
@@ -78,7 +78,12 @@ nlohmann::json Coordinator::status(Now now) const {
   if (round_)
     out["wave_under_way"] = {
         {"wave", round_->wave()}, {"answered", round_->answered()}, {"ms", now.ms - round_->begun().ms}};
-  if (const auto next = clock_.next_ms(); next && !round_ && no_wave_reason().empty()) out["next_wave_ms"] = *next > now.ms ? *next - now.ms : 0;
+  if (const auto next = clock_.next_ms(); next && !round_ && !staging_lags(now) && no_wave_reason().empty())
+    out["next_wave_ms"] = *next > now.ms ? *next - now.ms : 0;
+  if (chosen_) {
+    out["wave_interval"] = to_json(*chosen_);
+    if (staging_lags(now)) out["wave_interval"]["waits_for_staging_of"] = staging_.wave();
+  }
   nlohmann::json staging = nlohmann::json::array();
   for (const auto& [node, bytes] : staging_progress_)
     staging.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});

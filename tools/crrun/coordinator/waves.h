@@ -60,6 +60,11 @@ class WaveClock {
   void aborted(Now now, bool again);
   /** A user asks for a wave now. */
   void request(Now now) { due_ms_ = now.ms; }
+  /** The interval is another from now on: the next wave is due so long after @p from_ms. */
+  void every(std::uint64_t interval_ms, std::uint64_t from_ms, Now now) {
+    interval_ms_ = interval_ms;
+    due_ms_ = std::max(now.ms, from_ms + interval_ms);
+  }
   /** A wave is due at @p ms at the latest. */
   void no_later_than(std::uint64_t ms) { due_ms_ = std::min(due_ms_.value_or(ms), ms); }
   bool due(Now now) const { return due_ms_ && now.ms >= *due_ms_; }

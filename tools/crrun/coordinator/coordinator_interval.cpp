@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What the coordinator measures for the interval between waves, and the time of the next one when crrun chooses the interval.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "coordinator.h"
+
+namespace reprise::job {
+
+namespace {
+/** An interval that differs less from the last that the timeline has is not worth a line. */
+constexpr double kTellOfChange = 0.1;
+}  // namespace
+
+void Coordinator::ranks_run(Now now) {
+  interval_.running(static_cast<std::uint32_t>(std::set<NodeIndex>(placement_.begin(), placement_.end()).size()), now);
+}
+
+/** All images of the open wave are there. */
+void Coordinator::measure_wave(Now now) {
+  // The job waits for its slowest rank: MPI is held from the begin until the connections are empty, then the threads stand still.
+  std::uint64_t cost_ns = 0;
+  for (const RankImage& image : round_->results()) cost_ns = std::max(cost_ns, image.quiesce_ns + image.frozen_ns);
+  interval_.wave(cost_ns, round_->begun(), now);
+}
+
+void Coordinator::measure_staging(WaveNumber number, Now now) {
+  const StoredWave* wave = store_.find(number);
+  // The staging of an older wave was interrupted by a recovery.
+  if (wave && wave->recovery == recovery_number_) interval_.staged(wave->unix_ns, now);
+}
+
+/** When crrun chooses the interval: see when the next wave is due. @param from_ms the begin of the one before, or of the job */
+void Coordinator::plan_wave(std::uint64_t from_ms, Now now) {
+  if (!settings_.wave_interval_auto) return;
+  const IntervalChoice choice = interval_.choose();
+  clock_.every(choice.interval_ms, from_ms, now);
+  const double before = chosen_ ? static_cast<double>(chosen_->interval_ms) : 0;
+  if (!chosen_ || chosen_->limit != choice.limit || std::abs(static_cast<double>(choice.interval_ms) - before) > kTellOfChange * before) {
+    nlohmann::json line = to_json(choice);
+    line["event"] = "wave-interval";
+    event(std::move(line), now);
+  }
+  chosen_ = choice;
+}
+
+/** @return in ms, as far as the clocks agree */
+std::uint64_t Coordinator::age_of_newest_wave(Now now) const {
+  const auto newest = store_.newest();
+  if (!newest) return 0;
+  const std::uint64_t then = store_.find(*newest)->unix_ns;
+  return then < now.unix_ns ? std::min(now.ms, (now.unix_ns - then) / 1'000'000) : 0;
+}
+
+/**
+ * Whether a wave that is due waits until the one before it is in shared storage: a recovery could not use it earlier. Not when a
+ * user waits for it, and not for ever: waves on the nodes alone are worth something, too.
+ */
+bool Coordinator::staging_lags(Now now) const {
+  if (!settings_.wave_interval_auto || !staging_.wave() || staging_fails_) return false;
+  if (!checkpoint_requests_.empty() || draining_.any() || leaving_.any()) return false;
+  return clock_.due(now) && now.ms < *clock_.next_ms() + interval_.patience_ms();
+}
+
+}  // namespace reprise::job
