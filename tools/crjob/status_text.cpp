@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "common/report.h"
+#include "crjob/interval_text.h"
 
 namespace reprise::job {
 
@@ -127,6 +128,7 @@ std::string status_text(const nlohmann::json& s, std::uint64_t now) {
            std::to_string(s.at("wave_under_way").at("ms").get<std::uint64_t>()) + " ms\n";
   else if (s.contains("next_wave_ms"))
     out += "the next wave begins in " + tool::duration(s.at("next_wave_ms").get<std::uint64_t>() * 1'000'000) + "\n";
+  if (s.contains("wave_interval")) out += interval_text(s.at("wave_interval")) + "\n";
   if (s.contains("last_recovery")) {
     const auto& last = s.at("last_recovery");
     out += "recovery " + std::to_string(last.at("recovery").get<unsigned>()) + " (" + last.at("cause").get<std::string>() +

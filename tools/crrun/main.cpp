@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
   app.usage("Usage: crrun [OPTIONS] PROGRAM [ARGUMENTS...]\n       crrun --restart JOBDIR [OPTIONS]\n"
             "       crrun --attach JOBDIR [OPTIONS]\n       crrun --restart-or-run LINK [OPTIONS] PROGRAM [ARGUMENTS...]");
   app.footer(
-      "Times: 250ms, 60s, 5min, 1h; a number without a unit is in seconds.\n"
+      "Times: 250ms, 60s, 5min, 1h, 30d; a number without a unit is in seconds.\n"
       "Exit status: the job's, like mpirun's: that of the first rank that failed, 128+N for signal N;\n"
       "2 wrong usage, 75 continue the job with --restart, 124 --timeout, 127 the program cannot be run.");
   tool::Common common("crrun");

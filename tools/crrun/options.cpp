@@ -43,7 +43,10 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"0", "all", "none"}));
   app.add_flag("--tag-output", o.tag_output, "begin each line of output with [job,rank]<stdout>:");
   option("--timeout", o.timeout, "end the job after this time", "TIME");
-  option("--checkpoint-every", o.checkpoint_every, "interval between waves of checkpoints (default: on request)", "TIME");
+  option("--checkpoint-every", o.checkpoint_every,
+         "interval between waves of checkpoints; auto: the one that loses least (default: on request)", "TIME|auto");
+  option("--node-mtbf", o.node_mtbf, "for auto: mean time between failures of one node (default: learned)", "TIME");
+  option("--checkpoint-share", o.checkpoint_share, "for auto: largest part of the run time that waves may cost (default: 5%)", "PERCENT");
   option("--checkpoint-on", o.checkpoint_on,
          "signals at which the job takes a last wave, and ends with 75 when that is in --shared", "SIGNAL,...");
   option("--time-left", o.time_left,
@@ -232,10 +235,32 @@ void set_leaving(Settings& settings, const Options& options) {
                              " needs --shared DIR: only a wave in shared storage outlives the job");
 }
 
+/** How often waves are taken. Throws std::runtime_error. */
+void set_interval(Settings& settings, const Options& options) {
+  if (!options.checkpoint_every.empty()) {
+    settings.wave_interval_auto = options.checkpoint_every == "auto";
+    settings.wave_interval_ms = settings.wave_interval_auto ? 0 : milliseconds(options.checkpoint_every, "--checkpoint-every");
+  }
+  for (const auto& [option, value] : {std::pair{"--node-mtbf", &options.node_mtbf}, {"--checkpoint-share", &options.checkpoint_share}})
+    if (!value->empty() && !settings.wave_interval_auto)
+      throw std::runtime_error(std::string(option) + " is for --checkpoint-every auto: use both, or neither");
+  if (!options.node_mtbf.empty()) {
+    settings.node_mtbf_ms = milliseconds(options.node_mtbf, "--node-mtbf");
+    if (settings.node_mtbf_ms < 60'000)
+      throw std::runtime_error("--node-mtbf " + options.node_mtbf + ": a node that fails every minute runs no job; give the time of one node, such as 900d");
+  }
+  if (!options.checkpoint_share.empty()) {
+    std::string unit;
+    const double percent = leading_number(options.checkpoint_share, "--checkpoint-share", unit);
+    if ((!unit.empty() && unit != "%") || percent < 0.01 || percent > 90)
+      throw std::runtime_error("--checkpoint-share " + options.checkpoint_share + ": give a percentage of the run time from 0.01 to 90, such as 5");
+    settings.wave_share = percent / 100;
+  }
+}
+
 void change_settings(Settings& settings, const Options& options) {
   set_leaving(settings, options);
-  if (!options.checkpoint_every.empty())
-    settings.wave_interval_ms = milliseconds(options.checkpoint_every, "--checkpoint-every");
+  set_interval(settings, options);
   settings.lost_after_ms = milliseconds(options.detect, "--detect");
   if (settings.lost_after_ms < 200) throw std::runtime_error("--detect: less than 200ms would take a busy node for a lost one");
   if (!options.detect_at_least.empty()) {

@@ -21,7 +21,7 @@ struct Options {
   std::string wdir, standard_input = "0", bind_to = "none", map_by = "slot";
   bool tag_output = false, oversubscribe = false, no_double_up = false, keep = false, require_checkpoints = false;
   bool verbose = false, quiet = false;
-  std::string checkpoint_every, checkpoint_on, time_left, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
+  std::string checkpoint_every, node_mtbf, checkpoint_share, checkpoint_on, time_left, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
   std::string local, shared, stage_rate, local_limit, abandon;
   std::vector<std::string> interfaces;
   unsigned staging_nodes = 2, max_restarts = 3;

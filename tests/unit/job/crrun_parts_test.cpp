@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "crjob/interval_text.h"
 #include "crjob/report.h"
+#include "crrun/coordinator/interval.h"
 #include "crrun/held.h"
 #include "crrun/hosts.h"
 #include "crrun/launcher.h"
@@ -175,6 +177,54 @@ TEST(OptionsTest, TheShortestSilenceIsNotLongerThanTheLongest) {
   EXPECT_THROW(make_settings(p.options, "cr-1"), std::runtime_error);
 }
 
+TEST(OptionsTest, CrrunChoosesTheIntervalOnRequest) {
+  const Settings fixed = make_settings(parse({"--hosts", "a", "--checkpoint-every", "60s", "app"}).options, "cr-1");
+  EXPECT_FALSE(fixed.wave_interval_auto);
+  EXPECT_EQ(fixed.wave_interval_ms, 60'000u);
+  Settings settings = make_settings(parse({"--hosts", "a", "--checkpoint-every", "auto", "app"}).options, "cr-1");
+  EXPECT_TRUE(settings.wave_interval_auto);
+  EXPECT_EQ(settings.node_mtbf_ms, 0u) << "learned";
+  EXPECT_DOUBLE_EQ(settings.wave_share, 0.05);
+  settings = make_settings(
+      parse({"--hosts", "a", "--checkpoint-every", "auto", "--node-mtbf", "900d", "--checkpoint-share", "2.5%", "app"}).options, "cr-1");
+  EXPECT_EQ(settings.node_mtbf_ms, 900 * 86'400'000ull);
+  EXPECT_DOUBLE_EQ(settings.wave_share, 0.025);
+  // --restart keeps them, and can change them.
+  Settings again;
+  settings_from_json(again, nlohmann::json::parse(settings_json(settings).dump()));
+  change_settings(again, Options{});
+  EXPECT_EQ(settings_json(again), settings_json(settings)) << settings_json(again);
+  Options options;
+  options.node_mtbf = "10d";
+  change_settings(again, options);
+  EXPECT_EQ(again.node_mtbf_ms, 10 * 86'400'000ull);
+  options = {};
+  options.checkpoint_every = "5min";
+  change_settings(again, options);
+  EXPECT_FALSE(again.wave_interval_auto);
+  EXPECT_EQ(again.wave_interval_ms, 300'000u);
+}
+
+TEST(OptionsTest, WhatCannotBeMeantForTheIntervalIsRefusedByName) {
+  const auto refusal = [](std::vector<std::string> words) -> std::string {
+    words.insert(words.begin(), {"--hosts", "a"});
+    words.push_back("app");
+    try {
+      make_settings(parse(words).options, "cr-1");
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal({"--node-mtbf", "900d"}), HasSubstr("--node-mtbf is for --checkpoint-every auto"));
+  EXPECT_THAT(refusal({"--checkpoint-every", "60s", "--checkpoint-share", "3"}), HasSubstr("--checkpoint-share is for"));
+  EXPECT_THAT(refusal({"--checkpoint-every", "auto", "--node-mtbf", "5s"}), HasSubstr("--node-mtbf 5s"));
+  EXPECT_THAT(refusal({"--checkpoint-every", "auto", "--node-mtbf", "5y"}), HasSubstr("is not a time"));
+  for (const char* share : {"0", "95", "5s", "x"})
+    EXPECT_THAT(refusal({"--checkpoint-every", "auto", "--checkpoint-share", share}), HasSubstr("--checkpoint-share")) << share;
+  EXPECT_THAT(refusal({"--checkpoint-every", "automatic"}), HasSubstr("--checkpoint-every"));
+}
+
 TEST(OptionsTest, SettingsComeBackFromTheJobsFile) {
   Settings settings;
   settings.wave_interval_ms = 77;
@@ -208,6 +258,28 @@ TEST(TaggerTest, WholeLinesOnlyAndWhatWasTakenBackIsNotPrinted) {
   EXPECT_EQ(tagger.feed("", 0, true).text, "[j,0]<stdout>: end\n");
   EXPECT_EQ(tagger.feed("a\nb\nc", 0, false).raw, "a\nb\n");
   EXPECT_EQ(tagger.held(), 1u);
+}
+
+TEST(IntervalTextTest, SaysHowOftenAndWhy) {
+  IntervalChoice choice{.interval_ms = 432'000, .limit = IntervalLimit::optimum, .cost = 0.9, .usable_after = 130, .recovery = 4,
+                        .mtbf = 26 * 3600.0, .mtbf_given = true, .optimum = 432, .share = 0.05, .loss = 0.0059, .failures = 1};
+  EXPECT_EQ(interval_text(to_json(choice)),
+            "waves every 7.2 min (auto: a wave costs 900 ms, one failure in 26 h as given; limit of 5 % not reached; a wave is usable "
+            "after 2.2 min; waves and failures cost about 0.59 % of the time)");
+  choice.mtbf_given = false;
+  EXPECT_THAT(interval_text(to_json(choice)), HasSubstr("one failure in 26 h as learned, 1 failure so far; "));
+  choice.limit = IntervalLimit::share;
+  EXPECT_THAT(interval_text(to_json(choice)), HasSubstr("limit of 5 % reached, the optimum would be 7.2 min"));
+  choice.limit = IntervalLimit::staging;
+  EXPECT_THAT(interval_text(to_json(choice)), HasSubstr("staging takes so long, the optimum would be 7.2 min"));
+  choice.limit = IntervalLimit::shortest;
+  EXPECT_THAT(interval_text(to_json(choice)), HasSubstr("shortest interval, the optimum would be"));
+  nlohmann::json waiting = to_json(choice);
+  waiting["waits_for_staging_of"] = 7;
+  EXPECT_THAT(interval_text(waiting), HasSubstr("\nthe next wave waits until wave 7 is staged"));
+  choice = {.interval_ms = 30'000, .mtbf = 45 * 86'400.0};
+  EXPECT_EQ(interval_text(to_json(choice)),
+            "the first wave after 30 s (auto: it shows what a wave costs; one failure in 45 days as learned, 0 failures so far)");
 }
 
 TEST(ReportTest, NothingInTheDataCanBecomeMarkup) {
