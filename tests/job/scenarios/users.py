@@ -98,6 +98,27 @@ def a_batch_job_leaves_and_goes_on(cluster):
 
 
 @scenario
+def crrun_chooses_the_interval(cluster):
+    program = held("p2p,coll")
+    job = on_three(cluster, program, every="auto", options=("--node-mtbf", "10min")).start()
+    job.await_event("wave-begin", seconds=90)
+    job.await_event("wave-staged", 2, seconds=90)
+    chosen = job.status()["wave_interval"]
+    check(chosen["limit"] != "first" and chosen["cost_s"] > 0 and chosen["mtbf_s"] == 200, f"{chosen}")
+    text = job.crjob("status")
+    check("waves every" in text and "auto: a wave costs" in text and "as given" in text, f"no reason in the status: {text}")
+    job.kill_launcher()
+    waves = len(job.events("wave-commit"))
+    job.attach()
+    job.await_event("wave-commit", waves + 1, seconds=90)
+    cluster.kill("node2")
+    job.await_event("recovery-done", seconds=60)
+    chosen = job.status()["wave_interval"]
+    check(chosen["limit"] != "first" and chosen["failures"] == 1 and chosen["recovery_s"] > 0, f"what was learned is lost: {chosen}")
+    check_result(job, program)
+
+
+@scenario
 def drain_a_node(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
