@@ -71,6 +71,17 @@ def progressed(path, beyond, daemon, limit=120):
     daemon.until(lambda: iteration(path) >= beyond, limit, f"iteration {beyond}")
 
 
+def ends(daemon, output):
+    """Wait for the end of the program, that is of its mpirun."""
+    daemon.until(lambda: daemon.mpirun.poll() is not None, 100, "the program to end")
+    ok(daemon.mpirun.returncode == 0, "the program ends well", tail(output))
+
+
+def last_line(output, daemon):
+    """Wait for the program's last line, where mpirun does not notice that the program ends."""
+    daemon.until(lambda: result(output), 200, "the program's last line")
+
+
 def failure_free(arguments, folder, ranks):
     """Run the same program over Open MPI's own transport."""
     path = os.path.join(folder, "reference")

@@ -118,23 +118,24 @@ class StandIn(Daemon):
         said = self.heard(PREPARED, 60, "PREPARED", words)
         return said, images
 
-    def kill(self):
-        """Kill all ranks. None reads from a connection afterwards."""
+    def kill(self, dead=()):
+        """Kill all ranks. None reads from a connection afterwards. @param dead these are known to have ended"""
         def ended(pid):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
                 return file.read().rpartition(")")[2].split()[0] == "Z"
             return True
 
-        if gone := {n: rank.pid for n, rank in self.ranks.items() if ended(rank.pid)}:
+        if gone := {n: rank.pid for n, rank in self.ranks.items() if n not in dead and ended(rank.pid)}:
             raise Broken(f"ranks have ended by themselves: {gone}")
-        for rank in self.ranks.values():
-            os.kill(rank.pid, signal.SIGKILL)
+        for n, rank in self.ranks.items():
+            if n not in dead:
+                os.kill(rank.pid, signal.SIGKILL)
         self.until(lambda: all(ended(r.pid) for r in self.ranks.values()), 60, "killed ranks to end")
 
-    def go_back(self, images, restart=()):
+    def go_back(self, images, restart=(), dead=()):
         """Replace all ranks by processes made of images, with the connections of the wave. They wait for resume().
-        @param restart these come without their connections, as on another node"""
-        self.kill()
+        @param restart these come without their connections, as on another node @param dead these have ended"""
+        self.kill(dead)
         self.recovery += 1
         for n, address in images.items():
             self.say(n, address, b"s" if n in restart else b"p")
