@@ -20,6 +20,8 @@
 #include <asio/write.hpp>
 
 #include "crrun/hosts.h"
+#include "crrun/shell.h"
+#include "crrun/slurm_step.h"
 
 extern char** environ;
 
@@ -31,12 +33,6 @@ constexpr std::size_t kAtOnce = 32;
 // Exit codes of the script that runs on a node before the daemon.
 constexpr int kNoDirectory = 66, kNoAgent = 67, kNoWorking = 68, kNoProgram = 69;
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 std::string remote_script(const LaunchOptions& options) {
@@ -44,13 +40,13 @@ std::string remote_script(const LaunchOptions& options) {
   const auto require = [&out](const std::string& test, int code) {
     out += test + " || exit " + std::to_string(code) + "; ";
   };
-  for (const std::string& directory : options.path) out += "PATH=$PATH:" + quoted(directory) + "; ";
-  if (!options.job_directory.empty()) require("test -r " + quoted(options.job_directory + "/job.json"), kNoDirectory);
+  for (const std::string& directory : options.path) out += "PATH=$PATH:" + shell_word(directory) + "; ";
+  if (!options.job_directory.empty()) require("test -r " + shell_word(options.job_directory + "/job.json"), kNoDirectory);
   // The agent may be a command with arguments; test the command only.
   const std::string agent = options.agent.substr(0, options.agent.find(' '));
-  require("command -v " + quoted(agent) + " >/dev/null", kNoAgent);
-  if (!options.working_directory.empty()) require("cd " + quoted(options.working_directory), kNoWorking);
-  if (!options.program.empty()) require("command -v " + quoted(options.program) + " >/dev/null", kNoProgram);
+  require("command -v " + shell_word(agent) + " >/dev/null", kNoAgent);
+  if (!options.working_directory.empty()) require("cd " + shell_word(options.working_directory), kNoWorking);
+  if (!options.program.empty()) require("command -v " + shell_word(options.program) + " >/dev/null", kNoProgram);
   return out + "exec " + options.agent + " --job-from-stdin";
 }
 
@@ -93,26 +89,21 @@ void Launcher::begin(std::vector<Wanted> wanted) {
   link->local = !options_.srun && is_this_host(first.host());
   std::vector<DaemonStart> starts;
   std::vector<std::string> hosts;
-  std::string list;
   for (const Wanted& one : wanted) {
     stop(one.node.index());
     starts.push_back(one.start);
     hosts.push_back(one.node.host());
-    list += (list.empty() ? "" : ",") + one.node.host();
     link->nodes[one.node.host()] = one.node.index();
     link->starting.insert(one.node.index());
   }
   std::vector<std::string> words;
   if (options_.srun)
-    // A node or daemon that is lost must not end the others.
-    words = {"srun", "--nodes=" + std::to_string(hosts.size()), "--ntasks=" + std::to_string(hosts.size()), "--ntasks-per-node=1",
-             "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL", "--quiet", "--no-kill", "--kill-on-bad-exit=0",
-             "--wait=0", "-w", list, "sh", "-c", script};
+    words = step_command(hosts, script);
   else if (link->local)
     words = {"sh", "-c", script};
   else
     words = {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10",
-             "--", first.host(), "sh -c " + quoted(script)};
+             "--", first.host(), "sh -c " + shell_word(script)};
   const auto failed = [&](const std::string& why) {
     for (const Wanted& one : wanted) asio::post(loop_, [this, node = one.node.index(), why] { ended_(node, true, why); });
   };

@@ -18,6 +18,7 @@
 #include "crrun/output_record.h"
 #include "crrun/output_writer.h"
 #include "crrun/settings_json.h"
+#include "crrun/slurm_step.h"
 #include "job/job_file.h"
 
 namespace reprise::job {
@@ -25,6 +26,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 
 std::vector<std::string> described(const std::vector<Host>& hosts) {
   std::vector<std::string> out;
@@ -155,6 +157,20 @@ TEST(LauncherTest, UnderstandsWhatSrunSaysOfTheEndOfATask) {
   EXPECT_FALSE(task_end("crd on node2: error: task 1: Killed"));
   EXPECT_THAT(slurm_names("node2"), ElementsAre("node2"));
   EXPECT_TRUE(slurm_names("n[1-2]; rm x").empty());
+}
+
+TEST(SlurmStepTest, DaemonsMayUseAllThatTheJobHas) {
+  ::unsetenv("SLURM_MEM_PER_CPU");
+  ::setenv("SLURM_CPUS_PER_TASK", "1", 1);
+  ::setenv("SLURM_TRES_PER_TASK", "cpu=1,it's", 1);
+  const auto words = step_command({"node1", "node3"}, "exec crd");
+  ::unsetenv("SLURM_CPUS_PER_TASK");
+  ::unsetenv("SLURM_TRES_PER_TASK");
+  // srun does not see what the user has asked for each task; the ranks do.
+  EXPECT_THAT(std::vector(words.begin(), words.begin() + 6),
+              ElementsAre("env", "-u", "SLURM_CPUS_PER_TASK", "-u", "SLURM_TRES_PER_TASK", "srun"));
+  EXPECT_THAT(words, IsSupersetOf({"--mem=0", "--nodes=2", "--ntasks=2", "--no-kill", "node1,node3"}));
+  EXPECT_EQ(words.back(), "export SLURM_CPUS_PER_TASK='1'; export SLURM_TRES_PER_TASK='cpu=1,it'\\''s'; exec crd");
 }
 
 TEST(OptionsTest, ANumberOfSparesTakesTheLastNodes) {
