@@ -40,10 +40,12 @@ class Job:
         self.folder.chmod(0o777)
         (self.folder / self.HOLD).touch()
         self.shared = f"/mnt/share/{self.name}/cr"
-        words = ["crrun", "-n", ranks, "--hosts", ",".join(hosts), "--local", local, "--shared", self.shared,
+        words = ["crrun", "-n", ranks, "--local", local, "--shared", self.shared,
                  "--wdir", f"/mnt/share/{self.name}", "-v",
                  # The nodes have more processors than the machine that emulates them.
                  "--mca", "btl_crtcp_spin", "200"]
+        if hosts:
+            words += ["--hosts", ",".join(hosts)]
         if spares:
             words += ["--spares", ",".join(spares)]
         if every:
