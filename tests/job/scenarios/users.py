@@ -165,19 +165,6 @@ def an_ordinary_user(cluster):
 
 
 @scenario
-def inside_slurm(cluster):
-    cluster.ssh("node1", "sh /mnt/project/tests/job/slurm-up node1 node2 node3", timeout=120)
-    folder = cluster.share / "slurm"
-    folder.mkdir(exist_ok=True)
-    program = checked("--phase", "p2p,coll", "--iterations", 5)
-    words = " ".join(program.words)
-    out = cluster.ssh("node1", "cd /mnt/share/slurm && timeout 90 salloc -Q -N3 crrun -n 2 --spares 1 --checkpoint-every 3s "
-                               f"--shared /mnt/share/slurm --local /var/tmp/cr {words}", timeout=120)
-    got = program.of(out)
-    check(got == program.expected(2, got), out)
-
-
-@scenario
 def without_the_module(cluster):
     program = checked("--phase", "p2p", "--iterations", 5)
     for node in ("node1", "node2"):
