@@ -23,6 +23,24 @@ def a_rank_is_killed(cluster):
 
 
 @scenario
+def a_rank_is_killed_while_it_writes_to_a_lane(cluster):
+    # Between two instructions, with a frame in the shared memory that is not complete. A node has twice as many ranks as
+    # processors.
+    program = held("p2p", "--size", 1000000)
+    job = Job(cluster, program.words, ranks=8, hosts=("node1:4", "node2:4"), spares=("node3:4",), every=None).start()
+    for turn, (victim, moment) in enumerate(((1, "copying"), (6, "copied"), (1, "published")), 1):
+        job.checkpoint()
+        survivors = Survivors(job, {victim})
+        node, pid = survivors.where[victim]
+        said = cluster.ssh(node, f"python3 /mnt/project/tests/mpi/mid_write.py {pid} {victim} {victim + 1} {moment}", timeout=120)
+        check(f"rank {victim} was killed: {moment}" in said, said)
+        job.await_event("recovery-done", turn, seconds=90)
+        survivors.check()
+        check(job.where()[victim][0] == node, f"rank {victim} was not restarted where it was")
+    check_result(job, program)
+
+
+@scenario
 def connections_between_ranks_are_cut(cluster):
     # The kernel resets connections in traffic. What was in flight is lost: only going back to a wave helps, and the job
     # does so by itself, without moving anybody.
