@@ -86,7 +86,7 @@ def they_sleep(daemon):
 def crowded():
     """Eight ranks on two processors. Ranks that wait for a message, or for room in a lane, leave the processors to the others,
     and are woken; with processors of their own they do not sleep."""
-    count, arguments = 8, ["--phase", "p2p,coll", "--size", "1000000"]
+    count, arguments = 8, ["--phase", "p2p,coll", "--size", "400000"]
     all_processors = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(all_processors)[:2])
     try:
