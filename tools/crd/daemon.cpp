@@ -141,10 +141,12 @@ void Daemon::hello() {
           state.set_exited(rank->exited);
           state.set_status(rank->status);
           state.set_finalized(rank->finalized);
+          state.set_bound_to(node_.bound_to(*rank));
         }
         for (const job::StoredImage& image : images) *hello.add_images() = image;
         for (const std::string& address : node_addresses()) hello.add_addresses(address);
         if (children_) *hello.mutable_relaying() = children_->offer();
+        *hello.mutable_parts() = node_.topology.counts();
         node_.send(std::move(up));
       });
 }

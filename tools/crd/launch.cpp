@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/launch.h"
 
-#include "crd/cores.h"
 #include "crd/environment.h"
 #include "crd/pid_bands.h"
 #include "job/log.h"
 #include "job/names.h"
+#include "job/programs.h"
 
 namespace reprise::crd {
 
-bool crowded(const Node& node) { return node.ranks.size() > usable_cpus(); }
+bool crowded(const Node& node) { return node.ranks.size() > node.topology.all().count(); }
 
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank) {
-  return rank_environment(node.job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
+  job::JobSpec job = node.job;
+  const job::SpawnApp program = job::program_of(job, rank);
+  for (const auto& variable : program.environment()) *job.add_environment() = variable;
+  return rank_environment(job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
                           job::rank_socket_path(node.run_directory), crowded(node));
 }
 
@@ -48,28 +51,30 @@ void Launcher::start_all() {
     if (node_.start.node < node_.nodes.size()) keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size()));
     std::vector<std::uint32_t> numbers;
     for (const auto& [number, rank] : node_.ranks) numbers.push_back(number);
-    for (std::size_t place = 0; place < numbers.size(); ++place) {
+    Binder binder(node_.topology, node_.job, node_.host());
+    for (const std::uint32_t number : numbers) {
       if (error.empty())
-        start(numbers[place], place);
+        start(number, binder);
       else
-        start_failed(node_, numbers[place], error);
+        start_failed(node_, number, error);
     }
   });
 }
 
-void Launcher::start(std::uint32_t number, std::size_t place) {
+void Launcher::start(std::uint32_t number, Binder& binder) {
   Rank& rank = *node_.ranks.at(number);
-  ProcessSpec spec;
-  spec.argv.assign(node_.job.argv().begin(), node_.job.argv().end());
-  spec.environment = environment_of_rank(node_, number);
-  spec.directory = node_.job.working_directory();
-  if (node_.job.bind_to() == "core") {
-    const auto cores = usable_cores();
-    if (place < cores.size())
-      spec.cpus = cores[place];
-    else
-      spdlog::info("rank {} is not bound to a core: the node has only {}", number, cores.size());
+  try {
+    rank.binding = binder.bind(number, node_.ranks.size());
+  } catch (const std::exception& error) {
+    return start_failed(node_, number, error.what());
   }
+  if (!rank.binding.why_not.empty()) node_.say(job::Log::INFO, "it is not bound: " + rank.binding.why_not, number);
+  const job::SpawnApp program = job::program_of(node_.job, number);
+  ProcessSpec spec;
+  spec.argv.assign(program.argv().begin(), program.argv().end());
+  spec.environment = environment_of_rank(node_, number);
+  spec.directory = program.working_directory();
+  spec.cpus = rank.binding.cpus;
   start_process(node_, rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
 }
 
@@ -90,6 +95,7 @@ void start_process(Node& node, Rank& rank, ProcessSpec spec, std::function<void(
           up.mutable_rank_started()->set_rank(number);
           up.mutable_rank_started()->set_pid(it->pid);
           up.mutable_rank_started()->set_recovery(recovery);
+          up.mutable_rank_started()->set_bound_to(node.bound_to(*it));
           node.send(std::move(up));
         },
         [&node, number, process = &rank](int status) {

@@ -15,7 +15,7 @@ class Launcher {
 
  private:
   void start_all();
-  void start(std::uint32_t rank, std::size_t place);
+  void start(std::uint32_t rank, Binder& binder);
   Node& node_;
 };
 

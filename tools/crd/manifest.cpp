@@ -36,6 +36,7 @@ std::string manifest_text(const Manifest& manifest) {
   json["checksum"] = fmt::format("{:016x}", manifest.checksum);
   for (const auto& [stream, offset] : manifest.streams) json["streams"][std::to_string(stream)] = offset;
   for (const auto& [fd, stream] : manifest.pipes) json["pipes"][std::to_string(fd)] = stream;
+  if (!manifest.cpus.empty()) json["cpus"] = manifest.cpus;
   json["files"] = manifest.files;
   // Names of files need not be UTF-8. A spare would not find a file with such a name, but does not need it either.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -56,6 +57,7 @@ Manifest read_manifest(const std::string& path) {
       if (!stream.is_number_unsigned() || stream.get<std::uint64_t>() >= kStreams) throw std::runtime_error("it has an impossible stream");
       manifest.pipes[static_cast<int>(number(fd, kDescriptors))] = stream;
     }
+    manifest.cpus = json.value("cpus", std::vector<unsigned>());
     manifest.files = json.value("files", std::vector<std::string>());
     return manifest;
   } catch (const std::system_error&) {

@@ -15,6 +15,7 @@
 #include "crd/spawner.h"
 #include "job/log.h"
 #include "job/names.h"
+#include "job/programs.h"
 #include "rank_lanes.h"
 
 namespace reprise::crd {
@@ -29,6 +30,12 @@ std::string Node::images() const { return job::local_directory(job.local_directo
 
 std::string Node::job_directory() const {
   return job.shared_directory().empty() ? "" : job::job_directory(job.shared_directory(), job.id());
+}
+
+std::string Node::host() const {
+  for (const job::Node& node : nodes)
+    if (node.index() == index) return node.host();
+  return "";
 }
 
 Rank* Node::find(std::uint32_t rank) {
@@ -179,8 +186,7 @@ void Node::end_rank(Rank& rank, std::function<void()> call) {
 void Node::prepare_pmix() {
   if (next_pmix_ && next_pmix_->running()) return;
   PmixInit init;
-  for (const job::Node& node : nodes)
-    if (node.index() == index) init.set_host(node.host());
+  init.set_host(host());
   init.set_directory(run_directory + "/pmix-" + std::to_string(++pmix_processes_));
   std::error_code error;
   std::filesystem::create_directories(init.directory(), error);
@@ -196,7 +202,10 @@ std::shared_ptr<PmixHost> Node::new_pmix(const std::map<std::uint32_t, std::uint
     while (message.hosts_size() <= static_cast<int>(node.index())) message.add_hosts("");
     message.set_hosts(static_cast<int>(node.index()), node.host());
   }
-  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) message.add_node_of_rank(where.count(rank) ? where.at(rank) : 0);
+  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+    message.add_node_of_rank(where.count(rank) ? where.at(rank) : 0);
+    message.add_app_of_rank(job::program_number(job, rank));
+  }
   for (const auto& [first, space] : spawned) *message.add_spawned() = pmix_spawned(*this, space.message);
   const unsigned generation = ++pmix_generation;
   prepare_pmix();

@@ -13,11 +13,13 @@
 #include <asio/post.hpp>
 #include <asio/thread_pool.hpp>
 
+#include "crd/binding.h"
 #include "crd/pmix_host.h"
 #include "crd/process.h"
 #include "crd/rank_socket.h"
 #include "crd/streams.h"
 #include "crd/tool.h"
+#include "crd/topology.h"
 #include "job/daemon_start.h"
 #include "job/messages.pb.h"
 
@@ -37,6 +39,7 @@ struct Rank {
   std::vector<std::string> addresses;  ///< where its transport listens; empty until it is known
   std::unique_ptr<Output> outputs[2];
   std::unique_ptr<Input> input;      ///< nullptr: /dev/null
+  Binding binding;                   ///< its processors
 
   bool alive() const { return pid > 0 && !exited; }
 };
@@ -69,6 +72,7 @@ struct Node {
   std::uint32_t settled = 0;          ///< the newest whose ranks that moved away have ended here; reported to crrun
   std::map<std::uint32_t, std::uint32_t> placement;  ///< node of each rank
   std::map<std::uint32_t, std::unique_ptr<Rank>> ranks;  ///< of this node
+  const Topology topology = Topology::here();
   std::map<std::uint32_t, Spawned> spawned;  ///< by the number of its rank 0
   std::unique_ptr<RankSocket> socket;
   UniqueFd lanes;                     ///< the memory that the node's ranks share; none: they do not share any
@@ -79,6 +83,7 @@ struct Node {
 
   std::string images() const;  ///< LOCAL/ID
   std::string job_directory() const;  ///< JOBDIR; "" without --shared
+  std::string host() const;  ///< of this node, as the user wrote it
   Rank* find(std::uint32_t rank);
   /** Whether @p rank is not a spawned process: waves and recoveries leave spawned processes out. */
   bool own(std::uint32_t rank) const { return rank < job.ranks(); }
@@ -96,6 +101,8 @@ struct Node {
   std::vector<std::pair<int, UniqueFd>> open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets);
   /** Give a rank the memory that it shares with the others of the node. It is made anew for each recovery. */
   void give_lanes(std::uint32_t rank);
+  /** @return to what a rank is bound, in mpirun's words; "": it is not */
+  std::string bound_to(const Rank& rank) const { return rank.binding.cpus.any() ? topology.words(rank.binding.cpus) : ""; }
   /** A rank's process has ended, without the daemon having ended it. */
   void rank_ended(Rank& rank, int wait_status);
   /** Kill the rank and drop its process. @p then is called when the process is gone. */

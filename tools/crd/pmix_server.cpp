@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <future>
 #include <stdexcept>
@@ -43,7 +44,11 @@ struct Namespace {
 };
 
 Namespace own_namespace(const PmixStart& start) {
-  Namespace out{start.nspace(), 0, {start.node_of_rank().begin(), start.node_of_rank().end()}, {}, {}};
+  Namespace out{start.nspace(),
+                0,
+                {start.node_of_rank().begin(), start.node_of_rank().end()},
+                {start.app_of_rank().begin(), start.app_of_rank().end()},
+                {}};
   out.app_of_rank.resize(out.node_of_rank.size());
   out.parent.rank = PMIX_RANK_UNDEF;
   return out;
@@ -94,6 +99,13 @@ class Layout {
     add_map(infos, PMIX_PROC_MAP, ranks, PMIx_generate_ppn);
     infos.add(PMIX_LOCAL_PEERS, list(local()));
     if (!local().empty()) infos.add_rank(PMIX_LOCALLDR, local().front());
+    for (std::uint32_t app = 0; app < first_of_app_.size(); ++app) {
+      Infos of_app;
+      of_app.add(PMIX_APPNUM, app);
+      of_app.add(PMIX_APP_SIZE, size_of_app(app));
+      of_app.add_rank(PMIX_APPLDR, first_of_app_[app]);
+      infos.add(PMIX_APP_INFO_ARRAY, of_app);
+    }
     for (std::size_t node = 0; node < ranks_of_.size(); ++node)
       for (std::size_t i = 0; i < ranks_of_[node].size(); ++i) {
         const pmix_rank_t rank = ranks_of_[node][i];
@@ -113,6 +125,9 @@ class Layout {
   }
 
  private:
+  std::uint32_t size_of_app(std::uint32_t app) const {
+    return static_cast<std::uint32_t>(std::count(space_.app_of_rank.begin(), space_.app_of_rank.end(), app));
+  }
   static std::string list(const std::vector<pmix_rank_t>& ranks) {
     std::string text;
     for (const pmix_rank_t rank : ranks) text += (text.empty() ? "" : ",") + std::to_string(rank);

@@ -28,7 +28,7 @@ std::set<pid_t> unreaped;
 /** The child's report when it cannot run the program. */
 struct StartFailure {
   int error;
-  int step;  ///< 0: working directory, 1: descriptors, 2: program
+  int step;  ///< 0: working directory, 1: descriptors, 2: program, 3: processors
 };
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -79,7 +79,8 @@ struct Process::State : std::enable_shared_from_this<State> {
     report.close(ignored);
     std::string text;
     if (got == sizeof failure) {
-      constexpr const char* kSteps[] = {"cannot enter its working directory", "cannot set its descriptors", "cannot run it"};
+      constexpr const char* kSteps[] = {"cannot enter its working directory", "cannot set its descriptors", "cannot run it",
+                                        "cannot be bound to its processors"};
       text = name + ": " + kSteps[failure.step] + ": " + std::strerror(failure.error);
     }
     if (auto call = std::exchange(started, nullptr)) call(text);
@@ -106,6 +107,8 @@ Process::Process(asio::io_context& loop, const ProcessSpec& spec, Started starte
   const std::vector<std::string> programs = candidates(spec);
   const std::vector<char*> argv = pointers(spec.argv), environment = pointers(spec.environment);
   std::vector<int> high(spec.fds.size());
+  const bool bound = spec.cpus.any();
+  const cpu_set_t cpus = cpu_set(spec.cpus);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "no pipe for a new process");
   UniqueFd read_end(ends[0]), write_end(ends[1]);
@@ -126,7 +129,7 @@ Process::Process(asio::io_context& loop, const ProcessSpec& spec, Started starte
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-    if (spec.cpus) ::sched_setaffinity(0, sizeof *spec.cpus, &*spec.cpus);
+    if (bound && ::sched_setaffinity(0, sizeof cpus, &cpus) != 0) fail(3);
     if (!spec.directory.empty() && ::chdir(spec.directory.c_str()) != 0) fail(0);
     // Descriptors that our libraries opened must not reach the program: they would be in its image.
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file A child process in the event loop. */
-#include <sched.h>
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +9,8 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
+
+#include "crd/topology.h"
 
 namespace reprise::crd {
 
@@ -21,7 +21,7 @@ struct ProcessSpec {
   std::string directory;                     ///< working directory; "": the daemon's
   std::vector<std::pair<int, int>> fds;      ///< descriptor in the child, the daemon's descriptor; all others are closed
   bool own_session = false;                  ///< a signal to its group then also reaches its children
-  std::optional<cpu_set_t> cpus;
+  Cpus cpus;                                 ///< processors to bind it to; none: the daemon's
 };
 
 /**

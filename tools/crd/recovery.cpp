@@ -296,6 +296,8 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
   if (bringing.restart) {
     rank->pid = bringing.report.pid();
     rank->restarter = std::move(bringing.tool);
+    bind(*rank, bringing.manifest);
+    bringing.report.set_bound_to(node_.bound_to(*rank));
   } else {
     const auto queued = report.value("pipes", nlohmann::json::object());
     for (std::uint32_t stream = 1; stream <= 2; ++stream) {
@@ -312,6 +314,22 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
     if (bringing.said_early) node_.socket->drop(number);
   }
   check(number);
+}
+
+/** The image has the processors of the node where it was taken. */
+void Recovery::bind(Rank& rank, const Manifest& manifest) {
+  Cpus before;
+  for (const unsigned cpu : manifest.cpus)
+    if (cpu < before.size()) before.set(cpu);
+  Binder binder(node_.topology, node_.job, node_.host());
+  for (const auto& [number, other] : node_.ranks)
+    if (other.get() != &rank && node_.own(number) && other->alive()) binder.has(number, other->binding);
+  rank.binding = binder.bind(rank.number, 0);
+  if (!rank.binding.why_not.empty())
+    node_.say(job::Log::INFO, "it is not bound any more: " + rank.binding.why_not, rank.number);
+  if (before.none() && rank.binding.cpus.none()) return;
+  const std::string errors = bind_process(rank.pid, before, rank.binding.cpus.any() ? rank.binding.cpus : node_.topology.all());
+  if (!errors.empty()) node_.say(job::Log::WARNING, "it could not be bound: " + errors, rank.number);
 }
 
 void Recovery::another_image(std::uint32_t number, const std::string& why, bool bad) {

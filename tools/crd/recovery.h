@@ -70,6 +70,7 @@ class Recovery {
   void pause(std::uint32_t rank);
   void restart(std::uint32_t rank, std::unique_ptr<Rank> made);
   void tool_said(std::uint32_t rank, const ToolResult& result);
+  void bind(Rank& rank, const Manifest& manifest);
   void another_image(std::uint32_t rank, const std::string& why, bool bad);
   void give_pmix(std::uint32_t rank);
   void check(std::uint32_t rank);

@@ -114,6 +114,8 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   taking.manifest.pid = rank->pid;
   taking.manifest.pipes = stream_descriptors(*rank);
   taking.manifest.files = mapped_files(rank->pid);
+  for (unsigned cpu = 0; cpu < rank->binding.cpus.size(); ++cpu)
+    if (rank->binding.cpus[cpu]) taking.manifest.cpus.push_back(cpu);
   cr_rank_wave prepare{};
   prepare.wave = wave_;
   prepare.timeout_ms = timeout_ms;

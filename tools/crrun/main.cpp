@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
       "checkpoints the job survives the loss of a node: its ranks are restarted on other nodes, and\n"
       "all ranks go back to the newest wave of checkpoints.",
       "crrun"};
-  app.usage("Usage: crrun [OPTIONS] PROGRAM [ARGUMENTS...]\n       crrun --restart JOBDIR [OPTIONS]\n"
+  app.usage("Usage: crrun [OPTIONS] PROGRAM [ARGUMENTS...] [: [OPTIONS] PROGRAM [ARGUMENTS...]]...\n       crrun --restart JOBDIR [OPTIONS]\n"
             "       crrun --attach JOBDIR [OPTIONS]\n       crrun --restart-or-run LINK [OPTIONS] PROGRAM [ARGUMENTS...]");
   app.footer(
       "Times: 250ms, 60s, 5min, 1h, 30d; a number without a unit is in seconds.\n"
@@ -219,6 +219,7 @@ int main(int argc, char** argv) {
         throw Error(Failure::usage, EINVAL, "--restart-or-run LINK needs the program to run, and neither --restart nor --attach");
       if (!options.restart.empty() + !options.attach.empty() + !options.program.empty() != 1)
         throw Error(Failure::usage, EINVAL, "name a program to run, or --restart JOBDIR, or --attach JOBDIR (see --help)");
+      split_programs(options);
       set_up_log("crrun", options.verbose ? "debug" : "warning");
       const int code = !options.restart_or_run.empty() ? run_or_restart(options)
                        : !options.restart.empty()  ? run_again(options)

@@ -13,7 +13,9 @@
 #include <thread>
 
 #include "common/command.h"
+#include "crrun/coordinator/mapping.h"
 #include "crrun/hosts.h"
+#include "crrun/mapping_options.h"
 #include "job/files.h"
 #include "job/keys.h"
 #include "job/names.h"
@@ -35,9 +37,14 @@ void add_options(CLI::App& app, Options& o) {
   option("-x", o.exported, "pass an environment variable to the ranks", "VAR[=VALUE]");
   option("--mca", o.mca, "set an Open MPI parameter", "KEY VALUE")->type_size(2);
   option("--wdir,--wd", o.wdir, "working directory of the ranks (default: the current one)", "DIR");
-  option("--map-by", o.map_by, "fill one node after the other (slot), or place one rank on each in turn (node)", "slot|node")
-      ->check(CLI::IsMember({"slot", "node"}));
-  option("--bind-to", o.bind_to, "bind ranks to processors", "none|core")->check(CLI::IsMember({"none", "core"}));
+  option("-N,--npernode", o.per_node, "ranks on each node; --map-by ppr:N:node", "N")->check(CLI::PositiveNumber);
+  option("--map-by", o.map_by,
+         "what ranks are mapped to: slot (default), node, package, numa, core, hwthread; ppr:N:node|package|numa|core; "
+         "qualifiers: pe=N, span, oversubscribe, nooversubscribe",
+         "WHAT[:QUALIFIER...]");
+  option("--rankfile", o.rankfile, "file with node and cores of each rank: rank N=HOST slot=LIST", "FILE");
+  option("--bind-to", o.bind_to, "bind ranks: none, hwthread, core, numa, package (default: as --map-by says)", "WHAT[:overload-allowed]");
+  app.add_flag("--report-bindings", o.report_bindings, "print to which cores each rank is bound");
   app.add_flag("--oversubscribe", o.oversubscribe, "allow more ranks than slots");
   option("--stdin", o.standard_input, "ranks that get standard input: 0, all, none", "RANK")
       ->check(CLI::IsMember({"0", "all", "none"}));
@@ -103,6 +110,40 @@ std::vector<std::string> split_command_line(const CLI::App& app, int argc, char*
   return out;
 }
 
+void split_programs(Options& options) {
+  std::vector<std::vector<std::string>> parts(1);
+  for (std::string& word : std::exchange(options.program, {})) {
+    if (word == ":")
+      parts.emplace_back();
+    else
+      parts.back().push_back(std::move(word));
+  }
+  options.program = std::move(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    ProgramOptions more;
+    CLI::App app;
+    app.set_help_flag();
+    const auto option = [&app](const std::string& names, auto& value) { app.add_option(names, value)->allow_extra_args(false); };
+    option("-n,--np", more.ranks);
+    option("-H,--hosts,--host", more.hosts);
+    option("-x", more.exported);
+    option("--wdir,--wd", more.wdir);
+    std::vector<char*> words{nullptr};
+    for (std::string& word : parts[i]) words.push_back(word.data());
+    std::vector<std::string> own = split_command_line(app, static_cast<int>(words.size()), words.data(), more.program);
+    std::reverse(own.begin(), own.end());
+    const std::string which = "program " + std::to_string(i + 1) + " (behind \":\")";
+    try {
+      app.parse(own);
+    } catch (const CLI::ParseError& error) {
+      throw std::runtime_error(which + ": " + error.what() +
+                               ": a program can have -n, -x, --wdir and --hosts for itself; give other options before the first program");
+    }
+    if (more.program.empty()) throw std::runtime_error(which + " is missing: leave out the \":\", or name it");
+    options.more.push_back(std::move(more));
+  }
+}
+
 namespace {
 
 double leading_number(const std::string& text, const std::string& option, std::string& unit) {
@@ -119,31 +160,86 @@ std::uint64_t whole(double value, const std::string& text, const std::string& op
   return static_cast<std::uint64_t>(value);
 }
 
-void export_variables(const Options& options, JobSpec& spec) {
-  const auto set = [&spec](const std::string& name, const std::string& value) {
-    for (EnvironmentVariable& known : *spec.mutable_environment())
-      if (known.name() == name) {
-        known.set_value(value);
-        return;
-      }
-    EnvironmentVariable& variable = *spec.add_environment();
-    variable.set_name(name);
-    variable.set_value(value);
-  };
-  for (char** at = environ; *at; ++at)
-    if (std::strncmp(*at, "OMPI_MCA_", 9) == 0)
-      if (const char* equal = std::strchr(*at, '=')) set(std::string(*at, static_cast<std::size_t>(equal - *at)), equal + 1);
-  for (const std::string& one : options.exported) {
+using Environment = google::protobuf::RepeatedPtrField<EnvironmentVariable>;
+
+void set_variable(Environment& environment, const std::string& name, const std::string& value) {
+  for (EnvironmentVariable& known : environment)
+    if (known.name() == name) {
+      known.set_value(value);
+      return;
+    }
+  EnvironmentVariable& variable = *environment.Add();
+  variable.set_name(name);
+  variable.set_value(value);
+}
+
+void export_variables(const std::vector<std::string>& exported, Environment& environment) {
+  for (const std::string& one : exported) {
     const std::size_t equal = one.find('=');
     if (equal != std::string::npos) {
-      set(one.substr(0, equal), one.substr(equal + 1));
+      set_variable(environment, one.substr(0, equal), one.substr(equal + 1));
     } else if (const char* value = std::getenv(one.c_str())) {
-      set(one, value);
+      set_variable(environment, one, value);
     } else {
       throw std::runtime_error("-x " + one + ": it is not set in the environment; give it a value: -x " + one + "=VALUE");
     }
   }
-  for (const auto& [key, value] : options.mca) set("OMPI_MCA_" + key, value);
+}
+
+std::string directory_of(const std::string& wdir) {
+  return wdir.empty() ? fs::current_path().string() : fs::absolute(wdir).string();
+}
+
+/** "node1,node2", without slots */
+std::string host_names(const std::vector<std::string>& lists) {
+  std::string out;
+  for (const std::string& list : lists)
+    for (const Host& host : parse_hosts(list)) out += (out.empty() ? "" : ",") + host.name;
+  return out;
+}
+
+/** The job's programs and their ranks. Needs nodes and mapping. */
+void set_programs(Settings& settings, const Options& options) {
+  JobSpec& spec = settings.spec;
+  for (const std::string& word : options.program) spec.add_argv(word);
+  spec.set_working_directory(directory_of(options.wdir));
+  for (char** at = environ; *at; ++at)
+    if (std::strncmp(*at, "OMPI_MCA_", 9) == 0)
+      if (const char* equal = std::strchr(*at, '='))
+        set_variable(*spec.mutable_environment(), std::string(*at, static_cast<std::size_t>(equal - *at)), equal + 1);
+  if (options.more.empty()) {
+    spec.set_ranks(options.ranks ? options.ranks : default_ranks(settings, ""));
+    export_variables(options.exported, *spec.mutable_environment());
+  } else {
+    std::vector<ProgramOptions> programs{{options.ranks, options.hosts, options.exported, options.program, options.wdir}};
+    programs.insert(programs.end(), options.more.begin(), options.more.end());
+    // A list before the first program is that of the job, unless other programs have lists, too.
+    const bool own_hosts = std::any_of(options.more.begin(), options.more.end(), [](const auto& one) { return !one.hosts.empty(); });
+    std::uint32_t ranks = 0;
+    for (const ProgramOptions& one : programs) {
+      SpawnApp& app = *spec.add_apps();
+      for (const std::string& word : one.program) app.add_argv(word);
+      app.set_working_directory(directory_of(one.wdir));
+      export_variables(one.exported, *app.mutable_environment());
+      if (own_hosts) app.set_hosts(host_names(one.hosts));
+      // A number of slots, or of lines of a rankfile, would be that of all programs together.
+      const bool known = spec.mapping().per_part() && !spec.rankfile_size();
+      app.set_processes(one.ranks ? one.ranks : known ? default_ranks(settings, app.hosts()) : 0);
+      if (!app.processes()) throw std::runtime_error(one.program.front() + ": of several programs each needs its number of ranks: -n N");
+      ranks += app.processes();
+    }
+    spec.set_ranks(ranks);
+  }
+  for (const auto& [key, value] : options.mca) set_variable(*spec.mutable_environment(), "OMPI_MCA_" + key, value);
+  if (!spec.ranks())
+    throw std::runtime_error("--map-by " + options.map_by + ": give the number of ranks, -n N: how many " + part_name(spec.mapping().part()) +
+                             "s the nodes have is known only when their daemons run");
+  if (!spec.rankfile_size()) return;
+  const auto lines = static_cast<std::uint32_t>(spec.rankfile_size());
+  if (spec.ranks() > lines)
+    throw std::runtime_error(spec.rankfile(0).where().substr(0, spec.rankfile(0).where().rfind(':')) + ": rank " + std::to_string(lines) +
+                             " has no line; -n " + std::to_string(spec.ranks()) + " needs one for each rank");
+  while (spec.rankfile_size() > static_cast<int>(spec.ranks())) spec.mutable_rankfile()->RemoveLast();
 }
 
 }  // namespace
@@ -170,8 +266,13 @@ std::uint64_t byte_count(const std::string& text, const std::string& option) {
 
 std::vector<Node> nodes_of(const Options& options) {
   std::vector<Host> hosts, spares;
-  for (const std::string& list : options.hosts)
-    for (Host& host : parse_hosts(list)) hosts.push_back(std::move(host));
+  std::string list;
+  const auto add = [&list](const std::vector<std::string>& more) {
+    for (const std::string& one : more) list += (list.empty() ? "" : ",") + one;
+  };
+  add(options.hosts);
+  for (const ProgramOptions& more : options.more) add(more.hosts);
+  hosts = parse_hosts(list);
   if (!options.hostfile.empty()) {
     std::vector<Host> from_file = parse_hostfile(read_file(options.hostfile), options.hostfile);
     if (hosts.empty()) {
@@ -274,8 +375,8 @@ void change_settings(Settings& settings, const Options& options) {
   if (options.fan_out) settings.fan_out = options.fan_out;
   settings.staging_nodes = options.staging_nodes;
   settings.max_restarts = options.max_restarts;
-  settings.map_by_node = options.map_by == "node";
-  settings.oversubscribe = options.oversubscribe;
+  settings.oversubscribe |= options.oversubscribe;
+  set_mapping(settings, options);
   settings.double_up = !options.no_double_up;
   settings.require_checkpoints |= options.require_checkpoints;
   settings.keep_images = options.keep;
@@ -297,14 +398,6 @@ Settings make_settings(const Options& options, const std::string& id) {
   settings.nodes = nodes_of(options);
   JobSpec& spec = settings.spec;
   spec.set_id(id);
-  std::uint64_t slots = 0;
-  for (const Node& node : settings.nodes) slots += node.spare() ? 0 : node.slots();
-  spec.set_ranks(options.ranks ? options.ranks : static_cast<std::uint32_t>(slots));
-  if (spec.ranks() > slots && !options.oversubscribe)
-    throw std::runtime_error("there are " + std::to_string(slots) + " slots for " + std::to_string(spec.ranks()) +
-                             " ranks: name more nodes, give them slots (--hosts node1:4), or use --oversubscribe");
-  for (const std::string& word : options.program) spec.add_argv(word);
-  spec.set_working_directory(options.wdir.empty() ? fs::current_path().string() : fs::absolute(options.wdir).string());
   spec.set_local_directory(options.local.empty() ? "/var/tmp/reprise-" + std::to_string(::getuid())
                                                  : fs::absolute(options.local).lexically_normal().string());
   if (!options.shared.empty()) {
@@ -318,10 +411,14 @@ Settings make_settings(const Options& options, const std::string& id) {
     spec.set_shared_directory(shared.string());
   }
   spec.set_stdin_target(options.standard_input);
-  spec.set_bind_to(options.bind_to);
   spec.set_cookie(random_bytes(32));
-  export_variables(options, spec);
   change_settings(settings, options);
+  set_programs(settings, options);
+  std::uint64_t slots = 0;
+  for (const Node& node : settings.nodes) slots += node.spare() ? 0 : node.slots();
+  if (spec.ranks() > slots && !settings.oversubscribe)
+    throw std::runtime_error("there are " + std::to_string(slots) + " slots for " + std::to_string(spec.ranks()) +
+                             " ranks: name more nodes, give them slots (--hosts node1:4), or use --oversubscribe");
   return settings;
 }
 

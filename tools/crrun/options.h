@@ -12,13 +12,22 @@
 
 namespace reprise::job {
 
+/** A program behind ":" on the command line, and the options that each has for itself. */
+struct ProgramOptions {
+  std::uint32_t ranks = 0;
+  std::vector<std::string> hosts, exported, program;
+  std::string wdir;
+};
+
 struct Options {
   std::uint32_t ranks = 0;
   std::vector<std::string> hosts, spares;
   std::string hostfile;
   std::vector<std::string> exported;
   std::vector<std::pair<std::string, std::string>> mca;
-  std::string wdir, standard_input = "0", bind_to = "none", map_by = "slot";
+  std::string wdir, standard_input = "0", bind_to, map_by, rankfile;
+  std::uint32_t per_node = 0;
+  bool report_bindings = false;
   bool tag_output = false, oversubscribe = false, no_double_up = false, keep = false, require_checkpoints = false;
   bool verbose = false, quiet = false;
   std::string checkpoint_every, node_mtbf, checkpoint_share, checkpoint_on, time_left, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
@@ -28,6 +37,7 @@ struct Options {
   unsigned fan_out = 0;  ///< 0: not given
   std::string launch_agent = "crd", launcher = "auto", report_file, restart, restart_or_run, attach;
   std::vector<std::string> program;
+  std::vector<ProgramOptions> more;  ///< programs behind the first
 };
 
 /** Declare all options. */
@@ -38,6 +48,11 @@ void add_options(CLI::App& app, Options& options);
  */
 std::vector<std::string> split_command_line(const CLI::App& app, int argc, char** argv,
                                             std::vector<std::string>& program);
+/**
+ * Divide the words of options.program at ":" into several programs, as mpirun does. Throws std::runtime_error, which names
+ * options that a program cannot have for itself.
+ */
+void split_programs(Options& options);
 /** "250ms", "60s", "5min", "1h", "3" (seconds). Throws std::runtime_error. */
 std::uint64_t milliseconds(const std::string& text, const std::string& option);
 /** "100M", "2G", "4096". Throws std::runtime_error. */

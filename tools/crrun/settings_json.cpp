@@ -23,7 +23,6 @@ void each_setting(Settings& s, F&& field) {
   field("staging_nodes", s.staging_nodes);
   field("max_restarts", s.max_restarts);
   field("max_failed_recoveries", s.max_failed_recoveries);
-  field("map_by_node", s.map_by_node);
   field("oversubscribe", s.oversubscribe);
   field("double_up", s.double_up);
   field("require_checkpoints", s.require_checkpoints);

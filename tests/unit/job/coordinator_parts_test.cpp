@@ -16,13 +16,6 @@ using testing::ElementsAre;
 
 std::vector<Seat> seats() { return {{0, 2, false, true}, {1, 2, false, true}, {2, 2, true, true}}; }
 
-TEST(PlacementTest, BySlotAndByNode) {
-  EXPECT_THAT(*place_at_launch(4, seats(), false, false), ElementsAre(0, 0, 1, 1));
-  EXPECT_THAT(*place_at_launch(4, seats(), true, false), ElementsAre(0, 1, 0, 1));
-  EXPECT_FALSE(place_at_launch(5, seats(), false, false));
-  EXPECT_THAT(*place_at_launch(5, seats(), false, true), ElementsAre(0, 0, 1, 1, 0));
-}
-
 TEST(PlacementTest, ALostNodesRanksGoToTheSpareTogether) {
   auto after = seats();
   after[0].usable = false;

@@ -87,7 +87,7 @@ class Spawning : public SimulatedJob {
     model.settings.wave_interval_ms = 1000;
     model.slots = 3;  // each node has one that is free
     model.ranks = 6;
-    model.settings.map_by_node = true;
+    model.settings.spec.mutable_mapping()->set_by_node(true);
   }
 };
 

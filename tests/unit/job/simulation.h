@@ -100,6 +100,12 @@ class Cluster {
   const std::vector<std::string>& violations() const { return violations_; }
   /** Node that a rank runs on now; none: nowhere, or in two places. */
   std::optional<NodeIndex> where(Rank rank) const;
+  /** The job as each daemon knows it. */
+  std::vector<JobSpec> welcomed() const {
+    std::vector<JobSpec> out;
+    for (const auto& [node, job] : welcomed_) out.push_back(job);
+    return out;
+  }
   const State& saved() const { return saved_; }
   std::mt19937_64& random() { return random_; }
 
@@ -208,6 +214,7 @@ class Cluster {
   std::vector<SpawnReply> spawn_replies_;
   std::vector<Recover> expectations_, recoveries_;
   std::uint64_t questions_ = 0;
+  std::map<NodeIndex, JobSpec> welcomed_;
 };
 
 }  // namespace reprise::job::sim

@@ -131,6 +131,10 @@ void Cluster::hello(NodeIndex node) {
   Up up;
   Hello& hello = *up.mutable_hello();
   hello.set_module_loaded(true);
+  hello.mutable_parts()->set_packages(1);
+  hello.mutable_parts()->set_numas(1);
+  hello.mutable_parts()->set_cores(model_.slots);
+  hello.mutable_parts()->set_hwthreads(model_.slots);
   for (const auto& [rank, process] : daemon.ranks) {
     RankState& state = *hello.add_ranks();
     state.set_rank(rank);
@@ -271,6 +275,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         daemon.images.clear();
         hello(node);
       } else {
+        if (!large()) welcomed_[node] = down.welcome().job();
         daemon.lease_us = now_us_ + model_.settings.spec.lost_after_ms() * 1000;
         for (auto& [rank, process] : daemon.ranks) process.stopped = false, check(rank);
       }

@@ -143,9 +143,18 @@ void Coordinator::rank_started(const RankStarted& message, Now now) {
   RankInfo& rank = ranks_[message.rank()];
   rank.started = rank.alive = message.error().empty();
   rank.pid = message.pid();
+  if (rank.started) say_binding(message.rank(), message.bound_to());
   if (rank.started) return send_input();
   out_.say(Log::ERROR, on(message.rank()) + " could not be started: " + message.error());
   end(127, true, now);
+}
+
+void Coordinator::say_binding(Rank rank, const std::string& bound_to) {
+  ranks_[rank].bound_to = bound_to;
+  if (!settings_.spec.report_bindings()) return;
+  // As mpirun --report-bindings has it.
+  out_.say(Log::INFO, "[" + members_.host(placement_[rank]) + ":" + std::to_string(ranks_[rank].pid) + "] Rank " + std::to_string(rank) +
+                          (bound_to.empty() ? " is not bound (or bound to all available processors)" : " bound to " + bound_to));
 }
 
 void Coordinator::rank_ready(const RankReady& message) {
@@ -301,7 +310,7 @@ std::vector<Seat> Coordinator::seats(bool with_drained, const std::set<NodeIndex
   std::vector<Seat> out;
   for (const Member& member : members_.all()) {
     Seat seat{member.node.index(), member.node.slots(), member.node.spare(),
-              member.state == NodeState::up && !without.count(member.node.index())};
+              member.state == NodeState::up && !without.count(member.node.index()), member.node.host(), member.parts};
     if (member.draining) {
       // Its ranks may stay, but no further ranks are placed there.
       seat.slots = 0;

@@ -20,6 +20,7 @@
 #include "interval.h"
 #include "leaving.h"
 #include "links.h"
+#include "mapping.h"
 #include "membership.h"
 #include "phases.h"
 #include "placement.h"
@@ -94,6 +95,7 @@ class Coordinator {
     std::int32_t pid = 0;
     RecoveryNumber incarnation = 0;
     RankAddress address;
+    std::string bound_to;  ///< in mpirun's words; "": it is not bound, or this crrun does not know
     std::array<OutputStream, 2> output;
     std::uint64_t input_sent = 0, input_taken = 0;
     bool input_end_sent = false;
@@ -107,6 +109,7 @@ class Coordinator {
   void enter(Phase next);
   void moved_away(NodeIndex node, RecoveryNumber recovery, Now now);
   void rank_started(const RankStarted& message, Now now);
+  void say_binding(Rank rank, const std::string& bound_to);
   void rank_ready(const RankReady& message);
   void aborted(const Abort& message, Now now);
   void daemon_says(const Log& log, NodeIndex from);

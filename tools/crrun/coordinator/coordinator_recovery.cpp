@@ -287,6 +287,7 @@ void Coordinator::restored(const Restored& message, Now now) {
     info.pid = rank.pid();
     info.address = rank.address();
     info.started = info.ready = true;
+    if (rank.restarted()) say_binding(rank.rank(), rank.bound_to());
     // A daemon also restarts a rank that it was to pause and found dead.
     if (rank.restarted() && std::exchange(info.incarnation, recovery_number_) != recovery_number_) moved_ = true;
   }

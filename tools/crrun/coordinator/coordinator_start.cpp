@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "coordinator.h"
+#include "job/programs.h"
 
 namespace reprise::job {
 
@@ -47,7 +48,7 @@ void Coordinator::start(Now now) {
          {"how", how[static_cast<int>(begin_)]},
          {"id", settings_.spec.id()},
          {"ranks", ranks_.size()},
-         {"argv", std::vector<std::string>(settings_.spec.argv().begin(), settings_.spec.argv().end())},
+         {"argv", command_line(settings_.spec)},
          {"nodes", nodes}},
         now);
 }
@@ -93,6 +94,7 @@ void Coordinator::adopt(const Up& up) {
     rank.alive = rank.started = !state.exited() && state.incarnation() == rank.incarnation;
     rank.ready = state.ready();
     rank.pid = state.pid();
+    rank.bound_to = state.bound_to();
     if (!state.exited() || state.incarnation() != rank.incarnation) continue;
     RankExited& ended = rank.ended_before.emplace();
     ended.set_rank(state.rank());
@@ -200,14 +202,12 @@ void Coordinator::all_there(Now now) {
       }))
     settings_.require_checkpoints = true;
   if (!check_module()) return end(1, true, now);
-  const auto placed =
-      place_at_launch(static_cast<std::uint32_t>(ranks_.size()), seats(true), settings_.map_by_node, settings_.oversubscribe);
-  if (!placed) {
-    out_.say(Log::ERROR, "there are not enough slots on the nodes for " + std::to_string(ranks_.size()) +
-                             " ranks: name more nodes, give slots (--hosts node1:4), or use --oversubscribe");
+  Mapped mapped = map_at_launch(settings_.spec, seats(true), settings_.oversubscribe);
+  if (const auto* why = std::get_if<std::string>(&mapped)) {
+    out_.say(Log::ERROR, *why);
     return end(1, true, now);
   }
-  placement_ = *placed;
+  placement_ = std::get<PlacementTable>(std::move(mapped));
   moved_ = true;
   welcome_all();
   if (begin_ == Begin::restart) {

@@ -81,6 +81,7 @@ Greeting Membership::hello(NodeIndex node, const std::string& instance, const He
   member->granted_ms = longest_ms_;
   member->instance = instance;
   member->cpus = hello.cpus();
+  member->parts = hello.parts();
   member->module_loaded = hello.module_loaded();
   member->module_problem = hello.module_problem();
   member->addresses.assign(hello.addresses().begin(), hello.addresses().end());

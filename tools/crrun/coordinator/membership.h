@@ -33,6 +33,7 @@ struct Member {
   std::uint64_t next_start_ms = 0;    ///< when to try to start a daemon again
   std::uint64_t told_stale_ms = 0;
   std::uint32_t cpus = 0;
+  Parts parts;
   bool module_loaded = false;
   std::string module_problem;
   std::vector<std::string> addresses;

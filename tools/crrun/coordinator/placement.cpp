@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -75,30 +74,6 @@ class Loads {
 };
 
 }  // namespace
-
-std::optional<PlacementTable> place_at_launch(std::uint32_t ranks, const std::vector<Seat>& seats, bool by_node,
-                                              bool oversubscribe) {
-  std::vector<Seat> usable;
-  for (const Seat& seat : seats)
-    if (seat.usable && !seat.spare && seat.slots) usable.push_back(seat);
-  const std::uint64_t slots = std::accumulate(usable.begin(), usable.end(), std::uint64_t{0},
-                                              [](std::uint64_t sum, const Seat& seat) { return sum + seat.slots; });
-  if (usable.empty() || (slots < ranks && !oversubscribe)) return std::nullopt;
-
-  // When all slots are taken, every node gets its share of another round.
-  PlacementTable out;
-  for (std::uint64_t round = 0; out.size() < ranks; ++round) {
-    if (!by_node) {
-      for (const Seat& seat : usable)
-        for (std::uint32_t i = 0; i < seat.slots && out.size() < ranks; ++i) out.push_back(seat.node);
-      continue;
-    }
-    const bool beyond = out.size() >= slots;
-    for (const Seat& seat : usable)
-      if ((beyond || round < seat.slots) && out.size() < ranks) out.push_back(seat.node);
-  }
-  return out;
-}
 
 std::optional<PlacementTable> place_again(const PlacementTable& old, const std::vector<Seat>& seats, bool double_up) {
   Loads loads(seats);

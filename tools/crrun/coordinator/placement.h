@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The assignment of ranks to nodes. */
+/** @file Where the ranks of lost nodes go on. */
 #include <optional>
 
 #include "types.h"
@@ -13,11 +13,9 @@ struct Seat {
   std::uint32_t slots = 1;
   bool spare = false;
   bool usable = true;  ///< it lives and is not being drained
+  std::string host;    ///< for messages, rankfiles and programs
+  Parts parts;
 };
-
-/** By slot: fill one node after the other. By node: one rank each in turn. @return nothing if there are too few slots */
-std::optional<PlacementTable> place_at_launch(std::uint32_t ranks, const std::vector<Seat>& seats, bool by_node,
-                                              bool oversubscribe);
 
 /**
  * Place those ranks anew whose node is no longer usable; all others stay. Spares with slots come first, the least loaded

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The data that `crjob status` shows.
 #include "coordinator.h"
+#include "job/programs.h"
 
 namespace reprise::job {
 
@@ -36,6 +37,7 @@ nlohmann::json Coordinator::status(Now now) const {
                                : !info.alive      ? "dead"
                                                   : "running"},
                      {"incarnation", info.incarnation},
+                     {"bound_to", info.bound_to},
                      {"mpi", info.ready}});
   }
   for (const auto& [number, wave] : store_.waves()) {
@@ -54,7 +56,7 @@ nlohmann::json Coordinator::status(Now now) const {
   }
   nlohmann::json out = {{"id", settings_.spec.id()},
                         {"phase", name(phase_)},
-                        {"argv", std::vector<std::string>(settings_.spec.argv().begin(), settings_.spec.argv().end())},
+                        {"argv", command_line(settings_.spec)},
                         {"directory", settings_.job_directory},
                         {"begun_unix_ns", begun_unix_ns_},
                         {"recovery", recovery_number_},

@@ -51,7 +51,6 @@ struct Settings {
   unsigned staging_nodes = 2;                  ///< nodes that copy to shared storage at the same time
   unsigned max_restarts = 3;                   ///< of a rank that dies of signals, between two committed waves
   unsigned max_failed_recoveries = 5;          ///< in a row, because of errors, not of lost nodes
-  bool map_by_node = false;
   bool oversubscribe = false;
   bool double_up = true;
   bool require_checkpoints = false;
