@@ -8,8 +8,6 @@ namespace reprise::job {
 namespace {
 /** One report is enough for crrun to suspect a node; a heartbeat of it ends that, so the next break counts again. */
 constexpr std::uint64_t kEveryMs = 1000;
-/** A rank that cannot reach a peer says so every 30 s: if it has been silent for this long, it has reached it. */
-constexpr std::uint64_t kReachedMs = 45'000;
 }  // namespace
 
 bool LostLinks::pass(const LinkLost& lost, std::optional<std::uint32_t> peer_node, std::uint64_t now_ms) {

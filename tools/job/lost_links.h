@@ -13,6 +13,9 @@
 
 namespace reprise::job {
 
+/** A rank that cannot reach a peer says so every 30 s: if it has been silent for this long, it has reached it. */
+inline constexpr std::uint64_t kReachedMs = 45'000;
+
 class LostLinks {
  public:
   /**

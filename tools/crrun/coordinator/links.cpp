@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "job/lost_links.h"
+
 namespace reprise::job {
 
 namespace {
 constexpr std::uint64_t kWaitMs = 1000, kWaitMostMs = 30'000;
-/** A rank that cannot reach a peer says so every 30 s: if it has been silent for this long, it has reached it. */
-constexpr std::uint64_t kReachedMs = 45'000;
 constexpr std::uint64_t kTellMs = 60'000;
 }  // namespace
 
