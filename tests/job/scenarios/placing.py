@@ -22,7 +22,9 @@ def placed_as_mpirun_does(cluster):
     job = Job(cluster, ["-x", "WHO=one", PROGRAM, "first", Job.HOLD, ":", "-x", "WHO=two", PROGRAM, "second", Job.HOLD],
               hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",), every="3s",
               options=["-N", 1, "--bind-to", "core", "--report-bindings"])
-    job.words = [word for i, word in enumerate(job.words) if i not in (1, 2)]  # no -n
+    # No -n. --wdir is the first program's only, as for mpirun.
+    held = f"/mnt/share/{job.name}/{Job.HOLD}"
+    job.words = [held if word == Job.HOLD else word for i, word in enumerate(job.words) if i not in (1, 2)]
     job.ranks = 6
     job.start()
     job.await_event("wave-staged", 2, seconds=90)

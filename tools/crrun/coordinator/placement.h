@@ -13,8 +13,8 @@ struct Seat {
   std::uint32_t slots = 1;
   bool spare = false;
   bool usable = true;  ///< it lives and is not being drained
-  std::string host;    ///< for messages, rankfiles and programs
-  Parts parts;
+  std::string host = {};  ///< for messages, rankfiles and programs
+  Parts parts = {};
 };
 
 /**
