@@ -3,13 +3,13 @@
 
 import re
 
-from lib.cluster import NODES, quoted, wait_until
+from lib.cluster import NODES, Failure, quoted, wait_until
 from lib.scenario import Job, Survivors, check, check_result, held, scenario
 
 # Of nodes with two processors and 700 MB for jobs. What is asked for each task is for the ranks, of which srun knows nothing:
 # the daemon, its only task on a node, and its children need all of it.
 ALLOCATION = ["-N3", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem-per-cpu=300M", "--no-kill"]
-PROCESSES = "crrun crd mpicheck cr_pause cr_restart cr_checkpoint"
+PROCESSES = ("crrun", "crd", "mpicheck", "cr_pause", "cr_restart", "cr_checkpoint")
 
 
 def slurm(cluster):
@@ -46,6 +46,11 @@ def check_groups(job, where, step):
         check(memory == str(600 << 20), f"rank {rank} on {node} has the memory limit {memory}")
         cpus = job.cluster.ssh(node, f"cat /sys/fs/cgroup{group}/cpuset.cpus.effective").strip()
         check(cpus == "0-1", f"rank {rank} on {node} may use the processors {cpus} of the node's two, which are the job's")
+
+
+def processes(cluster, node):
+    """@return the job's processes on a node: id, state, control group, program"""
+    return cluster.ssh(node, f"ps -o pid,stat,cgroup,comm -C {','.join(PROCESSES)} --no-headers; true").strip()
 
 
 def steps(cluster):
@@ -98,7 +103,9 @@ def scancel_leaves_no_process(cluster):
     cluster.ssh("node1", f"scancel {number}")
     wait_until(lambda: not cluster.ssh("node1", "squeue -h").strip(), 60, "the end of the job")
     for node in NODES[:3]:
-        left = cluster.ssh(node, f"for name in {PROCESSES}; do pgrep -lx $name; done; true")
-        check(not left, f"{node} still has {left}")
+        try:  # Slurm has killed them, and the kernel may still be ending some
+            wait_until(lambda: not processes(cluster, node), 30, "")  # noqa: B023
+        except Failure:
+            check(False, f"{node} still has {processes(cluster, node)}")
         groups = cluster.ssh(node, f"find /sys/fs/cgroup -name job_{number}")
         check(not groups, f"{node} still has {groups}")
