@@ -65,9 +65,10 @@ void set_variable(std::vector<std::string>& environment, const std::string& name
 }
 
 std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket,
-                                          bool crowded) {
+                                          bool crowded, const job::SpawnApp& program) {
   std::vector<std::string> all = own_environment();
-  for (const auto& variable : job.environment()) set_variable(all, variable.name(), variable.value());
+  for (const auto* environment : {&job.environment(), &program.environment()})
+    for (const auto& variable : *environment) set_variable(all, variable.name(), variable.value());
   if (job.crtcp_interfaces_size()) {
     std::string list;
     for (const std::string& one : job.crtcp_interfaces()) list += (list.empty() ? "" : ",") + one;

@@ -17,13 +17,13 @@ const char* find_variable(const std::vector<std::string>& environment, const std
 void set_variable(std::vector<std::string>& environment, const std::string& name, const std::string& value);
 
 /**
- * The daemon's environment, then the job's, then what a rank needs so that it can be saved and restarted elsewhere (no
- * memory shared between ranks, crtcp as the transport; unless already set), then PMIx's.
+ * The daemon's environment, then the job's, then that of the rank's program, then what a rank needs so that it can be saved and
+ * restarted elsewhere (no memory shared between ranks, crtcp as the transport; unless already set), then PMIx's.
  * @param socket of the daemon, for its ranks
  * @param crowded more ranks than processors: waiting ranks yield the processor
  */
 std::vector<std::string> rank_environment(const job::JobSpec& job, const std::vector<std::string>& pmix, const std::string& socket,
-                                          bool crowded);
+                                          bool crowded, const job::SpawnApp& program = {});
 
 /**
  * The spin limit for a rank that continues on a node with more ranks than processors. A rank that starts there gets it as

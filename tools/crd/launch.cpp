@@ -12,11 +12,8 @@ namespace reprise::crd {
 bool crowded(const Node& node) { return node.ranks.size() > node.topology.all().count(); }
 
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank) {
-  job::JobSpec job = node.job;
-  const job::SpawnApp program = job::program_of(job, rank);
-  for (const auto& variable : program.environment()) *job.add_environment() = variable;
-  return rank_environment(job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
-                          job::rank_socket_path(node.run_directory), crowded(node));
+  return rank_environment(node.job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
+                          job::rank_socket_path(node.run_directory), crowded(node), job::program_of(node.job, rank));
 }
 
 void Launcher::launch(const job::Launch& message) {

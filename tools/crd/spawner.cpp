@@ -74,14 +74,12 @@ void Spawner::start(std::uint32_t number) {
   if (!rank || rank->process) return;
   const job::SpawnBegin& message = space->second.message;
   const job::SpawnApp& app = message.apps(static_cast<int>(app_of_rank(message).at(number - message.first())));
-  job::JobSpec job = node_.job;
-  for (const auto& variable : app.environment()) *job.add_environment() = variable;
   ProcessSpec spec;
   spec.argv.assign(app.argv().begin(), app.argv().end());
   spec.program = app.program();
   spec.environment =
-      rank_environment(job, node_.pmix->environment(number), node_.run_directory + "/spawned-" + std::to_string(message.index()),
-                       crowded(node_));
+      rank_environment(node_.job, node_.pmix->environment(number), node_.run_directory + "/spawned-" + std::to_string(message.index()),
+                       crowded(node_), app);
   spec.directory = app.working_directory().empty() ? node_.job.working_directory() : app.working_directory();
   start_process(node_, *rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
 }

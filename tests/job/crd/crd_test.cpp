@@ -564,6 +564,12 @@ class CrdWaves : public Crd {
     }
     return error;
   }
+  /** Returns when crrun knows of it, and has all output. @param pid its process id */
+  void kill_rank_3(int& pid) {
+    pid = crrun.started[3].pid();
+    ::kill(pid, SIGKILL);
+    ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(3) && crrun.ended.count({3, 1}) && crrun.ended.count({3, 2}); }, 10s));
+  }
   void run_to_the_end() {
     ASSERT_TRUE(crrun.wait_exits(300s)) << log();
     for (const auto& [rank, status] : crrun.exits) EXPECT_EQ(status, 0) << rank << "\n" << log();
@@ -604,9 +610,8 @@ TEST_F(CrdWaves, StandsByForARecovery) {
   std::uint32_t number = 1;
   ASSERT_EQ(wave(number), "");
   crrun.until([] { return false; }, 1s);
-  const int pid = crrun.started[3].pid();
-  ::kill(pid, SIGKILL);
-  ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(3) && crrun.ended.count({3, 1}) && crrun.ended.count({3, 2}); }, 10s));
+  int pid = 0;
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
   crrun.ended.erase({3, 1});
   crrun.expect(number, {3});
   ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0 && running("cr_pause") == 3; }, 20s));
@@ -661,9 +666,8 @@ TEST_F(CrdWaves, TellsOfAllRanksWhenTheLastOneIsNotRestored) {
   std::uint32_t number = 1;
   ASSERT_EQ(wave(number), "");
   crrun.until([] { return false; }, 1s);
-  const int pid = crrun.started[3].pid();
-  ::kill(pid, SIGKILL);
-  ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(3) && crrun.ended.count({3, 1}) && crrun.ended.count({3, 2}); }, 10s));
+  int pid = 0;
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
   crrun.expect(number, {3});
   ASSERT_TRUE(crrun.until([&] { return state_of(pid) != 0; }, 20s));
   const std::vector<int> tools = processes("cr_restart");
