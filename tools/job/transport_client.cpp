@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include <asio/post.hpp>
 
@@ -24,8 +26,13 @@ class Client::Impl {
   }
 
   void disconnect() {
-    // Destroy the connection from the loop: the caller may be one of its own callbacks.
-    if (connection_) asio::post(loop_, [old = std::shared_ptr<Connection>(std::move(connection_))] {});
+    if (!connection_) return;
+    // Destroy the connection from the loop: the caller may be one of its own callbacks. Keep it here and not in the
+    // loop, which may have been stopped: the context ends only after all its sockets.
+    retired_->push_back(std::move(connection_));
+    asio::post(loop_, [retired = std::weak_ptr(retired_)] {
+      if (const auto there = retired.lock()) there->clear();
+    });
   }
 
   void send(Kind kind, const google::protobuf::MessageLite& message) {
@@ -107,6 +114,7 @@ class Client::Impl {
   ClientEvents events_;
   zmq::context_t context_{1};
   std::unique_ptr<Connection> connection_;
+  std::shared_ptr<std::vector<std::unique_ptr<Connection>>> retired_ = std::make_shared<std::vector<std::unique_ptr<Connection>>>();
 };
 
 Client::Client(asio::io_context& loop, std::string name, const std::string& server_public_key, const KeyPair& own,

@@ -209,6 +209,18 @@ TEST_F(Transport, RefusesWhoTakesItForAnotherServer) {
   EXPECT_TRUE(ups_.empty());
 }
 
+TEST_F(Transport, AClientEndsThoughTheLoopWasStoppedWhenItsConnectionWasLost) {
+  serve();
+  ClientEvents events;
+  events.lost = [this](const std::string& why) { lost_.push_back(why), loop_.stop(); };
+  auto lost_one = std::make_unique<Client>(loop_, "s", make_key_pair().public_key, client_keys_, std::move(events));
+  lost_one->connect(endpoint());
+  loop_.restart();
+  loop_.run_for(10s);
+  ASSERT_EQ(lost_.size(), 1u);
+  lost_one.reset();  // must not wait for a connection that only the loop would destroy
+}
+
 TEST_F(Transport, LogsWhoSpeaksSomethingElse) {
   serve();
   asio::ip::tcp::socket socket(loop_);
