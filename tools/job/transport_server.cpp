@@ -15,6 +15,7 @@
 #include "job/received.h"
 #include "job/socket_monitor.h"
 #include "job/transport.h"
+#include "job/uninterrupted.h"
 #include "job/zap.h"
 #include "job/zmq_watch.h"
 
@@ -70,7 +71,7 @@ class Server::Impl {
         monitor_(loop, context_, socket_, [this](int event, std::uint32_t value, const std::string&) { happened(event, value); }),
         watch_(loop, socket_, [this] { receive(); }) {
     try {
-      socket_.bind("tcp://*:" + (port ? std::to_string(port) : "*"));
+      uninterrupted([&] { socket_.bind("tcp://*:" + (port ? std::to_string(port) : "*")); });
     } catch (const zmq::error_t& error) {
       throw std::runtime_error("cannot listen on port " + std::to_string(port) + ": " + error.what());
     }

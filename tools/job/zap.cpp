@@ -12,7 +12,7 @@ namespace {
 zmq::socket_t bound(zmq::context_t& context) {
   zmq::socket_t socket(context, zmq::socket_type::rep);
   socket.set(zmq::sockopt::linger, 0);
-  socket.bind("inproc://zeromq.zap.01");
+  uninterrupted([&] { socket.bind("inproc://zeromq.zap.01"); });
   return socket;
 }
 
