@@ -38,14 +38,7 @@ std::string log_of_copy(const std::string& id) { return copy_of_state(id) + ".lo
 /** Append @p text. @return the number of bytes written: all, unless an error (in errno) occurred */
 std::size_t append(const std::string& path, const std::string& text) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  std::size_t at = 0;
-  while (fd && at < text.size()) {
-    const ssize_t put = ::write(fd.get(), text.data() + at, text.size() - at);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) break;
-    at += static_cast<std::size_t>(put);
-  }
-  return at;
+  return fd ? write_all(fd.get(), text) : 0;
 }
 
 /** Remove a wave from JOBDIR, or all waves for wave 0, also what a copy that was given up has left of one. */

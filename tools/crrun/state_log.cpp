@@ -105,12 +105,7 @@ void StateLog::append(const std::string& text) {
   };
   UniqueFd fd(::open(log_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   check(fd.get() >= 0);
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t put = ::write(fd.get(), text.data() + at, text.size() - at);
-    if (put < 0 && errno == EINTR) continue;
-    check(put > 0);
-    at += static_cast<std::size_t>(put);
-  }
+  check(write_all(fd.get(), text) == text.size());
   check(::fsync(fd.get()) == 0);
   if (first) sync_directory(std::filesystem::path(log_).parent_path());
   log_bytes_ += text.size();

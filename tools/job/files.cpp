@@ -19,16 +19,23 @@ namespace {
 
 }  // namespace
 
+std::size_t write_all(int fd, std::string_view content) {
+  std::size_t at = 0;
+  while (at < content.size()) {
+    const ssize_t put = ::write(fd, content.data() + at, content.size() - at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) break;
+    at += static_cast<std::size_t>(put);
+  }
+  return at;
+}
+
 void write_atomically(const std::string& path, std::string_view content, unsigned mode) {
   const std::string part = path + ".part" + std::to_string(::getpid());
   UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
   if (!fd) fail("cannot create " + part);
   try {
-    for (std::size_t at = 0; at < content.size();) {
-      const ssize_t put = ::write(fd.get(), content.data() + at, content.size() - at);
-      if (put < 0 && errno != EINTR) fail("cannot write " + part);
-      if (put > 0) at += static_cast<std::size_t>(put);
-    }
+    if (write_all(fd.get(), content) < content.size()) fail("cannot write " + part);
     if (::fsync(fd.get()) != 0) fail("cannot sync " + part);
     if (::rename(part.c_str(), path.c_str()) != 0) fail("cannot rename " + part + " to " + path);
   } catch (...) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Atomic replacement of files, and directories that only this user can enter. */
+/** @file Writing to files, their atomic replacement, and directories that only this user can enter. */
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace reprise::job {
+
+/** Write @p content to a descriptor. @return the number of bytes written: all, unless an error (in errno) occurred */
+std::size_t write_all(int fd, std::string_view content);
 
 /**
  * Replace @p path by @p content: write a temporary file beside it, sync it, rename it, and sync the directory. After a
