@@ -12,7 +12,8 @@ std::size_t write_all(int fd, std::string_view content);
 
 /**
  * Replace @p path by @p content: write a temporary file beside it, sync it, rename it, and sync the directory. After a
- * crash either the old or the new content is there. Throws std::system_error, which names the path.
+ * crash either the old or the new content is there. The directory may be one where others can make links. Throws
+ * std::system_error, which names the path.
  */
 void write_atomically(const std::string& path, std::string_view content, unsigned mode = 0600);
 

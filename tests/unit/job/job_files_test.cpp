@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "job/daemon_start.h"
 #include "job/files.h"
@@ -46,6 +47,14 @@ TEST_F(Files, NamesWhatCannotBeWritten) {
         }
       },
       std::exception);
+}
+
+TEST_F(Files, WritesThroughNoLinkThatStandsBeside) {
+  const std::string path = directory_ + "/state.json", other = directory_ + "/other";
+  write_atomically(other, "mine");
+  std::filesystem::create_symlink(other, path + ".part" + std::to_string(::getpid()));
+  EXPECT_THROW(write_atomically(path, "new"), std::system_error);
+  EXPECT_EQ(read_file(other), "mine");
 }
 
 TEST_F(Files, MakesPrivateDirectoriesAndDistrustsOthers) {
