@@ -255,7 +255,7 @@ void Coordinator::link_lost(const LinkLost& message, Now now) {
 
 /** Messages that were lost with a connection come again only if all ranks go back to a wave. */
 void Coordinator::repair_links(Now now) {
-  if (phase_ == Phase::running && links_.due(now)) recover({"broken connection between " + links_.what()}, now);
+  if (phase_ == Phase::running && links_.due(now)) recover({CauseKind::link_broken, "broken connection between " + links_.what()}, now);
 }
 
 void Coordinator::heartbeat(const Up& up, Now now) {

@@ -22,6 +22,7 @@
 #include "links.h"
 #include "mapping.h"
 #include "membership.h"
+#include "metrics.h"
 #include "phases.h"
 #include "placement.h"
 #include "recovery.h"
@@ -76,6 +77,8 @@ class Coordinator {
   std::vector<Effect> take() { return out_.take(); }
   State state() const;
   nlohmann::json status(Now now) const;
+  /** For --metrics. The time left of the leases is the shortest since the last call. */
+  Metrics take_metrics(Now now);
 
   Phase phase() const { return phase_; }
   /** @return changes of phase that phases.h does not allow, for tests */
@@ -162,7 +165,7 @@ class Coordinator {
   void wave_done(const WaveDone& message, Now now);
   void judge_wave(Now now);
   void commit_wave(Now now);
-  void abort_wave(const std::string& why, bool again, Now now);
+  void abort_wave(GivenUp reason, const std::string& why, Now now);
   void staged(const Staged& message, NodeIndex from, Now now);
   void stage(Now now);
   void prune();
@@ -181,6 +184,15 @@ class Coordinator {
   void plan_wave(std::uint64_t from_ms, Now now);
   std::uint64_t age_of_newest_wave(Now now) const;
   bool staging_lags(Now now) const;
+  /** @return the interval between waves at present; 0: they are taken on request */
+  std::uint64_t wave_interval_ms() const { return chosen_ ? chosen_->interval_ms : settings_.wave_interval_ms; }
+
+  // coordinator_metrics.cpp
+  void count_recovery(const Cause& cause, const PlacementTable& next, Now now);
+  void measure_recovery(Now now);
+
+  // status.cpp
+  std::vector<std::uint64_t> ranks_on_nodes() const;
 
   // coordinator_recovery.cpp
   void node_lost(NodeIndex node, const std::string& why, Now now);
@@ -253,6 +265,12 @@ class Coordinator {
   Recovering recovering_;
   Expectation expected_;
   RecoveryReport report_;  ///< of the newest recovery
+  Tally tally_;
+  struct Standstill {
+    CauseKind cause;
+    std::uint64_t since_ms;
+  };
+  std::optional<Standstill> standstill_;  ///< the ranks do not run, because of a recovery
   unsigned failed_recoveries_ = 0;  ///< in a row
   std::map<NodeIndex, unsigned> failures_of_node_;
   std::vector<std::uint64_t> checkpoint_requests_;

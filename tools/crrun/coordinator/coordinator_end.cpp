@@ -143,12 +143,12 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
                         store_.newest().has_value())) {
     case ExitMeaning::fine:
       if (phase_ == Phase::recovering) break;
-      abort_wave(words, true, now);
+      abort_wave(GivenUp::rank_ended, words, now);
       maybe_all_done(now);
       break;
     case ExitMeaning::restart:
       out_.say(Log::WARNING, words);
-      recover({"death of rank " + std::to_string(message.rank())}, now);
+      recover({CauseKind::rank_died, "death of rank " + std::to_string(message.rank())}, now);
       break;
     case ExitMeaning::end_job:
       out_.say(Log::ERROR, words + (message.wait_status() ? "" : " without MPI_Finalize") +
@@ -186,7 +186,7 @@ void Coordinator::end(int code, bool kill, Now now) {
 
 /** No wave, recovery or drain goes on. */
 void Coordinator::begin_end(int code, Now now) {
-  abort_wave("the job ends", false, now);
+  abort_wave(GivenUp::job_end, "the job ends", now);
   enter(Phase::ending);
   recovering_.end();
   exit_code_ = code;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the coordinator measures for the interval between waves, and the time of the next one when crrun chooses the interval.
+// What the coordinator measures of waves, and the time of the next one when crrun chooses the interval.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -21,14 +21,21 @@ void Coordinator::ranks_run(Now now) {
 void Coordinator::measure_wave(Now now) {
   // The job waits for its slowest rank: MPI is held from the begin until the connections are empty, then the threads stand still.
   std::uint64_t cost_ns = 0;
-  for (const RankImage& image : round_->results()) cost_ns = std::max(cost_ns, image.quiesce_ns + image.frozen_ns);
+  for (const RankImage& image : round_->results()) {
+    cost_ns = std::max(cost_ns, image.quiesce_ns + image.frozen_ns);
+    tally_.written_bytes += image.bytes;
+  }
+  tally_.wave_standstill.add(cost_ns);
+  tally_.wave.add((now.ms - std::min(now.ms, round_->begun().ms)) * 1'000'000);
   interval_.wave(cost_ns, round_->begun(), now);
 }
 
 void Coordinator::measure_staging(WaveNumber number, Now now) {
   const StoredWave* wave = store_.find(number);
+  if (!wave) return;
+  tally_.staging.add(now.unix_ns - std::min(now.unix_ns, wave->unix_ns));
   // The staging of an older wave was interrupted by a recovery.
-  if (wave && wave->recovery == recovery_number_) interval_.staged(wave->unix_ns, now);
+  if (wave->recovery == recovery_number_) interval_.staged(wave->unix_ns, now);
 }
 
 /** When crrun chooses the interval: see when the next wave is due. @param from_ms the begin of the one before, or of the job */

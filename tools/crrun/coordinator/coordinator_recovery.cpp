@@ -14,6 +14,7 @@ constexpr std::size_t kMostExpected = 64;
 
 void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
   const std::uint64_t heard_ns = members_.at(node).heard_unix_ns;
+  ++tally_.nodes_lost;
   members_.lose(node, now);
   Member& member = *members_.find(node);
   member.next_start_ms = now.ms + settings_.rejoin_every_ms;
@@ -42,7 +43,7 @@ void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
   if (losses.empty()) return;
   bool needed = false;
   std::string causes;
-  Cause cause;
+  Cause cause{CauseKind::node_lost, ""};
   for (const Loss& loss : losses) {
     cause.heard_ns = members_.at(loss.node).heard_unix_ns;
     node_lost(loss.node, loss.why, now);
@@ -116,9 +117,9 @@ void Coordinator::recover(const Cause& cause, Now now) {
     out_.say(Log::ERROR, "without checkpoints the job cannot continue after the " + cause.what);
     return end(1, true, now);
   }
-  abort_wave("the " + cause.what, false, now);
-  if (cause.failure)
-    interval_.failed(cause.heard_ns && now.unix_ns > cause.heard_ns ? (now.unix_ns - cause.heard_ns) / 1'000'000 : 0, now);
+  abort_wave(GivenUp::recovery, "the " + cause.what, now);
+  if (is_failure(cause.kind))
+    interval_.failed(cause.silence_ms(now), now);
   else
     interval_.stopped(now);
   enter(Phase::recovering);
@@ -143,6 +144,7 @@ void Coordinator::recover(const Cause& cause, Now now) {
   }
   recovering_.end();
   recovering_.depart(placement_, wanted->placement, [this](NodeIndex node) { return members_.up(node); });
+  count_recovery(cause, wanted->placement, now);
   placement_ = wanted->placement;
   moved_ = true;
   void_spawns(wanted->wave);
@@ -168,6 +170,7 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
     ranks_[rank].incarnation = recovery_number_;
     hosts.insert(placement_[rank]);
   }
+  tally_.ranks_restarted += plan.restart.size();
   exits_.rolled_back();
   report_.recovery = recovery_number_;
   report_.wave = plan.wave;
@@ -220,6 +223,7 @@ void Coordinator::relaunch(const Cause& cause, Now now) {
     rank.incarnation = recovery_number_;
     rank.address.Clear();
   }
+  tally_.ranks_restarted += ranks_.size();
   moved_ = true;
   out_.say(Log::INFO, "recovery " + std::to_string(recovery_number_) + " (" + cause.what +
                           "): all ranks are started from the beginning");
@@ -238,6 +242,7 @@ void Coordinator::relaunch(const Cause& cause, Now now) {
   launch(now);
   for (WaveNumber wave : voided) out_.add(RemoveStaged{wave});
   event({{"event", "recovery-done"}, {"recovery", recovery_number_}}, now);
+  measure_recovery(now);
 }
 
 void Coordinator::roll_back_streams(const StoredWave* wave) {
@@ -376,13 +381,14 @@ void Coordinator::recovery_failed(Now now) {
       node_lost(node, "it could not restart its ranks", now);
   for (NodeIndex node : silent)
     if (members_.up(node)) node_lost(node, "it did not finish its part of the recovery in time", now);
-  recover({"failure of recovery " + std::to_string(round.recovery())}, now);
+  recover({CauseKind::failed, "failure of recovery " + std::to_string(round.recovery())}, now);
 }
 
 void Coordinator::recovery_done(Now now) {
   recovering_.end();
   enter(Phase::running);
   interval_.recovered(now);
+  measure_recovery(now);
   ranks_run(now);
   failed_recoveries_ = 0;
   failures_of_node_.clear();

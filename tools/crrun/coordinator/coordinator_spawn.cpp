@@ -33,7 +33,7 @@ void Coordinator::spawn(const Up& up, Now now) {
     return;
   }
   // The connections of the spawned processes' transport are in no wave, nor is the new state of the PMIx servers.
-  abort_wave("MPI_Comm_spawn", true, now);
+  abort_wave(GivenUp::spawn, "MPI_Comm_spawn", now);
   std::map<NodeIndex, std::uint32_t> used = spawns_.used();
   for (NodeIndex node : placement_) ++used[node];
   std::map<std::string, NodeIndex> nodes;

@@ -122,7 +122,7 @@ void Coordinator::hello(const Up& up, Now now) {
     const Greeting greeting = members_.hello(node, up.instance(), up.hello(), now);
     welcome(node, greeting != Greeting::rejoined);
     if (greeting == Greeting::rejoined) node_joined(node);
-    recover({members_.host(node) + " has a new daemon"}, now);
+    recover({CauseKind::new_daemon, members_.host(node) + " has a new daemon"}, now);
     return;
   }
   switch (members_.hello(node, up.instance(), up.hello(), now)) {
@@ -212,7 +212,7 @@ void Coordinator::all_there(Now now) {
   welcome_all();
   if (begin_ == Begin::restart) {
     enter(Phase::running);
-    return recover({.what = "restart of the job", .failure = false}, now);
+    return recover({CauseKind::restart, "restart of the job"}, now);
   }
   launch(now);
 }
@@ -260,9 +260,9 @@ void Coordinator::attached(Now now) {
   std::vector<Rank> dead;
   for (Rank rank = 0; rank < ranks_.size(); ++rank)
     if (!ranks_[rank].alive && !ranks_[rank].ended_before) dead.push_back(rank);
-  if (was_recovering_) return recover({.what = "crrun was started again during a recovery", .failure = false}, now);
-  if (was_spawning_) return recover({.what = "start of another crrun while spawned processes ran", .failure = false}, now);
-  if (!dead.empty()) return recover({rank_list(dead) + " died while no crrun ran"}, now);
+  if (was_recovering_) return recover({CauseKind::attach, "crrun was started again during a recovery"}, now);
+  if (was_spawning_) return recover({CauseKind::attach, "start of another crrun while spawned processes ran"}, now);
+  if (!dead.empty()) return recover({CauseKind::rank_died, rank_list(dead) + " died while no crrun ran"}, now);
   save();
   out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": no rank was lost");
   clock_.running(now, false);

@@ -89,9 +89,9 @@ void Coordinator::judge_wave(Now now) {
   switch (round_->verdict(now)) {
     case WaveRound::Verdict::pending: break;
     case WaveRound::Verdict::complete: commit_wave(now); break;
-    case WaveRound::Verdict::again: abort_wave(round_->why(), true, now); break;
-    case WaveRound::Verdict::failed:
-    case WaveRound::Verdict::late: abort_wave(round_->why(), false, now); break;
+    case WaveRound::Verdict::again: abort_wave(GivenUp::put_off, round_->why(), now); break;
+    case WaveRound::Verdict::failed: abort_wave(GivenUp::error, round_->why(), now); break;
+    case WaveRound::Verdict::late: abort_wave(GivenUp::late, round_->why(), now); break;
   }
 }
 
@@ -147,9 +147,11 @@ void Coordinator::commit_wave(Now now) {
   if (phase_ == Phase::running) stage(now);
 }
 
-void Coordinator::abort_wave(const std::string& why, bool again, Now now) {
+void Coordinator::abort_wave(GivenUp reason, const std::string& why, Now now) {
   if (!round_) return;
   const WaveNumber wave = round_->wave();
+  const bool again = passes(reason);
+  ++tally_.given_up[static_cast<std::size_t>(reason)];
   round_.reset();
   draining_.wave_aborted(wave);
   WaveEnd& message = *out_.send().mutable_wave_end();
@@ -214,6 +216,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
                           "); crrun tries again; until then only the images on the nodes are available");
       continue;
     }
+    tally_.staged_bytes += rank.bytes();
     whole |= store_.staged(message.wave(), rank.rank());
     if (ranks_.size() > kWholeTables && !message.finished()) continue;  // one event a node
     event({{"event", "staged-rank"},
@@ -335,7 +338,7 @@ void Coordinator::drain(Now now) {
   if (!step.move || round_) return;
   std::string hosts;
   for (NodeIndex node : draining_.ready_nodes()) hosts += (hosts.empty() ? "" : ", ") + members_.host(node);
-  recover({.what = "drain of " + hosts, .failure = false}, now);
+  recover({CauseKind::drain, "drain of " + hosts}, now);
 }
 
 }  // namespace reprise::job

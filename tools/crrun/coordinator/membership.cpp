@@ -17,7 +17,18 @@ constexpr std::uint64_t kDoubtful = 2, kDoubtfulBeats = 2;
 constexpr std::uint64_t kFewestBeats = 5;
 /** What may have a reason may be silent so many times longer. */
 constexpr std::uint64_t kPatient = 2;
+
+std::int64_t lease_left(const Member& member, Now now) {
+  return static_cast<std::int64_t>(member.lease_end_ms) - static_cast<std::int64_t>(now.ms);
+}
 }  // namespace
+
+const char* member_state(const Member& member, std::uint64_t ranks) {
+  if (member.state == NodeState::starting) return "starting";
+  if (member.state == NodeState::lost) return "lost";
+  if (member.draining) return ranks ? "draining" : "drained";
+  return member.node.spare() && !ranks ? "spare" : "up";
+}
 
 Membership::Membership(const std::vector<Node>& nodes, std::uint64_t longest_ms, std::uint64_t shortest_ms, std::uint64_t heartbeat_ms)
     : longest_ms_(longest_ms),
@@ -47,10 +58,14 @@ void Membership::heard_of(Member& member, Now now) {
 
 std::uint32_t Membership::beat(NodeIndex node, bool patient, Now now) {
   Member& member = members_.at(node);
+  const std::int64_t left = lease_left(member, now);
+  lease_left_ms_ = std::min(lease_left_ms_.value_or(left), left);
   member.arrivals.beat(now.ms);
   const std::uint64_t learned = std::clamp(member.arrivals.limit_ms(), shortest_ms_, longest_ms_);
   member.granted_ms = std::min(learned * (patient ? kPatient : 1), longest_ms_);
-  return static_cast<std::uint32_t>(member.granted_ms * kLease / kLimit);
+  const std::uint64_t lease_ms = member.granted_ms * kLease / kLimit;
+  member.lease_end_ms = now.ms + lease_ms;
+  return static_cast<std::uint32_t>(lease_ms);
 }
 
 std::uint64_t Membership::limit_ms(const Member& member) const {
@@ -79,6 +94,7 @@ Greeting Membership::hello(NodeIndex node, const std::string& instance, const He
   member->state = NodeState::up;
   // The daemon takes the answer to its Hello for a lease of full length.
   member->granted_ms = longest_ms_;
+  member->lease_end_ms = now.ms + longest_ms_ * kLease / kLimit;
   member->instance = instance;
   member->cpus = hello.cpus();
   member->parts = hello.parts();
@@ -87,6 +103,13 @@ Greeting Membership::hello(NodeIndex node, const std::string& instance, const He
   member->addresses.assign(hello.addresses().begin(), hello.addresses().end());
   heard_of(*member, now);
   return out;
+}
+
+std::optional<std::int64_t> Membership::take_lease_left(Now now) {
+  std::optional<std::int64_t> least = std::exchange(lease_left_ms_, std::nullopt);
+  for (const Member& member : members_)
+    if (member.state == NodeState::up) least = std::min(least.value_or(lease_left(member, now)), lease_left(member, now));
+  return least;
 }
 
 void Membership::suspect(NodeIndex node) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The state of the nodes. */
+#include <cstdint>
 #include <optional>
 #include <set>
 
@@ -30,6 +31,7 @@ struct Member {
   std::uint64_t heard_unix_ns = 0;
   Arrivals arrivals;                  ///< of its heartbeats
   std::uint64_t granted_ms = 0;       ///< its newest lease was granted for this limit of silence
+  std::uint64_t lease_end_ms = 0;     ///< until then its ranks may run, at the latest: its clock began when it sent the heartbeat
   std::uint64_t next_start_ms = 0;    ///< when to try to start a daemon again
   std::uint64_t told_stale_ms = 0;
   std::uint32_t cpus = 0;
@@ -40,6 +42,9 @@ struct Member {
   std::uint64_t free_local_bytes = 0, image_bytes = 0;
   double load = 0;
 };
+
+/** @return the state in one word, for users. @param ranks number of ranks on the node */
+const char* member_state(const Member& member, std::uint64_t ranks);
 
 /** The meaning of a Hello. */
 enum class Greeting {
@@ -75,6 +80,11 @@ class Membership {
   /** @return the silence, in ms, after which the node is lost */
   std::uint64_t limit_ms(const Member& member) const;
   Greeting hello(NodeIndex node, const std::string& instance, const Hello& hello, Now now);
+  /**
+   * @return the shortest time, in ms, that was left of a lease since the last call: when the next heartbeat came, and now.
+   * Negative: the ranks of a node stand still, and it is not lost yet. Nothing if no node is up.
+   */
+  std::optional<std::int64_t> take_lease_left(Now now);
   /** Something suggests that the node is lost. */
   void suspect(NodeIndex node);
   /** @return nodes that have been silent for too long; they are lost now */
@@ -104,6 +114,7 @@ class Membership {
   std::vector<Member> members_;
   mutable std::size_t started_ = 0;  ///< the members before this one have started: none starts twice
   std::uint64_t longest_ms_, shortest_ms_, heartbeat_ms_;
+  std::optional<std::int64_t> lease_left_ms_;  ///< the shortest that a heartbeat has found since take_lease_left()
 };
 
 }  // namespace reprise::job

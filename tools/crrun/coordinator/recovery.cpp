@@ -5,6 +5,20 @@
 
 namespace reprise::job {
 
+const char* name(CauseKind kind) {
+  switch (kind) {
+    case CauseKind::node_lost: return "node_lost";
+    case CauseKind::new_daemon: return "new_daemon";
+    case CauseKind::rank_died: return "rank_died";
+    case CauseKind::link_broken: return "link_broken";
+    case CauseKind::failed: return "failed_recovery";
+    case CauseKind::drain: return "drain";
+    case CauseKind::restart: return "restart";
+    case CauseKind::attach: return "attach";
+  }
+  return "?";
+}
+
 namespace {
 /** At most so many false alarms within a multiple of the detection time. */
 constexpr std::size_t kInVain = 3;

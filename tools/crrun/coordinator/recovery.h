@@ -7,6 +7,7 @@
  *                      │                      │
  *                      └──> failed <──────────┘   the next recovery begins
  */
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -19,11 +20,29 @@
 
 namespace reprise::job {
 
+enum class CauseKind : std::uint8_t {
+  node_lost,
+  new_daemon,   ///< a node has another daemon, without the ranks of the one before
+  rank_died,
+  link_broken,  ///< messages were lost with a connection
+  failed,       ///< the recovery before this one has failed
+  drain,        ///< a user moves the ranks of a node
+  restart,      ///< of the job, by crrun --restart
+  attach,       ///< by crrun --attach, to a job that was recovering or had spawned processes
+};
+inline constexpr std::size_t kCauseKinds = static_cast<std::size_t>(CauseKind::attach) + 1;
+/** @return whether something failed; else a user or another crrun wants the recovery */
+constexpr bool is_failure(CauseKind kind) { return kind != CauseKind::drain && kind != CauseKind::restart && kind != CauseKind::attach; }
+const char* name(CauseKind kind);
+
 /** Why a recovery begins, and since when that is known. */
 struct Cause {
+  CauseKind kind;
   std::string what;                ///< "loss of node2"
   std::uint64_t heard_ns = 0;      ///< time of day at which a lost node was last heard of; 0: no node is lost
-  bool failure = true;             ///< something failed; else a user or another crrun wants it
+
+  /** @return time since the last sign of life of a lost node, as far as the clocks agree */
+  std::uint64_t silence_ms(Now now) const { return heard_ns && now.unix_ns > heard_ns ? (now.unix_ns - heard_ns) / 1'000'000 : 0; }
 };
 
 /** Times of day of a recovery, for users; 0: not yet. */

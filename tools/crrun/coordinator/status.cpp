@@ -5,20 +5,21 @@
 
 namespace reprise::job {
 
+std::vector<std::uint64_t> Coordinator::ranks_on_nodes() const {
+  std::vector<std::uint64_t> out(members_.all().size());
+  for (NodeIndex node : placement_) ++out.at(node);
+  return out;
+}
+
 nlohmann::json Coordinator::status(Now now) const {
   nlohmann::json nodes = nlohmann::json::array(), ranks = nlohmann::json::array(), waves = nlohmann::json::array();
-  std::vector<std::uint64_t> ranks_on(members_.all().size());
-  for (NodeIndex node : placement_) ++ranks_on.at(node);
+  const std::vector<std::uint64_t> ranks_on = ranks_on_nodes();
   for (const Member& member : members_.all()) {
     const bool up = member.state == NodeState::up;
     const std::uint64_t count = ranks_on.at(member.node.index());
     nodes.push_back({{"index", member.node.index()},
                      {"host", member.node.host()},
-                     {"state", member.state == NodeState::starting ? "starting"
-                               : !up                               ? "lost"
-                               : member.draining                   ? (count ? "draining" : "drained")
-                               : member.node.spare() && !count     ? "spare"
-                                                                   : "up"},
+                     {"state", member_state(member, count)},
                      {"slots", member.node.slots()},
                      {"ranks", count},
                      {"lost_after_ms", members_.limit_ms(member)},
@@ -61,7 +62,7 @@ nlohmann::json Coordinator::status(Now now) const {
                         {"begun_unix_ns", begun_unix_ns_},
                         {"recovery", recovery_number_},
                         {"checkpoints", !settings_.spec.no_checkpoints()},
-                        {"wave_interval_ms", chosen_ ? chosen_->interval_ms : settings_.wave_interval_ms},
+                        {"wave_interval_ms", wave_interval_ms()},
                         {"shared", !settings_.spec.shared_directory().empty()},
                         {"nodes", nodes},
                         {"ranks", ranks},

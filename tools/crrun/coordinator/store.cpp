@@ -160,6 +160,10 @@ std::optional<WaveNumber> Store::newest_staged() const {
   return std::nullopt;
 }
 
+std::size_t Store::to_stage() const {
+  return static_cast<std::size_t>(std::count_if(unstaged_.begin(), unstaged_.end(), [](const auto& wave) { return wave.second > 0; }));
+}
+
 std::uint64_t Store::oldest_offset(Rank rank, std::uint32_t stream) const {
   if (waves_.empty()) return 0;
   return waves_.begin()->second.ranks.at(rank).offsets[stream];

@@ -100,6 +100,8 @@ class Store {
   const StoredWave* find(WaveNumber wave) const;
   std::optional<WaveNumber> newest() const;
   std::optional<WaveNumber> newest_staged() const;
+  /** @return number of waves of which an image is not in JOBDIR */
+  std::size_t to_stage() const;
   /** @return the oldest position of a rank's stream in any wave that counts; 0 without waves */
   std::uint64_t oldest_offset(Rank rank, std::uint32_t stream) const;
 

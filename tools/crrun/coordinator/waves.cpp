@@ -5,6 +5,19 @@
 
 namespace reprise::job {
 
+const char* name(GivenUp why) {
+  switch (why) {
+    case GivenUp::put_off: return "put_off";
+    case GivenUp::rank_ended: return "rank_ended";
+    case GivenUp::spawn: return "spawn";
+    case GivenUp::error: return "error";
+    case GivenUp::late: return "late";
+    case GivenUp::recovery: return "recovery";
+    case GivenUp::job_end: return "job_end";
+  }
+  return "?";
+}
+
 namespace {
 constexpr std::uint64_t kAgainMs = 1000, kAgainMostMs = 16'000, kSoonTries = 5;
 constexpr std::uint64_t kFailureMs = 5000, kFailureMostMs = 300'000;

@@ -2,11 +2,27 @@
 #pragma once
 /** @file One wave, and the time of the next one. */
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "types.h"
 
 namespace reprise::job {
+
+/** Why a wave that has begun was not committed. */
+enum class GivenUp : std::uint8_t {
+  put_off,     ///< a rank could not take part at this moment (MPI_Init, PMIx)
+  rank_ended,  ///< a rank has ended well
+  spawn,       ///< a rank has called MPI_Comm_spawn
+  error,       ///< a rank could not be saved
+  late,        ///< a rank has not answered in time
+  recovery,    ///< a recovery has begun
+  job_end,     ///< the job ends
+};
+inline constexpr std::size_t kGivenUps = static_cast<std::size_t>(GivenUp::job_end) + 1;
+/** @return whether the reason passes by itself, so that the next wave is tried soon */
+constexpr bool passes(GivenUp why) { return why == GivenUp::put_off || why == GivenUp::rank_ended || why == GivenUp::spawn; }
+const char* name(GivenUp why);
 
 /** What a wave keeps of a rank's report: a large job has many ranks. */
 struct RankImage {
