@@ -17,7 +17,7 @@ _reprise_options() { # COMMAND
 			--rankfile --bind-to --report-bindings --oversubscribe --stdin --tag-output --timeout --checkpoint-every --node-mtbf --checkpoint-share \
 			--checkpoint-on --time-left --local --shared --detect --detect-at-least --no-double-up \
 			--require-checkpoints --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --keep --interface --fan-out --launcher \
-			--launch-agent --report-file --restart --restart-or-run --attach --verbose --quiet --help --version"
+			--launch-agent --report-file --metrics --restart --restart-or-run --attach --verbose --quiet --help --version"
 		;;
 	cr_info) echo "$common --verify --no-verify --summary --process --threads --mappings --descriptors" ;;
 	esac
@@ -70,7 +70,7 @@ _reprise_jobs() { # PREFIX
 }
 
 # Options of crrun that take a value; --mca takes two.
-_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --time-left --local --shared --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --restart --restart-or-run --attach '
+_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --time-left --local --shared --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --metrics --restart --restart-or-run --attach '
 
 _reprise_crrun() {
 	local word i before='' skip=0
@@ -95,7 +95,7 @@ _reprise_crrun() {
 	((skip)) || before=''
 	[[ $word == = ]] && before=${COMP_WORDS[COMP_CWORD - 1]} word=''
 	case $before in
-	--hostfile | --machinefile | --rankfile | --report-file) _reprise_files "$word" ;;
+	--hostfile | --machinefile | --rankfile | --report-file | --metrics) _reprise_files "$word" ;;
 	--wdir | --wd | --local | --shared | --restart | --restart-or-run | --attach) _reprise_files "$word" -d ;;
 	--map-by) COMPREPLY=($(compgen -W 'slot node package numa core hwthread ppr: rankfile:file=' -- "$word")) ;;
 	--bind-to) COMPREPLY=($(compgen -W 'none hwthread core numa package' -- "$word")) ;;

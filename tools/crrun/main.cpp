@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "crjob/report.h"
+#include "crrun/metrics_file.h"
 #include "crrun/options.h"
 #include "crrun/runner.h"
 #include "crrun/settings_json.h"
@@ -77,6 +78,7 @@ RunOptions run_options(const Options& options, const Settings& settings) {
   out.verbose = options.verbose;
   out.quiet = options.quiet;
   out.interfaces = options.interfaces;
+  out.metrics_file = options.metrics_file;
   out.launch.agent = options.launch_agent;
   out.launch.srun =
       options.launcher == "srun" || (options.launcher == "auto" && std::getenv("SLURM_JOB_ID") && options.hosts.empty() &&
@@ -221,6 +223,7 @@ int main(int argc, char** argv) {
         throw Error(Failure::usage, EINVAL, "name a program to run, or --restart JOBDIR, or --attach JOBDIR (see --help)");
       split_programs(options);
       set_up_log("crrun", options.verbose ? "debug" : "warning");
+      if (!options.metrics_file.empty()) MetricsFile::check(options.metrics_file);
       const int code = !options.restart_or_run.empty() ? run_or_restart(options)
                        : !options.restart.empty()  ? run_again(options)
                        : !options.attach.empty() ? run_attached(options)

@@ -80,6 +80,7 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"auto", "ssh", "srun"}));
   option("--launch-agent", o.launch_agent, "the daemon's program on the nodes (default: crd)", "COMMAND");
   option("--report-file", o.report_file, "write the report of `crjob report` there when the job has ended", "FILE");
+  option("--metrics", o.metrics_file, "keep metrics of the job there, for Prometheus (OpenMetrics)", "FILE");
   option("--restart", o.restart, "start a job again from its newest staged wave", "JOBDIR");
   option("--restart-or-run", o.restart_or_run,
          "for batch scripts: run PROGRAM, or restart it if this is not the first time; a link to JOBDIR is made there", "LINK");

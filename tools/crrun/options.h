@@ -35,7 +35,7 @@ struct Options {
   std::vector<std::string> interfaces;
   unsigned staging_nodes = 2, max_restarts = 3;
   unsigned fan_out = 0;  ///< 0: not given
-  std::string launch_agent = "crd", launcher = "auto", report_file, restart, restart_or_run, attach;
+  std::string launch_agent = "crd", launcher = "auto", report_file, metrics_file, restart, restart_or_run, attach;
   std::vector<std::string> program;
   std::vector<ProgramOptions> more;  ///< programs behind the first
 };

@@ -14,6 +14,7 @@
 #include <asio/post.hpp>
 
 #include "crrun/hosts.h"
+#include "crrun/metrics_text.h"
 #include "job/endpoints.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -25,6 +26,7 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 /** Per level of the tree: a node whose parent has not connected by then is started without one. */
 constexpr auto kParentWait = std::chrono::seconds(10);
 constexpr auto kDiskSlow = std::chrono::seconds(5);
+constexpr auto kMetricsEvery = std::chrono::seconds(5);
 constexpr std::size_t kInputBytes = 64 << 10;
 /** Of the end of each stream, for a later crrun. */
 constexpr std::size_t kRecordedBytes = 1 << 20, kRecordedInAll = 64 << 20;
@@ -112,6 +114,7 @@ Runner::Runner(JobFile file, Settings settings, Coordinator::Begin begin, std::o
     if (file_.addresses.empty())
       throw std::runtime_error("this host has no address that nodes could reach: name a network by --interface");
   }
+  if (!options_.metrics_file.empty()) metrics_ = std::make_unique<MetricsFile>(options_.metrics_file);
   file_.pid = ::getpid();
   file_.boot = boot_id();
   file_.write();
@@ -126,6 +129,8 @@ int Runner::run() {
   apply();
   timer();
   loop_.run();
+  next_metrics_ = {};
+  tell_metrics();
   output_.flush();
   if (code_) output_.forget();
   return code_.value_or(1);
@@ -155,6 +160,7 @@ void Runner::timer() {
     coordinator_.tick(now());
     apply();
     watch_disk();
+    tell_metrics();
     start_waiting();
     read_input();
     if (!code_) timer();
@@ -342,6 +348,12 @@ void Runner::watch_disk() {
     held_.give_up();
     apply();
   }
+}
+
+void Runner::tell_metrics() {
+  if (!metrics_ || std::chrono::steady_clock::now() < next_metrics_) return;
+  next_metrics_ = std::chrono::steady_clock::now() + kMetricsEvery;
+  metrics_->put(metrics_text(coordinator_.take_metrics(now())));
 }
 
 void Runner::read_input() {

@@ -15,6 +15,7 @@
 #include "crrun/coordinator/coordinator.h"
 #include "crrun/held.h"
 #include "crrun/launcher.h"
+#include "crrun/metrics_file.h"
 #include "crrun/output_writer.h"
 #include "crrun/recorder.h"
 #include "crrun/routes.h"
@@ -27,6 +28,7 @@ namespace reprise::job {
 struct RunOptions {
   bool tag_output = false, verbose = false, quiet = false;
   std::vector<std::string> interfaces;
+  std::string metrics_file;  ///< "": none
   LaunchOptions launch;
 };
 
@@ -45,6 +47,7 @@ class Runner {
   void carry_out(Effect& effect, const std::vector<NodeIndex>& living);
   void release();
   void watch_disk();
+  void tell_metrics();
   void write(const WriteOutput& output);
   void written(std::uint64_t mark);
   void send(const Down& down, const std::vector<NodeIndex>& living);
@@ -67,6 +70,8 @@ class Runner {
   Launcher launcher_;
   OutputWriter output_;
   Recorder recorder_;
+  std::unique_ptr<MetricsFile> metrics_;  ///< nothing without --metrics
+  std::chrono::steady_clock::time_point next_metrics_{};
   asio::signal_set signals_;
   asio::steady_timer timer_, input_timer_;
   std::unique_ptr<asio::posix::stream_descriptor> input_;
