@@ -286,7 +286,8 @@ class Round:
         for node in self.nodes:
             if node not in self.dead:
                 try:
-                    text = self.ssh(node, "tail -n 2000 /tmp/reprise-*/crd.log 2>/dev/null; dmesg | tail -n 20; date +%s.%N")
+                    text = self.ssh(node, "cat /tmp/reprise-*/crd.1.log /tmp/reprise-*/crd.log 2>/dev/null | tail -n 2000; "
+                                          "dmesg | tail -n 20; date +%s.%N")
                     (self.logs / f"{node}.log").write_text(text, "utf-8")
                 except Failure:
                     pass
