@@ -66,6 +66,8 @@ enum cr_rank_type {
 	CR_RANK_LANES,
 	/** rank: a wave has ended, for which it had unmapped the shared memory. No further fields */
 	CR_RANK_NEED_LANES,
+	/** rank: after HELLO and RESTORED, where its counters are. struct cr_rank_counters_at */
+	CR_RANK_COUNTERS,
 };
 
 struct cr_rank_message {
@@ -160,6 +162,26 @@ struct cr_rank_calm {
 	struct cr_rank_message head;
 	uint32_t on; /**< 1: block while waiting for messages; 0: poll as before. A rollback resets it to 0 */
 	uint32_t reserved;
+};
+
+/** In CR_RANK_COUNTERS. */
+struct cr_rank_counters_at {
+	struct cr_rank_message head;
+	int32_t pid;
+	uint32_t reserved;
+	uint64_t address; /**< of a struct cr_rank_counters in the process */
+};
+
+#define CR_RANK_COUNTERS_MAGIC 0x73746e756f637263ull
+
+/**
+ * What a rank has done, in memory of its own. The daemon reads it there (process_vm_readv), and needs no answer: a rank that
+ * computes gives none. It is the same memory after a rollback, with older values.
+ */
+struct cr_rank_counters {
+	uint64_t magic; /**< CR_RANK_COUNTERS_MAGIC */
+	uint64_t moved; /**< how often bytes of messages were written or read */
+	uint64_t waited_ns; /**< CPU time of threads that have found nothing to do in the transport again and again */
 };
 
 struct cr_rank_lost {

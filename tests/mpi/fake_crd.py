@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES = range(1, 18)
+HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES, COUNTERS = range(1, 19)
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
@@ -51,6 +51,7 @@ def component_folder():
 class Rank:
     def __init__(self, number, channel, pid, able, addresses):
         self.number, self.channel, self.pid, self.able, self.addresses = number, channel, pid, able, addresses
+        self.counters = None  # (pid, _, address)
         self.said = []  # received messages that no call has taken yet: (type, bytes)
 
 
@@ -125,6 +126,8 @@ class Daemon:
         elif kind == PREPARED:
             wave, state, quiesce, connections, _ = struct.unpack_from("=IIQII", body)
             rank.said.append((PREPARED, (wave, STATES[state], quiesce / 1e6, connections, body[24:].decode())))
+        elif kind == COUNTERS:
+            rank.counters = struct.unpack_from("=iIQ", body)
         elif kind == NEED_LANES:
             self.hand_out_lanes(number)
         elif kind == RESUMED:

@@ -379,6 +379,11 @@ void Daemon::from_rank(const RankMessage& message) {
       if (!lost_links_.pass(up.link_lost(), node, static_cast<std::uint64_t>(now))) return;
       return node_.send(std::move(up));
     }
+    case CR_RANK_COUNTERS: {
+      const auto& at = message.as<cr_rank_counters_at>();
+      rank->counters = {at.pid, at.address};
+      return;
+    }
     case CR_RANK_NEED_LANES:
       if (message.head().recovery == node_.recovery) node_.give_lanes(number);
       return;

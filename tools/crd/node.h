@@ -40,6 +40,11 @@ struct Rank {
   std::unique_ptr<Output> outputs[2];
   std::unique_ptr<Input> input;      ///< nullptr: /dev/null
   Binding binding;                   ///< its processors
+  /** Where its transport counts what it does, a struct cr_rank_counters. */
+  struct Counters {
+    pid_t pid = -1;
+    std::uint64_t address = 0;       ///< 0: it has not called MPI_Init
+  } counters;
 
   bool alive() const { return pid > 0 && !exited; }
 };

@@ -69,6 +69,8 @@ std::size_t rank_message_size(std::uint32_t type) {
       return sizeof(cr_rank_resumed);
     case CR_RANK_LOST:
       return sizeof(cr_rank_lost);
+    case CR_RANK_COUNTERS:
+      return sizeof(cr_rank_counters_at);
     case CR_RANK_LOG:
     case CR_RANK_NEED_LANES:
     case CR_RANK_PMIX_DONE:

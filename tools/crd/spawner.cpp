@@ -130,6 +130,11 @@ void Spawner::from_process(std::uint32_t first, const RankMessage& message) {
       up.mutable_rank_ready()->set_recovery(node_.recovery);
       return node_.send(std::move(up));
     }
+    case CR_RANK_COUNTERS: {
+      const auto& at = message.as<cr_rank_counters_at>();
+      rank->counters = {at.pid, at.address};
+      return;
+    }
     case CR_RANK_LOG:
       return node_.say(job::Log::INFO, message.text(sizeof(cr_rank_message)), number);
     default:

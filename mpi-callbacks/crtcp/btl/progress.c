@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "base/counters.h"
 #include "endpoint/clock.h"
 #include "endpoint/connect.h"
 #include "endpoint/guests.h"
@@ -15,7 +16,7 @@
 #include "wave/wait.h"
 #include "wire/wire.h"
 
-enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 128, OFTEN = 4096 };
+enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 128, OFTEN = 4096, LOOKS = 1024, NAPS = 16 };
 
 /* Calls of crtcp_progress(), and the latest one that found an event of a socket that did more than to wake this rank.
  * Protected by the lock. */
@@ -220,6 +221,7 @@ int crtcp_progress(void)
   quiet = count || n ? 0 : quiet + 1;
   wait = patience(quiet);
   if (wait && !crtcp_lanes_sleep()) wait = 0;
+  if (quiet && quiet % (wait ? NAPS : LOOKS) == 0) crtcp_waits(quiet, wait);
   crtcp.progressing = false;
   pthread_mutex_unlock(&crtcp.lock);
   if (wait) {

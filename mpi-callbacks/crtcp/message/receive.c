@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/counters.h"
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
 #include "endpoint/lanes.h"
@@ -274,6 +275,7 @@ int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
     crtcp_lost(ep, n < 0 ? errno : 0, "reading");
     return -1;
   }
+  crtcp_counters.moved++;
   if (first.iov_len) {
     const size_t direct = smaller(n, first.iov_len);
 

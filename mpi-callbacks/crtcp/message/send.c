@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/counters.h"
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
 #include "endpoint/lanes.h"
@@ -58,6 +59,7 @@ static int write_message(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
     const ssize_t n = ep->out->write(ep, f->at, f->vecs);
 
     if (n < 0) return errno == EAGAIN ? 0 : -1;
+    crtcp_counters.moved++;
     advance(f, n);
   }
   ep->sent++;
@@ -266,6 +268,7 @@ int crtcp_sendi(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, struct opal_co
   }
   n = ep->out->write(ep, vec, length ? 3 : 2);
   error = errno;
+  if (n > 0) crtcp_counters.moved++;
   if (n == (ssize_t) (sizeof header + first_length + length)) {
     ep->sent++;
   } else if (!keep_rest(ep, &header, first, first_length, vec[2].iov_base, length, flags, n < 0 ? 0 : n)) {

@@ -10,6 +10,7 @@
 
 #include "base/address.h"
 #include "base/channel.h"
+#include "base/counters.h"
 #include "endpoint/events.h"
 #include "wave/callback.h"
 #include "wave/orders.h"
@@ -84,6 +85,7 @@ int crtcp_introduce(const char **why)
     *why = "the daemon that " CR_RANK_SOCKET_VARIABLE " names has closed the connection";
     return -1;
   }
+  crtcp_tell_counters();
   if (off) crtcp_channel_log(off);
   *why = off;
   pthread_mutex_lock(&crtcp.lock);

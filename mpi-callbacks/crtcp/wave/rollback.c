@@ -12,6 +12,7 @@
 
 #include "base/address.h"
 #include "base/channel.h"
+#include "base/counters.h"
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
 #include "endpoint/guests.h"
@@ -64,6 +65,7 @@ static bool report(const struct rollback *back)
   message.addresses = count > 0 ? count : 0;
   sent = crtcp_channel_send(CR_RANK_RESTORED, &message, sizeof message, text, bytes);
   free(text);
+  if (sent) crtcp_tell_counters();
   return sent;
 }
 
