@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -192,6 +193,18 @@ bool process_runs(pid_t pid) {
   std::getline(file, text);
   const std::size_t name = text.rfind(") ");
   return name != std::string::npos && name + 2 < text.size() && text[name + 2] != 'Z' && text[name + 2] != 'X';
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> all;
+  std::error_code error;
+  // increment() does not throw when the process ends meanwhile.
+  std::filesystem::directory_iterator task("/proc/" + std::to_string(pid) + "/task", error);
+  for (; !error && task != std::filesystem::directory_iterator(); task.increment(error)) {
+    std::ifstream list(task->path() / "children");
+    for (pid_t child = 0; list >> child;) all.push_back(child);
+  }
+  return all;
 }
 
 void signal_group(pid_t pid, int number) {

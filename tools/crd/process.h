@@ -56,6 +56,9 @@ class Process {
 /** Whether the process exists and has not ended. A zombie has ended. */
 bool process_runs(pid_t pid);
 
+/** @return the children of a process; each is listed by the thread that has made or adopted it */
+std::vector<pid_t> children_of(pid_t pid);
+
 /** Send a signal to the group that @p pid leads; if it leads none, to the process alone. */
 void signal_group(pid_t pid, int number);
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -188,15 +187,10 @@ Tool::~Tool() {
 std::vector<pid_t> Tool::kill() {
   state_->said = nullptr;
   state_->ended = nullptr;
-  std::vector<pid_t> made;
   Process& process = *state_->process;
-  if (!process.running()) return made;
+  if (!process.running()) return {};
   process.signal(SIGSTOP);  // it must not make more processes while we read the list
-  std::error_code error;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(process.pid()) + "/task", error)) {
-    std::ifstream children(task.path() / "children");
-    for (pid_t pid = 0; children >> pid;) made.push_back(pid);
-  }
+  const std::vector<pid_t> made = children_of(process.pid());
   for (const pid_t pid : made) ::kill(pid, SIGKILL);
   process.signal(SIGKILL);
   return made;
