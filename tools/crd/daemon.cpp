@@ -190,10 +190,13 @@ void Daemon::obey(const job::Down& down) {
       recovery_.forget();
       relay_.reset();
       spawner_.forget();
+      watch_.forget();
       return launcher_.launch(down.launch());
     case job::Down::kWaveBegin:
+      watch_.excuse();
       return waves_.begin(down.wave_begin());
     case job::Down::kWaveEnd:
+      watch_.excuse();
       return waves_.end(down.wave_end());
     case job::Down::kStage:
       return staging_.begin(down.stage());
@@ -216,12 +219,14 @@ void Daemon::obey(const job::Down& down) {
         relay_.reset();
         spawner_.forget();
       }
+      watch_.forget();
       return recovery_.begin(down.recover());
     case job::Down::kExpect:
       if (recovery_.under_way() || ending_) return;
       rehearsal_.abandon();
       return standby_.begin(down.expect());
     case job::Down::kResume:
+      watch_.forget();
       return recovery_.resume(down.resume());
     case job::Down::kSpawnBegin:
       return spawner_.begin(down.spawn_begin());
@@ -269,6 +274,7 @@ void Daemon::welcome(const job::Welcome& message) {
     introduce();
   }
   link_->welcomed();
+  watch_.begin();
 }
 
 void Daemon::introduce() {
@@ -426,6 +432,7 @@ void Daemon::heartbeat(job::Up& up) {
   beat.set_image_bytes(image_bytes_);
   double load = 0;
   if (::getloadavg(&load, 1) == 1) beat.set_load(load);
+  watch_.fill(beat);
 }
 
 void Daemon::shut_down(bool kill, bool keep_images) {

@@ -19,6 +19,7 @@
 #include "crd/recovery.h"
 #include "crd/spawner.h"
 #include "crd/staging.h"
+#include "crd/watch.h"
 #include "crd/waves.h"
 #include "job/lost_links.h"
 #include "session/lease.h"
@@ -75,6 +76,7 @@ class Daemon {
   Prewarm prewarm_;
   Rehearsal rehearsal_{node_};
   std::unique_ptr<Link> link_;
+  Watch watch_{node_, [this] { return waves_.under_way() || recovery_.under_way() || link_->fenced(); }};
   std::unique_ptr<Abandoned> abandoned_;
   std::unique_ptr<Children> children_;  ///< nullptr: no daemon connects through this one
   asio::signal_set signals_;

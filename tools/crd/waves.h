@@ -28,6 +28,7 @@ class Waves {
   void prepared(const RankMessage& message);
   /** A rank has ended. */
   void rank_ended(std::uint32_t rank);
+  bool under_way() const { return wave_ != 0; }
 
  private:
   /** One rank in the current wave. */

@@ -121,6 +121,7 @@ std::vector<Up> Relay::up(const Up& message, std::uint64_t now_ms) {
         mine.set_free_local_bytes(beat.free_local_bytes());
         mine.set_image_bytes(beat.image_bytes());
         mine.set_load(beat.load());
+        if (beat.has_standing()) *mine.mutable_standing() = beat.standing();
         mine.set_seen(beat.seen());
         mine.set_sent(beat.sent());
         for (const RelayedBeat& other : beat.below())

@@ -66,6 +66,19 @@ TEST_F(Crd, StartsProcessesTellsTheirOutputAndStatus) {
   EXPECT_EQ(crrun.contradictions, 0u);
 }
 
+TEST_F(Crd, LooksWhetherRanksProgressIfItIsAsked) {
+  crrun.job.set_look_ms(200);
+  std::optional<job::Standing> said;
+  crrun.seen = [&](const job::Up& up) {
+    if (up.heartbeat().has_standing()) said = up.heartbeat().standing();
+  };
+  use({"sleep", "1000"});
+  start(1);
+  ASSERT_TRUE(crrun.until([&] { return said && said->ranks() == 1; }, 20s)) << log();
+  crrun.until([] { return false; }, 1s);
+  EXPECT_EQ(said->stood_ms(), 0u) << "a rank that has not called MPI_Init does not hang";
+}
+
 TEST_F(Crd, AnOldProcessSaysNothingInTheNameOfItsSuccessor) {
   use({"sh", "-c", "echo out; exec sleep 1000"});
   start(1);
@@ -577,6 +590,36 @@ class CrdWaves : public Crd {
     EXPECT_EQ(crrun.contradictions, 0u);
   }
 };
+
+/** What the daemons say of their ranks' progress. */
+class CrdWatching : public CrdWaves {
+ protected:
+  void SetUp() override {
+    crrun.job.set_look_ms(300);
+    crrun.seen = [this](const job::Up& up) {
+      if (up.heartbeat().has_standing()) standing[up.from()] = up.heartbeat().standing();
+    };
+    CrdWaves::SetUp();
+  }
+  std::map<std::uint32_t, job::Standing> standing;  ///< by node
+};
+
+TEST_F(CrdWatching, SeesRanksWaitAndGoOn) {
+  EXPECT_EQ(standing[0].ranks(), 2u);
+  EXPECT_LT(standing[0].stood_ms(), 1000u);
+  // The others wait for it. A rank that a signal has stopped does not hang.
+  ::kill(crrun.started[3].pid(), SIGSTOP);
+  EXPECT_TRUE(crrun.until([&] { return standing[0].stood_ms() > 2000 && standing[0].waiting() == 2; }, 30s)) << standing[0].DebugString();
+  EXPECT_LT(standing[1].stood_ms(), 2000u) << standing[1].DebugString();
+  ::kill(crrun.started[3].pid(), SIGCONT);
+  EXPECT_TRUE(crrun.until([&] { return standing[0].stood_ms() == 0 && standing[0].idle_ms() < 1000; }, 10s)) << standing[0].DebugString();
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  ASSERT_EQ(crrun.recover(number, {}), "") << log();
+  standing.clear();
+  EXPECT_TRUE(crrun.until([&] { return standing[0].ranks() == 2 && standing[0].stood_ms() == 0; }, 10s)) << "its counters are found after a rollback";
+  run_to_the_end();
+}
 
 TEST_F(CrdWaves, TakesWavesAndRunsOn) {
   std::uint32_t number = 1;
