@@ -128,6 +128,10 @@ std::string status_text(const nlohmann::json& s, std::uint64_t now) {
            std::to_string(s.at("wave_under_way").at("ms").get<std::uint64_t>()) + " ms\n";
   else if (s.contains("next_wave_ms"))
     out += "the next wave begins in " + tool::duration(s.at("next_wave_ms").get<std::uint64_t>() * 1'000'000) + "\n";
+  if (s.contains("hang"))
+    out += "no progress for " + tool::duration(s.at("hang").at("ms").get<std::uint64_t>() * 1'000'000) + ": " +
+           s.at("hang").at("words").get<std::string>() + "\n";
+  if (s.contains("wave_waits_for_progress")) out += "no wave begins before ranks progress\n";
   if (s.contains("wave_interval")) out += interval_text(s.at("wave_interval")) + "\n";
   if (s.contains("last_recovery")) {
     const auto& last = s.at("last_recovery");

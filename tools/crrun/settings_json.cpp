@@ -11,6 +11,8 @@ void each_setting(Settings& s, F&& field) {
   field("wave_interval_auto", s.wave_interval_auto);
   field("node_mtbf_ms", s.node_mtbf_ms);
   field("wave_share", s.wave_share);
+  field("hang_after_ms", s.hang_after_ms);
+  field("hang_recover", s.hang_recover);
   field("lost_after_ms", s.lost_after_ms);
   field("shortest_silence_ms", s.shortest_silence_ms);
   field("start_timeout_ms", s.start_timeout_ms);

@@ -578,6 +578,7 @@ TEST(RelayTest, ItsHeartbeatSpeaksForThoseBelowOnce) {
   beat.mutable_heartbeat()->set_unix_ns(11);
   beat.mutable_heartbeat()->set_seen(7);
   beat.mutable_heartbeat()->set_sent(8);
+  beat.mutable_heartbeat()->mutable_standing()->set_stood_ms(9);
   RelayedBeat& other = *beat.mutable_heartbeat()->add_below();
   other.set_node(5);
   other.set_unix_ns(55);
@@ -600,6 +601,7 @@ TEST(RelayTest, ItsHeartbeatSpeaksForThoseBelowOnce) {
   EXPECT_EQ(below[0].unix_ns(), 12u) << "the newest";
   EXPECT_EQ(below[0].seen(), 7u);
   EXPECT_EQ(below[0].sent(), 8u);
+  EXPECT_EQ(below[0].standing().stood_ms(), 9u);
   EXPECT_EQ(below[1].unix_ns(), 55u);
   EXPECT_FALSE(relay.beats_since());
   EXPECT_EQ(relay.up(own, 80)[0].heartbeat().below_size(), 0);

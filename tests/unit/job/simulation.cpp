@@ -138,8 +138,11 @@ std::size_t Cluster::count(const std::string& event) const {
   return found == counts_.end() ? 0 : found->second;
 }
 
-bool Cluster::said(const std::string& part) const {
-  return std::any_of(said_.begin(), said_.end(), [&](const std::string& text) { return text.find(part) != std::string::npos; });
+bool Cluster::said(const std::string& part) const { return times_said(part) > 0; }
+
+std::size_t Cluster::times_said(const std::string& part) const {
+  const auto has = [&](const std::string& text) { return text.find(part) != std::string::npos; };
+  return static_cast<std::size_t>(std::count_if(said_.begin(), said_.end(), has));
 }
 
 }  // namespace reprise::job::sim

@@ -68,6 +68,11 @@ class Cluster {
   void abort(Rank rank, int status);  ///< it calls MPI_Abort
   /** Messages between two ranks are lost with their connection: both wait for ever, unless they are rolled back. */
   void break_link(Rank one, Rank other, int error = ENODATA);
+  /**
+   * From this progress on all ranks wait for a message that never comes, so many times: each recovery counts as one of them.
+   * 0 times: they go on.
+   */
+  void hang(std::uint64_t progress_ms, unsigned times) { hang_at_ms_ = progress_ms, hangs_ = times; }
   void cut(NodeIndex node, bool off);
   void damage(WaveNumber wave, Rank rank, bool local, bool staged);
   void break_crrun();   ///< and a new one attaches, after a second
@@ -91,6 +96,8 @@ class Cluster {
   std::string line(Rank rank, std::uint64_t progress_ms) const;
   const std::vector<nlohmann::json>& timeline() const { return timeline_; }
   std::size_t count(const std::string& event) const;
+  /** How often crrun has said something with this in it. */
+  std::size_t times_said(const std::string& part) const;
   std::size_t staged_images() const { return staged_.size(); }
   bool is_staged(WaveNumber wave) const { return staged_.lower_bound({wave, 0}) != staged_.lower_bound({wave + 1, 0}); }
   const std::vector<std::string>& said() const { return said_; }
@@ -149,6 +156,7 @@ class Cluster {
   void start_daemon(NodeIndex node);
   void heartbeat(NodeIndex node, const std::string& instance);
   void beat_now(NodeIndex node);
+  void stand(NodeIndex node, Standing& out) const;
   void watch_lease(NodeIndex node, const std::string& instance);
   void tick(std::uint64_t generation);
   void work(NodeIndex node, Rank rank, RecoveryNumber generation);
@@ -189,6 +197,8 @@ class Cluster {
   };
   std::map<std::pair<WaveNumber, Rank>, Image> staged_;
   bool shared_gone_ = false;
+  std::uint64_t hang_at_ms_ = 0;
+  unsigned hangs_ = 0;
   std::vector<std::string> output_;
   Held held_;
   std::uint64_t newest_change_ = 0;

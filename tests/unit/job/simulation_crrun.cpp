@@ -156,6 +156,7 @@ void Cluster::event(const nlohmann::json& line) {
     violations_.push_back(line.at("event").get<std::string>() + " while spawned processes run");
   if (line.at("event") == "wave-commit") committed_.insert(line.at("wave").get<WaveNumber>());
   if (line.at("event") == "recovery-begin") {
+    if (hangs_) --hangs_;
     // Nothing may be given up that could be had.
     const WaveNumber wave = line.at("wave");
     for (WaveNumber newer : committed_) {

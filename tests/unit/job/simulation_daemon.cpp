@@ -170,7 +170,25 @@ void Cluster::heartbeat(NodeIndex node, const std::string& instance) {
 void Cluster::beat_now(NodeIndex node) {
   Up up;
   up.mutable_heartbeat()->set_unix_ns(now_us_);
+  if (model_.settings.spec.look_ms()) stand(node, *up.mutable_heartbeat()->mutable_standing());
   send_up(node, std::move(up));
+}
+
+/** crd's Progress, which looks all the time. */
+void Cluster::stand(NodeIndex node, Standing& out) const {
+  const Daemon& daemon = *daemons_[node];
+  std::uint64_t last = 0;
+  bool runs = true;
+  for (const auto& [rank, process] : daemon.ranks) {
+    last = std::max(last, process.progressed_us);
+    runs &= daemon.may(process);
+  }
+  out.set_ranks(static_cast<std::uint32_t>(daemon.ranks.size()));
+  out.set_idle_ms(runs ? (now_us_ - last) / 1000 : 0);
+  if (daemon.ranks.empty() || !runs) return;
+  out.set_stood_ms(out.idle_ms());
+  out.set_waiting(out.ranks());
+  for (const auto& [rank, process] : daemon.ranks) out.add_first_waiting(rank);
 }
 
 void Cluster::watch_lease(NodeIndex node, const std::string& instance) {
@@ -190,8 +208,10 @@ void Cluster::work(NodeIndex node, Rank rank, RecoveryNumber generation) {
   Process& process = found->second;
   if (!process.running) return;
   const bool full = model_.window && process.offset >= process.seen + model_.window;
-  if (!process.stopped && !process.stuck && !full) {
+  const bool hangs = hangs_ && process.progress_ms >= hang_at_ms_;
+  if (!process.stopped && !process.stuck && !full && !hangs) {
     process.progress_ms += model_.step_ms;
+    process.progressed_us = now_us_;
     if (model_.output) {
       const std::string line = this->line(rank, process.progress_ms);
       Up up;
@@ -296,6 +316,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         Daemon& daemon = *daemons_[node];
         for (Rank rank : ranks) {
           daemon.ranks[rank] = {daemon.recovery, daemon.recovery, true, false, 0, 0};
+          daemon.ranks[rank].progressed_us = now_us_;
           check(rank);
           Up started, ready;
           started.mutable_rank_started()->set_rank(rank);
@@ -463,6 +484,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           result.set_begin_unix_ns(unix_ns(now_us_));
           result.set_end_unix_ns(unix_ns(now_us_));
           process.running = true;
+          process.progressed_us = now_us_;
           check(rank);
           if (model_.work_ms)
             later(model_.step_ms * 1000,

@@ -20,6 +20,7 @@ struct Process {
   bool stopped = false;           ///< by its daemon, which is cut off
   bool stuck = false;             ///< waits for a message that was lost
   std::uint64_t progress_ms = 0, offset = 0, seen = 0;
+  std::uint64_t progressed_us = 0;  ///< when it last did; for a watchdog
 };
 
 struct Cluster::Daemon {

@@ -34,6 +34,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       interval_(settings_.node_mtbf_ms, settings_.wave_share),
       exits_(settings_.spec.ranks(), settings_.max_restarts),
       links_(settings_.max_failed_recoveries),
+      watchdog_(settings_.hang_after_ms, settings_.spec.look_ms()),
       input_(settings_.input_kept_bytes),
       ranks_(settings_.spec.ranks()),
       next_number_(settings_.spec.ranks()),
@@ -259,11 +260,12 @@ void Coordinator::repair_links(Now now) {
 }
 
 void Coordinator::heartbeat(const Up& up, Now now) {
-  const auto note = [this](NodeIndex node, const auto& beat) {
+  const auto note = [this, now](NodeIndex node, const auto& beat) {
     Member& member = *members_.find(node);
     member.free_local_bytes = beat.free_local_bytes();
     member.image_bytes = beat.image_bytes();
     member.load = beat.load();
+    if (beat.has_standing()) watchdog_.heard(node, beat.standing(), now);
   };
   const Heartbeat& beat = up.heartbeat();
   note(up.from(), beat);
@@ -340,6 +342,7 @@ void Coordinator::tick(Now now) {
   maybe_all_done(now);
   if (phase_ == Phase::running) repair_links(now);
   if (phase_ == Phase::running) expect_losses(now);
+  if (phase_ == Phase::running) watch(now);
   if (phase_ == Phase::running) wave_tick(now);
 }
 

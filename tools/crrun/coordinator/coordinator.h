@@ -31,6 +31,7 @@
 #include "store.h"
 #include "streams.h"
 #include "types.h"
+#include "watchdog.h"
 #include "waves.h"
 
 namespace reprise::job {
@@ -182,7 +183,7 @@ class Coordinator {
   void measure_wave(Now now);
   void measure_staging(WaveNumber wave, Now now);
   void plan_wave(std::uint64_t from_ms, Now now);
-  std::uint64_t age_of_newest_wave(Now now) const;
+  std::uint64_t age_of(const StoredWave& wave, Now now) const;
   bool staging_lags(Now now) const;
   /** @return the interval between waves at present; 0: they are taken on request */
   std::uint64_t wave_interval_ms() const { return chosen_ ? chosen_->interval_ms : settings_.wave_interval_ms; }
@@ -193,6 +194,13 @@ class Coordinator {
 
   // status.cpp
   std::vector<std::uint64_t> ranks_on_nodes() const;
+
+  // coordinator_hang.cpp
+  void watch(Now now);
+  void hang(Now now);
+  std::string hang_words() const;
+  void roll_back_hang(Now now);
+  bool waits_for_progress() const;
 
   // coordinator_recovery.cpp
   void node_lost(NodeIndex node, const std::string& why, Now now);
@@ -245,6 +253,7 @@ class Coordinator {
   std::optional<IntervalChoice> chosen_;  ///< the newest one; nothing unless crrun chooses
   Exits exits_;
   Links links_;
+  Watchdog watchdog_;
   Fences fences_;
   Modex modex_;
   Board board_;

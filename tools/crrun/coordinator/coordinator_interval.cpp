@@ -14,6 +14,7 @@ constexpr double kTellOfChange = 0.1;
 }  // namespace
 
 void Coordinator::ranks_run(Now now) {
+  watchdog_.running(now);
   interval_.running(static_cast<std::uint32_t>(std::set<NodeIndex>(placement_.begin(), placement_.end()).size()), now);
 }
 
@@ -53,11 +54,8 @@ void Coordinator::plan_wave(std::uint64_t from_ms, Now now) {
 }
 
 /** @return in ms, as far as the clocks agree */
-std::uint64_t Coordinator::age_of_newest_wave(Now now) const {
-  const auto newest = store_.newest();
-  if (!newest) return 0;
-  const std::uint64_t then = store_.find(*newest)->unix_ns;
-  return then < now.unix_ns ? std::min(now.ms, (now.unix_ns - then) / 1'000'000) : 0;
+std::uint64_t Coordinator::age_of(const StoredWave& wave, Now now) const {
+  return wave.unix_ns < now.unix_ns ? std::min(now.ms, (now.unix_ns - wave.unix_ns) / 1'000'000) : 0;
 }
 
 /**

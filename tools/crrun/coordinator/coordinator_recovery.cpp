@@ -24,6 +24,7 @@ void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
   staging_.node_lost(node);
   staging_progress_.erase(node);
   recovering_.node_lost(node);
+  watchdog_.node_lost(node);
   modex_.node_lost(node);
   board_.node_lost(node);
   std::vector<Rank> ranks;

@@ -266,7 +266,8 @@ void Coordinator::attached(Now now) {
   save();
   out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": no rank was lost");
   clock_.running(now, false);
-  plan_wave(now.ms - age_of_newest_wave(now), now);
+  for (const auto& [number, wave] : store_.waves()) watchdog_.committed(number, {now.ms - age_of(wave, now), 0});
+  plan_wave(now.ms - (newest ? age_of(*store_.find(newest), now) : 0), now);
   for (RankInfo& rank : ranks_)
     if (const auto ended = std::exchange(rank.ended_before, std::nullopt); ended && phase_ == Phase::running) rank_exited(*ended, now);
 }

@@ -51,7 +51,7 @@ void Coordinator::wave_tick(Now now) {
   if (phase_ != Phase::running) return;
   // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
   const bool last = leaving_.any() && !leaving_.needs_wave(store_);
-  if (clock_.due(now) && !last && !expected_.any() && !staging_lags(now) && all_ready(now)) begin_wave(now);
+  if (clock_.due(now) && !last && !expected_.any() && !staging_lags(now) && !waits_for_progress() && all_ready(now)) begin_wave(now);
 }
 
 /** Whether every rank has called MPI_Init: before that its transport cannot take part in a wave. */
@@ -122,6 +122,7 @@ void Coordinator::commit_wave(Now now) {
           now);
   }
   measure_wave(now);
+  watchdog_.committed(wave.wave, round_->begun());
   const std::uint64_t bytes = wave.bytes(), begun_ms = round_->begun().ms;
   const WaveNumber number = wave.wave;
   store_.commit(std::move(wave));

@@ -106,7 +106,8 @@ inline constexpr Rule kRules[] = {
     {Input::link_ended,          RCE,   RCE,  RCE,    EF,  "starting: a spare takes the node's place; later: suspect the node, or "
                                                            "give it up if its daemon has ended"},
     {Input::connection_closed,   RCE,   RCE,  RCE,    x,   "suspect the node; give it up if its ssh has ended, too"},
-    {Input::tick,                RCE,   RCE,  RCE,    EF,  "deadlines; silent nodes are given up; due waves begin"},
+    {Input::tick,                RCE,   RCE,  RCE,    EF,  "deadlines; silent nodes are given up; a job that hangs goes "
+                                                           "back; due waves begin"},
     {Input::signal,              EF,    EF,   EF,     EF,  "--checkpoint-on: a last wave, its staging, then the end; INT, TERM, HUP: "
                                                            "SIGTERM to all ranks, at the second time SIGKILL; others: to all ranks"},
     {Input::request_checkpoint,  x,     RCE,  x,      x,   "a wave now, or a refusal"},

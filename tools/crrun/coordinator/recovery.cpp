@@ -11,6 +11,7 @@ const char* name(CauseKind kind) {
     case CauseKind::new_daemon: return "new_daemon";
     case CauseKind::rank_died: return "rank_died";
     case CauseKind::link_broken: return "link_broken";
+    case CauseKind::hang: return "hang";
     case CauseKind::failed: return "failed_recovery";
     case CauseKind::drain: return "drain";
     case CauseKind::restart: return "restart";

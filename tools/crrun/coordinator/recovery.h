@@ -25,6 +25,7 @@ enum class CauseKind : std::uint8_t {
   new_daemon,   ///< a node has another daemon, without the ranks of the one before
   rank_died,
   link_broken,  ///< messages were lost with a connection
+  hang,         ///< no rank progresses, and the user wants a rollback then
   failed,       ///< the recovery before this one has failed
   drain,        ///< a user moves the ranks of a node
   restart,      ///< of the job, by crrun --restart

@@ -81,8 +81,14 @@ nlohmann::json Coordinator::status(Now now) const {
   if (round_)
     out["wave_under_way"] = {
         {"wave", round_->wave()}, {"answered", round_->answered()}, {"ms", now.ms - round_->begun().ms}};
-  if (const auto next = clock_.next_ms(); next && !round_ && !staging_lags(now) && no_wave_reason().empty())
-    out["next_wave_ms"] = *next > now.ms ? *next - now.ms : 0;
+  if (const auto next = clock_.next_ms(); next && !round_ && !staging_lags(now) && no_wave_reason().empty()) {
+    if (waits_for_progress() && clock_.due(now))
+      out["wave_waits_for_progress"] = true;
+    else
+      out["next_wave_ms"] = *next > now.ms ? *next - now.ms : 0;
+  }
+  if (watchdog_.hangs())
+    out["hang"] = {{"ms", watchdog_.stood_ms()}, {"words", hang_words()}, {"rollbacks", watchdog_.rollbacks()}};
   if (chosen_) {
     out["wave_interval"] = to_json(*chosen_);
     if (staging_lags(now)) out["wave_interval"]["waits_for_staging_of"] = staging_.wave();

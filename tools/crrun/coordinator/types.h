@@ -39,6 +39,8 @@ struct Settings {
   bool wave_interval_auto = false;             ///< crrun chooses it, see interval.h
   std::uint64_t node_mtbf_ms = 0;              ///< mean time between failures of a node; 0: learned
   double wave_share = 0.05;                    ///< of the run time that waves may cost when crrun chooses the interval
+  std::uint64_t hang_after_ms = 0;             ///< time without progress of any rank that is a hang; 0: nobody watches
+  bool hang_recover = false;                   ///< a job that hangs goes back to a wave; else the user is told
   std::uint64_t lost_after_ms = 3000;          ///< longest silence after which a node counts as lost
   std::uint64_t shortest_silence_ms = 0;       ///< shortest one; 0: five heartbeats
   std::uint64_t start_timeout_ms = 60'000;     ///< for a daemon to send Hello
