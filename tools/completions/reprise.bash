@@ -15,7 +15,7 @@ _reprise_options() { # COMMAND
 	crrun)
 		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --npernode --map-by \
 			--rankfile --bind-to --report-bindings --oversubscribe --stdin --tag-output --timeout --checkpoint-every --node-mtbf --checkpoint-share \
-			--checkpoint-on --time-left --local --shared --detect --detect-at-least --no-double-up \
+			--checkpoint-on --time-left --hang-after --on-hang --local --shared --detect --detect-at-least --no-double-up \
 			--require-checkpoints --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --keep --interface --fan-out --launcher \
 			--launch-agent --report-file --metrics --restart --restart-or-run --attach --verbose --quiet --help --version"
 		;;
@@ -70,7 +70,7 @@ _reprise_jobs() { # PREFIX
 }
 
 # Options of crrun that take a value; --mca takes two.
-_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --time-left --local --shared --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --metrics --restart --restart-or-run --attach '
+_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --time-left --hang-after --on-hang --local --shared --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --metrics --restart --restart-or-run --attach '
 
 _reprise_crrun() {
 	local word i before='' skip=0
@@ -102,6 +102,7 @@ _reprise_crrun() {
 	--stdin) COMPREPLY=($(compgen -W '0 all none' -- "$word")) ;;
 	--checkpoint-every) COMPREPLY=($(compgen -W 'auto' -- "$word")) ;;
 	--checkpoint-on) COMPREPLY=($(compgen -W 'USR1 USR2 TERM INT HUP' -- "$word")) ;;
+	--on-hang) COMPREPLY=($(compgen -W 'say recover' -- "$word")) ;;
 	--launcher) COMPREPLY=($(compgen -W 'auto ssh srun' -- "$word")) ;;
 	-H | --host | --hosts | --spares) COMPREPLY=($(compgen -A hostname -- "$word")) ;;
 	-x) COMPREPLY=($(compgen -e -- "$word")) ;;

@@ -58,6 +58,9 @@ void add_options(CLI::App& app, Options& o) {
          "signals at which the job takes a last wave, and ends with 75 when that is in --shared", "SIGNAL,...");
   option("--time-left", o.time_left,
          "time after which the batch system kills the job, which leaves in time (default with --checkpoint-on in Slurm: known)", "TIME");
+  option("--hang-after", o.hang_after, "time without progress of any rank after which the job counts as hanging; 0: never (default)", "TIME");
+  option("--on-hang", o.on_hang, "what to do then: say it (default), or recover: go back to a wave", "say|recover")
+      ->check(CLI::IsMember({"say", "recover"}));
   option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
   option("--shared", o.shared, "directory shared by all nodes, for copies of the images", "DIR");
   option("--detect", o.detect, "longest silence after which a node is given up (default: 10s)", "TIME");
@@ -360,9 +363,25 @@ void set_interval(Settings& settings, const Options& options) {
   }
 }
 
+/** When the job counts as hanging, and what follows. Throws std::runtime_error. */
+void set_watch(Settings& settings, const Options& options) {
+  constexpr std::uint64_t kLeastMs = 5000;
+  if (!options.hang_after.empty()) {
+    settings.hang_after_ms = milliseconds(options.hang_after, "--hang-after");
+    if (settings.hang_after_ms && settings.hang_after_ms < kLeastMs)
+      throw std::runtime_error("--hang-after " + options.hang_after + ": give at least 5s, and more than the longest pause of the program");
+    // Often enough to tell a wave before the last progress from one after it.
+    settings.spec.set_look_ms(static_cast<std::uint32_t>(settings.hang_after_ms ? std::clamp<std::uint64_t>(settings.hang_after_ms / 10, 1000, 5000) : 0));
+  }
+  if (options.on_hang.empty()) return;
+  if (!settings.hang_after_ms) throw std::runtime_error("--on-hang " + options.on_hang + " needs --hang-after TIME");
+  settings.hang_recover = options.on_hang == "recover";
+}
+
 void change_settings(Settings& settings, const Options& options) {
   set_leaving(settings, options);
   set_interval(settings, options);
+  set_watch(settings, options);
   settings.lost_after_ms = milliseconds(options.detect, "--detect");
   if (settings.lost_after_ms < 200) throw std::runtime_error("--detect: less than 200ms would take a busy node for a lost one");
   if (!options.detect_at_least.empty()) {

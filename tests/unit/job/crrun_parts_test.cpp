@@ -241,6 +241,33 @@ TEST(OptionsTest, WhatCannotBeMeantForTheIntervalIsRefusedByName) {
   EXPECT_THAT(refusal({"--checkpoint-every", "automatic"}), HasSubstr("--checkpoint-every"));
 }
 
+TEST(OptionsTest, CrrunWatchesForHangsOnRequest) {
+  EXPECT_EQ(make_settings(parse({"--hosts", "a", "app"}).options, "cr-1").spec.look_ms(), 0u) << "no daemon looks";
+  Settings settings = make_settings(parse({"--hosts", "a", "--hang-after", "30s", "app"}).options, "cr-1");
+  EXPECT_EQ(settings.hang_after_ms, 30'000u);
+  EXPECT_EQ(settings.spec.look_ms(), 3000u);
+  EXPECT_FALSE(settings.hang_recover);
+  EXPECT_EQ(make_settings(parse({"--hosts", "a", "--hang-after", "5s", "app"}).options, "cr-1").spec.look_ms(), 1000u);
+  settings = make_settings(parse({"--hosts", "a", "--hang-after", "1h", "--on-hang", "recover", "app"}).options, "cr-1");
+  EXPECT_EQ(settings.spec.look_ms(), 5000u);
+  EXPECT_TRUE(settings.hang_recover);
+  // --restart keeps it, and can change it.
+  change_settings(settings, Options{});
+  EXPECT_EQ(settings.hang_after_ms, 3'600'000u);
+  EXPECT_TRUE(settings.hang_recover);
+  Options options;
+  options.on_hang = "say";
+  change_settings(settings, options);
+  EXPECT_FALSE(settings.hang_recover);
+  options = {};
+  options.hang_after = "0";
+  change_settings(settings, options);
+  EXPECT_EQ(settings.spec.look_ms(), 0u);
+  EXPECT_THROW(make_settings(parse({"--hosts", "a", "--hang-after", "1s", "app"}).options, "cr-1"), std::runtime_error);
+  EXPECT_THROW(make_settings(parse({"--hosts", "a", "--on-hang", "recover", "app"}).options, "cr-1"), std::runtime_error);
+  EXPECT_THROW(parse({"--hosts", "a", "--on-hang", "pray", "app"}), CLI::ParseError);
+}
+
 TEST(OptionsTest, SettingsComeBackFromTheJobsFile) {
   Settings settings;
   settings.wave_interval_ms = 77;
