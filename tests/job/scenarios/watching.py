@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What administrators see of a job while it runs."""
+"""What is seen of a job while it runs: its metrics, and hangs."""
 
 import json
+import re
+import time
 
 from lib.cluster import quoted, wait_until
-from lib.scenario import check, check_result, held, on_three, scenario, survive
+from lib.scenario import Job, Program, Survivors, check, check_result, held, on_three, scenario, survive
 
 # Runs on the head node, which has the parser.
 PARSE = """
@@ -105,3 +107,83 @@ def metrics_tell_what_happened(cluster):
     took = (job.events("recovery-done")[-1]["t"] - lost["heard"]) / 1e9
     check(1 < last.sum("recovery_standstill_seconds_sum") <= took + 0.1, f"the recovery took {took} s: {about}")
     check(last.one("recovery_last_standstill_seconds") > 1, f"the recovery took no time: {about}")
+
+
+class Standing(Program):
+    """Rank 1 stands still when a file asks it to. Its last line has the number of rounds, from which the sum follows."""
+
+    def __init__(self):
+        super().__init__(["/mnt/project/build/vm/user/tests/job/programs/standing", Job.HOLD], r"^standing: .*$")
+
+    def expected(self, ranks, got):
+        count = re.search(r"(\d+) iterations", got[-1]) if got else None
+        check(count, f"no result: {got}")
+        rounds = int(count[1])
+        total = ranks * ranks * rounds * (rounds - 1) // 2 + rounds * ranks * (ranks - 1) // 2
+        return [f"standing: {rounds} iterations, sum {total}"]
+
+
+def watched(cluster, program, *options):
+    """A job with waves, which has taken two of them."""
+    job = on_three(cluster, program, options=["--hang-after", "10s", *options]).start()
+    job.await_event("wave-commit", 2)
+    return job
+
+
+@scenario
+def a_hang_is_said(cluster):
+    # Rank 1 waits for something outside of MPI, the others for its message.
+    program = Standing()
+    job = watched(cluster, program)
+    (job.folder / "sleep").touch()
+    hang = job.await_event("hang", seconds=60)
+    check(hang["waiting"] == 2 and hang["asleep"] == 1, f"not two ranks that wait and one that sleeps: {hang}")
+    check("1 rank sleeps (rank 1 on node2)" in job.messages(), f"the rank that sleeps is not named:\n{job.last_messages()}")
+    check("no progress for" in job.crjob("status"), "crjob status does not say it")
+    waves = len(job.events("wave-commit"))
+    time.sleep(15)
+    check(len(job.events("hang")) == 1, "it is said more than once")
+    check(len(job.events("wave-commit")) == waves, "the hang is saved again and again")
+    (job.folder / "sleep").unlink()
+    job.await_event("hang-over")
+    job.await_event("wave-commit", waves + 1)
+    check_result(job, program)
+    check(not job.events("recovery-begin"), "the job was rolled back, and nobody had asked for that")
+
+
+@scenario
+def a_hang_is_recovered_from(cluster):
+    # A message is forgotten: all ranks wait in MPI. It is not forgotten a second time.
+    program = Standing()
+    job = watched(cluster, program, "--on-hang", "recover")
+    survivors = Survivors(job, set())
+    (job.folder / "forget").touch()
+    hang = job.await_event("hang", seconds=60)
+    check(hang["waiting"] == 3, f"not all ranks wait in MPI: {hang}")
+    job.await_event("recovery-done", seconds=60)
+    survivors.check()
+    back = job.events("recovery-begin")[-1]
+    check(back["cause"] == "hang" and back["restart"] == [], f"another recovery: {back}")
+    begun = job.events("wave-begin", wave=back["wave"])[0]["t"]
+    check(begun < hang["t"] - hang["ms"] * 1_000_000, f"wave {back['wave']} has saved the hang")
+    waves = len(job.events("wave-commit"))
+    job.await_event("wave-commit", waves + 1, seconds=90)
+    check_result(job, program)
+    check(len(job.events("hang")) == 1, f"it has hung again: {job.events('hang')}")
+
+
+@scenario
+def a_long_computation_is_no_hang(cluster):
+    # Rank 1 computes without calling MPI, and the others wait for it.
+    program = Standing()
+    job = watched(cluster, program, "--on-hang", "recover")
+    (job.folder / "compute").touch()
+    time.sleep(5)
+    printed, waves = job.output(), len(job.events("wave-commit"))
+    time.sleep(25)
+    check(job.output() == printed, "the ranks did not wait for the one that computes")
+    check(not job.events("hang") and not job.events("recovery-begin"), f"a hang was seen:\n{job.last_messages()}")
+    check(len(job.events("wave-commit")) > waves, "no wave was taken meanwhile")
+    (job.folder / "compute").unlink()
+    check_result(job, program)
+    check(not job.events("hang"), f"a hang was seen later:\n{job.last_messages()}")
