@@ -52,6 +52,9 @@ class Job {
     }
     settings_.job_directory = "/shared/cr-fuzz";
     settings_.wave_interval_ms = 2000;
+    settings_.hang_after_ms = 5000;
+    settings_.hang_recover = true;
+    settings_.spec.set_look_ms(1000);
     settings_.recover_timeout_ms = settings_.wave_timeout_ms = 20'000;
     settings_.oversubscribe = run.oversubscribe();
     settings_.require_checkpoints = run.require_checkpoints();
