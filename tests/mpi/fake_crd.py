@@ -181,6 +181,12 @@ class Daemon:
             else:
                 self.hear(one)
 
+    def serve_for(self, seconds):
+        """Handle all messages that come in this time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.serve(0.05)
+
     def until(self, condition, seconds, what):
         end = time.monotonic() + seconds
         while not condition():
