@@ -343,15 +343,6 @@ void Channel::close() {
   if (block != nullptr) munmap(block, sizeof(Block));
 }
 
-void Channel::lock() {
-  while (busy_.exchange(1) != 0) futex_wait(busy_, 1);
-}
-
-void Channel::unlock() {
-  busy_.store(0);
-  futex_wake(busy_);
-}
-
 void channels_lock() {
   sigset_t own, before;
   sigemptyset(&own);
@@ -372,7 +363,6 @@ void channels_after_fork() {
   for (Channel* channel = Channel::first_.load(); channel != nullptr; channel = channel->next_) {
     channel->block_.store(nullptr);
     channel->used_.store(false);
-    channel->busy_.store(0);
   }
 }
 

@@ -77,10 +77,6 @@ class Channel {
   /** Release the channel. The helper exits by itself. */
   void close();
 
-  /** Exclusive use of a snapshot channel. */
-  void lock();
-  void unlock();
-
  private:
   friend void channels_overtaken();
   friend void channels_after_fork();
@@ -106,7 +102,6 @@ class Channel {
   int socket_ = -1;            // restart: passes the new process's /proc/PID/mem to the helper
   pid_t child_ = 0;            // restart: the new process
   std::uint32_t number_ = 0;   // number of the last order
-  Word busy_{0};
   ParkedFd parked_;
   char destination_[512] = "";
 
@@ -114,8 +109,8 @@ class Channel {
 };
 
 /**
- * Lock and unlock the list of channels. The holder blocks CR_SIGNUM: the agent may need the lock while other threads
- * are interrupted.
+ * Lock and unlock the list of channels and that of snapshots. The holder blocks CR_SIGNUM: the agent may need the lock
+ * while other threads are interrupted.
  */
 void channels_lock();
 void channels_unlock();

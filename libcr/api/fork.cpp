@@ -6,6 +6,7 @@
 #include "api/agent.h"
 #include "api/channel.h"
 #include "api/gate.h"
+#include "api/snapshot.h"
 #include "api/threads.h"
 
 namespace reprise::api {
@@ -32,6 +33,7 @@ void in_child() {
   threads_after_fork();
   gate_after_fork();
   agent_after_fork();
+  snapshots_after_fork();
   channels_after_fork();
   in_parent();
 }

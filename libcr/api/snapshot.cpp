@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <pthread.h>
+#include "api/snapshot.h"
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,7 +10,10 @@
 #include "api/agent_device.h"
 #include "api/channel.h"
 #include "api/errors.h"
+#include "api/fork.h"
+#include "api/futex.h"
 #include "api/targets.h"
+#include "api/threads.h"
 
 namespace reprise::api {
 namespace {
@@ -25,26 +29,85 @@ struct Snapshot {
   std::uint64_t number;
 };
 
-pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
-Snapshot* g_snapshots = nullptr;
-std::uint64_t g_last_number = 0;
+Snapshot* g_snapshots = nullptr;  // under channels_lock(), so that the child of a fork() can free it
+std::uint64_t g_last_number = 0;  // under Turn
+Word g_turn{0};                   // 1 while a thread has its turn
 
-class Lock {
+/**
+ * The turn of a thread to look up a snapshot, send an order to its helper, and wait for the answer. The answer may come
+ * only after callbacks of this process. So a callback does not wait for its turn, and neither does fork().
+ */
+class Turn {
  public:
-  Lock() { pthread_mutex_lock(&g_mutex); }
-  ~Lock() { pthread_mutex_unlock(&g_mutex); }
+  Turn() {
+    const ThreadState* state = self();
+    const bool in_callback = state != nullptr && state->chain != nullptr;
+    while (!(mine_ = g_turn.exchange(1) == 0) && !in_callback) futex_wait(g_turn, 1);
+  }
+  ~Turn() {
+    if (!mine_) return;
+    g_turn.store(0);
+    futex_wake(g_turn);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  /** @return false in a callback when another thread, or the one that was interrupted for it, has its turn */
+  bool mine() const { return mine_; }
+
+ private:
+  bool mine_ = false;
 };
 
-Snapshot** find(cr_snapshot_t handle) {
-  for (Snapshot** at = &g_snapshots; *at != nullptr; at = &(*at)->next)
-    if (reinterpret_cast<cr_snapshot_t>(*at) == handle) return at;
+int refuse_in_callback() {
+  return fail(EBUSY, "a snapshot is being taken, rolled back to or dropped, and waits for this callback");
+}
+
+class ListLock {
+ public:
+  ListLock() { channels_lock(); }
+  ~ListLock() { channels_unlock(); }
+  ListLock(const ListLock&) = delete;
+  ListLock& operator=(const ListLock&) = delete;
+};
+
+/** @return the snapshot; nullptr if there is none, with errno and the text of cr_last_error() set */
+Snapshot* find(cr_snapshot_t handle) {
+  {
+    const ListLock lock;
+    for (Snapshot* at = g_snapshots; at != nullptr; at = at->next)
+      if (reinterpret_cast<cr_snapshot_t>(at) == handle) return at;
+  }
+  fail(EINVAL, "no such snapshot in this process");
   return nullptr;
 }
 
-bool channel_in_use(const Channel* channel) {
-  for (const Snapshot* at = g_snapshots; at != nullptr; at = at->next)
-    if (at->channel == channel) return true;
-  return false;
+void add(Snapshot* snapshot) {
+  const ListLock lock;
+  snapshot->next = g_snapshots;
+  g_snapshots = snapshot;
+}
+
+/** @return a snapshot of the same process that was taken after @p snapshot, or nullptr */
+Snapshot* find_later(const Snapshot& snapshot) {
+  const ListLock lock;
+  for (Snapshot* at = g_snapshots; at != nullptr; at = at->next)
+    if (at->channel == snapshot.channel && at->number > snapshot.number) return at;
+  return nullptr;
+}
+
+/** Remove @p snapshot from the list. @return whether others use the same channel */
+bool remove(const Snapshot* snapshot) {
+  const ListLock lock;
+  bool shared = false;
+  for (Snapshot** at = &g_snapshots; *at != nullptr;) {
+    if (*at == snapshot) {
+      *at = snapshot->next;
+      continue;
+    }
+    shared = shared || (*at)->channel == snapshot->channel;
+    at = &(*at)->next;
+  }
+  return shared;
 }
 
 /**
@@ -59,11 +122,10 @@ int converse(Channel& channel, const Order* order) {
 }
 
 void forget(Snapshot* snapshot) {
-  Snapshot** at = find(reinterpret_cast<cr_snapshot_t>(snapshot));
-  if (at != nullptr) *at = snapshot->next;
+  const bool shared = remove(snapshot);
   // Keep the helper of snapshots of this process: the next snapshot does not need to start one.
   Channel* channel = snapshot->channel;
-  if (channel != nullptr && !channel_in_use(channel) && channel->target() != getpid()) channel->close();
+  if (channel != nullptr && !shared && channel->target() != getpid()) channel->close();
   std::free(snapshot);
 }
 
@@ -89,6 +151,16 @@ int take(Target& target, unsigned flags, Snapshot* snapshot, std::int64_t& value
 }
 
 }  // namespace
+
+void snapshots_after_fork() {
+  while (g_snapshots != nullptr) {
+    Snapshot* next = g_snapshots->next;
+    std::free(g_snapshots);
+    g_snapshots = next;
+  }
+  g_turn.store(0);
+}
+
 }  // namespace reprise::api
 
 using namespace reprise::api;
@@ -103,14 +175,15 @@ int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t* handle) {
   if (const int err = target.find(CR_SCOPE_PROC, pid); err != 0) return fail(err);
   if (target.self() && (flags & CR_SNAPSHOT_CALLBACKS) != 0)
     if (const int err = agent_ensure(); err != 0) return fail(err);
+  const Turn turn;
+  if (!turn.mine()) return refuse_in_callback();
   auto* snapshot = static_cast<Snapshot*>(std::calloc(1, sizeof(Snapshot)));
   if (snapshot == nullptr) return fail(ENOMEM);
 
+  install_fork_handlers();
   // Add it to the list first: the memory that a rollback restores must contain the entry.
-  const Lock lock;
   snapshot->number = ++g_last_number;
-  snapshot->next = g_snapshots;
-  g_snapshots = snapshot;
+  add(snapshot);
   *handle = reinterpret_cast<cr_snapshot_t>(snapshot);
   std::int64_t value = 0;
   const int err = take(target, flags, snapshot, value);
@@ -123,30 +196,26 @@ int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t* handle) {
 
 int cr_snapshot_rollback(cr_snapshot_t handle) {
   clear_error();
-  const Lock lock;
-  Snapshot** at = find(handle);
-  if (at == nullptr) return fail(EINVAL, "no such snapshot");
-  Snapshot* snapshot = *at;
+  const Turn turn;
+  if (!turn.mine()) return refuse_in_callback();
+  Snapshot* snapshot = find(handle);
+  if (snapshot == nullptr) return -1;
   Order order;
   order.command = Command::rollback;
   order.snapshot = snapshot->number;
   if (converse(*snapshot->channel, &order) != 0) return -1;
   // The target is another process, since a rollback of this one does not return. The helper has dropped the later
   // snapshots.
-  for (Snapshot* next = g_snapshots; next != nullptr;) {
-    Snapshot* candidate = next;
-    next = next->next;
-    if (candidate->channel == snapshot->channel && candidate->number > snapshot->number) forget(candidate);
-  }
+  while (Snapshot* later = find_later(*snapshot)) forget(later);
   return 0;
 }
 
 int cr_snapshot_drop(cr_snapshot_t handle) {
   clear_error();
-  const Lock lock;
-  Snapshot** at = find(handle);
-  if (at == nullptr) return fail(EINVAL, "no such snapshot");
-  Snapshot* snapshot = *at;
+  const Turn turn;
+  if (!turn.mine()) return refuse_in_callback();
+  Snapshot* snapshot = find(handle);
+  if (snapshot == nullptr) return -1;
   Order order;
   order.command = Command::drop;
   order.snapshot = snapshot->number;

@@ -74,10 +74,13 @@ void Loader::read_seal() {
   if (S_ISDIR(st.st_mode)) throw Error(Failure::usage, EISDIR, name_ + " is a directory; name an image file");
   if (!S_ISREG(st.st_mode)) throw Error(Failure::usage, EINVAL, name_ + " is not a regular file; name an image file");
   const auto size = static_cast<std::uint64_t>(st.st_size);
-  char magic[SELFMAG] = {};
-  if (size >= sizeof magic) read_exactly(fd_, name_, 0, magic, sizeof magic);
-  if (size < sizeof magic || std::memcmp(magic, ELFMAG, SELFMAG) != 0) bad(ENOEXEC, "is not an image (no ELF file)");
-  if (size < kPage + kSealNote) bad(ENOEXEC, "is not an image, or was cut short");
+  Elf64_Ehdr header{};
+  if (size >= sizeof header) read_exactly(fd_, name_, 0, &header, sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) bad(ENOEXEC, "is not an image (no ELF file)");
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != EM_X86_64)
+    bad(ENOEXEC, "is of another architecture than this machine");
+  if (header.e_type != ET_CORE) bad(ENOEXEC, "is not an image (no core file)");
+  if (size < kPage + kSealNote) bad(EBADMSG, "was cut short");
 
   char note[kSealNote];
   read_exactly(fd_, name_, size - kSealNote, note, sizeof note);

@@ -542,8 +542,8 @@ extern int cr_wait_pause(cr_pause_handle_t *handle, struct timeval *timeout);   
 extern int cr_log_pause(cr_pause_handle_t *handle, unsigned int len, char *msg);  /**< as cr_log_checkpoint() */
 /**
  * Fetch the outcome and free the handle.
- * @return > 0 when rolled back, or -1 with errno EAGAIN (not ended, the handle stays valid), CR_EIMAGE, CR_EREFUSED,
- *   CR_ETEMPFAIL, CR_EPERMFAIL or a callback's own code, ESRCH, ETIMEDOUT, CR_EHELPER …
+ * @return > 0 when rolled back, or -1 with errno EAGAIN (not ended, the handle stays valid), CR_EIMAGE, CR_EBADARCH,
+ *   CR_EREFUSED, CR_ETEMPFAIL, CR_EPERMFAIL or a callback's own code, ESRCH, ETIMEDOUT, CR_EHELPER …
  */
 extern int cr_reap_pause(cr_pause_handle_t *handle);
 #define CR_POLL_PAUSE_ERR_PRE (-1)  /**< as CR_POLL_CHKPT_ERR_PRE */
@@ -571,11 +571,14 @@ typedef unsigned long cr_snapshot_t;
  * With the calling process as target it works like setjmp(): it returns 0 now, and again
  * after every rollback with the number of rollbacks so far. The rollback restores all
  * memory of the process. Data that must survive it must be kept outside of the process.
+ *
+ * A snapshot belongs to the process that took it: a child made by fork() does not inherit it. In a callback the
+ * functions of snapshots fail with EBUSY while another call of them is under way, since it may wait for the callback.
  * @param pid    the process; 0: the calling process
  * @param flags  CR_SNAPSHOT_*
  * @param handle receives the snapshot
  * @return 0, > 0 as above, or -1 with errno EINVAL, ESRCH, EPERM, EACCES, ENOSYS (no module),
- *   CR_EREFUSED, ETIMEDOUT, ENOMEM, CR_EHELPER
+ *   CR_EREFUSED, ETIMEDOUT, ENOMEM, EBUSY (in a callback), CR_EHELPER
  */
 extern int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t *handle);
 /**
@@ -583,10 +586,10 @@ extern int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t *handle
  * A rollback of the calling process does not return: all threads are where they were in
  * cr_snapshot_take().
  * @return 0 (target is another process), or -1 with errno EINVAL (handle), ESRCH,
- *   CR_EREFUSED, CR_EHELPER
+ *   CR_EREFUSED, EBUSY (in a callback), CR_EHELPER
  */
 extern int cr_snapshot_rollback(cr_snapshot_t handle);
-/** Drop a snapshot and free its memory. @return 0, or -1 with errno EINVAL (handle) */
+/** Drop a snapshot and free its memory. @return 0, or -1 with errno EINVAL (handle), EBUSY (in a callback) */
 extern int cr_snapshot_drop(cr_snapshot_t handle);
 
 /* ---------------------------------------------------------- generations (new) */
@@ -619,7 +622,7 @@ struct cr_image_run {
  * Open an image and check its structure.
  * @param path  the image file
  * @param image receives the open image, which the caller must close with cr_image_close()
- * @return 0, or -1 with errno ENOENT, EACCES …, CR_EIMAGE, ENOSYS (libcr-image.so is not installed)
+ * @return 0, or -1 with errno ENOENT, EACCES …, CR_EBADARCH, CR_EIMAGE, ENOSYS (libcr-image.so is not installed)
  */
 extern int cr_image_open(const char *path, cr_image_t **image);
 extern void cr_image_close(cr_image_t *image);                 /**< close an image and free its memory; may be NULL */

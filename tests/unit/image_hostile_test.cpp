@@ -85,8 +85,8 @@ TEST_F(ImageHostile, ResealingAloneIsFine) {
 TEST_F(ImageHostile, Header) {
   EXPECT_NE(header([](auto& h) { h.e_ident[EI_CLASS] = ELFCLASS32; }), "");
   EXPECT_NE(header([](auto& h) { h.e_ident[EI_DATA] = ELFDATA2MSB; }), "");
-  EXPECT_THAT(header([](auto& h) { h.e_type = ET_EXEC; }), HasSubstr("machine's kind"));
-  EXPECT_THAT(header([](auto& h) { h.e_machine = EM_AARCH64; }), HasSubstr("machine's kind"));
+  EXPECT_THAT(header([](auto& h) { h.e_type = ET_EXEC; }), HasSubstr("no core file"));
+  EXPECT_THAT(header([](auto& h) { h.e_machine = EM_AARCH64; }), HasSubstr("another architecture"));
   for (int count : {0, 1, 2, 3, 100, 60000, 65535})
     EXPECT_NE(header([&](auto& h) { h.e_phnum = static_cast<Elf64_Half>(count); }), "") << count;
   for (std::uint64_t at : {0ULL, 1ULL, 65ULL, 1ULL << 40, ~0ULL, ~0ULL - 55})

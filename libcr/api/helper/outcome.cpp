@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/codes.h"
 #include "base/error.h"
 #include "libcr.h"
 
@@ -34,7 +35,7 @@ int code_of(const Error& error) {
     case Failure::refused: return telling(code) ? code : CR_EREFUSED;
     // EAGAIN of cr_reap_*() means that the request has not ended.
     case Failure::temporary: return code != 0 && code != EAGAIN ? code : EBUSY;
-    case Failure::permanent: return code != 0 && code != EINVAL && code != EBADMSG ? code : CR_EIMAGE;
+    case Failure::permanent: return public_code(code);
   }
   return EIO;
 }

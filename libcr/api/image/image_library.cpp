@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/image_api.h"
+#include "base/codes.h"
 #include "base/error.h"
 #include "image/reader.h"
 
@@ -24,7 +25,7 @@ constexpr std::size_t kPart = 256 * kPage;  // bytes read at a time
 thread_local std::string t_sentence;
 
 int code_of(const Error& error) {
-  if (error.kind() == Failure::permanent && (error.code() == 0 || error.code() == EINVAL)) return CR_EIMAGE;
+  if (error.kind() == Failure::permanent) return public_code(error.code());
   return error.code() != 0 ? error.code() : CR_EIMAGE;
 }
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The library with the real module. Run it as root in a node (tests/vm); the tests are skipped without the module. Each
 // scenario is a process of its own that writes its results to a file, because pipes to it would be in its image.
+#include <elf.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -571,6 +575,145 @@ TEST_F(Module, ImagesAreRead) {
   ASSERT_NE(json, nullptr);
   EXPECT_NE(strstr(json.get(), "\"pid\""), nullptr);
   cr_image_close(image);
+}
+
+// A file of no image, and images whose header or content is not as it was written.
+TEST_F(Module, WhatIsNoImageIsToldFromADamagedOne) {
+  start([] { count_for_ever(); });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint " + pid() + " " + image_), 0);
+  kill(child_, SIGKILL);
+  finish();
+  const std::string text = dir_ + "/text", damaged = dir_ + "/damaged", foreign = dir_ + "/foreign", cut = dir_ + "/cut";
+  std::ofstream(text) << "no image\n";
+  const auto copy = [&](const std::string& to, off_t at, unsigned short value) {
+    ASSERT_EQ(command("cp " + image_ + " " + to), 0);
+    const int fd = open(to.c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_EQ(pwrite(fd, &value, sizeof value, at), static_cast<ssize_t>(sizeof value));
+    close(fd);
+  };
+  copy(damaged, 64 + 40, 0xffff);               // in the first program header
+  copy(foreign, offsetof(Elf64_Ehdr, e_machine), EM_AARCH64);
+  ASSERT_EQ(command("cp " + image_ + " " + cut + " && truncate -s -4096 " + cut), 0);
+
+  for (const auto& [path, code] : {std::pair{text, int{CR_EBADARCH}}, {foreign, CR_EBADARCH}, {damaged, CR_EIMAGE}, {cut, CR_EIMAGE}}) {
+    cr_image_t* image = nullptr;
+    EXPECT_EQ(cr_image_open(path.c_str(), &image), -1) << path;
+    EXPECT_EQ(errno, code) << path << ": " << cr_last_error();
+    EXPECT_NE(std::string(cr_last_error()).find(path), std::string::npos) << cr_last_error();
+
+    cr_restart_args_t args;
+    cr_initialize_restart_args_t(&args);
+    args.cr_fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    cr_restart_handle_t handle;
+    const int requested = cr_request_restart(&args, &handle);
+    EXPECT_LT(requested < 0 ? requested : cr_poll_restart(&handle, nullptr), 0) << path;
+    EXPECT_EQ(errno, code) << path << ": " << cr_last_error();
+    close(args.cr_fd);
+  }
+}
+
+TEST_F(Module, SnapshotsBelongToTheProcessThatTookThem) {
+  start([] {
+    alarm(60);
+    cr_snapshot_t handle = 0;
+    const int times = cr_snapshot_take(0, 0, &handle);
+    note("taken " + std::to_string(times));
+    if (times != 0) return;
+    const pid_t other = fork();
+    if (other == 0) {
+      errno = 0;
+      const int back = cr_snapshot_rollback(handle);
+      note("rollback " + std::to_string(back) + (errno == EINVAL ? " EINVAL" : ""));
+      errno = 0;
+      const int drop = cr_snapshot_drop(handle);
+      note("drop " + std::to_string(drop) + (errno == EINVAL ? " EINVAL" : ""));
+      cr_snapshot_t own = 0;
+      const int taken = cr_snapshot_take(0, 0, &own);
+      note("own " + std::to_string(taken));
+      if (taken == 0) cr_snapshot_rollback(own);
+      _exit(cr_snapshot_drop(own) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(other, &status, 0);
+    note("child " + std::to_string(status));
+    cr_snapshot_rollback(handle);
+    note("not reached");
+  });
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(notes(), "taken 0\nrollback -1 EINVAL\ndrop -1 EINVAL\nown 0\nown 1\nchild 0\ntaken 1\n");
+}
+
+std::atomic<bool> g_enough;
+void* take_and_drop(void* target) {
+  while (!g_enough) {
+    cr_snapshot_t handle = 0;
+    if (cr_snapshot_take(*static_cast<pid_t*>(target), 0, &handle) == 0) cr_snapshot_drop(handle);
+  }
+  return nullptr;
+}
+
+TEST_F(Module, AForkWhileAnotherThreadTakesASnapshotLeavesTheChildAble) {
+  start([] {
+    alarm(120);
+    static pid_t target = fork();
+    if (target == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) pause();
+    }
+    pthread_t thread;
+    pthread_create(&thread, nullptr, take_and_drop, &target);
+    usleep(200'000);
+    for (int i = 0; i < 10; ++i) {
+      const pid_t other = fork();
+      if (other == 0) {
+        alarm(60);
+        cr_snapshot_t own = 0;
+        if (cr_snapshot_take(0, 0, &own) < 0) note(cr_last_error());
+        _exit(cr_snapshot_drop(own) == 0 ? 0 : 1);
+      }
+      int status = -1;
+      waitpid(other, &status, 0);
+      if (status != 0) note("child " + std::to_string(i) + ": " + std::to_string(status));
+      usleep(3'000);
+    }
+    g_enough = true;
+    pthread_join(thread, nullptr);
+    kill(target, SIGKILL);
+    note("done");
+  });
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(notes(), "done\n");
+}
+
+cr_snapshot_t g_snapshot;
+int dropping(void*) {
+  const int drop = cr_snapshot_drop(g_snapshot);
+  const int err = errno;
+  const pid_t other = fork();
+  if (other == 0) _exit(7);
+  int status = -1;
+  waitpid(other, &status, 0);
+  note("drop " + std::to_string(drop) + (drop < 0 && err == EBUSY ? " EBUSY" : "") + ", forked " +
+       std::to_string(WEXITSTATUS(status)));
+  return 0;
+}
+
+// Whoever takes the snapshot waits for the callback: it must not wait for the snapshot.
+TEST_F(Module, ACallbackOfASnapshotMayForkAndIsRefusedSnapshots) {
+  start([] {
+    alarm(60);
+    cr_init();
+    note("taken " + std::to_string(cr_snapshot_take(0, 0, &g_snapshot)));
+    cr_register_callback(dropping, nullptr, CR_THREAD_CONTEXT);
+    cr_register_callback(dropping, nullptr, CR_SIGNAL_CONTEXT);
+    cr_snapshot_t second = 0;
+    note("taken " + std::to_string(cr_snapshot_take(0, CR_SNAPSHOT_CALLBACKS, &second)));
+    note("dropped " + std::to_string(cr_snapshot_drop(second)) + std::to_string(cr_snapshot_drop(g_snapshot)));
+  });
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(notes(),
+            "taken 0\ndrop -1 EBUSY, forked 7\ndrop -1 EBUSY, forked 7\ntaken 0\ndropped 00\n");
 }
 
 int forwarding(void* arg) {
