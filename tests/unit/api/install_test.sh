@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # Use of the installed library by other projects: pkg-config from C and C++, CMake's find_package and, if there is a
-# compiler, Fortran. $1: build directory, $2: sources
+# compiler or interpreter, Fortran and Python. $1: build directory, $2: sources
 set -eu
 build=$1 source=$2
 for tool in cmake pkg-config cc c++ readelf; do
@@ -71,4 +71,12 @@ END
   gfortran "$work/f.f90" -o "$work/f" -L"$lib" -lcr
   "$work/f"
 fi
-echo 'as installed, the library is found from C, C++ and CMake'
+
+if command -v python3 >/dev/null; then
+  # The module loads the library, and declares what the header declares.
+  module=$(find "$work" -path '*/reprise/__init__.py')
+  [ -n "$module" ] || { echo 'the Python module is not installed' >&2; exit 1; }
+  PYTHONPATH=$(dirname "$(dirname "$module")") python3 -B "$source/tests/unit/api/python_declares.py" >"$work/python.c"
+  cc -std=c11 -Wall -Wextra -Werror -fsyntax-only "$work/python.c" $flags
+fi
+echo 'as installed, the library is found from C, C++, CMake and Python'
