@@ -6,8 +6,13 @@
  * The daemon makes the memory, a memfd, for each recovery anew, and hands it out with CR_RANK_LANES. So what an older
  * recovery has left in a lane is in memory that nobody maps any more.
  *
- * A lane is a ring of bytes with one writer and one reader. Positions count bytes and never wrap; the place of a position
- * in the ring is its remainder. All fields that change are accessed by atomic operations.
+ * A lane is a ring of records with one writer and one reader, which together are a stream of bytes. Positions count bytes
+ * of the ring and never wrap; the place of a position is its remainder. A record begins at a line:
+ *
+ *     size, uint64_t | that many bytes of the stream | unused up to the next line
+ *
+ * The writer writes the bytes, then 0 as the size of the next record, then the size. So a reader finds out by one line
+ * that a short message is there, and what it is. All fields that change are accessed by atomic operations.
  *
  *     header | a line per rank | rounded up to pages | lane 0 -> 0 | lane 0 -> 1 | ... | lane N-1 -> N-1
  *     lane: a page with struct cr_lane | lane_bytes of data
@@ -44,7 +49,7 @@ struct cr_lanes_rank {
 };
 
 struct cr_lane {
-	uint64_t tail; /**< position up to which the writer has written */
+	uint64_t tail; /**< position of the writer's next record; the reader does not look at it */
 	uint8_t reserved1[CR_LANES_LINE - 8];
 	uint64_t head; /**< position up to which the reader has read */
 	uint8_t reserved2[CR_LANES_LINE - 8];

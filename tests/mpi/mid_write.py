@@ -15,10 +15,11 @@ import sys
 import time
 
 MAGIC, PAGE, LINE, PIECE = 0x656e616c, 4096, 64, 16 << 10  # rank_lanes.h, lane.c
+SIZE = 8  # of a record's size, at its beginning
 KINDS = range(0x51, 0x56)  # the first byte of a frame: enum crtcp_kind
 
-# copying: some bytes are written, the position that tells the reader of them is not, and the reader has the beginning of
-# the frame. copied: the same, just before the instruction that writes the position. published: just after it.
+# copying: some bytes are written, the record's size that tells the reader of them is not, and the reader has the beginning
+# of the frame. copied: the same, just before the instruction that writes the size. published: just after it.
 MOMENTS = ("copying", "copied", "published")
 
 CONT, STEP, PEEKUSER, POKEUSER, SEIZE, INTERRUPT = 7, 9, 3, 6, 0x4206, 0x4207
@@ -63,14 +64,22 @@ class Lane:
         self.at = first + (numbers.index(sender) * ranks + numbers.index(receiver)) * (PAGE + self.bytes)
         self.data = bounds[0] + self.at + PAGE  # address in the process
 
+    def number(self, offset):
+        return struct.unpack("=Q", os.pread(self.memory, 8, self.at + offset))[0]
+
     def tail(self):
-        return struct.unpack("=Q", os.pread(self.memory, 8, self.at))[0]
+        """@return the position of the first record of which the reader does not know yet"""
+        tail = self.number(0)
+        while size := self.number(PAGE + tail % self.bytes):
+            tail += -(-(SIZE + size) // LINE) * LINE
+        return tail
 
     def head(self):
-        return struct.unpack("=Q", os.pread(self.memory, 8, self.at + LINE))[0]
+        return self.number(LINE)
 
     def byte(self, position):
-        return os.pread(self.memory, 1, self.at + PAGE + position % self.bytes)[0]
+        """@return the first byte of the stream in the record at this position"""
+        return os.pread(self.memory, 1, self.at + PAGE + (position + SIZE) % self.bytes)[0]
 
     def close(self):
         os.close(self.memory)
@@ -140,7 +149,7 @@ EXECUTE = 1  # register 0: traps before the instruction
 def in_the_middle_of_copying(tracer, lane):
     """Stop it when it has written bytes of which the reader does not know yet, while the reader has the frame's beginning.
     @return number of bytes that are written behind the position"""
-    middle = lane.bytes // 2
+    middle = lane.bytes // 2 + LINE // 2  # where there is never a record's size
     tracer.watch(lane.data + middle, WRITE)
     while True:
         tracer.go()
@@ -148,13 +157,13 @@ def in_the_middle_of_copying(tracer, lane):
         written = (middle - tail) % lane.bytes + 8
         if written > PIECE + PAGE:
             raise NotReached(f"the position {tail} is not just before the place {middle} that was written")
-        # A frame that begins at the position begins with its kind.
+        # A frame that begins with this record begins with its kind.
         if lane.byte(tail) not in KINDS:
             return written
 
 
 def before_publishing(tracer, lane):
-    """Stop it before the instruction that writes the position."""
+    """Stop it before the instruction that writes the record's size."""
     tail = lane.tail()
     tracer.unwatch()
     for _ in range(STEPS):
@@ -164,6 +173,7 @@ def before_publishing(tracer, lane):
             break
     else:
         raise NotReached(f"{STEPS} instructions later the position is still {tail}")
+    in_the_middle_of_copying(tracer, lane)  # again, since the instruction also writes to other lanes
     tracer.watch(place, EXECUTE)
     tracer.go()
     if tracer.place() != place:
@@ -183,7 +193,7 @@ def kill_in_write(pid, sender, receiver, moment, **options):
     if moment == "published":
         tracer.step()
         if lane.tail() == tail:
-            raise NotReached("the instruction has not written the position")
+            raise NotReached("the instruction has not written the size")
         tail = lane.tail()
     tracer.kill()
     if lane.tail() != tail:

@@ -11,7 +11,7 @@
 #include "opal/util/output.h"
 
 struct crtcp crtcp = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .lock = {.mutex = PTHREAD_MUTEX_INITIALIZER},
     .epoll = -1,
     .listener4 = -1,
     .listener6 = -1,

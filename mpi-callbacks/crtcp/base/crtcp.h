@@ -13,7 +13,6 @@
 #include "opal_config.h"
 
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,6 +25,8 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
+
+#include "base/lock.h"
 
 #define CRTCP_COOKIE 32
 #define CRTCP_NONCE 32
@@ -147,6 +148,7 @@ struct crtcp_lane_end {
   uint8_t *data;
   size_t bytes; /**< of the ring, a power of two */
   uint64_t at; /**< own position, which the shared memory has, too */
+  uint64_t left; /**< reader: bytes of the record at which it is; 0: at the beginning of one */
   uint64_t other; /**< writer: the reader's position as last seen */
 };
 
@@ -244,7 +246,7 @@ struct crtcp {
   int keepalive_s, handshake_ms;
   int spin; /**< polls without an event before a rank blocks; 0: it never blocks */
 
-  pthread_mutex_t lock; /**< protects all that follows, endpoints and guests included */
+  struct crtcp_lock lock; /**< protects all that follows, endpoints and guests included */
   atomic_uint hold; /**< 1: no reads or sends, sends are queued. A futex: changed to 0 under the lock, also read without */
   bool recovering; /**< the rollback thread works: it alone uses the channel, and ends the hold */
   bool holding; /**< the callback thread reads: messages go to the inbox */

@@ -162,8 +162,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
   const char *why = NULL;
 
   (void) progress_threads;
-  (void) mpi_threads;
   *count = 0;
+  if (!mpi_threads) crtcp_lock_bias(&crtcp.lock);
   if (getrandom(crtcp.cookie, sizeof crtcp.cookie, 0) != sizeof crtcp.cookie) return NULL;
   if (fragments(&crtcp.eager, crtcp_module.btl_eager_limit) ||
       fragments(&crtcp.full, crtcp_module.btl_max_send_size) || fragments(&crtcp.user, 0))

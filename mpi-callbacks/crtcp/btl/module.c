@@ -47,11 +47,11 @@ static int del_procs(mca_btl_base_module_t *btl, size_t count, opal_proc_t **pro
 {
   (void) btl;
   (void) procs;
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   for (size_t i = 0; i < count; i++)
     if (endpoints[i] && crtcp_find(endpoints[i]->name.jobid, endpoints[i]->name.vpid) == endpoints[i])
       remove_peer(endpoints[i]);
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   return OPAL_SUCCESS;
 }
 
@@ -68,12 +68,12 @@ static int finalize(mca_btl_base_module_t *btl)
 
   if (!crtcp.open) return OPAL_SUCCESS;
   opal_progress_unregister(crtcp_progress);
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   /* Wait for the end of a wave. The callback and the channel stay; the callback refuses later waves. */
   while (crtcp.hold) {
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     crtcp_hold_wait();
-    pthread_mutex_lock(&crtcp.lock);
+    crtcp_lock(&crtcp.lock);
   }
   crtcp.open = false;
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(NULL)) remove_peer(ep);
@@ -88,7 +88,7 @@ static int finalize(mca_btl_base_module_t *btl)
   if (crtcp.listener6 >= 0) close(crtcp.listener6);
   if (crtcp.epoll >= 0) close(crtcp.epoll);
   crtcp.listener4 = crtcp.listener6 = crtcp.epoll = -1;
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   return OPAL_SUCCESS;
 }
 

@@ -82,9 +82,9 @@ static int call_back(void)
   int count = 0;
 
   while (!crtcp.hold && (item = opal_list_remove_first(&crtcp.finished))) {
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     crtcp_fragment_finish((crtcp_fragment_t *) item);
-    pthread_mutex_lock(&crtcp.lock);
+    crtcp_lock(&crtcp.lock);
     count++;
   }
   return count;
@@ -104,10 +104,10 @@ static int read_inbox(void)
                                                        .des_segment_count = 1,
                                                        .tag = letter->tag,
                                                        .cbdata = who->cbdata};
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     who->cbfunc(crtcp.module, &message);
     free(letter);
-    pthread_mutex_lock(&crtcp.lock);
+    crtcp_lock(&crtcp.lock);
     count++;
   }
   return count;
@@ -132,9 +132,9 @@ static void tell_failures(void)
     }
     call_back();
     if (crtcp.error_callback) {
-      pthread_mutex_unlock(&crtcp.lock);
+      crtcp_unlock(&crtcp.lock);
       crtcp.error_callback(crtcp.module, 0, ep->proc, "the connection was lost");
-      pthread_mutex_lock(&crtcp.lock);
+      crtcp_lock(&crtcp.lock);
     }
     item = opal_list_get_first(&crtcp.endpoints); /* the list may have changed without the lock */
   }
@@ -192,13 +192,14 @@ int crtcp_progress(void)
     crtcp_hold_wait(); /* no work is possible, so leave the processor to others */
     return 0;
   }
-  if (pthread_mutex_trylock(&crtcp.lock)) return 0;
+  if (!crtcp_trylock(&crtcp.lock)) return 0;
   if (crtcp.progressing || crtcp.hold || !crtcp.open) {
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     return 0;
   }
   crtcp.progressing = true;
-  crtcp_lanes_awake();
+  if (!crtcp_lock_is_inside(&crtcp.lock)) crtcp_lock_by_stranger(&crtcp.lock);
+  if (crtcp.asleep) crtcp_lanes_awake();
   if (!opal_list_is_empty(&crtcp.inbox)) count += read_inbox();
   if (crtcp.reconsider && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) count += reconsider();
   if (crtcp.neighbour_count) count += lanes();
@@ -221,9 +222,9 @@ int crtcp_progress(void)
   quiet = count || n ? 0 : quiet + 1;
   wait = patience(quiet);
   if (wait && !crtcp_lanes_sleep()) wait = 0;
-  if (quiet && quiet % (wait ? NAPS : LOOKS) == 0) crtcp_waits(quiet, wait);
+  if (quiet && (wait ? quiet % NAPS : quiet % LOOKS) == 0) crtcp_waits(quiet, wait);
   crtcp.progressing = false;
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   if (wait) {
     struct pollfd set = {.fd = crtcp.epoll, .events = POLLIN};
 

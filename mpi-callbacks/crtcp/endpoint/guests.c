@@ -122,10 +122,10 @@ static crtcp_endpoint_t *find_or_make(uint32_t jobid, uint32_t vpid)
   opal_proc_t *proc;
 
   if (crtcp_find(jobid, vpid)) return crtcp_find(jobid, vpid);
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   proc = opal_proc_for_name(name);
   if (proc) crtcp_endpoint_of(proc);
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   return crtcp_find(jobid, vpid);
 }
 

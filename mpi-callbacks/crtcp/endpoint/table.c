@@ -80,9 +80,9 @@ crtcp_endpoint_t *crtcp_endpoint_of(opal_proc_t *proc)
 
   /* A rank may move to another node, so Open MPI must not use memory that two ranks share. */
   if (crtcp_with_daemon()) proc->proc_flags = OPAL_PROC_NON_LOCAL;
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   endpoint = crtcp_find(proc->proc_name.jobid, proc->proc_name.vpid);
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   if (endpoint) return endpoint;
   made = endpoint_make(proc);
   if (!made) return NULL;
@@ -92,7 +92,7 @@ crtcp_endpoint_t *crtcp_endpoint_of(opal_proc_t *proc)
     endpoint_free(made);
     return NULL;
   }
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   endpoint = crtcp_find(proc->proc_name.jobid, proc->proc_name.vpid);
   if (!endpoint && opal_hash_table_set_value_uint64(&crtcp.by_name, key(made->name.jobid, made->name.vpid), made) ==
                        OPAL_SUCCESS) {
@@ -101,7 +101,7 @@ crtcp_endpoint_t *crtcp_endpoint_of(opal_proc_t *proc)
   } else {
     endpoint_free(made);
   }
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   return endpoint;
 }
 

@@ -39,9 +39,9 @@ static bool upcall(crtcp_endpoint_t *ep, uint8_t tag, const uint8_t *bytes, uint
   const uint32_t reader = ep->reader;
 
   crtcp.upcall = ep->lent > 0;
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   who->cbfunc(crtcp.module, &message);
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   crtcp.upcall = false;
   return ep->reader == reader;
 }
@@ -250,6 +250,27 @@ int crtcp_take_over(crtcp_endpoint_t *ep)
   return ep->shut || !ep->rest_length ? 0 : crtcp_parse(ep);
 }
 
+/* The most frequent case: a record in a lane is a message for Open MPI. @return false: it is something else, to be read */
+static bool read_record(crtcp_endpoint_t *ep)
+{
+  const uint32_t reader = ep->reader;
+  struct crtcp_header header;
+  size_t size;
+  const uint8_t *bytes = crtcp_lane_peek(ep, &size);
+
+  if (!bytes || size < sizeof header || crtcp.holding) return false;
+  memcpy(&header, bytes, sizeof header);
+  if (header.kind != CRTCP_SEND || header.length != size - sizeof header) return false;
+  crtcp_counters.moved++;
+  ep->received++;
+  ep->lent = size;
+  upcall(ep, header.tag, bytes + sizeof header, header.length);
+  if (ep->reader != reader) return true;
+  ep->lent = 0;
+  ep->in->took(ep, size);
+  return true;
+}
+
 int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
 {
   const uint32_t reader = ep->reader;
@@ -258,6 +279,7 @@ int crtcp_read(crtcp_endpoint_t *ep, uint8_t *scratch)
   ssize_t n;
 
   if (ep->shut) return 0;
+  if (ep->in == &crtcp_lane && !ep->put_left && !ep->part_length && read_record(ep)) return 1;
   if (ep->put_left) {
     first = (struct iovec) {ep->put_to, ep->put_left};
     more.iov_len = sizeof(struct crtcp_header); /* probably the next chunk's; its data is then read in place */

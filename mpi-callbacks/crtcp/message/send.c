@@ -131,7 +131,7 @@ static int finish_mark(crtcp_endpoint_t *ep)
 /* Between two messages: go on in the lane, if the peer reads its lanes. @return as crtcp_write_marks() */
 static int offer_lane(crtcp_endpoint_t *ep)
 {
-  if (ep->out != &crtcp_tcp || !crtcp.lanes) return 1;
+  if (ep->out == &crtcp_lane || !crtcp.lanes) return 1;
   if (ep->met != crtcp.lanes_id) {
     ep->met = crtcp.lanes_id;
     crtcp_lanes_join(ep);
@@ -186,13 +186,13 @@ static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
     r = offer_lane(ep);
     if (r > 0) r = write_fragment(ep, f);
     if (r > 0) {
-      pthread_mutex_unlock(&crtcp.lock);
+      crtcp_unlock(&crtcp.lock);
       crtcp_fragment_finish(f);
       return 1;
     }
     error = errno;
   } else if (ep->state == CRTCP_FAILED) {
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     return OPAL_ERR_UNREACH;
   }
   f->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
@@ -203,7 +203,7 @@ static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
     crtcp_connect(ep);
   else if (ep->state == CRTCP_CONNECTED && !crtcp.hold)
     crtcp_watch_endpoint(ep);
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   return OPAL_SUCCESS;
 }
 
@@ -218,7 +218,7 @@ int crtcp_send(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, mca_btl_base_de
   f->header = (struct crtcp_header) {.kind = CRTCP_SEND, .tag = tag, .length = length};
   f->put_left = 0;
   arm(f);
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   return submit(ep, f);
 }
 
@@ -256,14 +256,14 @@ int crtcp_sendi(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, struct opal_co
 
   if (length && opal_convertor_need_buffers(convertor)) goto busy;
   if (first_length + length > btl->btl_eager_limit) goto busy;
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   if (ep->state != CRTCP_CONNECTED || crtcp.hold || !opal_list_is_empty(&ep->queue) || ep->mark_left ||
       offer_lane(ep) <= 0) {
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     goto busy;
   }
   if (length && (opal_convertor_pack(convertor, &vec[2], &count, &packed) < 0 || packed != length)) {
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     return OPAL_ERROR;
   }
   n = ep->out->write(ep, vec, length ? 3 : 2);
@@ -273,14 +273,14 @@ int crtcp_sendi(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, struct opal_co
     ep->sent++;
   } else if (!keep_rest(ep, &header, first, first_length, vec[2].iov_base, length, flags, n < 0 ? 0 : n)) {
     crtcp_lost(ep, ENOMEM, "writing");
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     return OPAL_ERR_OUT_OF_RESOURCE;
   } else if (n < 0 && error != EAGAIN) {
     crtcp_lost(ep, error, "writing");
   } else {
     crtcp_watch_endpoint(ep);
   }
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   return OPAL_SUCCESS;
 
 busy:
@@ -321,7 +321,7 @@ int crtcp_put(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, void *from, uint
   f->put_to = to;
   f->put_left = size;
   next_chunk(f);
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   r = submit(ep, f);
   return r > 0 ? OPAL_SUCCESS : r;
 }

@@ -35,7 +35,7 @@ static void not_asked_for(void)
   crtcp_let_go();
   crtcp_channel_log("a checkpoint of this rank alone was requested and refused: it would not be consistent with the "
                     "other ranks; use crjob checkpoint");
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
 }
 
@@ -44,7 +44,7 @@ static void refuse_while_recovering(void)
 {
   crtcp_channel_log("a checkpoint of this rank was requested during a recovery and refused; repeat it when the job "
                     "continues, by crjob checkpoint");
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
 }
 
@@ -57,7 +57,7 @@ static int callback(void *unused)
 
   (void) unused;
   crtcp.hold = 1; /* before the lock is taken, so that threads that progress release it */
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   if (crtcp.recovering) {
     refuse_while_recovering();
     return 0;
@@ -76,7 +76,7 @@ static int callback(void *unused)
     crtcp_wave_over(wave);
     crtcp_release();
     prepared(&out, wave);
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
     return 0;
   }
@@ -84,14 +84,14 @@ static int callback(void *unused)
   crtcp.wave = wave;
   had_lanes = crtcp.lanes;
   crtcp_lanes_unmap(); /* an image has no memory that other ranks share */
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
 
   rc = cr_checkpoint(CR_CHECKPOINT_READY);
 
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   if (rc == CR_PAUSED || rc == CR_RESTARTED) {
     rc = crtcp_rollback_start(rc == CR_RESTARTED);
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     if (rc) crtcp_say("no thread could be started to go on after the rollback: %s", strerror(rc));
     return 0;
   }
@@ -104,7 +104,7 @@ static int callback(void *unused)
   crtcp_wave_over(wave);
   crtcp_release();
   prepared(&out, wave);
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   return 0;
 }
 

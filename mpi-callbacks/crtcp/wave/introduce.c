@@ -88,8 +88,8 @@ int crtcp_introduce(const char **why)
   crtcp_tell_counters();
   if (off) crtcp_channel_log(off);
   *why = off;
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   crtcp_epoll_make(); /* adds the channel */
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   return 0;
 }

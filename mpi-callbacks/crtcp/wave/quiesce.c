@@ -61,9 +61,9 @@ static bool upcall_ends(struct crtcp_outcome *out, uint64_t deadline)
 {
   while (crtcp.upcall) {
     if (crtcp_now() >= deadline) return crtcp_refuse(out, CR_RANK_AGAIN, "Open MPI is still handling a message", 0);
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     usleep(50);
-    pthread_mutex_lock(&crtcp.lock);
+    crtcp_lock(&crtcp.lock);
   }
   return true;
 }

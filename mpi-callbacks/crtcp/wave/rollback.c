@@ -182,15 +182,15 @@ static void await_resume(struct rollback *back)
     if (crtcp_channel_fd() < 0) reported = false;
     if (!reported) reported = crtcp_channel_connect() == 0 && report(back);
     if (!reported) {
-      pthread_mutex_unlock(&crtcp.lock);
+      crtcp_unlock(&crtcp.lock);
       usleep(LOST_STEP_MS * 1000);
-      pthread_mutex_lock(&crtcp.lock);
+      crtcp_lock(&crtcp.lock);
       continue;
     }
     channel = (struct pollfd) {.fd = crtcp_channel_fd(), .events = POLLIN};
-    pthread_mutex_unlock(&crtcp.lock);
+    crtcp_unlock(&crtcp.lock);
     poll(&channel, 1, 1000);
-    pthread_mutex_lock(&crtcp.lock);
+    crtcp_lock(&crtcp.lock);
     while ((n = crtcp_channel_receive(buffer, &fd)) > 0) {
       const struct cr_rank_message *head = (struct cr_rank_message *) buffer;
 
@@ -314,7 +314,7 @@ static void *rollback(void *argument)
 {
   struct rollback *back = argument;
 
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
   make_still(back);
   if (back->restarted && crtcp_listen()) crtcp_say("no port to listen on: %s", strerror(errno));
   back->pmix_stale = back->restarted ? !crtcp_pmix_alive() : !crtcp_pmix_same();
@@ -328,7 +328,7 @@ static void *rollback(void *argument)
   crtcp.recovering = false;
   crtcp_release();
   crtcp_channel_send(CR_RANK_RESUMED, &back->resumed, sizeof back->resumed, NULL, 0);
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   free(back);
   return NULL;
 }

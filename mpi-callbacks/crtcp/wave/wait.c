@@ -36,9 +36,9 @@ bool crtcp_wait_for(struct crtcp_wait *set, crtcp_endpoint_t *ep, uint32_t event
 
 void crtcp_wait(struct crtcp_wait *set, int timeout_ms)
 {
-  pthread_mutex_unlock(&crtcp.lock);
+  crtcp_unlock(&crtcp.lock);
   set->count = epoll_wait(set->epoll, set->events, sizeof set->events / sizeof *set->events, timeout_ms);
-  pthread_mutex_lock(&crtcp.lock);
+  crtcp_lock(&crtcp.lock);
 }
 
 void crtcp_wait_end(struct crtcp_wait *set)

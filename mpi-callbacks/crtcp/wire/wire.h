@@ -21,17 +21,28 @@ struct crtcp_wire {
 
 extern const struct crtcp_wire crtcp_tcp, crtcp_lane;
 
+/** The size of the record at the own position. */
+static inline uint64_t *crtcp_lane_record(const struct crtcp_lane_end *end)
+{
+  return (uint64_t *) (end->data + (end->at & (end->bytes - 1)));
+}
+
 /** Can the lane be read now? Bytes behind a mark stay in it. */
 static inline bool crtcp_lane_ready(const crtcp_endpoint_t *ep)
 {
-  return ep->in == &crtcp_lane && ep->in_lane.shared && !ep->shut &&
-         __atomic_load_n(&ep->in_lane.shared->tail, __ATOMIC_ACQUIRE) != ep->in_lane.at;
+  const struct crtcp_lane_end *end = &ep->in_lane;
+
+  return ep->in == &crtcp_lane && end->shared && !ep->shut &&
+         (end->left || __atomic_load_n(crtcp_lane_record(end), __ATOMIC_ACQUIRE));
 }
 
+/** Look at the next record, or the rest of one. @return NULL: there is none, or its bytes are not in a row */
+const uint8_t *crtcp_lane_peek(crtcp_endpoint_t *ep, size_t *bytes);
 /** Prepare the own end of a lane for a new stream of bytes. @return its first position */
 uint64_t crtcp_lane_begin_writing(crtcp_endpoint_t *ep);
-/** Read from this position on; what is before it is of an earlier connection. If the memory is not mapped, say so again
- * when it is: the writer waits for the room. */
+/** Read from this position on; what is before it is of an earlier connection. */
 void crtcp_lane_begin_reading(crtcp_endpoint_t *ep, uint64_t position);
+/** The memory is mapped again after a wave: tell the writer, which waits for the room, how far this end has read. */
+void crtcp_lane_go_on_reading(crtcp_endpoint_t *ep);
 
 #endif
