@@ -28,11 +28,12 @@ def huge_pages():
 class Table:
     """Rows are written at once, so that an interrupted run is not lost."""
 
-    def __init__(self, path, split_huge):
+    def __init__(self, path, split_huge, clock):
         self.file = open(path, "w", encoding="ascii", newline="")
         self.writer = csv.writer(self.file, lineterminator="\n")
         self.writer.writerow(COLUMNS)
-        self.machine = (platform.release(), os.cpu_count(), accel(),
+        counted = ", a clock that counts instructions" if clock == "instructions" else ""
+        self.machine = (platform.release(), os.cpu_count(), accel() + counted,
                         huge_pages() + (", split by checkpoints" if split_huge else ""))
         self.size = self.threads = self.dirty = self.repeat = ""
 

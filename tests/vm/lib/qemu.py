@@ -54,21 +54,28 @@ def comma(path):
     return str(path).replace(",", ",,")
 
 
-def machine(kvm):
+# A clock that counts instructions: the guest's time advances by one nanosecond with each instruction, and jumps when all
+# processors wait. They take turns, so that what happens is always the same.
+COUNTED = ["-icount", "shift=0,sleep=off,align=off"]
+
+
+def machine(kvm, counted=False):
     if kvm:
         return ["-machine", "q35,smm=off,sata=off,usb=off,hpet=off,accel=kvm", "-cpu", "host"]
     # Kernels prefer byte-wise string instructions where a CPU offers them. When emulated, they make clearing and
     # copying pages about four times slower, so they are disabled.
     return ["-machine", "q35,smm=off,sata=off,usb=off,hpet=off",
-            "-accel", "tcg,thread=multi", "-cpu", "max,la57=off,erms=off,fsrm=off"]
+            "-accel", f"tcg,thread={'single' if counted else 'multi'}", *(COUNTED if counted else []),
+            "-cpu", "max,la57=off,erms=off,fsrm=off"]
 
 
 def command(built, initrd, console, *, cpus, mem, kvm, share=None, swap_fd=None,
-            ports=(), net=None, terminal=None):
-    """QEMU's command line. `ports`: chardev back ends of virtio-serial ports 1, 2 …"""
+            ports=(), net=None, terminal=None, counted=False):
+    """QEMU's command line. `ports`: chardev back ends of virtio-serial ports 1, 2 …; `counted`: its clock counts
+    instructions"""
     line = [*built.root.qemu(), "-nodefaults", "-no-user-config", "-display", "none",
-            "-no-reboot", *machine(kvm), "-smp", str(cpus), "-m", str(mem),
-            "-rtc", "base=utc,clock=host",
+            "-no-reboot", *machine(kvm, counted), "-smp", str(cpus), "-m", str(mem),
+            "-rtc", f"base=utc,clock={'vm' if counted else 'host'}",
             "-kernel", str(built.boot / "vmlinux"), "-initrd", str(initrd),
             "-append", KERNEL_LINE + (DEBUG_LINE if built.kernel in debug.NAMES else ""),
             "-chardev", f"file,id=console,path={comma(console)}",

@@ -87,9 +87,10 @@ class Guest:
         qemu.initramfs(built.boot / "initramfs.cpio", initrd, files)
         swap = qemu.swap_file(options.swap)
         fds = [fd for fd in (*[c.fileno() for c in channels], swap) if fd is not None]
+        counted = options.clock == "instructions"
         line = qemu.command(built, initrd, self.console.path, cpus=options.cpus,
-                            mem=options.mem, kvm=qemu.use_kvm(built), share=options.share,
-                            swap_fd=swap, **more)
+                            mem=options.mem, kvm=not counted and qemu.use_kvm(built), share=options.share,
+                            swap_fd=swap, counted=counted, **more)
         self.log = folder.path / "qemu.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log,
