@@ -32,7 +32,9 @@ std::size_t write_all(int fd, std::string_view content) {
 
 void write_atomically(const std::string& path, std::string_view content, unsigned mode) {
   const std::string part = path + ".part" + std::to_string(::getpid());
-  UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
+  // Never a file that is there already: of an earlier process with this pid, or made by somebody else to own the result.
+  ::unlink(part.c_str());
+  UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) fail("cannot create " + part);
   try {
     if (write_all(fd.get(), content) < content.size()) fail("cannot write " + part);

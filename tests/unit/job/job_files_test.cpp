@@ -49,12 +49,18 @@ TEST_F(Files, NamesWhatCannotBeWritten) {
       std::exception);
 }
 
-TEST_F(Files, WritesThroughNoLinkThatStandsBeside) {
+// In a directory that others write somebody can make the temporary file first: as a link to a file of ours, or as theirs.
+TEST_F(Files, TakesNoFileThatStandsBeside) {
   const std::string path = directory_ + "/state.json", other = directory_ + "/other";
+  const std::string part = path + ".part" + std::to_string(::getpid());
   write_atomically(other, "mine");
-  std::filesystem::create_symlink(other, path + ".part" + std::to_string(::getpid()));
-  EXPECT_THROW(write_atomically(path, "new"), std::system_error);
+  ASSERT_EQ(::symlink(other.c_str(), part.c_str()), 0);
+  write_atomically(path, "new");
   EXPECT_EQ(read_file(other), "mine");
+  ASSERT_EQ(::link(other.c_str(), part.c_str()), 0);
+  write_atomically(path, "newer");
+  EXPECT_EQ(read_file(other), "mine");
+  EXPECT_EQ(read_file(path), "newer");
 }
 
 TEST_F(Files, MakesPrivateDirectoriesAndDistrustsOthers) {
