@@ -4,6 +4,7 @@
  * mmap lock is dropped before user memory is written; the walk then continues where it was.
  */
 #include "internal.h"
+#include <linux/bitmap.h>
 #include <linux/mmu_notifier.h>
 
 /* A walk over all mappings that reports ranges. Copying to user space is done outside it. */
@@ -77,12 +78,18 @@ static void cr_dirty_clean(struct cr_scan *scan, unsigned long addr, unsigned lo
 static int cr_dirty_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
 {
 	struct cr_scan *scan = walk->arg;
+	struct cr_tracked seen = { };
+	unsigned int n, from, upto;
+	unsigned long clean;
 
-	for (; addr < end; addr += PAGE_SIZE, pte++) {
-		if (cr_scan_full(walk, scan, addr))
-			return CR_SCAN_FULL;
-		if (cr_pte_is_clean(ptep_get(pte)))
-			cr_dirty_clean(scan, addr, addr + PAGE_SIZE);
+	for (; addr < end; addr += n * PAGE_SIZE, pte += n) {
+		n = min_t(unsigned long, (end - addr) >> PAGE_SHIFT, BITS_PER_LONG);
+		clean = cr_clean_ptes(&seen, pte, n);
+		for_each_set_bitrange(from, upto, &clean, n) {
+			if (cr_scan_full(walk, scan, addr + from * PAGE_SIZE))
+				return CR_SCAN_FULL;
+			cr_dirty_clean(scan, addr + from * PAGE_SIZE, addr + upto * PAGE_SIZE);
+		}
 	}
 	return 0;
 }

@@ -474,6 +474,26 @@ static inline enum cr_pte_kind cr_pte_kind(pte_t pte)
 	}
 }
 
+/*
+ * Walks look at millions of entries, most of which are of one kind. So they read the flags and
+ * the frame of a present entry directly: pte_pfn() and pte_write() are several times as long.
+ */
+static inline struct page *cr_present_page(pte_t pte)
+{
+	return pfn_to_page((native_pte_val(pte) & PTE_PFN_MASK) >> PAGE_SHIFT);
+}
+
+/* The flags of which a page that is present and cannot be written has only _PAGE_PRESENT. */
+static inline pteval_t cr_readonly_mask(void)
+{
+#ifdef CONFIG_X86_USER_SHADOW_STACK
+	/* a dirty entry that is not writable is one of a shadow stack, which calls write */
+	if (cpu_feature_enabled(X86_FEATURE_SHSTK))
+		return _PAGE_PRESENT | _PAGE_RW | _PAGE_DIRTY;
+#endif
+	return _PAGE_PRESENT | _PAGE_RW;
+}
+
 /* Is an anonymous page exclusive to this mapping? A page merged by KSM never is. */
 static inline bool cr_page_is_exclusive(struct page *page)
 {
@@ -495,8 +515,26 @@ struct cr_walk {
 };
 
 int cr_walk_range(struct cr_walk *walk, unsigned long start, unsigned long end);
-bool cr_pte_is_clean(pte_t pte);
+
+/* The pages of a folio that change only by write faults; zeroed at the beginning */
+struct cr_tracked {
+	struct page *first;
+	unsigned long pages;
+};
+
+unsigned long cr_clean_ptes(struct cr_tracked *seen, pte_t *pte, unsigned int n);
 bool cr_pmd_is_clean(pmd_t pmd);
+
+/* pageset.c: sets of pages by address */
+struct cr_pageset {
+	struct xarray pmds;	/* a bitmap of PTRS_PER_PTE pages for each 2 MB */
+	bool all;		/* memory ran out: it is taken to hold all pages */
+};
+
+void cr_pageset_init(struct cr_pageset *set);
+void cr_pageset_free(struct cr_pageset *set);
+void cr_pageset_add(struct cr_pageset *set, unsigned long addr, const unsigned long *pages);
+int cr_pageset_walk(struct cr_pageset *set, struct cr_walk *walk);
 
 /* flush.c */
 void cr_flush_mm(struct mm_struct *mm);
@@ -539,6 +577,7 @@ void cr_snap_unuse(struct cr_snap *snap);
 void cr_snap_install(struct cr_session *s, struct cr_snap *snap);
 void cr_snap_drop(struct cr_session *s);
 struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
+bool cr_snap_is_whole(struct cr_snap *snap, unsigned long addr);
 unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end);
 bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct restart_block *rb,
 		     ktime_t *taken);
@@ -550,7 +589,7 @@ void cr_snapstore_exit(void);
 /* snapshot.c */
 long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a);
 int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper,
-		   const struct cr_range *only, u64 nonly);
+		   struct cr_pageset *only);
 
 /* track.c */
 void cr_track_exit(void);

@@ -151,24 +151,52 @@ static bool cr_folio_is_tracked(struct folio *folio)
 	       folio_test_swapbacked(folio) && !folio_maybe_dma_pinned(folio);
 }
 
-/**
- * cr_pte_is_clean() - is it certain that a page is unchanged since tracking began?
- * @pte: its entry
- *
- * The caller has checked that tracking is valid and that the mapping is older than it.
- */
-bool cr_pte_is_clean(pte_t pte)
+static bool cr_pte_is_clean(struct cr_tracked *seen, pte_t pte)
 {
+	struct folio *folio;
+
 	if (!pte_present(pte))
 		return cr_pte_kind(pte) == CR_PTE_SWAP && !pte_swp_soft_dirty(pte);
 	/* a write to a writable page does not fault, so it may have changed */
 	if (pte_soft_dirty(pte) || pte_write(pte) || pte_special(pte))
 		return false;
-	return cr_folio_is_tracked(page_folio(pte_page(pte)));
+	folio = page_folio(pte_page(pte));
+	if (!cr_folio_is_tracked(folio))
+		return false;
+	seen->first = folio_page(folio, 0);
+	seen->pages = folio_nr_pages(folio);
+	return true;
 }
 
 /**
- * cr_pmd_is_clean() - cr_pte_is_clean() of a huge page
+ * cr_clean_ptes() - of which pages is it certain that they are unchanged since tracking began?
+ * @seen: the folio of an earlier page, seen under the same lock
+ * @pte: their entries; ptl is held
+ * @n: number of entries, up to BITS_PER_LONG
+ *
+ * The caller has checked that tracking is valid and that the mapping is older than it.
+ *
+ * Return: a bit for each entry.
+ */
+unsigned long cr_clean_ptes(struct cr_tracked *seen, pte_t *pte, unsigned int n)
+{
+	const pteval_t mask = cr_readonly_mask() | _PAGE_SOFT_DIRTY | _PAGE_SPECIAL;
+	unsigned long clean = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		pte_t value = ptep_get(pte + i);
+
+		if (((pte_flags(value) & mask) == _PAGE_PRESENT &&
+		     (unsigned long)(cr_present_page(value) - seen->first) < seen->pages) ||
+		    cr_pte_is_clean(seen, value))
+			clean |= 1UL << i;
+	}
+	return clean;
+}
+
+/**
+ * cr_pmd_is_clean() - cr_clean_ptes() of a huge page
  * @pmd: its entry, present
  */
 bool cr_pmd_is_clean(pmd_t pmd)

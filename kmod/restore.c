@@ -175,8 +175,7 @@ static int cr_restore_pmd(struct cr_worker *worker, struct vm_area_struct *vma,
 	if (r)
 		return r;
 	atomic64_add(sort->done, &job->restored);
-	atomic64_add(bitmap_weight(sort->want, PTRS_PER_PTE) -
-		     bitmap_weight(sort->put, PTRS_PER_PTE) - sort->done, &job->unchanged);
+	atomic64_add(sort->unchanged, &job->unchanged);
 	for_each_set_bitrange(from, upto, sort->drop, PTRS_PER_PTE) {
 		cr_zap(vma, sort->base + ((unsigned long)from << PAGE_SHIFT),
 		       (unsigned long)(upto - from) << PAGE_SHIFT);
@@ -186,6 +185,10 @@ static int cr_restore_pmd(struct cr_worker *worker, struct vm_area_struct *vma,
 		r = cr_put_pages(worker, from, upto);
 		if (r)
 			return r;
+	}
+	if (job->dirty_only) {
+		bitmap_or(sort->again, sort->again, sort->put, PTRS_PER_PTE);
+		cr_pageset_add(&job->again, addr, sort->again);
 	}
 	return 0;
 }
@@ -424,6 +427,7 @@ static void cr_job_release(struct cr_request *req)
 		cr_snap_unuse(job->snap);
 		cr_snap_put(job->snap);
 	}
+	cr_pageset_free(&job->again);
 	kvfree(job->scope);
 	kvfree(job->runs);
 	kfree(job);
@@ -483,10 +487,9 @@ static int cr_job_run(struct cr_job *job, struct cr_session *s, struct cr_restor
 	a->dropped = atomic64_read(&job->dropped);
 	a->unchanged = atomic64_read(&job->unchanged);
 	r = job->error ? job->error : r;
-	/* the soft-dirty bits of pages outside the scope stay valid */
+	/* the soft-dirty bits of all other pages stay valid */
 	if (!r && a->flags & CR_RESTORE_TRACK)
-		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? job->scope : NULL,
-				   job->nscope);
+		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? &job->again : NULL);
 	return r;
 }
 
@@ -510,7 +513,8 @@ long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 	if (!job)
 		return -ENOMEM;
 	cr_request_init(&job->req, cr_op_restore, cr_job_release);
-	/* a snapshot does not need valid bits: cr_sort_wanted() compares page frames, too */
+	cr_pageset_init(&job->again);
+	/* a snapshot does not need valid bits: cr_sort_ptes() compares page frames, too */
 	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
 	r = cr_job_fill(job, s, a);
 	if (!r)

@@ -17,6 +17,7 @@
  * @scope: ranges to restore, sorted by address
  * @nscope: number of @scope
  * @dirty_only: soft-dirty bits are valid: skip clean pages
+ * @again: with @dirty_only, pages to be tracked anew
  * @wiped: a worker has started to wipe the volatile mappings
  * @next: number of the next chunk to restore
  * @restored: pages written
@@ -33,6 +34,7 @@ struct cr_job {
 	struct cr_range *scope;
 	u64 nscope;
 	bool dirty_only;
+	struct cr_pageset again;
 	atomic_t wiped;
 	atomic64_t next;
 	atomic64_t restored, dropped, unchanged;
@@ -44,10 +46,13 @@ struct cr_sort {
 	struct cr_job *job;
 	unsigned long base;
 	struct page **chunk;		/* of the snapshot, may be NULL */
-	DECLARE_BITMAP(want, PTRS_PER_PTE);	/* has content in the source */
+	DECLARE_BITMAP(want, PTRS_PER_PTE);	/* with a file: it has content */
 	DECLARE_BITMAP(put, PTRS_PER_PTE);	/* content must be written */
 	DECLARE_BITMAP(drop, PTRS_PER_PTE);	/* page must be dropped */
+	DECLARE_BITMAP(again, PTRS_PER_PTE);	/* page must be tracked anew */
+	bool visited;			/* there was a page table, or a huge page */
 	u64 done;			/* pages already restored in place */
+	u64 unchanged;			/* pages that stay as they are */
 };
 
 u64 cr_run_at(const struct cr_job *job, unsigned long addr);

@@ -53,6 +53,14 @@ struct cr_snap {
 /* Marks a pinned page that cannot be shared, until cr_snap_copy_pinned() has copied it. */
 #define CR_PINNED ((struct page *)1UL)
 
+/* Marks 2 MB whose pages are all those of one huge page, in order. */
+#define CR_SNAP_WHOLE XA_MARK_0
+
+static inline void cr_snap_set_whole(struct cr_snap *snap, unsigned long addr)
+{
+	xa_set_mark(&snap->chunks, addr >> PMD_SHIFT, CR_SNAP_WHOLE);
+}
+
 static inline unsigned int cr_snap_slot(unsigned long addr)
 {
 	return (addr & ~PMD_MASK) >> PAGE_SHIFT;

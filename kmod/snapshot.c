@@ -29,9 +29,7 @@
  * @bad: out: address that could not be read
  * @full: out: the snapshot would exceed the user's ceiling
  * @keeper: owner of @only; a reference, or NULL
- * @only: ranges changed since the bits were cleared, sorted; NULL: unknown
- * @nonly: number of @only
- * @next: index in @only; all ranges before it end below the current mapping
+ * @only: pages of old mappings that may have changed since the bits were cleared; NULL: unknown
  */
 struct cr_snap_request {
 	struct cr_request req;
@@ -42,8 +40,7 @@ struct cr_snap_request {
 	unsigned long bad;
 	bool full;
 	struct cr_request *keeper;
-	const struct cr_range *only;
-	u64 nonly, next;
+	struct cr_pageset *only;
 };
 
 static void cr_snap_release(struct cr_request *req)
@@ -156,6 +153,8 @@ static int cr_snap_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, un
 			get_page(page);
 		cr_snap_add(sr, addr, pinned ? CR_PINNED : page);
 	}
+	if (sr->snap && !pinned && pages == PTRS_PER_PTE)
+		cr_snap_set_whole(sr->snap, end - PAGE_SIZE);
 	if (sr->track)
 		cr_track_clear_pmd(walk->mm, end - PAGE_SIZE, pmd);
 	return sr->snap ? cr_snap_charge(sr, pages) : 0;
@@ -236,35 +235,13 @@ static int cr_snap_copy_pinned(struct cr_snap_request *sr, struct mm_struct *mm)
 	return 0;
 }
 
-/* Walk only the ranges of a mapping that have changed since the bits were cleared. */
-static int cr_snap_changed(struct cr_walk *walk)
-{
-	struct vm_area_struct *vma = walk->vma;
-	struct cr_snap_request *sr = walk->arg;
-	u64 addr, end;
-	int r = 0;
-
-	while (sr->next < sr->nonly && !r) {
-		addr = max_t(u64, sr->only[sr->next].addr, vma->vm_start);
-		end = sr->only[sr->next].addr + sr->only[sr->next].len;
-		if (addr >= vma->vm_end)
-			break;
-		if (addr < end)
-			r = cr_walk_range(walk, addr, min_t(u64, end, vma->vm_end));
-		if (end > vma->vm_end)
-			break;
-		sr->next++;
-	}
-	return r;
-}
-
 static int cr_snap_vma(struct cr_walk *walk)
 {
 	struct vm_area_struct *vma = walk->vma;
 	struct cr_snap_request *sr = walk->arg;
 
 	if (sr->only && !(vma->vm_flags & VM_SOFTDIRTY))
-		return cr_snap_changed(walk);
+		return cr_pageset_walk(sr->only, walk);
 	if (sr->track && vma->vm_flags & VM_SOFTDIRTY)
 		cr_vm_flags_clear(vma, VM_SOFTDIRTY);
 	return cr_walk_range(walk, vma->vm_start, vma->vm_end);
@@ -340,14 +317,13 @@ static int cr_op_snap(struct cr_member *m, struct cr_request *req)
  * @s: the session
  * @id: identity of the checkpoint
  * @keeper: owner of @only
- * @only: the only ranges of old mappings that can have changed since the bits were cleared
+ * @only: the only pages of old mappings that can have changed since the bits were cleared
  *	last; NULL: all memory can have changed
- * @nonly: number of @only
  *
  * Return: 0 or -errno.
  */
 int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper,
-		   const struct cr_range *only, u64 nonly)
+		   struct cr_pageset *only)
 {
 	struct cr_snap_request *sr = cr_snap_request_new();
 	int r;
@@ -358,7 +334,6 @@ int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper
 	sr->keeper = keeper;
 	sr->track = true;
 	sr->only = only;
-	sr->nonly = nonly;
 	r = cr_track_begin(s->mm, id);
 	if (!r)
 		r = cr_call_any(s, &sr->req);

@@ -191,6 +191,16 @@ struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr)
 }
 
 /**
+ * cr_snap_is_whole() - are the pages of 2 MB all those of one huge page?
+ * @snap: a snapshot that is in use or whose lock is held
+ * @addr: any address
+ */
+bool cr_snap_is_whole(struct cr_snap *snap, unsigned long addr)
+{
+	return xa_get_mark(&snap->chunks, addr >> PMD_SHIFT, CR_SNAP_WHOLE);
+}
+
+/**
  * cr_snap_next() - find the next populated 2 MB
  * @snap: a snapshot that is in use or whose lock is held
  * @addr: start of the search

@@ -33,31 +33,32 @@ u64 cr_run_at(const struct cr_job *job, unsigned long addr)
 static void cr_sort_begin(struct cr_sort *sort, struct cr_job *job, unsigned long addr,
 			  unsigned long end)
 {
-	unsigned int k, from, upto;
+	unsigned int from, upto;
 	u64 i;
 
 	sort->job = job;
 	sort->base = addr & PMD_MASK;
-	sort->chunk = NULL;
+	sort->chunk = job->source ? NULL : cr_snap_chunk(job->snap, addr);
+	sort->visited = false;
 	sort->done = 0;
+	sort->unchanged = 0;
 	bitmap_zero(sort->want, PTRS_PER_PTE);
+	bitmap_zero(sort->put, PTRS_PER_PTE);
 	bitmap_zero(sort->drop, PTRS_PER_PTE);
-	if (!job->source) {
-		sort->chunk = cr_snap_chunk(job->snap, addr);
-		for (k = (addr - sort->base) >> PAGE_SHIFT;
-		     sort->chunk && k < (end - sort->base) >> PAGE_SHIFT; k++)
-			if (sort->chunk[k])
-				__set_bit(k, sort->want);
-	} else {
-		for (i = cr_run_at(job, addr); i < job->nruns && job->runs[i].addr < end; i++) {
-			from = (max_t(u64, job->runs[i].addr, addr) - sort->base) >> PAGE_SHIFT;
-			upto = (min_t(u64, job->runs[i].addr + job->runs[i].len, end) - sort->base)
-			       >> PAGE_SHIFT;
-			bitmap_set(sort->want, from, upto - from);
-		}
+	bitmap_zero(sort->again, PTRS_PER_PTE);
+	if (!job->source)
+		return;
+	for (i = cr_run_at(job, addr); i < job->nruns && job->runs[i].addr < end; i++) {
+		from = (max_t(u64, job->runs[i].addr, addr) - sort->base) >> PAGE_SHIFT;
+		upto = (min_t(u64, job->runs[i].addr + job->runs[i].len, end) - sort->base) >> PAGE_SHIFT;
+		bitmap_set(sort->want, from, upto - from);
 	}
-	/* write all wanted pages, also unmapped ones; the walk clears those that may stay */
-	bitmap_copy(sort->put, sort->want, PTRS_PER_PTE);
+}
+
+/* Does the source have content for a page? */
+static bool cr_sort_wants(const struct cr_sort *sort, unsigned int k)
+{
+	return sort->chunk ? sort->chunk[k] != NULL : test_bit(k, sort->want);
 }
 
 /*
@@ -68,19 +69,83 @@ static void cr_copy_in_place(struct cr_sort *sort, unsigned int k, struct page *
 {
 	copy_highpage(to, sort->chunk[k]);
 	folio_mark_dirty(page_folio(to));
-	__clear_bit(k, sort->put);
+	__set_bit(k, sort->again);
 	sort->done++;
 }
 
 /* A page that has content in the source and may have changed. */
-static void cr_sort_wanted(struct cr_sort *sort, unsigned int k, struct page *page)
+static void cr_sort_changed(struct cr_sort *sort, unsigned int k, struct page *page)
 {
-	if (sort->job->source)
-		return;
-	if (page == sort->chunk[k])	/* still shared with the snapshot */
-		__clear_bit(k, sort->put);
-	else if (cr_page_is_exclusive(page))
+	if (sort->chunk && page == sort->chunk[k])	/* still shared with the snapshot */
+		sort->unchanged++;
+	else if (sort->chunk && cr_page_is_exclusive(page))
 		cr_copy_in_place(sort, k, page);
+	else
+		__set_bit(k, sort->put);
+}
+
+/* A page that is not known to be unchanged. */
+static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int k, pte_t *ptep)
+{
+	bool wanted = cr_sort_wants(sort, k);
+	pte_t pte = ptep_get(ptep);
+
+	switch (cr_pte_kind(pte)) {
+	case CR_PTE_ANON:
+		if (wanted)
+			cr_sort_changed(sort, k, pte_page(pte));
+		else
+			__set_bit(k, sort->drop);
+		return;
+	case CR_PTE_GUARD:
+		/* zapping leaves guard markers; a marker has no page and no counters */
+		if (wanted)
+			pte_clear(mm, sort->base + k * PAGE_SIZE, ptep);
+		break;
+	case CR_PTE_LOST:
+		__set_bit(k, sort->drop);
+		break;
+	case CR_PTE_SWAP:
+	case CR_PTE_MOVING:
+		if (!wanted)
+			__set_bit(k, sort->drop);
+		break;
+	case CR_PTE_NONE:
+	case CR_PTE_FILE:	/* page cache below a private mapping */
+		break;
+	}
+	if (wanted)
+		__set_bit(k, sort->put);
+}
+
+/* The pages that are those of the snapshot: shared and unchanged, since a write copies them. */
+static unsigned long cr_shared_ptes(struct page **chunk, pte_t *ptep, unsigned int n)
+{
+	const pteval_t mask = cr_readonly_mask();
+	unsigned long shared = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		pte_t pte = ptep_get(ptep + i);
+
+		if ((pte_flags(pte) & mask) == _PAGE_PRESENT && cr_present_page(pte) == chunk[i])
+			shared |= 1UL << i;
+	}
+	return shared;
+}
+
+/* Of up to BITS_PER_LONG pages from page k on: those that have content in the source. */
+static unsigned long cr_sort_wanted(const struct cr_sort *sort, unsigned int k, unsigned long among)
+{
+	unsigned long wanted = among;
+	unsigned int i;
+
+	if (!sort->chunk)
+		return among & (sort->want[BIT_WORD(k)] >> k % BITS_PER_LONG);
+	for_each_set_bit(i, &among, BITS_PER_LONG)
+		if (!sort->chunk[k + i])
+			__clear_bit(i, &wanted);
+	return wanted;
 }
 
 static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, unsigned long end)
@@ -88,45 +153,32 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 	struct cr_sort *sort = walk->arg;
 	bool believe = sort->job->dirty_only && !(walk->vma->vm_flags & VM_SOFTDIRTY);
 	unsigned int k = (addr - sort->base) >> PAGE_SHIFT;
-	pte_t pte;
+	unsigned int upto = k + ((end - addr) >> PAGE_SHIFT);
+	struct cr_tracked seen = { };
+	unsigned long unchanged, rest;
+	unsigned int n, i;
 
-	for (; addr < end; addr += PAGE_SIZE, ptep++, k++) {
-		bool wanted = test_bit(k, sort->want);
-
-		pte = ptep_get(ptep);
-		switch (cr_pte_kind(pte)) {
-		case CR_PTE_ANON:
-			if (!wanted)
-				__set_bit(k, sort->drop);
-			else if (believe && cr_pte_is_clean(pte))
-				__clear_bit(k, sort->put);
-			else
-				cr_sort_wanted(sort, k, pte_page(pte));
-			break;
-		case CR_PTE_SWAP:
-			if (!wanted)
-				__set_bit(k, sort->drop);
-			else if (believe && cr_pte_is_clean(pte))
-				__clear_bit(k, sort->put);
-			break;
-		case CR_PTE_GUARD:
-			/* zapping leaves guard markers; a marker has no page and no counters */
-			if (wanted)
-				pte_clear(walk->mm, addr, ptep);
-			break;
-		case CR_PTE_LOST:
-			__set_bit(k, sort->drop);
-			break;
-		case CR_PTE_MOVING:
-			if (!wanted)
-				__set_bit(k, sort->drop);
-			break;
-		case CR_PTE_NONE:
-		case CR_PTE_FILE:	/* page cache below a private mapping */
-			break;
-		}
+	sort->visited = true;
+	for (; k < upto; k += n, ptep += n) {
+		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
+		unchanged = sort->chunk ? cr_shared_ptes(sort->chunk + k, ptep, n) : 0;
+		rest = GENMASK(n - 1, 0) & ~unchanged;
+		if (believe && rest)
+			unchanged |= cr_sort_wanted(sort, k, cr_clean_ptes(&seen, ptep, n) & rest);
+		sort->unchanged += hweight_long(unchanged);
+		rest &= ~unchanged;
+		for_each_set_bit(i, &rest, n)
+			cr_sort_pte(sort, walk->mm, k + i, ptep + i);
 	}
 	return 0;
+}
+
+/* Is a huge page the one that the snapshot holds, or as it was when it was tracked? */
+static bool cr_huge_is_unchanged(struct cr_sort *sort, pmd_t pmd, bool clean)
+{
+	if (!sort->chunk || !cr_snap_is_whole(sort->job->snap, sort->base))
+		return false;
+	return clean || (!pmd_write(pmd) && pmd_page(pmd) == sort->chunk[0]);
 }
 
 static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, unsigned long end)
@@ -137,20 +189,37 @@ static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, u
 	struct page *head = pmd_page(pmd);
 	unsigned int k = (addr - sort->base) >> PAGE_SHIFT;
 	unsigned int upto = k + ((end - addr) >> PAGE_SHIFT);
-	bool clean;
+	bool clean, anon = PageAnon(head);	/* the huge zero page reads as never written */
 
-	if (!PageAnon(head))	/* the huge zero page reads as never written */
+	sort->visited = true;
+	clean = anon && believe && cr_pmd_is_clean(pmd);
+	if (anon && cr_huge_is_unchanged(sort, pmd, clean)) {
+		sort->unchanged += upto - k;
 		return 0;
-	clean = believe && cr_pmd_is_clean(pmd);
+	}
 	for (; k < upto; k++) {
-		if (!test_bit(k, sort->want))
-			__set_bit(k, sort->drop);
-		else if (clean || (!sort->job->source && head + k == sort->chunk[k]))
-			__clear_bit(k, sort->put);
-		else if (!sort->job->source && cr_page_is_exclusive(head))
-			cr_copy_in_place(sort, k, head + k);
+		if (!cr_sort_wants(sort, k)) {
+			if (anon)
+				__set_bit(k, sort->drop);
+		} else if (!anon) {
+			__set_bit(k, sort->put);
+		} else if (clean) {
+			sort->unchanged++;
+		} else {
+			cr_sort_changed(sort, k, head + k);
+		}
 	}
 	return 0;
+}
+
+/* Nothing is mapped: all that the source has must be written. */
+static void cr_sort_unmapped(struct cr_sort *sort, unsigned long addr, unsigned long end)
+{
+	unsigned int k;
+
+	for (k = (addr - sort->base) >> PAGE_SHIFT; k < (end - sort->base) >> PAGE_SHIFT; k++)
+		if (cr_sort_wants(sort, k))
+			__set_bit(k, sort->put);
 }
 
 /**
@@ -171,6 +240,11 @@ int cr_sort_pmd(struct cr_sort *sort, struct cr_job *job, struct vm_area_struct 
 		.ptes = cr_sort_ptes, .huge = cr_sort_huge,
 	};
 
+	int r;
+
 	cr_sort_begin(sort, job, addr, end);
-	return cr_walk_range(&walk, addr, end);
+	r = cr_walk_range(&walk, addr, end);
+	if (!r && !sort->visited)
+		cr_sort_unmapped(sort, addr, end);
+	return r;
 }

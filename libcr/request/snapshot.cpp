@@ -108,12 +108,6 @@ Report Snapshot::rollback(const RestoreOptions& restore) {
       return false;
     }
   };
-  try {
-    source.pages.tracked = session.dirty(state_->id, source.dirty);
-  } catch (...) {
-    thaw_after_failure(session);
-    throw;
-  }
   RestoreOptions trusting = restore;
   trusting.trust = true;  // the snapshot is in our own memory
   Rollback rollback(session, state_->process, state_->regs, trusting, RestoreMode::pause, std::move(source));

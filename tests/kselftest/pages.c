@@ -89,6 +89,8 @@ static struct shared {
   int flags, advice, fd;
   unsigned char random[2][64];
   volatile int which;
+  unsigned seed;
+  unsigned long long sum;
   volatile bool stop;
 } *sh;
 
@@ -288,6 +290,91 @@ static void test_merged(void) {
   else
     tap(n == 64, "and so is one that was taken apart since");
   finish();
+}
+
+/* ---- rollbacks again and again: pages in random states, changed in random ways, to one snapshot */
+enum { MIXED = 6 * HUGE, MIXED_STEPS = 60, MIXED_TURNS = 6 };
+
+static unsigned draw(unsigned below) {
+  static unsigned state;
+  if (sh->seed) {
+    state = sh->seed;
+    sh->seed = 0;
+  }
+  state = state * 1103515245 + 12345;
+  return (state >> 8) % below;
+}
+/* One random operation on a random range; odd ones are of few pages. */
+static void mix(void) {
+  size_t pages = sh->size / PAGE, from = draw((unsigned)pages), n = 1 + draw(draw(2) ? 600 : 4);
+  char *at = sh->at + from * PAGE;
+  if (n > pages - from) n = pages - from;
+  pid_t child;
+  switch (draw(9)) {
+  case 0: madvise(at, n * PAGE, MADV_DONTNEED); break;
+  case 1: madvise(at, n * PAGE, MADV_PAGEOUT); break;
+  case 2: madvise((char *)((uintptr_t)at & ~(uintptr_t)(HUGE - 1)), HUGE, MADV_COLLAPSE); break;
+  case 3: mprotect(at, n * PAGE, PROT_READ), mprotect(at, n * PAGE, RW); break;
+  case 4:  // pages become shared with a child, and exclusive again when it has ended
+    child = fork();
+    if (!child) _exit(0);
+    if (draw(2)) at[0]++;
+    waitpid(child, NULL, 0);
+    break;
+  case 5:
+    if (mmap(at, n * PAGE, RW, ANON | MAP_FIXED, -1, 0) == MAP_FAILED) return;
+    break;
+  case 6: sh->sum += at[0]; break;  // reads: the page of zeros where there is none
+  default:
+    for (size_t i = 0; i < n; i++) *(unsigned *)(at + i * PAGE + 8 * draw(PAGE / 8)) = draw(1u << 20);
+  }
+}
+static long t_mix(void) {
+  for (int i = 0; i < MIXED_STEPS; i++) mix();
+  return 0;
+}
+static long t_sum(void) {  // FNV-1a of all memory; zero pages that were never touched count as such
+  unsigned long long sum = 1469598103934665603u;
+  for (size_t i = 0; i < sh->size; i += 8) sum = (sum ^ *(unsigned long long *)(sh->at + i)) * 1099511628211u;
+  sh->sum = sum;
+  return 0;
+}
+static bool mixed(unsigned seed, bool huge) {
+  start();
+  sh->size = MIXED;
+  sh->flags = 0;
+  bool good = !in_target(huge ? t_map_huge : t_map);
+  if (good) in_target(t_fill);
+  sh->seed = seed;
+  in_target(t_mix);
+  freeze();
+  good = good && snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+  thaw();
+  in_target(t_sum);
+  unsigned long long before = sh->sum;
+  int turn = 0;
+  while (good && turn < MIXED_TURNS) {
+    turn++;
+    sh->seed = seed * 31 + (unsigned)turn;
+    in_target(t_mix);
+    freeze();
+    good = restore(CR_RESTORE_TRACK);
+    thaw();
+    in_target(t_sum);
+    good = good && sh->sum == before;
+  }
+  if (!good) printf("# seed %u, %s pages, rollback %d\n", seed, huge ? "huge" : "small", turn);
+  finish();
+  return good;
+}
+static void test_mixed(void) {
+  bool small = true, huge = true;
+  for (unsigned seed = 1; seed <= 4; seed++) {
+    small = mixed(seed, false) && small;
+    huge = mixed(seed, true) && huge;
+  }
+  tap(small, "rollbacks of small pages in random states give the snapshot's content");
+  tap(huge, "rollbacks of huge pages in random states give the snapshot's content");
 }
 
 /* ---- huge pages: mapped by parts, split, moved by compaction while a snapshot is taken */
@@ -896,7 +983,7 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
     {"merged", test_merged},     {"huge", test_huge},           {"moved", test_moved},     {"pinned", test_pinned},
     {"guards", test_guards},     {"random", test_random},       {"blocked", test_blocked}, {"sources", test_sources},
     {"limits", test_limits},     {"undisturbed", test_undisturbed}, {"flush", test_flushes},   {"counts", test_counts},
-    {"ceiling", test_ceiling},   {"pressure", test_pressure},
+    {"ceiling", test_ceiling},   {"pressure", test_pressure},   {"mixed", test_mixed},
 };
 
 int main(int argc, char **argv) {
