@@ -146,12 +146,17 @@ static int cr_guard_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, u
 	struct cr_scan *scan = walk->arg;
 
 	for (; addr < end; addr += PAGE_SIZE, pte++) {
+		pte_t value = ptep_get(pte);
+
+		/* nearly all entries are present or empty */
+		if (pte_flags(value) & _PAGE_PRESENT || cr_pte_kind(value) != CR_PTE_GUARD)
+			continue;
 		if (cr_scan_full(walk, scan, addr))
 			return CR_SCAN_FULL;
-		if (cr_pte_kind(ptep_get(pte)) == CR_PTE_GUARD)
-			cr_spans_add(&scan->spans, addr, addr + PAGE_SIZE);
+		cr_spans_add(&scan->spans, addr, addr + PAGE_SIZE);
 		scan->upto = addr + PAGE_SIZE;
 	}
+	scan->upto = end;
 	return 0;
 }
 

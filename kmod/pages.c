@@ -151,21 +151,27 @@ static bool cr_folio_is_tracked(struct folio *folio)
 	       folio_test_swapbacked(folio) && !folio_maybe_dma_pinned(folio);
 }
 
-static bool cr_pte_is_clean(struct cr_tracked *seen, pte_t pte)
+static bool cr_page_is_tracked(struct cr_tracked *seen, struct page *page)
 {
 	struct folio *folio;
 
-	if (!pte_present(pte))
-		return cr_pte_kind(pte) == CR_PTE_SWAP && !pte_swp_soft_dirty(pte);
-	/* a write to a writable page does not fault, so it may have changed */
-	if (pte_soft_dirty(pte) || pte_write(pte) || pte_special(pte))
-		return false;
-	folio = page_folio(pte_page(pte));
+	if ((unsigned long)(page - seen->first) < seen->pages)
+		return true;
+	folio = page_folio(page);
 	if (!cr_folio_is_tracked(folio))
 		return false;
 	seen->first = folio_page(folio, 0);
 	seen->pages = folio_nr_pages(folio);
 	return true;
+}
+
+/* An entry that the processor does not use. */
+static bool cr_absent_is_clean(struct cr_tracked *seen, pte_t pte)
+{
+	if (!pte_present(pte))
+		return cr_pte_kind(pte) == CR_PTE_SWAP && !pte_swp_soft_dirty(pte);
+	return !pte_soft_dirty(pte) && !pte_write(pte) && !pte_special(pte) &&
+	       cr_page_is_tracked(seen, pte_page(pte));
 }
 
 /**
@@ -180,16 +186,17 @@ static bool cr_pte_is_clean(struct cr_tracked *seen, pte_t pte)
  */
 unsigned long cr_clean_ptes(struct cr_tracked *seen, pte_t *pte, unsigned int n)
 {
+	/* a write to a writable page does not fault, so it may have changed */
 	const pteval_t mask = cr_readonly_mask() | _PAGE_SOFT_DIRTY | _PAGE_SPECIAL;
 	unsigned long clean = 0;
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
 		pte_t value = ptep_get(pte + i);
+		pteval_t flags = pte_flags(value) & mask;
 
-		if (((pte_flags(value) & mask) == _PAGE_PRESENT &&
-		     (unsigned long)(cr_present_page(value) - seen->first) < seen->pages) ||
-		    cr_pte_is_clean(seen, value))
+		if (flags == _PAGE_PRESENT ? cr_page_is_tracked(seen, cr_present_page(value)) :
+		    !(flags & _PAGE_PRESENT) && cr_absent_is_clean(seen, value))
 			clean |= 1UL << i;
 	}
 	return clean;
