@@ -2,9 +2,15 @@
 /* crtcp's lock: one thread at a time, whoever takes it in whatever way. Usage: lock_check PART */
 #include "base/lock.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { OTHERS = 3, OTHER_TURNS = 50000 };
@@ -137,6 +143,21 @@ static void bias_ends(void)
   together(other);
 }
 
+/* The program forbids itself membarrier(2) after it has begun, as programs that confine themselves do. */
+static void forbid_membarrier(void)
+{
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+
+  expect(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program),
+         "this kernel filters system calls");
+}
+
 int main(int count, char **parts)
 {
   const char *part = count == 2 ? parts[1] : "";
@@ -151,7 +172,10 @@ int main(int count, char **parts)
     in_order();
   else if (!strcmp(part, "strangers"))
     bias_ends();
-  else
-    fail("a part: plain, biased, order or strangers");
+  else if (!strcmp(part, "forbidden")) {
+    forbid_membarrier();
+    together(other);
+  } else
+    fail("a part: plain, biased, order, strangers or forbidden");
   return 0;
 }

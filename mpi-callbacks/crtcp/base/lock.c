@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { YIELDS = 64, NAP_US = 20, STRANGERS = 1000 };
+enum { YIELDS = 64, NAP_US = 20, DRAIN_US = 10000, STRANGERS = 1000 };
 
 static int membarrier(int command)
 {
@@ -21,10 +21,14 @@ void crtcp_lock_bias(struct crtcp_lock *lock)
   atomic_store(&lock->bias, true);
 }
 
-/* The registration is lost in a process that was restarted without it. */
-static void barrier_on_all_processors(void)
+/* The registration is lost in a process that was restarted without it. A program may also have forbidden itself the call: then
+ * a nap takes its place once, which is far longer than a processor keeps a store to itself, and the bias ends. */
+static void barrier_on_all_processors(struct crtcp_lock *lock)
 {
-  while (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  if (!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  usleep(DRAIN_US);
+  atomic_store(&lock->bias, false);
 }
 
 /* Does this thread have to look after the owner? The caller has the mutex, under which the bias ends. */
@@ -41,7 +45,7 @@ static bool owner_is_inside(const struct crtcp_lock *lock)
 static void want(struct crtcp_lock *lock)
 {
   atomic_store_explicit(&lock->wanted, 1, memory_order_relaxed);
-  barrier_on_all_processors();
+  barrier_on_all_processors(lock);
 }
 
 void crtcp_lock_slowly(struct crtcp_lock *lock)

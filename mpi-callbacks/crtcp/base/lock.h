@@ -4,18 +4,18 @@
  * @brief crtcp.lock: a mutex that costs the thread that calls MPI no locked instruction.
  *
  * Three locks and unlocks of a mutex take a tenth of the time of a short message within a node, and nearly always the same
- * thread takes it. So the lock is biased to that thread, its owner: the owner says that it is inside, and then looks
- * whether another thread wants the lock. Another thread says that it wants the lock, has all processors that run threads of this
- * process execute a memory barrier, membarrier(2), and waits until the owner is not inside. So one of the two sees the other.
- * Whoever has lost, and every other thread, uses the mutex.
+ * thread takes it. So the lock is biased to that thread, its owner. The owner says that it is inside, and then looks
+ * whether another thread wants the lock. Another thread takes the mutex and says that it wants the lock. Then it has all
+ * processors that run threads of this process execute a memory barrier by membarrier(2), and waits until the owner is not
+ * inside. So at least one of the two sees the other. An owner that sees another thread waits for the mutex.
  *
  *     owner                                   another thread
  *     inside = 1                              mutex locked
  *     wanted == 0: has the lock               wanted = 1, membarrier()
  *     otherwise: inside = 0, mutex            inside == 0: has the lock
  *
- * The lock has no bias in programs that use MPI from several threads at once, or without membarrier(2), and loses it when
- * threads that call MPI often are not its owner (MPI_THREAD_SERIALIZED).
+ * The lock has no bias in programs that use MPI from several threads at once, or where there is no membarrier(2). The bias
+ * ends when threads that call MPI often are not its owner (MPI_THREAD_SERIALIZED), and when membarrier(2) is refused.
  */
 #ifndef CRTCP_LOCK_H
 #define CRTCP_LOCK_H 1
