@@ -41,12 +41,6 @@ constexpr long long kStartNs = 10'000'000'000;
 constexpr long kStartLookNs = 100'000'000;
 constexpr std::size_t kChunk = 16;  // channels allocated at a time
 
-class ChannelsLock {
- public:
-  ChannelsLock() { channels_lock(); }
-  ~ChannelsLock() { channels_unlock(); }
-};
-
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}

@@ -114,6 +114,13 @@ class Channel {
  */
 void channels_lock();
 void channels_unlock();
+class ChannelsLock {
+ public:
+  ChannelsLock() { channels_lock(); }
+  ~ChannelsLock() { channels_unlock(); }
+  ChannelsLock(const ChannelsLock&) = delete;
+  ChannelsLock& operator=(const ChannelsLock&) = delete;
+};
 /** Release all channels in the child of a fork(). */
 void channels_after_fork();
 

@@ -62,18 +62,10 @@ int refuse_in_callback() {
   return fail(EBUSY, "a snapshot is being taken, rolled back to or dropped, and waits for this callback");
 }
 
-class ListLock {
- public:
-  ListLock() { channels_lock(); }
-  ~ListLock() { channels_unlock(); }
-  ListLock(const ListLock&) = delete;
-  ListLock& operator=(const ListLock&) = delete;
-};
-
 /** @return the snapshot; nullptr if there is none, with errno and the text of cr_last_error() set */
 Snapshot* find(cr_snapshot_t handle) {
   {
-    const ListLock lock;
+    const ChannelsLock lock;
     for (Snapshot* at = g_snapshots; at != nullptr; at = at->next)
       if (reinterpret_cast<cr_snapshot_t>(at) == handle) return at;
   }
@@ -82,14 +74,14 @@ Snapshot* find(cr_snapshot_t handle) {
 }
 
 void add(Snapshot* snapshot) {
-  const ListLock lock;
+  const ChannelsLock lock;
   snapshot->next = g_snapshots;
   g_snapshots = snapshot;
 }
 
 /** @return a snapshot of the same process that was taken after @p snapshot, or nullptr */
 Snapshot* find_later(const Snapshot& snapshot) {
-  const ListLock lock;
+  const ChannelsLock lock;
   for (Snapshot* at = g_snapshots; at != nullptr; at = at->next)
     if (at->channel == snapshot.channel && at->number > snapshot.number) return at;
   return nullptr;
@@ -97,7 +89,7 @@ Snapshot* find_later(const Snapshot& snapshot) {
 
 /** Remove @p snapshot from the list. @return whether others use the same channel */
 bool remove(const Snapshot* snapshot) {
-  const ListLock lock;
+  const ChannelsLock lock;
   bool shared = false;
   for (Snapshot** at = &g_snapshots; *at != nullptr;) {
     if (*at == snapshot) {

@@ -47,6 +47,7 @@ class Loader {
     if (!good) bad(EBADMSG, what);
   }
 
+  void check_kind(const Elf64_Ehdr& header) const;
   void read_seal();
   void read_tail();
   void read_segments();
@@ -68,6 +69,12 @@ class Loader {
   bool have_state_ = false;
 };
 
+void Loader::check_kind(const Elf64_Ehdr& header) const {
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != EM_X86_64)
+    bad(ENOEXEC, "is of another architecture than this machine");
+  if (header.e_type != ET_CORE) bad(ENOEXEC, "is not an image (no core file)");
+}
+
 void Loader::read_seal() {
   struct stat st;
   if (::fstat(fd_, &st) != 0) throw_system(name_, "cannot be looked at", errno);
@@ -77,9 +84,7 @@ void Loader::read_seal() {
   Elf64_Ehdr header{};
   if (size >= sizeof header) read_exactly(fd_, name_, 0, &header, sizeof header);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) bad(ENOEXEC, "is not an image (no ELF file)");
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != EM_X86_64)
-    bad(ENOEXEC, "is of another architecture than this machine");
-  if (header.e_type != ET_CORE) bad(ENOEXEC, "is not an image (no core file)");
+  check_kind(header);
   if (size < kPage + kSealNote) bad(EBADMSG, "was cut short");
 
   char note[kSealNote];
@@ -150,15 +155,16 @@ void Loader::add_load(const GElf_Phdr& segment, std::uint64_t& offset, std::uint
 }
 
 void Loader::read_segments() {
-  const unsigned char* ident = reinterpret_cast<const unsigned char*>(head_.data());
-  need(ident[EI_CLASS] == ELFCLASS64 && ident[EI_DATA] == ELFDATA2LSB && ident[EI_VERSION] == EV_CURRENT,
-       "is not a core file of this machine's kind");
+  // Again, since the file may have changed since read_seal().
+  Elf64_Ehdr raw;
+  std::memcpy(&raw, head_.data(), sizeof raw);
+  check_kind(raw);
+  need(raw.e_ident[EI_VERSION] == EV_CURRENT, "has an unknown version of ELF");
   elf_version(EV_CURRENT);
   elf_.reset(elf_memory(head_.data(), head_.size()));
   GElf_Ehdr header;
   need(elf_ && elf_kind(elf_.get()) == ELF_K_ELF && gelf_getehdr(elf_.get(), &header), "has a malformed ELF header");
-  need(header.e_type == ET_CORE && header.e_machine == EM_X86_64 && header.e_version == EV_CURRENT,
-       "is not a core file of this machine's kind");
+  need(header.e_version == EV_CURRENT, "has an unknown version of ELF");
   std::size_t count = 0;
   need(elf_getphdrnum(elf_.get(), &count) == 0 && count >= 2 && count <= CR_MAX_RUNS,
        "has an impossible number of segments");

@@ -125,8 +125,7 @@ void restore_pages(Session& session, const Process& image, const PageSource& sou
   constexpr std::size_t kMaxPieces = 1 << 16;
   std::vector<cr_range> scope = page_scope(image);
   std::vector<cr_page_run> runs;
-  // Of a snapshot in the session the module finds out what has changed while it restores, so it gets the whole scope.
-  const bool partly = source.file && source.tracked && source.changed.size() <= kMaxPieces;
+  const bool partly = source.tracked && source.changed.size() <= kMaxPieces;
   if (partly) scope = intersect(scope, source.changed);
   cr_restore request{};
   request.source_fd = -1;
@@ -144,14 +143,14 @@ void restore_pages(Session& session, const Process& image, const PageSource& sou
   request.scope = reinterpret_cast<std::uintptr_t>(scope.data());
   request.nscope = scope.size();
   std::memcpy(request.id, source.id.data(), CR_ID_SIZE);
-  request.flags = CR_RESTORE_TRACK | (source.file && source.tracked ? CR_RESTORE_DIRTY : 0);
+  request.flags = CR_RESTORE_TRACK | (source.tracked ? CR_RESTORE_DIRTY : 0);
   session.restore(request);
   // The module does not check checksums. The image was verified before; verify again if the file was written since.
   if (source.file && source.file->touched()) source.file->verify(scope);
   report.pages_restored = request.restored;
   report.pages_dropped = request.dropped;
   report.workers = request.workers;
-  report.tracked = source.tracked;
+  report.tracked = source.tracked || !source.file;
 }
 
 }  // namespace reprise

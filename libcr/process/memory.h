@@ -26,7 +26,9 @@ struct PageSource {
   const Image* file = nullptr;  ///< null: the session's own snapshot
   std::vector<cr_range> changed;  ///< if tracked: all that may differ from the image, new mappings included; sorted
   std::array<std::uint8_t, CR_ID_SIZE> id{};
-  bool tracked = false;         ///< skip pages that the module has tracked as unchanged
+  /** Skip pages that the module has tracked as unchanged. Not set for a snapshot: the module then finds out what has changed
+   *  while it restores, and gets the whole scope. */
+  bool tracked = false;
 };
 
 /** Restore the pages in the mappings of @p image, which must be in place, and start tracking changes. */
