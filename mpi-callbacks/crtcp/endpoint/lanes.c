@@ -101,7 +101,7 @@ static void join_at(crtcp_endpoint_t *ep, uint32_t index)
   ep->line = &lines(crtcp.lanes)[index];
   join(&ep->in_lane, crtcp.lanes, index, me);
   join(&ep->out_lane, crtcp.lanes, me, index);
-  if (ep->in == &crtcp_lane) crtcp_lane_go_on_reading(ep);
+  if (ep->in == &crtcp_lane) crtcp_lane_tell(ep);
 }
 
 bool crtcp_lanes_join(crtcp_endpoint_t *ep)

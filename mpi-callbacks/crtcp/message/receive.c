@@ -253,7 +253,6 @@ int crtcp_take_over(crtcp_endpoint_t *ep)
 /* The most frequent case: a record in a lane is a message for Open MPI. @return false: it is something else, to be read */
 static bool read_record(crtcp_endpoint_t *ep)
 {
-  const uint32_t reader = ep->reader;
   struct crtcp_header header;
   size_t size;
   const uint8_t *bytes = crtcp_lane_peek(ep, &size);
@@ -264,8 +263,7 @@ static bool read_record(crtcp_endpoint_t *ep)
   crtcp_counters.moved++;
   ep->received++;
   ep->lent = size;
-  upcall(ep, header.tag, bytes + sizeof header, header.length);
-  if (ep->reader != reader) return true;
+  if (!upcall(ep, header.tag, bytes + sizeof header, header.length)) return true;
   ep->lent = 0;
   ep->in->took(ep, size);
   return true;

@@ -138,8 +138,7 @@ static ssize_t lane_write(crtcp_endpoint_t *ep, const struct iovec *vec, int cou
 
 /* ------------------------------------------------------------------------------------------- reading */
 
-/* Say how far this end has read. */
-static void tell(crtcp_endpoint_t *ep)
+void crtcp_lane_tell(crtcp_endpoint_t *ep)
 {
   struct crtcp_lane_end *end = &ep->in_lane;
 
@@ -156,7 +155,7 @@ static void advance(crtcp_endpoint_t *ep, size_t bytes)
   end->at += bytes;
   end->left -= bytes;
   if (!end->left) end->at = lines(end->at);
-  tell(ep);
+  crtcp_lane_tell(ep);
 }
 
 /* Go to the next record at the end of one. @return bytes of it that are in a row; 0: none are there; -1 with errno */
@@ -185,12 +184,12 @@ static ssize_t lane_read(crtcp_endpoint_t *ep, const struct iovec *first, const 
   if (!end->shared) return -1;
   while ((bytes = there(end)) > 0 && copied < first->iov_len) {
     bytes = smaller(bytes, first->iov_len - copied);
-    memcpy((uint8_t *) first->iov_base + copied, end->data + (end->at & (end->bytes - 1)), bytes);
+    memcpy((uint8_t *) first->iov_base + copied, crtcp_lane_place(end), bytes);
     advance(ep, bytes);
     copied += bytes;
   }
   if (bytes < 0 || (!bytes && !copied)) return -1;
-  *lent = end->data + (end->at & (end->bytes - 1));
+  *lent = crtcp_lane_place(end);
   return copied + bytes;
 }
 
@@ -200,7 +199,7 @@ const uint8_t *crtcp_lane_peek(crtcp_endpoint_t *ep, size_t *bytes)
   const ssize_t in_a_row = end->shared ? there(end) : 0;
 
   *bytes = end->left;
-  return in_a_row > 0 && (uint64_t) in_a_row == end->left ? end->data + (end->at & (end->bytes - 1)) : NULL;
+  return in_a_row > 0 && (uint64_t) in_a_row == end->left ? crtcp_lane_place(end) : NULL;
 }
 
 static void lane_took(crtcp_endpoint_t *ep, size_t bytes)
@@ -225,10 +224,5 @@ void crtcp_lane_begin_reading(crtcp_endpoint_t *ep, uint64_t position)
 {
   ep->in_lane.at = position;
   ep->in_lane.left = 0;
-  if (ep->in_lane.shared) tell(ep);
-}
-
-void crtcp_lane_go_on_reading(crtcp_endpoint_t *ep)
-{
-  tell(ep);
+  if (ep->in_lane.shared) crtcp_lane_tell(ep);
 }

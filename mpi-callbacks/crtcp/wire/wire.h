@@ -21,10 +21,16 @@ struct crtcp_wire {
 
 extern const struct crtcp_wire crtcp_tcp, crtcp_lane;
 
+/** The place of the own position in the ring. */
+static inline uint8_t *crtcp_lane_place(const struct crtcp_lane_end *end)
+{
+  return end->data + (end->at & (end->bytes - 1));
+}
+
 /** The size of the record at the own position. */
 static inline uint64_t *crtcp_lane_record(const struct crtcp_lane_end *end)
 {
-  return (uint64_t *) (end->data + (end->at & (end->bytes - 1)));
+  return (uint64_t *) crtcp_lane_place(end);
 }
 
 /** Can the lane be read now? Bytes behind a mark stay in it. */
@@ -42,7 +48,7 @@ const uint8_t *crtcp_lane_peek(crtcp_endpoint_t *ep, size_t *bytes);
 uint64_t crtcp_lane_begin_writing(crtcp_endpoint_t *ep);
 /** Read from this position on; what is before it is of an earlier connection. */
 void crtcp_lane_begin_reading(crtcp_endpoint_t *ep, uint64_t position);
-/** The memory is mapped again after a wave: tell the writer, which waits for the room, how far this end has read. */
-void crtcp_lane_go_on_reading(crtcp_endpoint_t *ep);
+/** Tell the writer, which may wait for the room, how far this end has read. */
+void crtcp_lane_tell(crtcp_endpoint_t *ep);
 
 #endif
