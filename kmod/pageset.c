@@ -26,8 +26,10 @@ void cr_pageset_free(struct cr_pageset *set)
 	unsigned long i;
 	void *pages;
 
-	xa_for_each(&set->pmds, i, pages)
+	xa_for_each(&set->pmds, i, pages) {
 		kfree(pages);
+		cond_resched();
+	}
 	xa_destroy(&set->pmds);
 }
 
@@ -88,7 +90,7 @@ int cr_pageset_walk(struct cr_pageset *set, struct cr_walk *walk)
 	unsigned long *pages;
 	int r;
 
-	if (set->all)
+	if (READ_ONCE(set->all))
 		return cr_walk_range(walk, start, end);
 	xa_for_each_range(&set->pmds, i, pages, start >> PMD_SHIFT, (end - 1) >> PMD_SHIFT) {
 		base = i << PMD_SHIFT;
