@@ -569,6 +569,24 @@ void cr_spans_add(struct cr_spans *spans, unsigned long addr, unsigned long end)
 void cr_spans_close(struct cr_spans *spans);
 
 /* snapstore.c */
+
+/* The pages that a snapshot holds of 2 MB; none: both are NULL. */
+struct cr_chunk {
+	struct page **pages;	/* PTRS_PER_PTE of them, some of them NULL */
+	struct page *whole;	/* the first page of a huge page that is all of them */
+};
+
+static inline bool cr_chunk_has_any(const struct cr_chunk *chunk)
+{
+	return chunk->whole || chunk->pages;
+}
+
+/* Page @k of a chunk that has any, or NULL. */
+static inline struct page *cr_chunk_page(const struct cr_chunk *chunk, unsigned int k)
+{
+	return chunk->whole ? chunk->whole + k : chunk->pages[k];
+}
+
 struct cr_snap *cr_snap_new(struct cr_session *s);
 struct cr_snap *cr_snap_get(struct cr_session *s);
 void cr_snap_put(struct cr_snap *snap);
@@ -576,8 +594,7 @@ bool cr_snap_use(struct cr_snap *snap);
 void cr_snap_unuse(struct cr_snap *snap);
 void cr_snap_install(struct cr_session *s, struct cr_snap *snap);
 void cr_snap_drop(struct cr_session *s);
-struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
-bool cr_snap_is_whole(struct cr_snap *snap, unsigned long addr);
+struct cr_chunk cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
 unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end);
 bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct restart_block *rb,
 		     ktime_t *taken);

@@ -122,12 +122,14 @@ static int cr_fill_from_file(struct cr_worker *worker, unsigned long addr, long 
 
 static void cr_fill_from_snap(struct cr_worker *worker, unsigned int from, long n)
 {
-	struct page **chunk = worker->sort.chunk + from;
+	struct page *page;
 	long i;
 
-	for (i = 0; i < n; i++)
-		if (worker->pages[i] != chunk[i])
-			copy_highpage(worker->pages[i], chunk[i]);
+	for (i = 0; i < n; i++) {
+		page = cr_chunk_page(&worker->sort.chunk, from + i);
+		if (worker->pages[i] != page)
+			copy_highpage(worker->pages[i], page);
+	}
 	cr_put_dirty(worker->pages, n);
 }
 

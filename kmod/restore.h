@@ -45,7 +45,8 @@ struct cr_job {
 struct cr_sort {
 	struct cr_job *job;
 	unsigned long base;
-	struct page **chunk;		/* of the snapshot, may be NULL */
+	struct cr_chunk chunk;		/* the snapshot's pages */
+	bool in_memory;			/* it has any; if not, @want says what the source has */
 	DECLARE_BITMAP(want, PTRS_PER_PTE);	/* with a file: it has content */
 	DECLARE_BITMAP(put, PTRS_PER_PTE);	/* content must be written */
 	DECLARE_BITMAP(drop, PTRS_PER_PTE);	/* page must be dropped */

@@ -3,6 +3,7 @@
 #ifndef CR_SNAP_H
 #define CR_SNAP_H
 
+#include "internal.h"
 #include <linux/kref.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
@@ -24,13 +25,14 @@ struct cr_snap_thread {
  *	not set, or between cr_snap_use() and cr_snap_unuse()
  * @evicted: the pages were released because memory ran out
  * @users: number of cr_snap_use() without cr_snap_unuse(); prevents eviction
- * @chunks: one array of PTRS_PER_PTE pages for each populated 2 MB
+ * @chunks: for each populated 2 MB an array of PTRS_PER_PTE pages; or the first page of a huge
+ *	page, tagged with CR_SNAP_WHOLE, of which the snapshot holds one reference
  * @account: the account that @charged pages are charged to
  * @unlimited: the ceiling of the account does not apply
  * @charged: pages charged to @account
  * @pages: pages in the snapshot when it was taken
  * @copied: of these, copied at once because pinned for DMA
- * @nchunks: number of @chunks
+ * @narrays: number of arrays in @chunks
  * @taken: time of the snapshot
  * @threads: restart blocks of threads parked in a call that has one
  */
@@ -45,7 +47,7 @@ struct cr_snap {
 	struct cr_account *account;
 	bool unlimited;
 	u64 charged;
-	u64 pages, copied, nchunks;
+	u64 pages, copied, narrays;
 	ktime_t taken;
 	struct list_head threads;
 };
@@ -53,12 +55,18 @@ struct cr_snap {
 /* Marks a pinned page that cannot be shared, until cr_snap_copy_pinned() has copied it. */
 #define CR_PINNED ((struct page *)1UL)
 
-/* Marks 2 MB whose pages are all those of one huge page, in order. */
-#define CR_SNAP_WHOLE XA_MARK_0
+/* Tag of an entry of @chunks that is a huge page. */
+#define CR_SNAP_WHOLE 1UL
 
-static inline void cr_snap_set_whole(struct cr_snap *snap, unsigned long addr)
+static inline struct cr_chunk cr_chunk_of(void *entry)
 {
-	xa_set_mark(&snap->chunks, addr >> PMD_SHIFT, CR_SNAP_WHOLE);
+	struct cr_chunk chunk = { };
+
+	if (entry && xa_pointer_tag(entry) == CR_SNAP_WHOLE)
+		chunk.whole = xa_untag_pointer(entry);
+	else
+		chunk.pages = entry;
+	return chunk;
 }
 
 static inline unsigned int cr_snap_slot(unsigned long addr)

@@ -28,6 +28,7 @@
  * @pinned: of these, pages marked CR_PINNED
  * @bad: out: address that could not be read
  * @full: out: the snapshot would exceed the user's ceiling
+ * @spare: an array for pages, empty; taken under ptl, where nothing can be allocated
  * @keeper: owner of @only; a reference, or NULL
  * @only: pages of old mappings that may have changed since the bits were cleared; NULL: unknown
  */
@@ -39,6 +40,7 @@ struct cr_snap_request {
 	u64 pages, pinned;
 	unsigned long bad;
 	bool full;
+	struct page **spare;
 	struct cr_request *keeper;
 	struct cr_pageset *only;
 };
@@ -48,6 +50,7 @@ static void cr_snap_release(struct cr_request *req)
 	struct cr_snap_request *sr = container_of(req, struct cr_snap_request, req);
 
 	cr_snap_put(sr->snap);
+	free_page((unsigned long)sr->spare);
 	mem_cgroup_put(sr->memcg);
 	if (sr->keeper)
 		cr_request_put(sr->keeper);
@@ -67,13 +70,19 @@ static struct cr_snap_request *cr_snap_request_new(void)
 
 /* ------------------------------------------------------------------- taking */
 
-static void cr_snap_add(struct cr_snap_request *sr, unsigned long addr, struct page *page)
+/* The array for the 2 MB at addr, with ptl held. cr_snap_prepare() has reserved all it takes. */
+static struct page **cr_snap_array(struct cr_snap_request *sr, unsigned long addr)
 {
-	struct page **chunk = cr_snap_chunk(sr->snap, addr);
+	struct cr_chunk chunk = cr_snap_chunk(sr->snap, addr);
 
-	if (page == CR_PINNED)
-		sr->pinned++;
-	chunk[cr_snap_slot(addr)] = page;
+	if (cr_chunk_has_any(&chunk) || !sr->spare)
+		return chunk.pages;
+	if (xa_err(xa_store(&sr->snap->chunks, addr >> PMD_SHIFT, sr->spare, GFP_NOWAIT)))
+		return NULL;
+	chunk.pages = sr->spare;
+	sr->spare = NULL;
+	sr->snap->narrays++;
+	return chunk.pages;
 }
 
 /* Charge pages that the snapshot holds already; freeing the snapshot releases them. */
@@ -105,14 +114,22 @@ static struct page *cr_snap_share(struct cr_walk *walk, unsigned long addr, pte_
 static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
 {
 	struct cr_snap_request *sr = walk->arg;
+	struct page **array = NULL, *page;
 	u64 before = sr->pages;
 
 	for (; addr < end; addr += PAGE_SIZE, pte++) {
 		switch (cr_pte_kind(ptep_get(pte))) {
 		case CR_PTE_ANON:
+			if (sr->snap && !array)
+				array = cr_snap_array(sr, addr);
+			if (sr->snap && !array)
+				return -ENOMEM;
 			sr->pages++;
-			if (sr->snap)
-				cr_snap_add(sr, addr, cr_snap_share(walk, addr, pte));
+			if (!array)
+				break;
+			page = cr_snap_share(walk, addr, pte);
+			array[cr_snap_slot(addr)] = page;
+			sr->pinned += page == CR_PINNED;
 			break;
 		case CR_PTE_SWAP:
 		case CR_PTE_MOVING:
@@ -131,62 +148,78 @@ static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, un
 	return sr->snap ? cr_snap_charge(sr, sr->pages - before) : 0;
 }
 
+/* The whole of a huge page is one entry and one reference. */
+static int cr_snap_whole(struct cr_snap_request *sr, unsigned long addr, struct page *head)
+{
+	void *entry = xa_tag_pointer(head, CR_SNAP_WHOLE);
+	void *old = xa_store(&sr->snap->chunks, addr >> PMD_SHIFT, entry, GFP_NOWAIT);
+
+	if (xa_is_err(old))
+		return xa_err(old);
+	get_page(head);
+	return 0;
+}
+
+/* A huge page that is pinned, or of which only a part is asked for. */
+static int cr_snap_part(struct cr_snap_request *sr, unsigned long addr, unsigned long end,
+			struct page *head, bool pinned)
+{
+	struct page **array = cr_snap_array(sr, addr);
+
+	if (!array)
+		return -ENOMEM;
+	for (; addr < end; addr += PAGE_SIZE) {
+		struct page *page = head + cr_snap_slot(addr);
+
+		if (!pinned)
+			get_page(page);
+		sr->pinned += pinned;
+		array[cr_snap_slot(addr)] = pinned ? CR_PINNED : page;
+	}
+	return 0;
+}
+
 static int cr_snap_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, unsigned long end)
 {
 	struct page *head = pmd_page(pmdp_get(pmd));
 	struct cr_snap_request *sr = walk->arg;
 	u64 pages = (end - addr) >> PAGE_SHIFT;
-	bool pinned = false;
+	bool pinned;
+	int r;
 
 	if (!PageAnon(head))	/* the huge zero page */
 		return 0;
-	sr->pages += pages;
 	if (sr->snap) {
 		if (pmd_write(pmdp_get(pmd)))
 			pmdp_set_wrprotect(walk->mm, addr & PMD_MASK, pmd);
 		pinned = cr_page_is_exclusive(head) && cr_share_pmd(head);
+		if (pages == PTRS_PER_PTE && !pinned)
+			r = cr_snap_whole(sr, addr, head);
+		else
+			r = cr_snap_part(sr, addr, end, head, pinned);
+		if (!r)
+			r = cr_snap_charge(sr, pages);
+		if (r)
+			return r;
 	}
-	for (; sr->snap && addr < end; addr += PAGE_SIZE) {
-		struct page *page = head + cr_snap_slot(addr);
-
-		if (!pinned)
-			get_page(page);
-		cr_snap_add(sr, addr, pinned ? CR_PINNED : page);
-	}
-	if (sr->snap && !pinned && pages == PTRS_PER_PTE)
-		cr_snap_set_whole(sr->snap, end - PAGE_SIZE);
+	sr->pages += pages;
 	if (sr->track)
 		cr_track_clear_pmd(walk->mm, end - PAGE_SIZE, pmd);
-	return sr->snap ? cr_snap_charge(sr, pages) : 0;
-}
-
-static int cr_snap_new_chunk(struct cr_snap_request *sr, unsigned long addr)
-{
-	void *chunk = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-	int r;
-
-	if (!chunk)
-		return -ENOMEM;
-	r = xa_err(xa_store(&sr->snap->chunks, addr >> PMD_SHIFT, chunk, GFP_KERNEL_ACCOUNT));
-	if (r) {
-		free_page((unsigned long)chunk);
-		return r;
-	}
-	sr->snap->nchunks++;
 	return 0;
 }
 
-/* Allocate the chunk before ptl is taken: under the lock it cannot be allocated. */
+/* Under ptl nothing can be allocated: have an array at hand, and room in the table. */
 static int cr_snap_prepare(struct cr_walk *walk, unsigned long addr, unsigned long end)
 {
 	struct cr_snap_request *sr = walk->arg;
-	struct mem_cgroup *before;
-	int r;
+	struct mem_cgroup *before = set_active_memcg(sr->memcg);
+	int r = xa_reserve(&sr->snap->chunks, addr >> PMD_SHIFT, GFP_KERNEL_ACCOUNT);
 
-	if (cr_snap_chunk(sr->snap, addr))
-		return 0;
-	before = set_active_memcg(sr->memcg);
-	r = cr_snap_new_chunk(sr, addr);
+	if (!r && !sr->spare) {
+		sr->spare = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+		if (!sr->spare)
+			r = -ENOMEM;
+	}
 	set_active_memcg(before);
 	return r;
 }
@@ -217,16 +250,18 @@ static int cr_snap_copy(struct cr_snap_request *sr, struct mm_struct *mm, struct
 /* Copy the pinned pages now: DMA may write to them at any time. */
 static int cr_snap_copy_pinned(struct cr_snap_request *sr, struct mm_struct *mm)
 {
-	struct page **chunk;
+	struct page **pages;
 	unsigned long i;
+	void *entry;
 	int r, k;
 
 	mmap_assert_write_locked(mm);
-	xa_for_each(&sr->snap->chunks, i, chunk) {
-		for (k = 0; k < PTRS_PER_PTE; k++) {
-			if (chunk[k] != CR_PINNED)
+	xa_for_each(&sr->snap->chunks, i, entry) {
+		pages = cr_chunk_of(entry).pages;
+		for (k = 0; pages && k < PTRS_PER_PTE; k++) {
+			if (pages[k] != CR_PINNED)
 				continue;
-			r = cr_snap_copy(sr, mm, &chunk[k],
+			r = cr_snap_copy(sr, mm, &pages[k],
 					 (i << PMD_SHIFT) + ((unsigned long)k << PAGE_SHIFT));
 			if (r)
 				return r;
@@ -393,7 +428,7 @@ static void cr_snap_done(struct cr_session *s, struct cr_snap_request *sr, struc
 		return;
 	snap->pages = sr->pages;
 	a->copied = snap->copied;
-	a->overhead = snap->nchunks * PAGE_SIZE + sizeof(*snap);
+	a->overhead = snap->narrays * PAGE_SIZE + sizeof(*snap);
 	sr->snap = NULL;
 	cr_snap_install(s, snap);
 }

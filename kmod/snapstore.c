@@ -47,6 +47,29 @@ struct cr_snap *cr_snap_new(struct cr_session *s)
 	return snap;
 }
 
+static unsigned long cr_snap_release_array(struct page **pages)
+{
+	unsigned long freed = 1;
+	int k;
+
+	for (k = 0; k < PTRS_PER_PTE; k++) {
+		if (!pages[k] || pages[k] == CR_PINNED)
+			continue;
+		freed += page_count(pages[k]) == 1;
+		put_page(pages[k]);
+	}
+	free_page((unsigned long)pages);
+	return freed;
+}
+
+static unsigned long cr_snap_release_whole(struct page *whole)
+{
+	unsigned long freed = page_count(whole) == 1 ? PTRS_PER_PTE : 0;
+
+	put_page(whole);
+	return freed;
+}
+
 /*
  * Release all pages. Return: number of pages freed. No other code may access the chunks.
  * A page that reclaim has tried to swap out is in the swap cache, too; reclaim frees it
@@ -55,18 +78,15 @@ struct cr_snap *cr_snap_new(struct cr_session *s)
 static unsigned long cr_snap_release_pages(struct cr_snap *snap)
 {
 	unsigned long i, freed = 0;
-	struct page **chunk;
-	int k;
+	struct cr_chunk chunk;
+	void *entry;
 
-	xa_for_each(&snap->chunks, i, chunk) {
-		for (k = 0; k < PTRS_PER_PTE; k++) {
-			if (!chunk[k] || chunk[k] == CR_PINNED)
-				continue;
-			freed += page_count(chunk[k]) == 1;
-			put_page(chunk[k]);
-		}
-		free_page((unsigned long)chunk);
-		freed++;
+	xa_for_each(&snap->chunks, i, entry) {
+		chunk = cr_chunk_of(entry);
+		if (chunk.whole)
+			freed += cr_snap_release_whole(chunk.whole);
+		else
+			freed += cr_snap_release_array(chunk.pages);
 		cond_resched();
 	}
 	xa_destroy(&snap->chunks);
@@ -183,21 +203,11 @@ void cr_snap_unuse(struct cr_snap *snap)
  * @snap: a snapshot that is in use or whose lock is held
  * @addr: any address
  *
- * Return: array of PTRS_PER_PTE pages, some of them NULL; or NULL.
+ * Return: the pages, see struct cr_chunk.
  */
-struct page **cr_snap_chunk(struct cr_snap *snap, unsigned long addr)
+struct cr_chunk cr_snap_chunk(struct cr_snap *snap, unsigned long addr)
 {
-	return xa_load(&snap->chunks, addr >> PMD_SHIFT);
-}
-
-/**
- * cr_snap_is_whole() - are the pages of 2 MB all those of one huge page?
- * @snap: a snapshot that is in use or whose lock is held
- * @addr: any address
- */
-bool cr_snap_is_whole(struct cr_snap *snap, unsigned long addr)
-{
-	return xa_get_mark(&snap->chunks, addr >> PMD_SHIFT, CR_SNAP_WHOLE);
+	return cr_chunk_of(xa_load(&snap->chunks, addr >> PMD_SHIFT));
 }
 
 /**
@@ -254,7 +264,7 @@ static unsigned long cr_snap_some_runs(struct cr_snap *snap, struct cr_spans *sp
 				       unsigned long from)
 {
 	unsigned long addr = from;
-	struct page **chunk;
+	struct cr_chunk chunk;
 
 	spin_lock(&snap->lock);
 	while (!snap->evicted && addr < TASK_SIZE_MAX) {
@@ -267,7 +277,7 @@ static unsigned long cr_snap_some_runs(struct cr_snap *snap, struct cr_spans *sp
 				spin_unlock(&snap->lock);
 				return addr;
 			}
-			if (chunk[cr_snap_slot(addr)])
+			if (cr_chunk_page(&chunk, cr_snap_slot(addr)))
 				cr_spans_add(spans, addr, addr + PAGE_SIZE);
 			addr += PAGE_SIZE;
 		} while (addr & ~PMD_MASK);
@@ -317,14 +327,17 @@ out:
 /* The page at addr with a reference, or NULL if the snapshot does not hold it. */
 static struct page *cr_snap_page(struct cr_snap *snap, unsigned long addr)
 {
-	struct page **chunk, *page = NULL;
+	struct page *page = NULL;
+	struct cr_chunk chunk;
 
 	spin_lock(&snap->lock);
-	chunk = snap->evicted ? NULL : cr_snap_chunk(snap, addr);
-	if (chunk && chunk[cr_snap_slot(addr)]) {
-		page = chunk[cr_snap_slot(addr)];
-		get_page(page);
+	if (!snap->evicted) {
+		chunk = cr_snap_chunk(snap, addr);
+		if (cr_chunk_has_any(&chunk))
+			page = cr_chunk_page(&chunk, cr_snap_slot(addr));
 	}
+	if (page)
+		get_page(page);
 	spin_unlock(&snap->lock);
 	return page;
 }

@@ -38,7 +38,8 @@ static void cr_sort_begin(struct cr_sort *sort, struct cr_job *job, unsigned lon
 
 	sort->job = job;
 	sort->base = addr & PMD_MASK;
-	sort->chunk = job->source ? NULL : cr_snap_chunk(job->snap, addr);
+	sort->chunk = job->source ? (struct cr_chunk){ } : cr_snap_chunk(job->snap, addr);
+	sort->in_memory = cr_chunk_has_any(&sort->chunk);
 	sort->visited = false;
 	sort->done = 0;
 	sort->unchanged = 0;
@@ -58,7 +59,7 @@ static void cr_sort_begin(struct cr_sort *sort, struct cr_job *job, unsigned lon
 /* Does the source have content for a page? */
 static bool cr_sort_wants(const struct cr_sort *sort, unsigned int k)
 {
-	return sort->chunk ? sort->chunk[k] != NULL : test_bit(k, sort->want);
+	return sort->in_memory ? cr_chunk_page(&sort->chunk, k) != NULL : test_bit(k, sort->want);
 }
 
 /*
@@ -67,7 +68,7 @@ static bool cr_sort_wants(const struct cr_sort *sort, unsigned int k)
  */
 static void cr_copy_in_place(struct cr_sort *sort, unsigned int k, struct page *to)
 {
-	copy_highpage(to, sort->chunk[k]);
+	copy_highpage(to, cr_chunk_page(&sort->chunk, k));
 	folio_mark_dirty(page_folio(to));
 	__set_bit(k, sort->again);
 	sort->done++;
@@ -76,9 +77,9 @@ static void cr_copy_in_place(struct cr_sort *sort, unsigned int k, struct page *
 /* A page that has content in the source and may have changed. */
 static void cr_sort_changed(struct cr_sort *sort, unsigned int k, struct page *page)
 {
-	if (sort->chunk && page == sort->chunk[k])	/* still shared with the snapshot */
+	if (sort->in_memory && page == cr_chunk_page(&sort->chunk, k))	/* still shared with the snapshot */
 		sort->unchanged++;
-	else if (sort->chunk && cr_page_is_exclusive(page))
+	else if (sort->in_memory && cr_page_is_exclusive(page))
 		cr_copy_in_place(sort, k, page);
 	else
 		__set_bit(k, sort->put);
@@ -118,19 +119,34 @@ static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int
 		__set_bit(k, sort->put);
 }
 
-/* The pages that are those of the snapshot: shared and unchanged, since a write copies them. */
-static unsigned long cr_shared_ptes(struct page **chunk, pte_t *ptep, unsigned int n)
+/* Does an entry map a page so that the program cannot write to it? */
+static bool cr_pte_shares(pte_t pte, struct page *page, pteval_t mask)
+{
+	return (pte_flags(pte) & mask) == _PAGE_PRESENT && cr_present_page(pte) == page;
+}
+
+/*
+ * Of n pages from page k on, those that are the snapshot's: shared and unchanged, since a write
+ * copies them. There are millions of entries: neither loop looks at what the chunk is.
+ */
+static unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t *ptep,
+				    unsigned int n)
 {
 	const pteval_t mask = cr_readonly_mask();
 	unsigned long shared = 0;
+	struct page **pages;
+	struct page *whole;
 	unsigned int i;
 
-	for (i = 0; i < n; i++) {
-		pte_t pte = ptep_get(ptep + i);
-
-		if ((pte_flags(pte) & mask) == _PAGE_PRESENT && cr_present_page(pte) == chunk[i])
-			shared |= 1UL << i;
+	if (chunk->whole) {
+		for (i = 0, whole = chunk->whole + k; i < n; i++)
+			if (cr_pte_shares(ptep_get(ptep + i), whole + i, mask))
+				shared |= 1UL << i;
+		return shared;
 	}
+	for (i = 0, pages = chunk->pages + k; i < n; i++)
+		if (cr_pte_shares(ptep_get(ptep + i), pages[i], mask))
+			shared |= 1UL << i;
 	return shared;
 }
 
@@ -140,10 +156,12 @@ static unsigned long cr_sort_wanted(const struct cr_sort *sort, unsigned int k, 
 	unsigned long wanted = among;
 	unsigned int i;
 
-	if (!sort->chunk)
+	if (!sort->in_memory)
 		return among & (sort->want[BIT_WORD(k)] >> k % BITS_PER_LONG);
+	if (sort->chunk.whole)
+		return among;
 	for_each_set_bit(i, &among, BITS_PER_LONG)
-		if (!sort->chunk[k + i])
+		if (!sort->chunk.pages[k + i])
 			__clear_bit(i, &wanted);
 	return wanted;
 }
@@ -161,7 +179,7 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 	sort->visited = true;
 	for (; k < upto; k += n, ptep += n) {
 		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
-		unchanged = sort->chunk ? cr_shared_ptes(sort->chunk + k, ptep, n) : 0;
+		unchanged = sort->in_memory ? cr_shared_ptes(&sort->chunk, k, ptep, n) : 0;
 		rest = GENMASK(n - 1, 0) & ~unchanged;
 		if (believe && rest)
 			unchanged |= cr_sort_wanted(sort, k, cr_clean_ptes(&seen, ptep, n) & rest);
@@ -176,9 +194,9 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 /* Is a huge page the one that the snapshot holds, or as it was when it was tracked? */
 static bool cr_huge_is_unchanged(struct cr_sort *sort, pmd_t pmd, bool clean)
 {
-	if (!sort->chunk || !cr_snap_is_whole(sort->job->snap, sort->base))
+	if (!sort->chunk.whole)
 		return false;
-	return clean || (!pmd_write(pmd) && pmd_page(pmd) == sort->chunk[0]);
+	return clean || (!pmd_write(pmd) && pmd_page(pmd) == sort->chunk.whole);
 }
 
 static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, unsigned long end)
