@@ -92,6 +92,18 @@ static inline enum cr_absent cr_absent_pte(pte_t pte)
 	return CR_ABSENT_MOVING;
 }
 
+/* Can a mapping hold guard pages? Kernels without a flag for it: any can. */
+static inline bool cr_vma_may_hold_guards(struct vm_area_struct *vma)
+{
+#ifndef PTE_MARKER_GUARD
+	return false;
+#elif defined(VM_MAYBE_GUARD)
+	return vma->vm_flags & VM_MAYBE_GUARD;
+#else
+	return true;
+#endif
+}
+
 /* May KSM merge any of its memory? */
 static inline bool cr_mm_is_mergeable(struct mm_struct *mm)
 {

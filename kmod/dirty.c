@@ -181,7 +181,8 @@ static int cr_guard_vma(struct cr_scan *scan, struct vm_area_struct *vma, unsign
 /* Mappings in which the kernel allows guard pages: private and shared, with or without file. */
 static bool cr_vma_may_guard(struct vm_area_struct *vma)
 {
-	return !(vma->vm_flags & (VM_IO | VM_PFNMAP | VM_HUGETLB | VM_MIXEDMAP));
+	return cr_vma_may_hold_guards(vma) &&
+	       !(vma->vm_flags & (VM_IO | VM_PFNMAP | VM_HUGETLB | VM_MIXEDMAP));
 }
 
 /**

@@ -126,14 +126,15 @@ static bool cr_pte_shares(pte_t pte, struct page *page, pteval_t mask)
 }
 
 /*
- * Of n pages from page k on, those that are the snapshot's: shared and unchanged, since a write
- * copies them. There are millions of entries: neither loop looks at what the chunk is.
+ * Of n pages from page k on, return those that are the snapshot's: shared and unchanged, since a
+ * write copies them. Set in *rest those that need a closer look: all others but the ones that are
+ * empty here as in the snapshot. There are millions of entries, so each kind of chunk has its loop.
  */
 static unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t *ptep,
-				    unsigned int n)
+				    unsigned int n, unsigned long *rest)
 {
 	const pteval_t mask = cr_readonly_mask();
-	unsigned long shared = 0;
+	unsigned long shared = 0, empty = 0;
 	struct page **pages;
 	struct page *whole;
 	unsigned int i;
@@ -142,12 +143,30 @@ static unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k
 		for (i = 0, whole = chunk->whole + k; i < n; i++)
 			if (cr_pte_shares(ptep_get(ptep + i), whole + i, mask))
 				shared |= 1UL << i;
-		return shared;
+	} else {
+		for (i = 0, pages = chunk->pages + k; i < n; i++) {
+			if (cr_pte_shares(ptep_get(ptep + i), pages[i], mask))
+				shared |= 1UL << i;
+			else if (!pages[i] && pte_none(ptep_get(ptep + i)))
+				empty |= 1UL << i;
+		}
 	}
-	for (i = 0, pages = chunk->pages + k; i < n; i++)
-		if (cr_pte_shares(ptep_get(ptep + i), pages[i], mask))
-			shared |= 1UL << i;
+	*rest = GENMASK(n - 1, 0) & ~(shared | empty);
 	return shared;
+}
+
+/* The same of pages that are not in memory: none is shared. */
+static unsigned long cr_filled_ptes(const struct cr_sort *sort, unsigned int k, pte_t *ptep,
+				    unsigned int n)
+{
+	unsigned long empty = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (pte_none(ptep_get(ptep + i)))
+			empty |= 1UL << i;
+	empty &= ~(sort->want[BIT_WORD(k)] >> k % BITS_PER_LONG);
+	return GENMASK(n - 1, 0) & ~empty;
 }
 
 /* Of up to BITS_PER_LONG pages from page k on: those that have content in the source. */
@@ -166,6 +185,21 @@ static unsigned long cr_sort_wanted(const struct cr_sort *sort, unsigned int k, 
 	return wanted;
 }
 
+/* Of the pages in @among, those that have content in the source and are known to be as it is. */
+static unsigned long cr_sort_clean(const struct cr_sort *sort, struct cr_tracked *seen,
+				   unsigned int k, pte_t *ptep, unsigned int n, unsigned long among)
+{
+	unsigned long clean = 0;
+	unsigned int i;
+
+	if (hweight_long(among) > n / 4)
+		clean = cr_clean_ptes(seen, ptep, n) & among;
+	else
+		for_each_set_bit(i, &among, n)
+			clean |= cr_clean_ptes(seen, ptep + i, 1) << i;
+	return cr_sort_wanted(sort, k, clean);
+}
+
 static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, unsigned long end)
 {
 	struct cr_sort *sort = walk->arg;
@@ -179,10 +213,13 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 	sort->visited = true;
 	for (; k < upto; k += n, ptep += n) {
 		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
-		unchanged = sort->in_memory ? cr_shared_ptes(&sort->chunk, k, ptep, n) : 0;
-		rest = GENMASK(n - 1, 0) & ~unchanged;
+		unchanged = 0;
+		if (sort->in_memory)
+			unchanged = cr_shared_ptes(&sort->chunk, k, ptep, n, &rest);
+		else
+			rest = cr_filled_ptes(sort, k, ptep, n);
 		if (believe && rest)
-			unchanged |= cr_sort_wanted(sort, k, cr_clean_ptes(&seen, ptep, n) & rest);
+			unchanged |= cr_sort_clean(sort, &seen, k, ptep, n, rest);
 		sort->unchanged += hweight_long(unchanged);
 		rest &= ~unchanged;
 		for_each_set_bit(i, &rest, n)
