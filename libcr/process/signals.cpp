@@ -138,6 +138,7 @@ void collect_signals(Session& session, Process& process) {
 
 void restore_signals(Session& session, Remote& remote, const Process& image, RestoreMode mode, Report& report) {
   (void)mode;
+  session.refresh();  // signals that have come since
   restore_actions(session, remote, image);
   const auto wanted = usable_only(image.pending());
   bool differs = !same(session.pending(0), wanted);

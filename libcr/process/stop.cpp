@@ -25,11 +25,15 @@ bool is_stopped(const cr_process& data, std::span<const cr_thread> now) {
 }
 
 void end_stop(Session& session, Remote& remote, const Process& image) {
-  if (!image.stopped() && is_stopped(session.process(), session.threads())) send_itself(remote, "going on", SIGCONT);
+  if (image.stopped()) return;
+  session.refresh();
+  if (is_stopped(session.process(), session.threads())) send_itself(remote, "going on", SIGCONT);
 }
 
 void begin_stop(Session& session, Remote& remote, const Process& image) {
-  if (image.stopped() && !is_stopped(session.process(), session.threads())) send_itself(remote, "its stop", SIGSTOP);
+  if (!image.stopped()) return;
+  session.refresh();
+  if (!is_stopped(session.process(), session.threads())) send_itself(remote, "its stop", SIGSTOP);
 }
 
 }  // namespace reprise

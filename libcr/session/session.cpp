@@ -89,6 +89,7 @@ Session& Session::operator=(Session&& other) noexcept {
   pid_ = other.pid_;
   arena_size_ = other.arena_size_;
   frozen_ = other.frozen_;
+  kept_ = std::move(other.kept_);
   heartbeat_ = std::move(other.heartbeat_);
   return *this;
 }
@@ -126,8 +127,39 @@ Session Session::attach_mem(UniqueFd mem, pid_t pid_hint) {
   return session;
 }
 
+namespace {
+
+/** Does a request leave what CR_IOC_THREADS and CR_IOC_PROCESS report as it is? */
+bool only_reads(unsigned long request) {
+  switch (request) {
+    case CR_IOC_COMMIT:
+    case CR_IOC_THREADS:
+    case CR_IOC_PROCESS:
+    case CR_IOC_VMAS:
+    case CR_IOC_FDS:
+    case CR_IOC_SIGPENDING:
+    case CR_IOC_GET_REGS:
+    case CR_IOC_GET_FILE:
+    case CR_IOC_SHARERS:
+    case CR_IOC_SNAP_RUNS:
+    case CR_IOC_DIRTY:
+    case CR_IOC_GUARDS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Session::Kept& Session::kept() {
+  if (!kept_) kept_ = std::make_unique<Kept>();
+  return *kept_;
+}
+
 int Session::call(unsigned long request, void* arg) const {
   if (fault_here()) return -EIO;
+  if (!only_reads(request)) refresh();
   for (;;) {
     if (::ioctl(dev_.get(), request, arg) == 0) return 0;
     // CR_IOC_RUN returns EINTR when the target was killed. Repeat all others.
@@ -190,15 +222,19 @@ int fetch_array(std::vector<T>& items, std::size_t guess, Ask&& ask) {
 }  // namespace
 
 std::vector<cr_thread> Session::threads() {
+  auto& threads = kept().threads;
+  if (threads) return *threads;
   std::vector<cr_thread> items;
   if (int err = fetch_array(items, 32, [&](cr_array& a) { return call(CR_IOC_THREADS, &a); })) fail("its threads", err);
-  return items;
+  return threads.emplace(std::move(items));
 }
 
 cr_process Session::process() {
+  auto& process = kept().process;
+  if (process) return *process;
   cr_process data{};
   if (int err = call(CR_IOC_PROCESS, &data)) fail("its state", err);
-  return data;
+  return process.emplace(data);
 }
 
 std::vector<cr_vma> Session::vmas() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,8 +57,15 @@ class Session {
   std::uint64_t thaw(bool kill = false);
   void commit();
 
+  /**
+   * The threads, and the state of the process as a whole. Asked of the module once: the answers are kept while the target
+   * is frozen and until a request of ours can have changed them. What others can change meanwhile, pending signals and a
+   * stop by one, may be older: refresh() first.
+   */
   std::vector<cr_thread> threads();
   cr_process process();
+  /** Ask the module again for threads() and process(). */
+  void refresh() const { kept_.reset(); }
   std::vector<cr_vma> vmas();
   std::vector<cr_fd> fds();
   /** 128 bytes each; @p tid 0: shared by the process */
@@ -120,10 +128,16 @@ class Session {
   Session(UniqueFd dev, UniqueFd mem, pid_t pid, const cr_info& info);
   [[noreturn]] void fail(const char* what, int err, const cr_why* why = nullptr) const;
   int call(unsigned long request, void* arg) const;  // 0 or -errno, EINTR-safe
+  struct Kept {
+    std::optional<cr_process> process;
+    std::optional<std::vector<cr_thread>> threads;
+  };
+  Kept& kept();
   UniqueFd dev_, mem_;
   pid_t pid_ = 0;
   std::uint64_t arena_size_ = 0;
   bool frozen_ = false;
+  mutable std::unique_ptr<Kept> kept_;  // answers of the module, see threads()
   std::unique_ptr<Heartbeat> heartbeat_;  // the last member, destroyed first: it uses dev_
 };
 
