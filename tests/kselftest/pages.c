@@ -480,6 +480,29 @@ static void test_pinned(void) {
   tap(in_target(t_right) == 0, "with the right content");
   finish();
 }
+/* A device has 16 pages of one of two huge pages: the kernel shares or copies a huge page as a whole. */
+static void test_pinned_huge(void) {
+  const char *what = "of two huge pages, the one that is pinned is copied at once";
+  start();
+  sh->size = 2 * HUGE;
+  bool huge = !in_target(t_map_huge) && !in_target(t_fill);
+  sh->size = 16 * PAGE;
+  if (!huge || in_target(t_pin)) {
+    skip(what, "no transparent huge pages, or no AF_XDP to pin one");
+    return finish();
+  }
+  sh->size = 2 * HUGE;
+  freeze();
+  struct cr_snapshot s = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "pages"};
+  tap(!io(CR_IOC_SNAPSHOT, &s) && s.copied == HUGE / PAGE, what);
+  thaw();
+  in_target(t_spoil);
+  freeze();
+  tap(restore(CR_RESTORE_TRACK), "both are put back");
+  thaw();
+  tap(in_target(t_right) == 0, "with the right content");
+  finish();
+}
 
 /* ---- guard regions */
 static long t_guard(void) { return madvise(sh->at + 4 * PAGE, 4 * PAGE, MADV_GUARD_INSTALL) ? -errno : 0; }
@@ -981,6 +1004,7 @@ static void test_pressure(void) {
 
 static const struct { const char *name; void (*run)(void); } tests[] = {
     {"merged", test_merged},     {"huge", test_huge},           {"moved", test_moved},     {"pinned", test_pinned},
+    {"pinned-huge", test_pinned_huge},
     {"guards", test_guards},     {"random", test_random},       {"blocked", test_blocked}, {"sources", test_sources},
     {"limits", test_limits},     {"undisturbed", test_undisturbed}, {"flush", test_flushes},   {"counts", test_counts},
     {"ceiling", test_ceiling},   {"pressure", test_pressure},   {"mixed", test_mixed},
