@@ -63,7 +63,7 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	a->page_size = PAGE_SIZE;
 	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
 		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN | CR_FEAT_THREAD_CREDS | CR_FEAT_SHARERS |
-		      CR_FEAT_LINEAGE;
+		      CR_FEAT_LINEAGE | CR_FEAT_CHANGED;
 	a->arena_size = CR_ARENA_SIZE;
 	/* The owner can show that it lives while a request of its own holds ioctl_lock. */
 	cr_session_alive(s);

@@ -22,6 +22,7 @@
  * @snap: the snapshot to fill, a reference; NULL: track only
  * @memcg: memory cgroup of the caller, which pays for the snapshot because the target may
  *	be at its own limit; a reference
+ * @changed: only pages that may have changed since tracking began
  * @track: clear the soft-dirty bits
  * @split: map huge pages by small pages first
  * @pages: out: pages seen
@@ -36,7 +37,7 @@ struct cr_snap_request {
 	struct cr_request req;
 	struct cr_snap *snap;
 	struct mem_cgroup *memcg;
-	bool track, split;
+	bool changed, track, split;
 	u64 pages, pinned;
 	unsigned long bad;
 	bool full;
@@ -111,41 +112,74 @@ static struct page *cr_snap_share(struct cr_walk *walk, unsigned long addr, pte_
 	return page;
 }
 
+/* Of up to BITS_PER_LONG pages those to visit: all, or those that may have changed. */
+static unsigned long cr_snap_wanted(const struct cr_walk *walk, struct cr_tracked *seen,
+				    pte_t *pte, unsigned int n)
+{
+	const struct cr_snap_request *sr = walk->arg;
+	unsigned long all = GENMASK(n - 1, 0);
+
+	if (!sr->changed || walk->vma->vm_flags & VM_SOFTDIRTY)
+		return all;
+	return all & ~cr_clean_ptes(seen, pte, n);
+}
+
+/* Return: 0; -EAGAIN: the page must be brought in first; -ENOMEM. */
+static int cr_snap_pte(struct cr_walk *walk, pte_t *pte, unsigned long addr, struct page ***array)
+{
+	struct cr_snap_request *sr = walk->arg;
+	struct page *page;
+
+	switch (cr_pte_kind(ptep_get(pte))) {
+	case CR_PTE_ANON:
+		if (sr->snap && !*array)
+			*array = cr_snap_array(sr, addr);
+		if (sr->snap && !*array)
+			return -ENOMEM;
+		sr->pages++;
+		if (!sr->snap)
+			break;
+		page = cr_snap_share(walk, addr, pte);
+		(*array)[cr_snap_slot(addr)] = page;
+		sr->pinned += page == CR_PINNED;
+		break;
+	case CR_PTE_SWAP:
+	case CR_PTE_MOVING:
+	case CR_PTE_LOST:
+		if (!sr->snap)
+			break;
+		/* bring the page in; for a lost page this fails with an error */
+		walk->stopped = addr;
+		return -EAGAIN;
+	default:
+		return 0;
+	}
+	if (sr->track)
+		cr_track_clear_pte(walk->mm, addr, pte);
+	return 0;
+}
+
 static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
 {
 	struct cr_snap_request *sr = walk->arg;
-	struct page **array = NULL, *page;
+	struct cr_tracked seen = { };
+	struct page **array = NULL;
 	u64 before = sr->pages;
+	unsigned long wanted;
+	unsigned int n, i;
+	int r = 0, full;
 
-	for (; addr < end; addr += PAGE_SIZE, pte++) {
-		switch (cr_pte_kind(ptep_get(pte))) {
-		case CR_PTE_ANON:
-			if (sr->snap && !array)
-				array = cr_snap_array(sr, addr);
-			if (sr->snap && !array)
-				return -ENOMEM;
-			sr->pages++;
-			if (!array)
+	for (; addr < end && !r; addr += n * PAGE_SIZE, pte += n) {
+		n = min_t(unsigned long, (end - addr) >> PAGE_SHIFT, BITS_PER_LONG);
+		wanted = cr_snap_wanted(walk, &seen, pte, n);
+		for_each_set_bit(i, &wanted, n) {
+			r = cr_snap_pte(walk, pte + i, addr + i * PAGE_SIZE, &array);
+			if (r)
 				break;
-			page = cr_snap_share(walk, addr, pte);
-			array[cr_snap_slot(addr)] = page;
-			sr->pinned += page == CR_PINNED;
-			break;
-		case CR_PTE_SWAP:
-		case CR_PTE_MOVING:
-		case CR_PTE_LOST:
-			if (!sr->snap)
-				break;
-			/* bring the page in; for a lost page this fails with an error */
-			walk->stopped = addr;
-			return cr_snap_charge(sr, sr->pages - before) ?: -EAGAIN;
-		default:
-			continue;
 		}
-		if (sr->track)
-			cr_track_clear_pte(walk->mm, addr, pte);
 	}
-	return sr->snap ? cr_snap_charge(sr, sr->pages - before) : 0;
+	full = sr->snap ? cr_snap_charge(sr, sr->pages - before) : 0;
+	return full ? full : r;
 }
 
 /* The whole of a huge page is one entry and one reference. */
@@ -188,6 +222,8 @@ static int cr_snap_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, un
 	int r;
 
 	if (!PageAnon(head))	/* the huge zero page */
+		return 0;
+	if (sr->changed && !(walk->vma->vm_flags & VM_SOFTDIRTY) && cr_pmd_is_clean(pmdp_get(pmd)))
 		return 0;
 	if (sr->snap) {
 		if (pmd_write(pmdp_get(pmd)))
@@ -433,6 +469,15 @@ static void cr_snap_done(struct cr_session *s, struct cr_snap_request *sr, struc
 	cr_snap_install(s, snap);
 }
 
+static bool cr_snap_flags_ok(u32 flags)
+{
+	if (flags & CR_SNAP_CHANGED)
+		return flags == (CR_SNAP_PAGES | CR_SNAP_CHANGED);
+	if (flags & CR_SNAP_SPLIT && !(flags & CR_SNAP_TRACK))
+		return false;
+	return flags && !(flags & ~(CR_SNAP_PAGES | CR_SNAP_TRACK | CR_SNAP_SPLIT));
+}
+
 /**
  * cr_ioc_snapshot() - CR_IOC_SNAPSHOT
  * @s: the session
@@ -444,12 +489,14 @@ long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 	ktime_t t0 = ktime_get();
 	int r = 0;
 
-	if (a->reserved || a->flags & ~(CR_SNAP_PAGES | CR_SNAP_TRACK | CR_SNAP_SPLIT) ||
-	    !a->flags || (a->flags & CR_SNAP_SPLIT && !(a->flags & CR_SNAP_TRACK)))
+	if (a->reserved || !cr_snap_flags_ok(a->flags))
 		return -EINVAL;
+	if (a->flags & CR_SNAP_CHANGED && !cr_track_is(s->mm, a->id))
+		return -ESTALE;
 	sr = cr_snap_request_new();
 	if (!sr)
 		return -ENOMEM;
+	sr->changed = a->flags & CR_SNAP_CHANGED;
 	sr->track = a->flags & CR_SNAP_TRACK;
 	sr->split = a->flags & CR_SNAP_SPLIT;
 	if (a->flags & CR_SNAP_PAGES) {
@@ -461,10 +508,14 @@ long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 		r = cr_track_begin(s->mm, a->id);
 	if (!r)
 		r = cr_call_any(s, &sr->req);
+	/* tracking may have ended during the walk: pages would be missing */
+	if (!r && sr->changed && !cr_track_is(s->mm, a->id))
+		r = -ESTALE;
 	if (!r) {
 		cr_snap_done(s, sr, a);
 	} else {
-		cr_track_stop(s->mm);
+		if (sr->track)
+			cr_track_stop(s->mm);
 		if (r == -EDQUOT)
 			cr_why(&a->why, CR_WHY_SNAPSHOT_LIMIT, cr_snapshot_limit());
 		else if (r != -EINTR && sr->bad)

@@ -48,6 +48,7 @@
 #define CR_FEAT_THREAD_CREDS	(1ULL << 7)	/* securebits and no_new_privs of every thread */
 #define CR_FEAT_SHARERS		(1ULL << 8)	/* CR_IOC_SHARERS */
 #define CR_FEAT_LINEAGE		(1ULL << 9)	/* CR_IOC_LINEAGE */
+#define CR_FEAT_CHANGED		(1ULL << 10)	/* CR_SNAP_CHANGED */
 
 /* Upper limits of the counts that a caller passes. */
 #define CR_MAX_THREADS		32768
@@ -453,6 +454,7 @@ struct cr_run {
 #define CR_SNAP_SPLIT	4	/* with TRACK: map huge pages by small pages first, so that
 				 * writes are tracked in pages and not in units of 2 MB
 				 */
+#define CR_SNAP_CHANGED	8	/* with PAGES alone: only what CR_IOC_DIRTY reports under this id */
 /*
  * CR_IOC_SNAPSHOT [frozen]: take a snapshot of every mapping with CR_VMA_PAGES. A
  * session has at most one snapshot; a new one replaces it. Memory with
@@ -467,6 +469,9 @@ struct cr_run {
  * soft-dirty bits. pread(2) of the session reads snapshot pages, also after
  * CR_IOC_THAW; the offset is the address. It reads whole pages, and fails with ENXIO
  * for a page that the snapshot does not hold.
+ * CR_SNAP_CHANGED: the snapshot holds only pages that may have changed since tracking began
+ * under `id`. A second call with CR_SNAP_TRACK and a new id begins the next period. ESTALE:
+ * the process is not, or no longer, tracked under this id; a snapshot of before may be gone.
  */
 struct cr_snapshot {
 	__u32 flags;		/* CR_SNAP_* */

@@ -504,6 +504,69 @@ static void test_pinned_huge(void) {
   finish();
 }
 
+/* ---- snapshots of what has changed */
+static long t_change(void) {  // pages 3, 10, 11, 12; page 20 is dropped
+  const int written[] = {3, 10, 11, 12};
+  for (int i = 0; i < 4; i++) *(long *)(sh->at + written[i] * PAGE) = -1;
+  return madvise(sh->at + 20 * PAGE, PAGE, MADV_DONTNEED) ? -errno : 0;
+}
+static long t_change_last(void) {
+  sh->at[sh->size - 1] = 1;
+  return 0;
+}
+static long held(void) {  // pages at sh->at in the snapshot
+  struct cr_array a = {(uintptr_t)ranges, 1 << 16};
+  return io(CR_IOC_SNAP_RUNS, &a) ? -1 : (long)covered(a.count);
+}
+static void test_changed(void) {
+  struct cr_snapshot other = {.flags = CR_SNAP_PAGES | CR_SNAP_CHANGED, .id = "other"};
+  long value = 0;
+  start();
+  map(64 * PAGE);
+  in_target(t_fill);
+  freeze();
+  tap(!snapshot(CR_SNAP_PAGES | CR_SNAP_CHANGED, NULL) && errno == ESTALE, "no changes are known before tracking");
+  snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+  tap(!snapshot(CR_SNAP_CHANGED, NULL) && errno == EINVAL, "changes without pages are no snapshot");
+  tap(!snapshot(CR_SNAP_PAGES | CR_SNAP_CHANGED | CR_SNAP_TRACK, NULL) && errno == EINVAL,
+      "changes since the id that begins are no snapshot");
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_CHANGED, NULL) && held() == 0, "nothing has changed: nothing is held");
+  thaw();
+  in_target(t_change);
+  freeze();
+  tap(io(CR_IOC_SNAPSHOT, &other) && errno == ESTALE, "under another id nothing is known");
+  tap(dirty() == 5 && snapshot(CR_SNAP_PAGES | CR_SNAP_CHANGED, NULL) && held() == 4, "what was written is held");
+  tap(snapshot(CR_SNAP_TRACK, NULL) && held() == 4 && dirty() == 1, "and tracked anew; where no page is, one may come");
+  thaw();
+  in_target(t_spoil);
+  tap(pread(dev, (char[PAGE]){0}, PAGE, (off_t)(uintptr_t)sh->at) < 0, "an unchanged page is not held");
+  static char page[PAGE];
+  if (pread(dev, page, PAGE, (off_t)(uintptr_t)(sh->at + 10 * PAGE)) == PAGE) value = *(long *)page;
+  in_target(t_fill);
+  tap(value == -1 && pread(dev, page, PAGE, (off_t)(uintptr_t)(sh->at + 10 * PAGE)) == PAGE && *(long *)page == -1,
+      "a changed one is, whatever the program writes later");
+  sh->size = 2 * HUGE;
+  if (in_target(t_map_huge)) {
+    skip("changes of huge pages", "no transparent huge pages");
+    return finish();
+  }
+  in_target(t_fill);
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_CHANGED, NULL) && held() == 2 * HUGE / PAGE, "a new mapping is held");
+  snapshot(CR_SNAP_TRACK, NULL);
+  io(CR_IOC_SNAP_DROP, NULL);
+  thaw();
+  in_target(t_change_last);
+  freeze();
+  tap(snapshot(CR_SNAP_PAGES | CR_SNAP_CHANGED, NULL) && held() == dirty() && held() == HUGE / PAGE,
+      "of two huge pages the changed one");
+  char refs[64];
+  snprintf(refs, sizeof refs, "/proc/%d/clear_refs", pid);
+  tap(spew(refs, "4") && !snapshot(CR_SNAP_PAGES | CR_SNAP_CHANGED, NULL) && errno == ESTALE,
+      "nothing is known once somebody else has cleared the bits");
+  finish();
+}
+
 /* ---- guard regions */
 static long t_guard(void) { return madvise(sh->at + 4 * PAGE, 4 * PAGE, MADV_GUARD_INSTALL) ? -errno : 0; }
 static long t_unguard(void) { return madvise(sh->at + 4 * PAGE, 4 * PAGE, MADV_GUARD_REMOVE) ? -errno : 0; }
@@ -1004,7 +1067,7 @@ static void test_pressure(void) {
 
 static const struct { const char *name; void (*run)(void); } tests[] = {
     {"merged", test_merged},     {"huge", test_huge},           {"moved", test_moved},     {"pinned", test_pinned},
-    {"pinned-huge", test_pinned_huge},
+    {"pinned-huge", test_pinned_huge}, {"changed", test_changed},
     {"guards", test_guards},     {"random", test_random},       {"blocked", test_blocked}, {"sources", test_sources},
     {"limits", test_limits},     {"undisturbed", test_undisturbed}, {"flush", test_flushes},   {"counts", test_counts},
     {"ceiling", test_ceiling},   {"pressure", test_pressure},   {"mixed", test_mixed},
