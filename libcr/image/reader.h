@@ -55,6 +55,8 @@ class Image {
   /** @return the parts of runs() that lie in @p range, extended to whole pages */
   std::vector<cr_page_run> runs_in(const cr_range& range) const;
   bool has_page(std::uint64_t addr) const;
+  /** @return the checksums of the pages of @p run, which is one of runs_in() */
+  std::span<const std::uint64_t> checksums(const cr_page_run& run) const;
   /** @return number of pages in runs() */
   std::uint64_t page_count() const;
 

@@ -25,8 +25,12 @@ constexpr std::uint64_t kPiecesPerThread = 256;   // and for each of these piece
 constexpr std::size_t kBatch = 16;                // chunks that a thread takes at a time
 }  // namespace
 
+std::span<const std::uint64_t> Image::checksums(const cr_page_run& run) const {
+  return hashes_.subspan((run.offset - seal_.pages_offset) / kPage, run.len / kPage);
+}
+
 Image::Piece Image::pages(const cr_page_run& run) const {
-  return {run.offset, run.len, run.addr, kPage, hashes_.data() + (run.offset - seal_.pages_offset) / kPage};
+  return {run.offset, run.len, run.addr, kPage, checksums(run).data()};
 }
 
 Image::Piece Image::blob(std::uint64_t offset, std::uint64_t len) const {

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "image/headers.h"
 #include "image/notes.h"
+#include "image/reader.h"
 #include "image/state.pb.h"
 #include "image/system_error.h"
 #include "image/validate.h"
@@ -121,27 +122,48 @@ void ImageWriter::put_sparse(std::uint64_t offset, const void* buf, std::size_t 
   stored_ += len - from;
 }
 
-void ImageWriter::write_pages(std::uint64_t addr, const void* buf, std::size_t len) {
+template <class Use>
+void ImageWriter::in_runs(std::uint64_t addr, std::uint64_t len, const Use& use) {
   if (addr % kPage || len % kPage)
     throw Error(Failure::permanent, EINVAL, name_ + ": address " + hex(addr) + " is not that of whole pages");
-  const char* data = static_cast<const char*>(buf);
   auto run = std::upper_bound(runs_.begin(), runs_.end(), addr,
                               [](std::uint64_t value, const cr_page_run& one) { return value < one.addr; });
   if (run != runs_.begin()) --run;
   for (; len > 0; ++run) {
     if (run == runs_.end() || addr < run->addr || addr >= run->addr + run->len)
       throw Error(Failure::permanent, EINVAL, name_ + ": page " + hex(addr) + " is not one that was announced");
-    const std::size_t part = std::min<std::uint64_t>(len, run->addr + run->len - addr);
+    const std::uint64_t part = std::min<std::uint64_t>(len, run->addr + run->len - addr);
     const std::uint64_t offset = run->offset + (addr - run->addr);
-    const std::uint64_t first = (offset - pages_offset_) / kPage;
-    for (std::size_t i = 0; i < part / kPage; ++i) {
+    use(offset, (offset - pages_offset_) / kPage, part);
+    addr += part;
+    len -= part;
+  }
+}
+
+void ImageWriter::write_pages(std::uint64_t addr, const void* buf, std::size_t len) {
+  const char* data = static_cast<const char*>(buf);
+  in_runs(addr, len, [&](std::uint64_t offset, std::uint64_t first, std::uint64_t part) {
+    for (std::uint64_t i = 0; i < part / kPage; ++i) {
       hashes_[first + i] = XXH64(data + i * kPage, kPage, addr + i * kPage);
       page_written_[first + i] = 1;
     }
     put_sparse(offset, data, part);
     data += part;
     addr += part;
-    len -= part;
+  });
+}
+
+void ImageWriter::take_pages(const Image& from, const cr_range& range) {
+  for (const cr_page_run& theirs : from.runs_in(range)) {
+    const std::uint64_t* hashes = from.checksums(theirs).data();
+    std::uint64_t at = theirs.offset;
+    in_runs(theirs.addr, theirs.len, [&](std::uint64_t offset, std::uint64_t first, std::uint64_t part) {
+      std::copy_n(hashes, part / kPage, hashes_.begin() + static_cast<std::ptrdiff_t>(first));
+      std::fill_n(page_written_.begin() + static_cast<std::ptrdiff_t>(first), part / kPage, std::uint8_t{1});
+      copy_data(from.fd(), at, offset, part);
+      hashes += part / kPage;
+      at += part;
+    });
   }
 }
 

@@ -23,6 +23,7 @@
 
 namespace reprise {
 
+class Image;
 class Process;
 
 struct WriterOptions {
@@ -70,6 +71,12 @@ class ImageWriter {
 
   /** Write whole pages inside the runs; may span adjacent runs. Thread-safe. Pages of zeros take no space. */
   void write_pages(std::uint64_t addr, const void* buf, std::size_t len);
+  /**
+   * Take the pages that @p from has in @p range as they are, with their checksums. The file system shares the content
+   * with that file where it can (reflink); else it is copied. Nothing is verified. Thread-safe.
+   * @throws Error when a page is not inside the runs of this image
+   */
+  void take_pages(const Image& from, const cr_range& range);
   /** Write content of the blob section. Parts that are never written read as zeros. Thread-safe for disjoint ranges. */
   void write_blob(std::uint64_t offset, const void* buf, std::size_t len);
 
@@ -85,6 +92,10 @@ class ImageWriter {
  private:
   void put(std::uint64_t offset, const void* buf, std::size_t len);
   void put_sparse(std::uint64_t offset, const void* buf, std::size_t len);
+  void copy_data(int from, std::uint64_t at, std::uint64_t offset, std::uint64_t len);
+  /** Call @p use(offset, first, bytes) for each part of [addr, addr + len) in one run: its place in the file, and the number of its first page. */
+  template <class Use>
+  void in_runs(std::uint64_t addr, std::uint64_t len, const Use& use);
   void hash_partial_blocks();
   void publish();
   [[noreturn]] void fail(const std::string& what, int err) const;

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/text.h"
+#include "process/guards.h"
 
 namespace reprise {
 namespace {
@@ -119,6 +120,12 @@ std::vector<cr_range> intersect(std::span<const cr_range> scope, std::span<const
 }
 
 }  // namespace
+
+std::vector<cr_range> unchanged_pages(const Image& parent, const Process& process, std::span<const cr_range> changed) {
+  std::vector<cr_range> pages;
+  for (const cr_page_run& run : parent.runs()) pages.push_back({run.addr, run.len});
+  return without(intersect(page_scope(process), merged(std::move(pages))), changed);
+}
 
 void restore_pages(Session& session, const Process& image, const PageSource& source, Report& report) {
   // With more pieces, a full comparison is cheaper.

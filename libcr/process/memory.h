@@ -21,6 +21,9 @@ void write_pages(const Session& session, ImageWriter& writer, std::span<const cr
 /** @return @p ranges sorted and without overlaps */
 std::vector<cr_range> merged(std::vector<cr_range> ranges);
 
+/** @return where @p process has the pages of @p parent, and none of them may have changed: not in @p changed, sorted */
+std::vector<cr_range> unchanged_pages(const Image& parent, const Process& process, std::span<const cr_range> changed);
+
 /** Which pages to restore, and what is known about the target's pages. */
 struct PageSource {
   const Image* file = nullptr;  ///< null: the session's own snapshot

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
+#include <optional>
 
 #include <fcntl.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "image/reader.h"
 #include "image/writer.h"
+#include "process/guards.h"
+#include "process/memory.h"
 #include "request/agent.h"
+#include "request/identity.h"
 #include "request/requests.h"
 #include "request/send_signal.h"
 #include "request/state.h"
@@ -30,6 +35,51 @@ ImageWriter writer_for(const CheckpointOptions& options, const std::string& path
   return ImageWriter(std::move(own), path.empty() ? "the descriptor for the image" : path, how);
 }
 
+/** The image whose pages a checkpoint takes where they have not changed. Opened before the target is frozen. */
+class Parent {
+ public:
+  explicit Parent(const CheckpointOptions& options) {
+    if (options.parent.empty()) return;
+    image_.emplace(Image::open(options.parent));
+    if (image_->process().pid() != options.pid)
+      throw Error(Failure::refused, ESRCH,
+                  options.parent + " is of process " + process_name(image_->process()) + ", not of " +
+                      std::to_string(options.pid) + ": it cannot be the parent of its image");
+  }
+
+  /**
+   * Take a snapshot of what has changed since.
+   * @return false when there is no parent, or the changes since are not known: then all is to be saved. Target frozen.
+   */
+  bool snapshot(Session& session, State& state, cr_snapshot& taken, Report& report) {
+    if (!image_) return false;
+    std::vector<cr_range> changed;
+    const bool known = session.dirty(image_->id(), changed);
+    check_same_process(session, image_->process(), known);
+    if (!known || !session.snapshot_changed(image_->id(), taken)) {
+      report.warnings.push_back("what has changed since " + image_->name() +
+                                " is not known (there was a checkpoint of it since, or it was brought back to another "
+                                "image): all is saved");
+      return false;
+    }
+    inherited_.parent = &*image_;
+    inherited_.pages = without(unchanged_pages(*image_, state.process, changed), session.snapshot_runs());
+    state.process.set_parent_id(image_->process().id());
+    return true;
+  }
+
+  const Inherited& inherited() const { return inherited_; }
+  std::uint64_t pages() const {
+    std::uint64_t bytes = 0;
+    for (const cr_range& range : inherited_.pages) bytes += range.len;
+    return bytes / image::kPage;
+  }
+
+ private:
+  std::optional<Image> image_;
+  Inherited inherited_;
+};
+
 }  // namespace
 
 Report checkpoint(const CheckpointOptions& options) {
@@ -42,6 +92,7 @@ Report checkpoint(const CheckpointOptions& options) {
   report.image = context ? "context." + std::to_string(options.pid) : options.image;
   // Open the image before the program's callbacks run: a wrong path is the most frequent failure.
   ImageWriter writer = writer_for(options, report.image);
+  Parent parent(options);
   State state;
   collect_running(session, state);
   report.open_ns = watch.lap();
@@ -61,14 +112,19 @@ Report checkpoint(const CheckpointOptions& options) {
   enter(Stage::snapshot);
   watch.lap();
   const unsigned tracking = options.track ? CR_SNAP_TRACK | (options.split_huge ? CR_SNAP_SPLIT : 0) : 0;
-  const cr_snapshot snapshot = session.snapshot(CR_SNAP_PAGES | tracking, state.id);
+  cr_snapshot snapshot{};
+  if (!parent.snapshot(session, state, snapshot, report))
+    snapshot = session.snapshot(CR_SNAP_PAGES | tracking, state.id);
+  else if (tracking)
+    session.snapshot(tracking, state.id);
   report.snapshot_ns = watch.lap();
-  report.pages = snapshot.pages;
+  report.pages_inherited = parent.pages();
+  report.pages = snapshot.pages + report.pages_inherited;
   report.kernel_bytes = snapshot.overhead;
   report.image_taken_unix_ns = static_cast<std::uint64_t>(state.process.taken_unix_ns());
   if (hold) {
     enter(Stage::write);
-    write_image(session, writer, state, options.progress, report);
+    write_image(session, writer, state, parent.inherited(), options.progress, report);
     report.write_ns = watch.lap();
     if (const int err = send_signal(options.pid, options.signal))
       throw Error(Failure::permanent, err,
@@ -87,7 +143,7 @@ Report checkpoint(const CheckpointOptions& options) {
     state.process.set_frozen_ns(report.frozen_ns);
     enter(Stage::write);
     watch.lap();
-    write_image(session, writer, state, options.progress, report);
+    write_image(session, writer, state, parent.inherited(), options.progress, report);
     report.write_ns = watch.lap();
   }
   report.total_ns = Stopwatch::now() - begin;

@@ -38,6 +38,7 @@ struct CheckpointOptions {
   pid_t pid = 0;
   std::string image;            ///< path; "": context.PID in the working directory
   int image_fd = -1;            ///< descriptor to write to instead (borrowed); image is then its name in messages or ""
+  std::string parent;           ///< image of the same process: save only what has changed since; "": save all
   bool clobber = true;          ///< replace an existing image
   bool backup = false;          ///< keep the replaced image under another name
   std::string backup_name;      ///< name of the backup; "": the first free of IMAGE.~1~, IMAGE.~2~ …

@@ -134,7 +134,7 @@ Report Snapshot::write(const std::string& path, bool clobber, bool sync, const P
   Stopwatch watch;
   report.image = path;
   ImageWriter writer(path, WriterOptions{.clobber = clobber, .sync = sync});
-  write_image(*session_, writer, *state_, progress, report);
+  write_image(*session_, writer, *state_, {}, progress, report);
   report.write_ns = watch.lap();
   return report;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "request/write_image.h"
 
-#include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include <sys/auxv.h>
 
+#include "base/error.h"
 #include "process/memory.h"
 
 namespace reprise {
@@ -20,19 +22,22 @@ cr_range vdso_of(const Process& process) {
 
 }  // namespace
 
-void write_image(Session& session, ImageWriter& writer, const State& state, const Progress& progress, Report& report) {
+void write_image(Session& session, ImageWriter& writer, const State& state, const Inherited& inherited,
+                 const Progress& progress, Report& report) {
   const std::vector<cr_range> runs = session.snapshot_runs();
   // The kernel maps the same vdso into every process: save our copy.
   const cr_range vdso = vdso_of(state.process);
   const auto* content = reinterpret_cast<const void*>(::getauxval(AT_SYSINFO_EHDR));
   std::vector<cr_range> all = runs;
-  if (vdso.len && content)
-    all.insert(std::upper_bound(all.begin(), all.end(), vdso, [](const auto& a, const auto& b) { return a.addr < b.addr; }),
-               vdso);
-  writer.begin(state.process, state.regs, all);
+  all.insert(all.end(), inherited.pages.begin(), inherited.pages.end());
+  if (vdso.len && content) all.push_back(vdso);
+  writer.begin(state.process, state.regs, merged(std::move(all)));
   if (vdso.len && content) writer.write_pages(vdso.addr, content, vdso.len);
   if (state.shared.size()) writer.write_blob(0, state.shared.data(), state.shared.size());
   write_pages(session, writer, runs, progress);
+  for (const cr_range& range : inherited.pages) writer.take_pages(*inherited.parent, range);
+  if (inherited.parent && inherited.parent->touched())
+    throw Error(Failure::temporary, EBUSY, inherited.parent->name() + " was changed while its pages were taken from it");
   writer.finish();
   report.bytes = writer.file_size();
 }

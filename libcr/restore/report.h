@@ -46,6 +46,7 @@ struct Report {
   std::uint64_t descriptors = 0;
   std::uint64_t descriptors_changed = 0;
   std::uint64_t pages = 0;           ///< in the image or snapshot
+  std::uint64_t pages_inherited = 0; ///< of these, taken from the parent image because they have not changed
   std::uint64_t pages_restored = 0;  ///< pages whose content was restored
   std::uint64_t pages_dropped = 0;   ///< pages touched since the checkpoint that were freed
   std::uint64_t bytes = 0;           ///< size of the image file

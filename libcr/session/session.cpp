@@ -393,6 +393,15 @@ cr_snapshot Session::snapshot(unsigned flags, std::span<const std::uint8_t, CR_I
   return request;
 }
 
+bool Session::snapshot_changed(std::span<const std::uint8_t, CR_ID_SIZE> id, cr_snapshot& taken) {
+  taken = {};
+  taken.flags = CR_SNAP_PAGES | CR_SNAP_CHANGED;
+  std::memcpy(taken.id, id.data(), CR_ID_SIZE);
+  const int err = call(CR_IOC_SNAPSHOT, &taken);
+  if (err && err != -ESTALE) fail("snapshot of its changed pages", err, &taken.why);
+  return err == 0;
+}
+
 std::vector<cr_range> Session::snapshot_runs() {
   std::vector<cr_range> items;
   if (int err = fetch_array(items, 1024, [&](cr_array& a) { return call(CR_IOC_SNAP_RUNS, &a); }))

@@ -88,6 +88,11 @@ class Session {
   int put_fd(int fd, bool cloexec);
 
   cr_snapshot snapshot(unsigned flags, std::span<const std::uint8_t, CR_ID_SIZE> id);
+  /**
+   * Snapshot of the pages that may have changed since tracking began under @p id.
+   * @return false when the target is not tracked under this id
+   */
+  bool snapshot_changed(std::span<const std::uint8_t, CR_ID_SIZE> id, cr_snapshot& taken);
   std::vector<cr_range> snapshot_runs();
   /** Read snapshot pages at @p addr; whole pages. Usable after thaw, from several threads. */
   void read_snapshot(std::uint64_t addr, void* buf, std::size_t len) const;

@@ -33,6 +33,7 @@ constexpr Field kCounts[] = {
     {"descriptors", &Report::descriptors},
     {"descriptors_changed", &Report::descriptors_changed},
     {"pages", &Report::pages},
+    {"pages_inherited", &Report::pages_inherited},
     {"pages_restored", &Report::pages_restored},
     {"pages_dropped", &Report::pages_dropped},
     {"bytes", &Report::bytes},

@@ -44,16 +44,18 @@ void save(CheckpointOptions& options, const tool::Common& common) {
     options.progress = bar.callback();
     report = checkpoint(options);
   }
+  const std::string inherited =
+      report.pages_inherited ? " (" + tool::grouped(report.pages_inherited) + " of " + options.parent + ")" : "";
   tool::print(common, report,
               "saved to " + report.image + ": " + tool::counted(report.threads, "thread") + ", " +
-                  tool::counted(report.pages, "page") + ", " + tool::bytes(report.bytes) + " in " +
+                  tool::counted(report.pages, "page") + inherited + ", " + tool::bytes(report.bytes) + " in " +
                   tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
               stdout);
 }
 
 /** Save each process to an image context.PID in the directory IMAGE. */
 void save_all(const Whom& whom, CheckpointOptions options, const tool::Common& common) {
-  const std::string directory = options.image.empty() ? "" : options.image + "/";
+  const std::string directory = options.image.empty() ? "" : options.image + "/", parents = options.parent;
   if (!directory.empty() && !std::filesystem::is_directory(directory))
     throw Error(Failure::usage, ENOTDIR,
                 options.image + " is not a directory: with several processes, each gets an image context.PID in it");
@@ -61,7 +63,10 @@ void save_all(const Whom& whom, CheckpointOptions options, const tool::Common& c
   for (const pid_t pid : processes_in(whom.scope(), options.pid)) {
     if (whom.skip_traced && tracer_of(pid) != 0) continue;
     options.pid = pid;
-    options.image = directory + "context." + std::to_string(pid);
+    const std::string name = "context." + std::to_string(pid);
+    options.image = directory + name;
+    // A process that has begun since has no image there.
+    options.parent = !parents.empty() && std::filesystem::exists(parents + "/" + name) ? parents + "/" + name : "";
     try {
       save(options, common);
       ++saved;
@@ -88,6 +93,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
       ->type_name("");
   app.add_option("IMAGE,-f,--file", options.image, "file to save it to (default: context.PID in the current directory)")
+      ->type_name("IMAGE");
+  app.add_option("--parent", options.parent,
+                 "latest image of the same process: save only what has changed since, and take all else from there; "
+                 "with several processes, the directory of their images")
       ->type_name("IMAGE");
   whom.add(app);
   auto* keep = app.add_flag("--backup{~}", backup,
