@@ -36,6 +36,9 @@ class Cell:
             self.table.add("pause", "change pages", self.target.change(percent), "ns")
             self.reprise.pause(self.target.pid, "pause")
             self.target.must_be_unchanged(f"a pause with {percent} % changed")
+            self.target.change(percent)
+            self.reprise.incremental(self.target.pid)
+            self.target.must_be_unchanged(f"an incremental checkpoint with {percent} % changed, and a pause")
         self.table.dirty = 100
         self.target.change(100)
         self.reprise.pause(self.target.pid, "pause untracked", "--no-tracking")

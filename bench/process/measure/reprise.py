@@ -44,6 +44,14 @@ class Reprise:
         self.table.add("checkpoint", "stored", stored(self.image), "bytes")
         self.table.add("checkpoint", "kernel memory", report["kernel_bytes"], "bytes")
 
+    def incremental(self, pid):
+        """Save what has changed since the image; then go back to that image, as if nothing had been saved."""
+        later = self.image + ".later"
+        report = self.run("incremental", "cr_checkpoint", "--parent", self.image, *self.options, str(pid), later)
+        self.table.add("incremental", "pages saved", report["pages"] - report["pages_inherited"], "pages")
+        os.unlink(later)
+        timed(["cr_pause", str(pid), self.image], self.log)
+
     def pause(self, pid, what, *options):
         report = self.run(what, "cr_pause", *options, str(pid), self.image)
         if report["tracked"] == ("--no-tracking" in options):

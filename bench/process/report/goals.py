@@ -40,6 +40,8 @@ COUNTED = (
     ("rollback to it, 1 % changed", (1, "later rollback", "operation"), 1.5, (1, "fork", "operation")),
     ("rollback to it, 100 % changed", (100, "later rollback", "operation"), 70, (100, "fork", "operation")),
     ("checkpoint: threads stand still", ("", "checkpoint", "frozen"), 2, ("", "criu dump", "frozen")),
+    ("incremental checkpoint, 1 % changed: threads stand still", (1, "incremental", "frozen"), 2.5,
+     ("", "criu dump", "frozen")),
     ("checkpoint: the command", ("", "checkpoint", "command"), 250, ("", "criu dump", "command")),
     ("restart: the command", ("", "restart", "command"), 150, ("", "criu restore", "command")),
 )

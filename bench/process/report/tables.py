@@ -23,6 +23,8 @@ BY_DIRTY = (
     ("memcpy", "memcpy", "operation", ms),
     ("memcpy by all CPUs", "memcpy by all CPUs", "operation", ms),
     ("fork: end and fork again", "fork", "operation", ms),
+    ("incremental checkpoint", "incremental", "command", ms),
+    ("still: incremental", "incremental", "frozen", ms),
 )
 CHANGING = (
     ("tracked", "pause", "change pages", ms),
