@@ -342,6 +342,10 @@ static int snapshot(void) {
   int r = ask(CR_IOC_SNAPSHOT, &a);
   return r ? r : a.pages >= PAGES / 2 ? 0 : -EPROTO;
 }
+static int snapshot_changed(void) {
+  struct cr_snapshot a = {.flags = CR_SNAP_PAGES | CR_SNAP_CHANGED, .id = "faults"};
+  return ask(CR_IOC_SNAPSHOT, &a);
+}
 static int snap_drop(void) { return ask(CR_IOC_SNAP_DROP, NULL); }
 static int snap_runs(void) {
   static struct cr_range r[4096];
@@ -443,6 +447,7 @@ static const struct fault_case cases[] = {
     {"SNAPSHOT with tracking", FROZEN, snapshot, snap_drop, .type = CR_SNAP_PAGES | CR_SNAP_TRACK},
     {"SNAPSHOT, a second one", SNAPPED, snapshot, .type = CR_SNAP_PAGES | CR_SNAP_TRACK},
     {"SNAPSHOT, tracking only", FROZEN, snapshot, .type = CR_SNAP_TRACK | CR_SNAP_SPLIT},
+    {"SNAPSHOT of what has changed", SNAPPED, snapshot_changed, .before = spoil, .type = CR_SNAP_TRACK},
     {"SNAP_RUNS", SNAPPED, snap_runs, .type = CR_SNAP_PAGES},
     {"SNAP_DROP", SNAPPED, snap_drop, snapshot, .type = CR_SNAP_PAGES},
     {"read of the snapshot", SNAPPED, snap_read, .type = CR_SNAP_PAGES},
