@@ -140,8 +140,11 @@ int cr_walk_range(struct cr_walk *walk, unsigned long start, unsigned long end)
 	return 0;
 }
 
-/* Is it certain that the content of a page changes only by write faults? */
-static bool cr_folio_is_tracked(struct folio *folio)
+/*
+ * Is it certain that the content of a page changes only by write faults? Inline: a walk asks for
+ * each small page.
+ */
+static __always_inline bool cr_folio_is_tracked(struct folio *folio)
 {
 	/*
 	 * KSM maps a merged page without the soft-dirty bit of the old one. Reclaim
@@ -151,7 +154,7 @@ static bool cr_folio_is_tracked(struct folio *folio)
 	       folio_test_swapbacked(folio) && !folio_maybe_dma_pinned(folio);
 }
 
-static bool cr_page_is_tracked(struct cr_tracked *seen, struct page *page)
+static __always_inline bool cr_page_is_tracked(struct cr_tracked *seen, struct page *page)
 {
 	struct folio *folio;
 

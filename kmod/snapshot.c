@@ -112,16 +112,22 @@ static struct page *cr_snap_share(struct cr_walk *walk, unsigned long addr, pte_
 	return page;
 }
 
-/* Of up to BITS_PER_LONG pages those to visit: all, or those that may have changed. */
+/*
+ * Of up to BITS_PER_LONG pages those to visit: all; or those that may have changed; or, if pages
+ * are only to be marked as unchanged, those that do not look so already.
+ */
 static unsigned long cr_snap_wanted(const struct cr_walk *walk, struct cr_tracked *seen,
 				    pte_t *pte, unsigned int n)
 {
-	const struct cr_snap_request *sr = walk->arg;
-	unsigned long all = GENMASK(n - 1, 0);
+	struct cr_snap_request *sr = walk->arg;
+	unsigned long clean, all = GENMASK(n - 1, 0);
 
-	if (!sr->changed || walk->vma->vm_flags & VM_SOFTDIRTY)
+	if (sr->snap && (!sr->changed || walk->vma->vm_flags & VM_SOFTDIRTY))
 		return all;
-	return all & ~cr_clean_ptes(seen, pte, n);
+	clean = cr_clean_ptes(seen, pte, n);
+	if (!sr->snap)
+		sr->pages += hweight_long(clean);
+	return all & ~clean;
 }
 
 /* Return: 0; -EAGAIN: the page must be brought in first; -ENOMEM. */
@@ -146,8 +152,10 @@ static int cr_snap_pte(struct cr_walk *walk, pte_t *pte, unsigned long addr, str
 	case CR_PTE_SWAP:
 	case CR_PTE_MOVING:
 	case CR_PTE_LOST:
-		if (!sr->snap)
+		if (!sr->snap) {
+			sr->pages++;
 			break;
+		}
 		/* bring the page in; for a lost page this fails with an error */
 		walk->stopped = addr;
 		return -EAGAIN;
