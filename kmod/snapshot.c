@@ -149,8 +149,14 @@ static int cr_snap_pte(struct cr_walk *walk, pte_t *pte, unsigned long addr, str
 		(*array)[cr_snap_slot(addr)] = page;
 		sr->pinned += page == CR_PINNED;
 		break;
-	case CR_PTE_SWAP:
 	case CR_PTE_MOVING:
+		/*
+		 * Wait for its end, also to mark the page only: an entry that was writable becomes
+		 * writable again, and writes to it would go unnoticed.
+		 */
+		walk->stopped = addr;
+		return -EAGAIN;
+	case CR_PTE_SWAP:
 	case CR_PTE_LOST:
 		if (!sr->snap) {
 			sr->pages++;
