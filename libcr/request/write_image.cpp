@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "request/write_image.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -20,6 +21,26 @@ cr_range vdso_of(const Process& process) {
   return {};
 }
 
+std::uint64_t bytes_of(const std::vector<cr_range>& ranges) {
+  std::uint64_t bytes = 0;
+  for (const cr_range& range : ranges) bytes += range.len;
+  return bytes;
+}
+
+/** Take the parent's pages. @p done bytes of the image are there already. */
+void take_pages(ImageWriter& writer, const Inherited& inherited, std::uint64_t done, const Progress& progress) {
+  constexpr std::uint64_t most = 64ULL << 20;  // at once: where the file system copies, it takes a while
+  for (cr_range range : inherited.pages)
+    while (range.len) {
+      const std::uint64_t part = std::min<std::uint64_t>(range.len, most);
+      writer.take_pages(*inherited.parent, {range.addr, part});
+      range.addr += part;
+      range.len -= part;
+      done += part;
+      if (progress) progress(done, 0);
+    }
+}
+
 }  // namespace
 
 void write_image(Session& session, ImageWriter& writer, const State& state, const Inherited& inherited,
@@ -34,8 +55,11 @@ void write_image(Session& session, ImageWriter& writer, const State& state, cons
   writer.begin(state.process, state.regs, merged(std::move(all)));
   if (vdso.len && content) writer.write_pages(vdso.addr, content, vdso.len);
   if (state.shared.size()) writer.write_blob(0, state.shared.data(), state.shared.size());
-  write_pages(session, writer, runs, progress);
-  for (const cr_range& range : inherited.pages) writer.take_pages(*inherited.parent, range);
+  const std::uint64_t saved = bytes_of(runs), total = saved + bytes_of(inherited.pages);
+  Progress of_all;
+  if (progress) of_all = [&](std::uint64_t done, std::uint64_t) { progress(done, total); };
+  write_pages(session, writer, runs, of_all);
+  take_pages(writer, inherited, saved, of_all);
   if (inherited.parent && inherited.parent->touched())
     throw Error(Failure::temporary, EBUSY, inherited.parent->name() + " was changed while its pages were taken from it");
   writer.finish();
