@@ -59,10 +59,15 @@ class Dealer {
 
 }  // namespace
 
+std::uint64_t bytes_in(std::span<const cr_range> ranges) {
+  std::uint64_t bytes = 0;
+  for (const cr_range& range : ranges) bytes += range.len;
+  return bytes;
+}
+
 void write_pages(const Session& session, ImageWriter& writer, std::span<const cr_range> runs,
                  const Progress& progress) {
-  std::uint64_t total = 0;
-  for (const cr_range& run : runs) total += run.len;
+  const std::uint64_t total = bytes_in(runs);
   Dealer dealer(runs);
   const auto work = [&] {
     try {

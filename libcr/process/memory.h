@@ -18,6 +18,9 @@ namespace reprise {
  */
 void write_pages(const Session& session, ImageWriter& writer, std::span<const cr_range> runs, const Progress& progress);
 
+/** @return the sum of the lengths of @p ranges */
+std::uint64_t bytes_in(std::span<const cr_range> ranges);
+
 /** @return @p ranges sorted and without overlaps */
 std::vector<cr_range> merged(std::vector<cr_range> ranges);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include <fcntl.h>
 
@@ -8,8 +9,6 @@
 #include "base/text.h"
 #include "image/reader.h"
 #include "image/writer.h"
-#include "process/guards.h"
-#include "process/memory.h"
 #include "request/agent.h"
 #include "request/identity.h"
 #include "request/requests.h"
@@ -62,22 +61,16 @@ class Parent {
                                 "image): all is saved");
       return false;
     }
-    inherited_.parent = &*image_;
-    inherited_.pages = without(unchanged_pages(*image_, state.process, changed), session.snapshot_runs());
+    inheritance_ = {&*image_, std::move(changed)};
     state.process.set_parent_id(image_->process().id());
     return true;
   }
 
-  const Inherited& inherited() const { return inherited_; }
-  std::uint64_t pages() const {
-    std::uint64_t bytes = 0;
-    for (const cr_range& range : inherited_.pages) bytes += range.len;
-    return bytes / image::kPage;
-  }
+  const Inheritance& inheritance() const { return inheritance_; }
 
  private:
   std::optional<Image> image_;
-  Inherited inherited_;
+  Inheritance inheritance_;
 };
 
 }  // namespace
@@ -118,13 +111,12 @@ Report checkpoint(const CheckpointOptions& options) {
   else if (tracking)
     session.snapshot(tracking, state.id);
   report.snapshot_ns = watch.lap();
-  report.pages_inherited = parent.pages();
-  report.pages = snapshot.pages + report.pages_inherited;
+  report.pages = snapshot.pages;
   report.kernel_bytes = snapshot.overhead;
   report.image_taken_unix_ns = static_cast<std::uint64_t>(state.process.taken_unix_ns());
   if (hold) {
     enter(Stage::write);
-    write_image(session, writer, state, parent.inherited(), options.progress, report);
+    write_image(session, writer, state, parent.inheritance(), options.progress, report);
     report.write_ns = watch.lap();
     if (const int err = send_signal(options.pid, options.signal))
       throw Error(Failure::permanent, err,
@@ -143,7 +135,7 @@ Report checkpoint(const CheckpointOptions& options) {
     state.process.set_frozen_ns(report.frozen_ns);
     enter(Stage::write);
     watch.lap();
-    write_image(session, writer, state, parent.inherited(), options.progress, report);
+    write_image(session, writer, state, parent.inheritance(), options.progress, report);
     report.write_ns = watch.lap();
   }
   report.total_ns = Stopwatch::now() - begin;

@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 
 #include "base/error.h"
+#include "process/guards.h"
 #include "process/memory.h"
 
 namespace reprise {
@@ -21,19 +22,14 @@ cr_range vdso_of(const Process& process) {
   return {};
 }
 
-std::uint64_t bytes_of(const std::vector<cr_range>& ranges) {
-  std::uint64_t bytes = 0;
-  for (const cr_range& range : ranges) bytes += range.len;
-  return bytes;
-}
-
-/** Take the parent's pages. @p done bytes of the image are there already. */
-void take_pages(ImageWriter& writer, const Inherited& inherited, std::uint64_t done, const Progress& progress) {
+/** Take @p pages of the parent. @p done bytes of the image are there already. */
+void take_pages(ImageWriter& writer, const Image& parent, const std::vector<cr_range>& pages, std::uint64_t done,
+                const Progress& progress) {
   constexpr std::uint64_t most = 64ULL << 20;  // at once: where the file system copies, it takes a while
-  for (cr_range range : inherited.pages)
+  for (cr_range range : pages)
     while (range.len) {
       const std::uint64_t part = std::min<std::uint64_t>(range.len, most);
-      writer.take_pages(*inherited.parent, {range.addr, part});
+      writer.take_pages(parent, {range.addr, part});
       range.addr += part;
       range.len -= part;
       done += part;
@@ -43,25 +39,31 @@ void take_pages(ImageWriter& writer, const Inherited& inherited, std::uint64_t d
 
 }  // namespace
 
-void write_image(Session& session, ImageWriter& writer, const State& state, const Inherited& inherited,
+void write_image(Session& session, ImageWriter& writer, const State& state, const Inheritance& from,
                  const Progress& progress, Report& report) {
   const std::vector<cr_range> runs = session.snapshot_runs();
+  std::vector<cr_range> inherited;
+  if (from.parent) inherited = without(unchanged_pages(*from.parent, state.process, from.changed), runs);
+  report.pages_inherited = bytes_in(inherited) / image::kPage;
+  report.pages += report.pages_inherited;
   // The kernel maps the same vdso into every process: save our copy.
   const cr_range vdso = vdso_of(state.process);
   const auto* content = reinterpret_cast<const void*>(::getauxval(AT_SYSINFO_EHDR));
   std::vector<cr_range> all = runs;
-  all.insert(all.end(), inherited.pages.begin(), inherited.pages.end());
+  all.insert(all.end(), inherited.begin(), inherited.end());
   if (vdso.len && content) all.push_back(vdso);
   writer.begin(state.process, state.regs, merged(std::move(all)));
   if (vdso.len && content) writer.write_pages(vdso.addr, content, vdso.len);
   if (state.shared.size()) writer.write_blob(0, state.shared.data(), state.shared.size());
-  const std::uint64_t saved = bytes_of(runs), total = saved + bytes_of(inherited.pages);
+  const std::uint64_t saved = bytes_in(runs), total = saved + bytes_in(inherited);
   Progress of_all;
   if (progress) of_all = [&](std::uint64_t done, std::uint64_t) { progress(done, total); };
   write_pages(session, writer, runs, of_all);
-  take_pages(writer, inherited, saved, of_all);
-  if (inherited.parent && inherited.parent->touched())
-    throw Error(Failure::temporary, EBUSY, inherited.parent->name() + " was changed while its pages were taken from it");
+  if (from.parent) {
+    take_pages(writer, *from.parent, inherited, saved, of_all);
+    if (from.parent->touched())
+      throw Error(Failure::temporary, EBUSY, from.parent->name() + " was changed while its pages were taken from it");
+  }
   writer.finish();
   report.bytes = writer.file_size();
 }

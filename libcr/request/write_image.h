@@ -11,14 +11,17 @@
 
 namespace reprise {
 
-/** What an image takes from the image before it. */
-struct Inherited {
-  const Image* parent = nullptr;  ///< null: nothing
-  std::vector<cr_range> pages;    ///< of the parent; sorted, and none of them in the snapshot
+/** The image that a checkpoint takes unchanged pages from. */
+struct Inheritance {
+  const Image* parent = nullptr;  ///< null: none, the snapshot holds all pages
+  std::vector<cr_range> changed;  ///< all memory that may have changed since; sorted
 };
 
-/** Write and publish the image. The target may run meanwhile. Fills in Report.bytes. Throws Error. */
-void write_image(Session& session, ImageWriter& writer, const State& state, const Inherited& inherited,
+/**
+ * Write and publish the image. The target may run meanwhile. Fills in Report.bytes, pages_inherited and pages, which were
+ * those of the snapshot. Throws Error.
+ */
+void write_image(Session& session, ImageWriter& writer, const State& state, const Inheritance& from,
                  const Progress& progress, Report& report);
 
 }  // namespace reprise
