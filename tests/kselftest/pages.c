@@ -348,9 +348,19 @@ static long t_wrong(void) {  // number of pages that are not as they were
   for (size_t i = 0; i < sh->size; i += PAGE) n += memcmp(sh->at + i, kept + i, PAGE) != 0;
   return n;
 }
+static volatile bool compacting;
+static pthread_t compactor;
 static void *compact(void *arg) {
-  while (!*(volatile bool *)arg) spew("/proc/sys/vm/compact_memory", "1");
-  return NULL;
+  while (compacting) spew("/proc/sys/vm/compact_memory", "1");
+  return arg;
+}
+static void begin_compaction(void) {
+  compacting = true;
+  pthread_create(&compactor, NULL, compact, NULL);
+}
+static void end_compaction(void) {
+  compacting = false;
+  pthread_join(compactor, NULL);
 }
 static bool mixed(unsigned seed, bool huge) {
   if (!kept) kept = mmap(NULL, MIXED, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -404,12 +414,9 @@ static void test_mixed(void) {
   }
   tap(small, "rollbacks of small pages in random states give the snapshot's content");
   tap(huge, "rollbacks of huge pages in random states give the snapshot's content");
-  bool stop = false;
-  pthread_t thread;
-  pthread_create(&thread, NULL, compact, &stop);
+  begin_compaction();
   for (unsigned seed = 1; seed <= 4; seed++) moved = mixed(seed, seed % 2) && moved;
-  stop = true;
-  pthread_join(thread, NULL);
+  end_compaction();
   tap(moved, "and while the kernel moves pages");
 }
 
@@ -457,9 +464,7 @@ static void test_moved(void) {
   bool huge = in_target(t_map_huge) == 0;
   if (!huge) map(sh->size);
   in_target(t_fill);
-  volatile bool stop = false;
-  pthread_t thread;
-  pthread_create(&thread, NULL, compact, (void *)&stop);
+  begin_compaction();
   bool whole = true, right = true, told = true;
   for (int i = 0; i < 60 && whole && right; i++) {
     freeze();
@@ -473,8 +478,7 @@ static void test_moved(void) {
     thaw();
     if (in_target(t_right)) right = false;
   }
-  stop = true;
-  pthread_join(thread, NULL);
+  end_compaction();
   tap(whole, "snapshots while pages are moved hold every page");
   tap(told, "what was written is told, moved or not");
   tap(right, "restores while pages are moved put every page back");
@@ -491,9 +495,7 @@ static void test_marked(void) {
   start();
   map(24 << 20);
   in_target(t_fill);
-  volatile bool stop = false;
-  pthread_t thread;
-  pthread_create(&thread, NULL, compact, (void *)&stop);
+  begin_compaction();
   long least = (long)(sh->size / PAGE);
   for (int i = 0; i < 60; i++) {
     freeze();
@@ -506,8 +508,7 @@ static void test_marked(void) {
     if (told < least) least = told;
     thaw();
   }
-  stop = true;
-  pthread_join(thread, NULL);
+  end_compaction();
   if (least != (long)(sh->size / PAGE)) printf("# %ld of %zu pages\n", least, sh->size / PAGE);
   tap(least == (long)(sh->size / PAGE), "what was written is told, though it was marked while it was moved, and forked");
   finish();
