@@ -477,7 +477,7 @@ struct cr_snapshot {
 	__u32 flags;		/* CR_SNAP_* */
 	__u32 reserved;
 	__u8  id[CR_ID_SIZE];
-	__u64 pages;		/* out: pages held; without CR_SNAP_PAGES: that there are */
+	__u64 pages;		/* out: pages held; without CR_SNAP_PAGES: present or swapped */
 	__u64 copied;		/* out: of these, copied at once because pinned for DMA */
 	__u64 overhead;		/* out: bytes of kernel memory, pages not included */
 	__u64 ns;		/* out */

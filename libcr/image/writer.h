@@ -93,7 +93,7 @@ class ImageWriter {
   void put(std::uint64_t offset, const void* buf, std::size_t len);
   void put_sparse(std::uint64_t offset, const void* buf, std::size_t len);
   void copy_data(int from, std::uint64_t at, std::uint64_t offset, std::uint64_t len);
-  /** Call @p use(offset, first, bytes) for each part of [addr, addr + len) in one run: its place in the file, and the number of its first page. */
+  /** Call @p use(offset in the file, number of the first page, bytes) for each part of [addr, addr + len) in one run. */
   template <class Use>
   void in_runs(std::uint64_t addr, std::uint64_t len, const Use& use);
   void hash_partial_blocks();

@@ -17,7 +17,7 @@ namespace {
 using image::kPage;
 using testing::HasSubstr;
 
-/** Write @p sample with the pages for which @p inherited is true from @p parent, and all others as changed() has them. */
+/** Write @p sample. It takes the pages for which @p inherited is true from @p parent; all others consist of 'c'. */
 template <class Inherited>
 void write_with(ImageWriter& writer, const Sample& sample, const Image& parent, const Inherited& inherited) {
   writer.begin(sample.process, sample.regs, sample.runs);
