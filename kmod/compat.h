@@ -23,6 +23,9 @@
 #ifdef CR_HAVE_SOFTLEAF
 #include <linux/leafops.h>
 #endif
+#ifdef CR_HAVE_FILELOCK_H
+#include <linux/filelock.h>
+#endif
 #include <linux/swap.h>
 #include <linux/swapops.h>
 #include <uapi/linux/rseq.h>
@@ -265,6 +268,16 @@ static inline u32 cr_mdwe(struct mm_struct *mm)
 #endif
 }
 
+/* What /proc/PID/coredump_filter says. */
+static inline u32 cr_dump_filter(struct mm_struct *mm)
+{
+#ifdef CR_HAVE_MM_FLAGS_TEST
+	return (__mm_flags_get_word(mm) & MMF_DUMP_FILTER_MASK) >> MMF_DUMP_FILTER_SHIFT;
+#else
+	return (mm->flags & MMF_DUMP_FILTER_MASK) >> MMF_DUMP_FILTER_SHIFT;
+#endif
+}
+
 static inline u32 cr_dumpable(struct task_struct *t, struct mm_struct *mm)
 {
 #if defined(CR_HAVE_TASK_EXEC_STATE)
@@ -339,6 +352,18 @@ static inline struct fown_struct *cr_file_owner(struct file *file)
 	return READ_ONCE(file->f_owner);
 #else
 	return &file->f_owner;
+#endif
+}
+
+/* Has the process POSIX timers? Of a process that stands still. */
+static inline bool cr_has_posix_timers(struct signal_struct *signal)
+{
+#if !defined(CONFIG_POSIX_TIMERS)
+	return false;
+#elif defined(CR_HAVE_POSIX_TIMERS_HLIST)
+	return !hlist_empty(&signal->posix_timers);
+#else
+	return !list_empty(&signal->posix_timers);
 #endif
 }
 

@@ -14,7 +14,13 @@
 /* A keyed hash identifies a description, so that user space sees no kernel address. */
 static siphash_key_t cr_serial_key __read_mostly;
 
-static u64 cr_serial(struct file *file)
+/**
+ * cr_serial() - identify an open file description
+ * @file: the description
+ *
+ * Return: a number that no other description has while this one exists; never 0.
+ */
+u64 cr_serial(struct file *file)
 {
 	struct inode *inode = file_inode(file);
 	/*
@@ -29,10 +35,16 @@ static u64 cr_serial(struct file *file)
 		(__force u32)(file->f_mode & (FMODE_READ | FMODE_WRITE | FMODE_PATH)),
 	};
 
+	get_random_once(&cr_serial_key, sizeof(cr_serial_key));
 	return siphash(id, sizeof(id), &cr_serial_key) | 1;
 }
 
-static void cr_fill_owner(struct file *file, struct cr_fd *c)
+/**
+ * cr_fill_owner() - report who gets the signals of a file
+ * @file: the file
+ * @c: out: owner_pid and owner_signal
+ */
+void cr_fill_owner(struct file *file, struct cr_fd *c)
 {
 	struct fown_struct *owner = cr_file_owner(file);
 
@@ -171,7 +183,6 @@ long cr_ioc_fds(struct cr_session *s, struct cr_array *a)
 
 	if (!l)
 		return -ENOMEM;
-	get_random_once(&cr_serial_key, sizeof(cr_serial_key));
 	cr_request_init(&l->req, cr_op_fds, cr_fds_release);
 	l->fops = s->file->f_op;
 	l->room = min(a->count, cr_most_fds(s));

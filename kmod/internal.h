@@ -8,8 +8,10 @@
  *   main.c                                     /dev/cr, the table of ioctls
  *   lease.c                                    park or kill the descendants of a silent daemon
  *   descent.c                                  which processes these are
- *   attach.c agent.c threads.c process.c       the ioctls of a session
- *   files.c vmas.c restore.c dirty.c
+ *   digest.c                                   has the state changed?
+ *   attach.c agent.c threads.c registers.c     the ioctls of a session
+ *   process.c files.c vmas.c restore.c dirty.c
+ *   restart.c                                  restart blocks of threads
  *   sort.c                                     which pages to write, drop or keep
  *   snapshot.c                                 take snapshots, start tracking
  *   snapstore.c track.c                        store snapshots and tracking state
@@ -415,18 +417,32 @@ long cr_ioc_run(struct cr_session *s, struct cr_run *a);
 /* attach.c */
 long cr_ioc_attach(struct cr_session *s, struct cr_attach *a);
 
+/* digest.c */
+long cr_ioc_digest(struct cr_session *s, struct cr_digest *a);
+
 /* threads.c */
+void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_thread *c);
 long cr_ioc_threads(struct cr_session *s, struct cr_array *a);
+
+/* registers.c */
 long cr_ioc_get_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a);
+long cr_ioc_set_threads(struct cr_session *s, struct cr_set_threads *a);
+
+/* restart.c */
+u64 cr_restart_left(struct cr_member *m);
+s32 cr_restart_call(struct cr_member *m);
 long cr_ioc_set_restart(struct cr_session *s, struct cr_restart *a);
 
 /* process.c */
+void cr_fill_process(struct cr_session *s, struct cr_process *a);
 long cr_ioc_process(struct cr_session *s, struct cr_process *a);
 long cr_ioc_sigpending(struct cr_session *s, struct cr_sigpending *a);
 
 /* files.c */
+u64 cr_serial(struct file *file);
+void cr_fill_owner(struct file *file, struct cr_fd *c);
 long cr_ioc_fds(struct cr_session *s, struct cr_array *a);
 long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a);
 long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a);
@@ -437,6 +453,7 @@ void cr_undo_put_file(struct cr_session *s, struct cr_put_file *a);
 long cr_ioc_sharers(struct cr_session *s, struct cr_sharers *a);
 
 /* vmas.c */
+void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c);
 long cr_ioc_vmas(struct cr_session *s, struct cr_array *a);
 bool cr_vma_has_pages(struct vm_area_struct *vma);
 bool cr_vma_is_volatile(struct vm_area_struct *vma);
@@ -512,6 +529,7 @@ struct cr_walk {
 	/* called before ptl is taken, may sleep; may be NULL */
 	int (*prepare)(struct cr_walk *walk, unsigned long addr, unsigned long end);
 	unsigned long stopped;	/* where a callback ended the walk, see cr_walk_range() */
+	const unsigned long *among;	/* bitmap of the pages of a pmd to visit, see cr_pageset_walk() */
 };
 
 int cr_walk_range(struct cr_walk *walk, unsigned long start, unsigned long end);

@@ -79,29 +79,29 @@ void cr_pageset_add(struct cr_pageset *set, unsigned long addr, const unsigned l
 /**
  * cr_pageset_walk() - visit the pages of one mapping that are in a set
  * @set: the set; nobody adds to it any more
- * @walk: the walk, see cr_walk_range()
+ * @walk: the walk, see cr_walk_range(). Its callback for small pages visits those that are in
+ *	walk->among, if that is not NULL; bit 0 is the first page of the pmd.
  *
  * Return: as cr_walk_range().
  */
 int cr_pageset_walk(struct cr_pageset *set, struct cr_walk *walk)
 {
-	unsigned long start = walk->vma->vm_start, end = walk->vma->vm_end, base, i;
-	unsigned int from, upto;
+	unsigned long start = walk->vma->vm_start, end = walk->vma->vm_end, base, addr, last, i;
 	unsigned long *pages;
-	int r;
+	int r = 0;
 
 	if (READ_ONCE(set->all))
 		return cr_walk_range(walk, start, end);
 	xa_for_each_range(&set->pmds, i, pages, start >> PMD_SHIFT, (end - 1) >> PMD_SHIFT) {
 		base = i << PMD_SHIFT;
-		for_each_set_bitrange(from, upto, pages, PTRS_PER_PTE) {
-			unsigned long addr = max(start, base + from * PAGE_SIZE);
-			unsigned long last = min(end, base + upto * PAGE_SIZE);
-
-			r = addr < last ? cr_walk_range(walk, addr, last) : 0;
-			if (r)
-				return r;
-		}
+		addr = max(start, base + find_first_bit(pages, PTRS_PER_PTE) * PAGE_SIZE);
+		last = min(end, base + (find_last_bit(pages, PTRS_PER_PTE) + 1) * PAGE_SIZE);
+		walk->among = pages;
+		if (addr < last)
+			r = cr_walk_range(walk, addr, last);
+		if (r)
+			break;
 	}
-	return 0;
+	walk->among = NULL;
+	return r;
 }

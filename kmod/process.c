@@ -142,6 +142,21 @@ static void cr_fill_signals(struct cr_process *a)
 	a->securebits = current_cred()->securebits;
 }
 
+/**
+ * cr_fill_process() - report the state of the process
+ * @s: the session; current is a thread of its target
+ * @a: out: zeroed before
+ */
+void cr_fill_process(struct cr_session *s, struct cr_process *a)
+{
+	cr_fill_mm(s->leader, s->mm, a);
+	cr_fill_signals(a);
+	cr_fill_itimers(s->leader, a);
+	a->ldt_entries = cr_ldt_entries(s->mm);
+	a->pkeys = cr_pkeys(s->mm);
+	a->mdwe = cr_mdwe(s->mm);
+}
+
 struct cr_process_request {
 	struct cr_request req;
 	struct cr_process process;
@@ -154,15 +169,7 @@ static void cr_process_release(struct cr_request *req)
 
 static int cr_op_process(struct cr_member *m, struct cr_request *req)
 {
-	struct cr_process *a = &container_of(req, struct cr_process_request, req)->process;
-	struct task_struct *leader = m->session->leader;
-
-	cr_fill_mm(leader, m->session->mm, a);
-	cr_fill_signals(a);
-	cr_fill_itimers(leader, a);
-	a->ldt_entries = cr_ldt_entries(m->session->mm);
-	a->pkeys = cr_pkeys(m->session->mm);
-	a->mdwe = cr_mdwe(m->session->mm);
+	cr_fill_process(m->session, &container_of(req, struct cr_process_request, req)->process);
 	return 0;
 }
 

@@ -30,6 +30,7 @@ struct cr_worker {
 	struct page *pages[CR_IO_PAGES];
 	struct bio_vec bv[CR_IO_PAGES];
 	struct cr_sort sort;
+	u64 restored, dropped, unchanged;	/* pages, see struct cr_job */
 };
 
 static int cr_worker_lock(struct cr_worker *worker)
@@ -158,7 +159,7 @@ static int cr_put_pages(struct cr_worker *worker, unsigned int from, unsigned in
 		else
 			cr_fill_from_snap(worker, from, got);
 		from += got;
-		atomic64_add(got, &job->restored);
+		worker->restored += got;
 		if (fatal_signal_pending(current))
 			return -EINTR;
 	}
@@ -176,12 +177,14 @@ static int cr_restore_pmd(struct cr_worker *worker, struct vm_area_struct *vma,
 	r = cr_sort_pmd(sort, job, vma, addr, end);
 	if (r)
 		return r;
-	atomic64_add(sort->done, &job->restored);
-	atomic64_add(sort->unchanged, &job->unchanged);
+	worker->restored += sort->done;
+	worker->unchanged += sort->unchanged;
+	if (!sort->marked)
+		return 0;
 	for_each_set_bitrange(from, upto, sort->drop, PTRS_PER_PTE) {
 		cr_zap(vma, sort->base + ((unsigned long)from << PAGE_SHIFT),
 		       (unsigned long)(upto - from) << PAGE_SHIFT);
-		atomic64_add(upto - from, &job->dropped);
+		worker->dropped += upto - from;
 	}
 	for_each_set_bitrange(from, upto, sort->put, PTRS_PER_PTE) {
 		r = cr_put_pages(worker, from, upto);
@@ -353,6 +356,9 @@ static int cr_op_restore(struct cr_member *m, struct cr_request *req)
 		r = cr_restore_chunks(worker);
 	if (job->source)
 		cr_release_signals(&before);
+	atomic64_add(worker->restored, &job->restored);
+	atomic64_add(worker->dropped, &job->dropped);
+	atomic64_add(worker->unchanged, &job->unchanged);
 	kvfree(worker);
 	if (r && !READ_ONCE(job->error))
 		WRITE_ONCE(job->error, r);

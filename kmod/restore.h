@@ -52,6 +52,7 @@ struct cr_sort {
 	DECLARE_BITMAP(drop, PTRS_PER_PTE);	/* page must be dropped */
 	DECLARE_BITMAP(again, PTRS_PER_PTE);	/* page must be tracked anew */
 	bool visited;			/* there was a page table, or a huge page */
+	bool marked;			/* @put, @drop or @again has a page */
 	u64 done;			/* pages already restored in place */
 	u64 unchanged;			/* pages that stay as they are */
 };

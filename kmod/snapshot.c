@@ -113,15 +113,18 @@ static struct page *cr_snap_share(struct cr_walk *walk, unsigned long addr, pte_
 }
 
 /*
- * Of up to BITS_PER_LONG pages those to visit: all; or those that may have changed; or, if pages
- * are only to be marked as unchanged, those that do not look so already.
+ * Of n pages from page k of a pmd on, all in one word of a bitmap, those to visit: all; or those
+ * that may have changed; or, if pages are only to be marked as unchanged, those that do not look
+ * so already, or that are known not to be.
  */
 static unsigned long cr_snap_wanted(const struct cr_walk *walk, struct cr_tracked *seen,
-				    pte_t *pte, unsigned int n)
+				    pte_t *pte, unsigned int k, unsigned int n)
 {
 	struct cr_snap_request *sr = walk->arg;
 	unsigned long clean, all = GENMASK(n - 1, 0);
 
+	if (walk->among)
+		return all & (walk->among[BIT_WORD(k)] >> k % BITS_PER_LONG);
 	if (sr->snap && (!sr->changed || walk->vma->vm_flags & VM_SOFTDIRTY))
 		return all;
 	clean = cr_clean_ptes(seen, pte, n);
@@ -180,12 +183,14 @@ static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, un
 	struct page **array = NULL;
 	u64 before = sr->pages;
 	unsigned long wanted;
-	unsigned int n, i;
+	unsigned int k, n, i;
 	int r = 0, full;
 
 	for (; addr < end && !r; addr += n * PAGE_SIZE, pte += n) {
-		n = min_t(unsigned long, (end - addr) >> PAGE_SHIFT, BITS_PER_LONG);
-		wanted = cr_snap_wanted(walk, &seen, pte, n);
+		k = cr_snap_slot(addr);
+		n = min_t(unsigned long, (end - addr) >> PAGE_SHIFT,
+			  BITS_PER_LONG - k % BITS_PER_LONG);
+		wanted = cr_snap_wanted(walk, &seen, pte, k, n);
 		for_each_set_bit(i, &wanted, n) {
 			r = cr_snap_pte(walk, pte + i, addr + i * PAGE_SIZE, &array);
 			if (r)

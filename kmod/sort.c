@@ -43,17 +43,26 @@ static void cr_sort_begin(struct cr_sort *sort, struct cr_job *job, unsigned lon
 	sort->visited = false;
 	sort->done = 0;
 	sort->unchanged = 0;
-	bitmap_zero(sort->want, PTRS_PER_PTE);
-	bitmap_zero(sort->put, PTRS_PER_PTE);
-	bitmap_zero(sort->drop, PTRS_PER_PTE);
-	bitmap_zero(sort->again, PTRS_PER_PTE);
+	if (sort->marked) {	/* by an earlier pmd */
+		bitmap_zero(sort->put, PTRS_PER_PTE);
+		bitmap_zero(sort->drop, PTRS_PER_PTE);
+		bitmap_zero(sort->again, PTRS_PER_PTE);
+	}
+	sort->marked = false;
 	if (!job->source)
 		return;
+	bitmap_zero(sort->want, PTRS_PER_PTE);
 	for (i = cr_run_at(job, addr); i < job->nruns && job->runs[i].addr < end; i++) {
 		from = (max_t(u64, job->runs[i].addr, addr) - sort->base) >> PAGE_SHIFT;
 		upto = (min_t(u64, job->runs[i].addr + job->runs[i].len, end) - sort->base) >> PAGE_SHIFT;
 		bitmap_set(sort->want, from, upto - from);
 	}
+}
+
+static void cr_sort_mark(struct cr_sort *sort, unsigned long *set, unsigned int k)
+{
+	__set_bit(k, set);
+	sort->marked = true;
 }
 
 /* Does the source have content for a page? */
@@ -70,7 +79,7 @@ static void cr_copy_in_place(struct cr_sort *sort, unsigned int k, struct page *
 {
 	copy_highpage(to, cr_chunk_page(&sort->chunk, k));
 	folio_mark_dirty(page_folio(to));
-	__set_bit(k, sort->again);
+	cr_sort_mark(sort, sort->again, k);
 	sort->done++;
 }
 
@@ -82,7 +91,7 @@ static void cr_sort_changed(struct cr_sort *sort, unsigned int k, struct page *p
 	else if (sort->in_memory && cr_page_is_exclusive(page))
 		cr_copy_in_place(sort, k, page);
 	else
-		__set_bit(k, sort->put);
+		cr_sort_mark(sort, sort->put, k);
 }
 
 /* A page that is not known to be unchanged. */
@@ -96,7 +105,7 @@ static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int
 		if (wanted)
 			cr_sort_changed(sort, k, pte_page(pte));
 		else
-			__set_bit(k, sort->drop);
+			cr_sort_mark(sort, sort->drop, k);
 		return;
 	case CR_PTE_GUARD:
 		/* zapping leaves guard markers; a marker has no page and no counters */
@@ -104,19 +113,19 @@ static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int
 			pte_clear(mm, sort->base + k * PAGE_SIZE, ptep);
 		break;
 	case CR_PTE_LOST:
-		__set_bit(k, sort->drop);
+		cr_sort_mark(sort, sort->drop, k);
 		break;
 	case CR_PTE_SWAP:
 	case CR_PTE_MOVING:
 		if (!wanted)
-			__set_bit(k, sort->drop);
+			cr_sort_mark(sort, sort->drop, k);
 		break;
 	case CR_PTE_NONE:
 	case CR_PTE_FILE:	/* page cache below a private mapping */
 		break;
 	}
 	if (wanted)
-		__set_bit(k, sort->put);
+		cr_sort_mark(sort, sort->put, k);
 }
 
 /* Does an entry map a page so that the program cannot write to it? */
@@ -255,9 +264,9 @@ static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, u
 	for (; k < upto; k++) {
 		if (!cr_sort_wants(sort, k)) {
 			if (anon)
-				__set_bit(k, sort->drop);
+				cr_sort_mark(sort, sort->drop, k);
 		} else if (!anon) {
-			__set_bit(k, sort->put);
+			cr_sort_mark(sort, sort->put, k);
 		} else if (clean) {
 			sort->unchanged++;
 		} else {
@@ -274,7 +283,7 @@ static void cr_sort_unmapped(struct cr_sort *sort, unsigned long addr, unsigned 
 
 	for (k = (addr - sort->base) >> PAGE_SHIFT; k < (end - sort->base) >> PAGE_SHIFT; k++)
 		if (cr_sort_wants(sort, k))
-			__set_bit(k, sort->put);
+			cr_sort_mark(sort, sort->put, k);
 }
 
 /**

@@ -90,7 +90,12 @@ static bool cr_is_shmem(struct file *file)
 	return file_inode(file)->i_sb->s_magic == TMPFS_MAGIC;
 }
 
-static void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c)
+/**
+ * cr_fill_vma() - report a mapping
+ * @vma: the mapping, mmap lock held
+ * @c: out: zeroed before
+ */
+void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c)
 {
 	unsigned int i;
 

@@ -49,6 +49,8 @@
 #define CR_FEAT_SHARERS		(1ULL << 8)	/* CR_IOC_SHARERS */
 #define CR_FEAT_LINEAGE		(1ULL << 9)	/* CR_IOC_LINEAGE */
 #define CR_FEAT_CHANGED		(1ULL << 10)	/* CR_SNAP_CHANGED */
+#define CR_FEAT_DIGEST		(1ULL << 11)	/* CR_IOC_DIGEST */
+#define CR_FEAT_SET_THREADS	(1ULL << 12)	/* CR_IOC_SET_THREADS */
 
 /* Upper limits of the counts that a caller passes. */
 #define CR_MAX_THREADS		32768
@@ -230,6 +232,27 @@ struct cr_sigmask {
 	__s32 tid;
 	__u32 reserved;
 	__u64 mask;
+	struct cr_why why;	/* out */
+};
+
+/*
+ * CR_IOC_SET_THREADS [frozen]: as CR_IOC_SET_REGS with NT_PRSTATUS and NT_X86_XSTATE and then
+ * CR_IOC_SET_SIGMASK, for one thread after the other, up to the first that fails.
+ */
+struct cr_thread_regs {
+	__s32 tid;
+	__u32 reserved;
+	__u64 sigmask;
+	__u64 general;		/* address of a struct user_regs_struct */
+	__u64 extended;		/* address of its NT_X86_XSTATE */
+	__u64 extended_len;	/* bytes; 0: leave them as they are */
+};
+struct cr_set_threads {
+	__u64 threads;		/* address of struct cr_thread_regs[count] */
+	__u32 count;		/* at most CR_MAX_THREADS */
+	__u32 room;		/* the largest extended_len, at most CR_MAX_REGSET */
+	__u32 done;		/* out: threads that are set, in their order */
+	__u32 reserved;
 	struct cr_why why;	/* out */
 };
 
@@ -445,6 +468,26 @@ struct cr_run {
 	__u32 gone;		/* out: 1 when the thread has ended */
 	__s64 ret;		/* out: result of the last call that was made */
 	struct cr_why why;	/* out */
+};
+
+/*
+ * CR_IOC_DIGEST [frozen]: digests of the target's state. Two equal ones of the same process and
+ * area mean that this state has not changed. 0: the area has state that the module cannot
+ * compare: a lock on a file, a pending signal, a timer, a NUMA policy …. Digests say nothing
+ * after the module was loaded anew. No digest covers pages, guard pages, the content of shared
+ * memory, registers, signal masks and restart blocks, nor the state of pipes, sockets, terminals,
+ * other devices, and files that the kernel makes for calls such as eventfd(2).
+ */
+enum cr_area {
+	CR_AREA_MAPPINGS = 0,	/* CR_IOC_VMAS, and which files are mapped */
+	CR_AREA_DESCRIPTORS,	/* CR_IOC_FDS, size and time of files */
+	CR_AREA_PROCESS,	/* CR_IOC_PROCESS, limits, directories, umask, OOM score … */
+	CR_AREA_THREADS,	/* CR_IOC_THREADS, credentials, scheduling, CPUs */
+	CR_AREAS,
+};
+struct cr_digest {
+	__u64 area[CR_AREAS];	/* out: by enum cr_area */
+	__u64 reserved[4];	/* out: 0 */
 };
 
 /* ------------------------------------------------------------------- pages */
@@ -695,5 +738,7 @@ struct cr_lease {
 #define CR_IOC_AGENT_ORIGIN	_IOWR(CR_IOC_MAGIC, 30, struct cr_origin)
 #define CR_IOC_SHARERS		_IOWR(CR_IOC_MAGIC, 31, struct cr_sharers)
 #define CR_IOC_LINEAGE		_IOWR(CR_IOC_MAGIC, 32, struct cr_lineage)
+#define CR_IOC_DIGEST		_IOR(CR_IOC_MAGIC, 33, struct cr_digest)
+#define CR_IOC_SET_THREADS	_IOWR(CR_IOC_MAGIC, 34, struct cr_set_threads)
 
 #endif /* _UAPI_CR_H */

@@ -16,24 +16,24 @@ namespace {
 
 using D = Description;
 constexpr KindOps kKinds[] = {
-    // kind         collect           make           restore_state           dead         seekable
-    {D::REGULAR,   nullptr,          make_file,     restore_file_state,     nullptr,     true},
-    {D::DIRECTORY, nullptr,          make_file,     nullptr,                nullptr,     true},
-    {D::CHARDEV,   nullptr,          make_file,     nullptr,                nullptr,     true},
-    {D::PIPE,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false},
-    {D::FIFO,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false},
-    {D::EVENTFD,   collect_eventfd,  make_eventfd,  restore_eventfd_state,  nullptr,     false},
-    {D::EPOLL,     collect_epoll,    make_epoll,    nullptr,                nullptr,     false},
-    {D::TIMERFD,   collect_timerfd,  make_timerfd,  restore_timerfd_state,  nullptr,     false},
-    {D::SIGNALFD,  collect_signalfd, make_signalfd, restore_signalfd_state, nullptr,     false},
-    {D::INOTIFY,   collect_inotify,  make_inotify,  restore_inotify_state,  nullptr,     false},
-    {D::TERMINAL,  collect_terminal, make_terminal, restore_terminal_state, nullptr,     false},
-    {D::SOCKET,    collect_socket,   make_socket,   restore_socket_state,   dead_socket, false},
-    {D::MEMFD,     collect_memfd,    make_memfd,    restore_memfd_state,    nullptr,     true},
-    {D::PIDFD,     collect_pidfd,    make_pidfd,    nullptr,                nullptr,     false},
-    {D::CR_AGENT,  nullptr,          nullptr,       nullptr,                nullptr,     false},
+    // kind        collect           make           restore_state           dead         seekable  stays
+    {D::REGULAR,   nullptr,          make_file,     restore_file_state,     nullptr,     true,     Stays::as_it_is},
+    {D::DIRECTORY, nullptr,          make_file,     nullptr,                nullptr,     true,     Stays::as_it_is},
+    {D::CHARDEV,   nullptr,          make_file,     nullptr,                nullptr,     true,     Stays::as_it_is},
+    {D::PIPE,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false,    Stays::restored},
+    {D::FIFO,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false,    Stays::restored},
+    {D::EVENTFD,   collect_eventfd,  make_eventfd,  restore_eventfd_state,  nullptr,     false,    Stays::restored},
+    {D::EPOLL,     collect_epoll,    make_epoll,    nullptr,                nullptr,     false,    Stays::compared},
+    {D::TIMERFD,   collect_timerfd,  make_timerfd,  restore_timerfd_state,  nullptr,     false,    Stays::restored},
+    {D::SIGNALFD,  collect_signalfd, make_signalfd, restore_signalfd_state, nullptr,     false,    Stays::restored},
+    {D::INOTIFY,   collect_inotify,  make_inotify,  restore_inotify_state,  nullptr,     false,    Stays::compared},
+    {D::TERMINAL,  collect_terminal, make_terminal, restore_terminal_state, nullptr,     false,    Stays::restored},
+    {D::SOCKET,    collect_socket,   make_socket,   restore_socket_state,   dead_socket, false,    Stays::compared},
+    {D::MEMFD,     collect_memfd,    make_memfd,    restore_memfd_state,    nullptr,     true,     Stays::compared},
+    {D::PIDFD,     collect_pidfd,    make_pidfd,    nullptr,                nullptr,     false,    Stays::as_it_is},
+    {D::CR_AGENT,  nullptr,          nullptr,       nullptr,                nullptr,     false,    Stays::as_it_is},
 };
-constexpr KindOps kNone = {D::UNKNOWN, nullptr, nullptr, nullptr, nullptr, false};
+constexpr KindOps kNone = {D::UNKNOWN, nullptr, nullptr, nullptr, nullptr, false, Stays::compared};
 
 }  // namespace
 

@@ -140,6 +140,13 @@ class Restorer {
   std::map<std::uint32_t, int> numbers_;  // description -> its lowest number
 };
 
+/** What a rollback has to do for a kind when the module says that no descriptor has changed (CR_AREA_DESCRIPTORS). */
+enum class Stays {
+  as_it_is,  ///< nothing: the module has compared all there is
+  restored,  ///< restore_state
+  compared,  ///< compare it with the image, and with other descriptors: nothing is known of it
+};
+
 /** The functions of a kind. Null: nothing to do. */
 struct KindOps {
   Description::Kind kind;
@@ -152,6 +159,7 @@ struct KindOps {
   /** Make one whose other end is closed. */
   UniqueFd (*dead)(Restorer&, std::uint32_t index);
   bool seekable;
+  Stays stays;
 };
 
 /** @return the row of @p kind; a row without functions for an unknown kind */

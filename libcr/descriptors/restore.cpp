@@ -160,6 +160,26 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   return {std::move(restorer.made), std::move(restorer.warnings), limit};
 }
 
+bool may_be_unchanged(const Process& image) {
+  return std::none_of(image.descriptions().begin(), image.descriptions().end(), [](const Description& description) {
+    return kind_ops(description.kind()).stays == Stays::compared;
+  });
+}
+
+void restore_unchanged_descriptors(Session& session, const Process& image, const RestoreOptions& options,
+                                   const OnBehalf& behalf, Report& report) {
+  SessionSource source(session);
+  Restorer restorer(source, image, options, RestoreMode::pause, behalf);
+  restorer.decisions.resize(static_cast<std::size_t>(image.descriptions_size()), Decision{Way::keep, {}});
+  for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
+    if (kind_ops(restorer.description(index).kind()).stays != Stays::restored) continue;
+    restorer.alive[index] = restorer.number(index);
+    restorer.restore_state(index);
+    restorer.dups.erase(index);
+  }
+  report.warnings.insert(report.warnings.end(), restorer.warnings.begin(), restorer.warnings.end());
+}
+
 void make_room(const Session& session, const PreparedDescriptors& prepared) {
   // restore_limits() sets the saved limit later.
   if (prepared.limit && ::prlimit(session.pid(), RLIMIT_NOFILE, &*prepared.limit, nullptr) != 0)

@@ -104,17 +104,39 @@ void set_registers(Session& session, const Thread& thread, const user_regs_struc
   session.set_regset(thread.tid(), NT_PRSTATUS, bytes_of(regs));
 }
 
+/** Is it parked in a call whose state is in the kernel's restart block? */
+bool needs_restart(const user_regs_struct& regs) {
+  return static_cast<long long>(regs.orig_rax) >= 0 && static_cast<long long>(regs.rax) == kRestartBlock;
+}
+
+/** The threads that one call can set: registers of this processor, and no restart block. */
+std::vector<cr_thread_regs> simple_threads(const Process& image, const std::vector<ThreadRegs>& regs) {
+  std::vector<cr_thread_regs> threads;
+  for (int i = 0; i < image.threads_size(); ++i) {
+    const ThreadRegs& saved = regs[static_cast<std::size_t>(i)];
+    if (saved.xstate.empty() || needs_restart(saved.regs)) continue;
+    cr_thread_regs& one = threads.emplace_back();
+    one.tid = image.threads(i).tid();
+    one.sigmask = image.threads(i).blocked();
+    one.general = reinterpret_cast<std::uintptr_t>(&saved.regs);
+    one.extended = reinterpret_cast<std::uintptr_t>(saved.xstate.data());
+    one.extended_len = saved.xstate.size();
+  }
+  return threads;
+}
+
 }  // namespace
 
 void restore_registers(Session& session, Remote& remote, const Process& image, const std::vector<ThreadRegs>& regs,
-                       bool in_session, Report& report) {
+                       bool in_session, bool same_processor, Report& report) {
   const XstateLayout& here = xstate_layout_here();
+  if (same_processor) session.set_threads(simple_threads(image, regs));
   for (int i = 0; i < image.threads_size(); ++i) {
     const Thread& thread = image.threads(i);
     const ThreadRegs& saved = regs[static_cast<std::size_t>(i)];
     user_regs_struct general = saved.regs;
-    const bool parked = static_cast<long long>(general.orig_rax) >= 0 &&
-                        static_cast<long long>(general.rax) == kRestartBlock;
+    const bool parked = needs_restart(general);
+    if (same_processor && !saved.xstate.empty() && !parked) continue;
     bool set = false;
     if (parked) {
       if (in_session) {

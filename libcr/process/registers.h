@@ -17,9 +17,10 @@ namespace reprise {
  * with a remaining timeout are made again here, so that the kernel gets their restart block.
  * @param regs        in the order of image.threads()
  * @param in_session  the session's own snapshot may hold the restart block of a call
+ * @param same_processor  they were saved on this machine in this boot, so that they need no check
  */
 void restore_registers(Session& session, Remote& remote, const Process& image, const std::vector<ThreadRegs>& regs,
-                       bool in_session, Report& report);
+                       bool in_session, bool same_processor, Report& report);
 
 /**
  * Restore rseq_cs of the given @p threads: the kernel clears it when a thread is outside its critical section.

@@ -27,6 +27,7 @@
 #include "process/xstate.h"
 #include "request/identity.h"
 #include "request/stopwatch.h"
+#include "request/unchanged.h"
 #include "restore/nameless_files.h"
 #include "restore/on_behalf.h"
 
@@ -36,6 +37,8 @@ namespace reprise {
 struct Rollback::Plan {
   explicit Plan(Session& session, std::uint64_t gap) : remote(session, gap) {}
   LazyRemote remote;
+  bool same_processor = false;     // the registers are of this machine, in this boot
+  Unchanged same;                  // what is as in the image
   bool own_rights = false;         // the target sets limits, priorities and OOM score itself
   Limits limits_before{};          // with own_rights: before any was raised
   std::optional<OnBehalf> behalf;  // opens what the image names
@@ -77,8 +80,12 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
     make_threads_with_new_ids(session_, *plan.remote, image_);
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
   }
-  plan.now = session_.process();
+  // With a new identity after a restart, or without tracking, it may be another process.
+  plan.same_processor = mode_ == RestoreMode::pause && (source_.in_session || source_.pages.tracked);
+  if (plan.same_processor) plan.same = compare_digests(session_, image_);
+  const Unchanged& same = plan.same;
   plan.own_rights = mode_ == RestoreMode::pause && !options_.trust;
+  if (!same.process || !same.mappings) plan.now = session_.process();
   if (plan.own_rights) plan.limits_before = read_limits(session_);
   plan.policies = with_policy(vmas);
   const OnBehalf behalf = mode_ == RestoreMode::pause ? OnBehalf::of_target(session_, plan.remote, image_)
@@ -88,20 +95,23 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
                                   : MappingFiles::for_pause(session_, vmas, mappings, image_, behalf);
   plan.mappings = std::move(mappings);
   plan.nameless.emplace(session_, image_, options_, mode_, source_.blob);
-  plan.descriptors =
-      check_descriptors_live(session_, image_, options_, mode_, plan.files.size(), behalf, *plan.nameless);
+  if (!same.descriptors)
+    plan.descriptors =
+        check_descriptors_live(session_, image_, options_, mode_, plan.files.size(), behalf, *plan.nameless);
   plan.files.add_nameless(image_, *plan.nameless);
-  plan.cwd = check_environment_live(session_, image_, options_, mode_, behalf, *plan.nameless);
+  if (!same.process || !same.threads)
+    plan.cwd = check_environment_live(session_, image_, options_, mode_, behalf, *plan.nameless);
   plan.nameless->finish(report);
-  if (mode_ == RestoreMode::pause) check_seals(session_, vmas, image_);
+  if (mode_ == RestoreMode::pause && !same.mappings) check_seals(session_, vmas, image_);
   plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, source_.blob, report);
   plan.room = SharedRoom::take(session_, image_, options_, mode_, source_.blob, plan.files, *plan.nameless, plan.kept);
   plan.generation = next_generation(session_, vmas, image_);
   plan.limits = check_memory_limits(session_, vmas, image_, plan.mappings, arena + room,
                                     source_.pages.file ? source_.pages.file->page_count() * image::kPage : 0);
-  check_timers_live(session_, plan.remote, image_, mode_);
-  plan.threads = plan_threads(session_.threads(), image_);
-  check_xstate(image_, regs_, plan.threads.missing, mode_, report);
+  if (!same.process) check_timers_live(session_, plan.remote, image_, mode_);
+  if (!same.threads) plan.threads = plan_threads(session_.threads(), image_);
+  if (!plan.same_processor || !plan.threads.missing.empty())
+    check_xstate(image_, regs_, plan.threads.missing, mode_, report);
 
   report.collect_ns += watch.lap();
   std::vector<cr_range> changed = plan.mappings.remade(image_);
@@ -140,10 +150,12 @@ void Rollback::end_surplus(Plan& plan, Report&) {
   widen_limits(session_, plan.limits);
   make_room(session_, plan.descriptors);
   end_threads(*plan.remote, plan.threads);
-  detach_rseq(session_, *plan.remote, image_, plan.mappings.remade(image_));
+  if (!plan.same.threads || !plan.same.mappings)
+    detach_rseq(session_, *plan.remote, image_, plan.mappings.remade(image_));
 }
 
 void Rollback::restore_address_space(Plan& plan, Report& report) {
+  if (plan.same.mappings && plan.same.process) return;
   plan.future = end_future_locks(*plan.remote, plan.now.future, plan.mappings, image_);
   plan.files.apply(session_, *plan.remote, plan.mappings, image_, plan.gap, report);
   restore_numa(*plan.remote, plan.policies, image_, report);
@@ -154,10 +166,15 @@ void Rollback::restore_private_memory(Plan& plan, Report& report) {
   restore_pages(session_, image_, source_.pages, report);
   restore_guards(session_, *plan.remote, image_);
   restore_generation(session_, image_, plan.generation);
+  if (plan.same.mappings && plan.same.process) return;
   restore_locks(session_, *plan.remote, plan.future, plan.mappings, image_, report);
 }
 
 void Rollback::restore_files(Plan& plan, Report& report) {
+  if (plan.same.descriptors) {
+    restore_unchanged_descriptors(session_, image_, options_, *plan.behalf, report);
+    return;
+  }
   restore_descriptors(session_, *plan.remote, image_, options_, mode_, *plan.behalf, report,
                       std::move(plan.descriptors));
 }
@@ -169,6 +186,7 @@ void Rollback::restore_shared_memory(Plan& plan, Report& report) {
 }
 
 void Rollback::restore_process(Plan& plan, Report& report) {
+  if (plan.same.process && plan.same.threads) return;
   restore_environment(session_, *plan.remote, image_, options_, mode_, *plan.behalf, report, std::move(plan.cwd));
   restore_ldt(session_, *plan.remote, image_);
   end_stop(session_, *plan.remote, image_);
@@ -178,13 +196,18 @@ void Rollback::restore_process(Plan& plan, Report& report) {
 
 void Rollback::restore_each_thread(Plan& plan, Report& report) {
   Remote& remote = *plan.remote;
-  restore_threads(session_, remote, image_, plan.own_rights, report);
-  for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
-  restore_credentials(session_, remote, image_, report);
-  restore_limits(session_, image_, plan.limits_before, plan.own_rights ? &remote : nullptr, report);
-  begin_stop(session_, remote, image_);
-  restore_dumpable(session_, remote, image_, report);
-  restore_registers(session_, remote, image_, regs_, source_.in_session, report);
+  const Unchanged& same = plan.same;
+  if (!same.threads) {
+    restore_threads(session_, remote, image_, plan.own_rights, report);
+    for (const Thread& thread : image_.threads()) restore_thread_signals(session_, remote, thread, mode_, report);
+    restore_credentials(session_, remote, image_, report);
+  }
+  if (!same.process || !plan.limits.limits.empty() || plan.descriptors.limit)
+    restore_limits(session_, image_, plan.limits_before, plan.own_rights ? &remote : nullptr, report);
+  if (!same.process) begin_stop(session_, remote, image_);
+  // The kernel changes it with credentials.
+  if (!same.process || !same.threads) restore_dumpable(session_, remote, image_, report);
+  restore_registers(session_, remote, image_, regs_, source_.in_session, plan.same_processor, report);
   restore_rseq_pointers(session_, image_, remote.used(), source_.read_page);
 }
 

@@ -22,6 +22,7 @@
 #include "request/identity.h"
 #include "request/room.h"
 #include "request/stopwatch.h"
+#include "request/unchanged.h"
 
 namespace reprise {
 
@@ -63,6 +64,7 @@ void collect_frozen(Session& session, State& state, Report& report, std::uint64_
   state.shared.collect(session, process, deleted_limit);
   if (!threads.empty()) process.set_personality(threads.front().personality);
   process.set_stopped(is_stopped(data, threads));
+  collect_digests(session, process);
 
   report.pid = session.pid();
   report.comm = process.comm();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "session/session.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -144,6 +145,7 @@ bool only_reads(unsigned long request) {
     case CR_IOC_SNAP_RUNS:
     case CR_IOC_DIRTY:
     case CR_IOC_GUARDS:
+    case CR_IOC_DIGEST:
       return true;
     default:
       return false;
@@ -316,6 +318,20 @@ void Session::set_sigmask(pid_t tid, std::uint64_t mask) {
   if (int err = call(CR_IOC_SET_SIGMASK, &request)) fail("setting a signal mask", err, &request.why);
 }
 
+void Session::set_threads(std::span<const cr_thread_regs> threads) {
+  while (!threads.empty()) {
+    const auto part = threads.first(std::min<std::size_t>(threads.size(), CR_MAX_THREADS));
+    cr_set_threads request{};
+    request.threads = pointer(part.data());
+    request.count = static_cast<std::uint32_t>(part.size());
+    for (const cr_thread_regs& one : part)
+      request.room = std::max(request.room, static_cast<std::uint32_t>(one.extended_len));
+    if (int err = call(CR_IOC_SET_THREADS, &request))
+      fail(("thread " + std::to_string(part[std::min<std::size_t>(request.done, part.size() - 1)].tid) + ", registers").c_str(), err, &request.why);
+    threads = threads.subspan(part.size());
+  }
+}
+
 bool Session::set_restart(pid_t tid) {
   cr_restart request{};  // struct cr_restart of the module's interface
   request.tid = tid;
@@ -446,6 +462,12 @@ std::vector<cr_range> Session::guards() {
   std::vector<cr_range> items;
   if (int err = fetch_array(items, 256, [&](cr_array& a) { return call(CR_IOC_GUARDS, &a); })) fail("its guard pages", err);
   return items;
+}
+
+cr_digest Session::digest() {
+  cr_digest digest{};
+  if (int err = call(CR_IOC_DIGEST, &digest)) fail("the digests of its state", err);
+  return digest;
 }
 
 void Session::restore(cr_restore& request) {

@@ -75,6 +75,8 @@ class Session {
   std::string regset(pid_t tid, unsigned note_type);
   void set_regset(pid_t tid, unsigned note_type, std::span<const char> bytes);
   void set_sigmask(pid_t tid, std::uint64_t mask);
+  /** Set registers and signal masks of many threads in one call. */
+  void set_threads(std::span<const cr_thread_regs> threads);
   /** @return false when the snapshot has no restart block for this thread */
   bool set_restart(pid_t tid);
 
@@ -105,6 +107,8 @@ class Session {
   std::string lineage();
   /** @param id  CR_ID_SIZE bytes */
   void set_lineage(const std::string& id);
+  /** Digests of the state by enum cr_area, see CR_IOC_DIGEST. Target frozen. */
+  cr_digest digest();
   /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
   void restore(cr_restore& request);
 

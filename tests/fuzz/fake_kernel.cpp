@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "fake_real.h"
@@ -628,6 +629,11 @@ int FakeKernel::ioctl(int, unsigned long request, void* arg) {
       static_cast<cr_sharers*>(arg)->mappings = requests_ % 3 == 0;
       return 0;
     case CR_IOC_LINEAGE: return -ENODATA;
+    case CR_IOC_DIGEST:
+      need(!committed_, "digests are asked for behind the commit");
+      for (std::uint64_t i = 0; i < CR_AREAS; ++i) static_cast<cr_digest*>(arg)->area[i] = (requests_ + i) % 2;
+      return 0;
+    case CR_IOC_SET_THREADS: return set_threads(*static_cast<cr_set_threads*>(arg));
     case CR_IOC_GUARDS: return fill(*static_cast<cr_array*>(arg), std::vector<cr_range>{});
     case CR_IOC_RESTORE: check_restore(*static_cast<const cr_restore*>(arg)); return 0;
     default: harm("the module is asked for what a rollback does not need");
@@ -636,6 +642,18 @@ int FakeKernel::ioctl(int, unsigned long request, void* arg) {
 
 bool FakeKernel::has_thread(pid_t tid) const {
   return std::any_of(threads_.begin(), threads_.end(), [&](const cr_thread& one) { return one.tid == tid; });
+}
+
+int FakeKernel::set_threads(cr_set_threads& request) {
+  need(committed_, "registers are set before the commit");
+  need(request.count <= CR_MAX_THREADS && request.room <= CR_MAX_REGSET, "too many threads, or too large register sets");
+  const auto* list = reinterpret_cast<const cr_thread_regs*>(request.threads);
+  for (const cr_thread_regs& one : std::span(list, request.count)) {
+    need(has_thread(one.tid), "registers are set of a thread that is not there");
+    need(one.general && one.extended_len <= request.room && (one.extended || !one.extended_len), "registers are missing");
+    ++request.done;
+  }
+  return 0;
 }
 
 int FakeKernel::get_file(cr_get_file& request) {

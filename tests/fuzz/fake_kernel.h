@@ -105,6 +105,7 @@ class FakeKernel {
 
   bool has_thread(pid_t tid) const;
   int run(cr_run& request);
+  int set_threads(cr_set_threads& request);
   int get_file(cr_get_file& request);
   int put_file(cr_put_file& request);
   int place_arena(cr_arena& request);

@@ -258,6 +258,23 @@ static int lineage(void) {
   int r = ask(CR_IOC_LINEAGE, &a);
   return r ? r : ask(CR_IOC_LINEAGE, &got) ?: strcmp((char *)got.id, "faults") ? -EPROTO : 0;
 }
+static int digest(void) {
+  struct cr_digest a;
+  return ask(CR_IOC_DIGEST, &a);
+}
+static int set_threads(void) {
+  struct user_regs_struct general;
+  static char extended[CR_MAX_REGSET];
+  struct cr_regs a = {.tid = pid, .type = NT_PRSTATUS, .buf = (unsigned long)&general, .len = sizeof general};
+  int r = ask(CR_IOC_GET_REGS, &a);
+  if (r) return r;
+  a = (struct cr_regs){.tid = pid, .type = NT_X86_XSTATE, .buf = (unsigned long)extended, .len = sizeof extended};
+  r = ask(CR_IOC_GET_REGS, &a);
+  if (r) return r;
+  struct cr_thread_regs one = {.tid = pid, .general = (unsigned long)&general, .extended = (unsigned long)extended, .extended_len = a.len};
+  struct cr_set_threads all = {.threads = (unsigned long)&one, .count = 1, .room = (unsigned)a.len};
+  return ask(CR_IOC_SET_THREADS, &all);
+}
 static struct cr_get_file wanted;
 static int get_file(void) {
   struct cr_get_file a = wanted;
@@ -436,6 +453,8 @@ static const struct fault_case cases[] = {
     {"GET_FILE executable", FROZEN, get_file, put_back, .get = {.kind = CR_FILE_EXE}},
     {"SHARERS", FROZEN, sharers},
     {"LINEAGE", FROZEN, lineage},
+    {"DIGEST", FROZEN, digest},
+    {"SET_THREADS", FROZEN, set_threads},
     {"PUT_FILE", CALLS, put_file, take_back, .type = 1},
     {"PUT_FILE of the device", CALLS, put_file, take_back, .type = ~0U},
     {"ARENA", FROZEN, map_arena, refreeze},

@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
   try {
     const Image image = Image::open(argv[1]);
     Process process = image.process();
+    process.clear_digests();  // they are of what the image said before
     for (int i = 3; i < argc; ++i) {
       if (argv[i][0] == '+')
         add_text(process, argv[i] + 1);

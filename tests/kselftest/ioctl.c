@@ -194,6 +194,38 @@ static void test_freeze(void) {
   struct cr_regs r = {.tid = t[1].tid, .type = NT_PRSTATUS, .buf = (unsigned long)&u, .len = sizeof u};
   tap(!io(CR_IOC_GET_REGS, &r) && r.len == sizeof u && u.rip, "general registers");
   tap(!io(CR_IOC_SET_REGS, &r), "the same registers back");
+  static char extended[CR_MAX_REGSET];
+  struct cr_regs x = {.tid = t[1].tid, .type = NT_X86_XSTATE, .buf = (unsigned long)extended, .len = sizeof extended};
+  tap(!io(CR_IOC_GET_REGS, &x) && x.len >= 576, "extended registers");
+  struct cr_thread_regs one[2] = {
+      {.tid = t[1].tid, .sigmask = t[1].sigmask | 1UL << (SIGUSR2 - 1), .general = (unsigned long)&u, .extended = (unsigned long)extended, .extended_len = x.len},
+      {.tid = t[1].tid, .sigmask = t[1].sigmask, .general = (unsigned long)&u}};
+  struct cr_set_threads set = {.threads = (unsigned long)one, .count = 1, .room = (unsigned)x.len};
+  a.count = 64;
+  tap(!io(CR_IOC_SET_THREADS, &set) && set.done == 1 && !io(CR_IOC_THREADS, &a) && t[1].sigmask == one[0].sigmask,
+      "registers and signal mask in one call");
+  set.count = 2;
+  a.count = 64;
+  tap(!io(CR_IOC_SET_THREADS, &set) && set.done == 2 && !io(CR_IOC_THREADS, &a) && t[1].sigmask == one[1].sigmask,
+      "twice in one call, the second time without extended registers");
+  one[1].tid = 1;
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == ESRCH && set.done == 1 && set.why.reason == CR_WHY_THREAD,
+      "no thread of the target: ESRCH, and how many are set");
+  one[1] = (struct cr_thread_regs){.tid = t[1].tid, .general = 8};
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EFAULT, "no memory: EFAULT");
+  one[0].reserved = 1;
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL && !set.done, "a reserved member: EINVAL");
+  one[0].reserved = 0;
+  set.room--;
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL, "more extended registers than room: EINVAL");
+  set = (struct cr_set_threads){.threads = (unsigned long)one, .count = CR_MAX_THREADS + 1};
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL, "too many threads: EINVAL");
+  set = (struct cr_set_threads){.threads = (unsigned long)one, .count = 1, .room = CR_MAX_REGSET + 1};
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL, "too large registers: EINVAL");
+  set = (struct cr_set_threads){.reserved = 1};
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL, "a reserved member: EINVAL");
+  set.reserved = 0;
+  tap(!io(CR_IOC_SET_THREADS, &set) && !set.done, "no thread: nothing to do");
   tap(!thaw() && runs_on(), "thaw: every thread runs on");
   for (int i = 0; i < 50; i++) {
     if (freeze() != THREADS || thaw()) {

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Digests of the target's state. Equal digests of two moments mean that the state is the same, so
+ * that a rollback need not look at it. The hash is keyed: it shows no kernel address, and nobody
+ * can make two states that have the same one.
+ *
+ * All that libcr restores must be hashed here, or make the digest 0. Pages, registers, signal
+ * masks and the content of shared memory are not part of any digest.
+ */
+#include "internal.h"
+#include <linux/cred.h>
+#include <linux/fdtable.h>
+#include <linux/fs_struct.h>
+#include <linux/once.h>
+#include <linux/path.h>
+#include <linux/random.h>
+#include <linux/resource.h>
+#include <linux/siphash.h>
+#include <linux/slab.h>
+#include <linux/stat.h>
+
+static siphash_key_t cr_digest_key __read_mostly;
+
+/**
+ * struct cr_hash - the digest of one area
+ * @value: hash of all that was added
+ * @blind: there is state that cannot be hashed: the digest is 0
+ */
+struct cr_hash {
+	u64 value;
+	bool blind;
+};
+
+static void cr_hash(struct cr_hash *hash, const void *data, size_t len)
+{
+	hash->value = siphash_2u64(hash->value, siphash(data, len, &cr_digest_key),
+				   &cr_digest_key);
+}
+
+static u64 cr_hash_end(const struct cr_hash *hash)
+{
+	return hash->blind ? 0 : hash->value | 1;
+}
+
+struct cr_digest_request {
+	struct cr_request req;
+	struct cr_process process;
+	struct rlimit limits[RLIM_NLIMITS];
+	u64 area[CR_AREAS];
+};
+
+static void cr_digest_release(struct cr_request *req)
+{
+	kfree(container_of(req, struct cr_digest_request, req));
+}
+
+/* ----------------------------------------------------------------- mappings */
+
+#define CR_VMAS_AT_ONCE 256	/* mappings hashed before the mmap lock is dropped */
+
+static void cr_hash_vma(struct cr_hash *hash, struct vm_area_struct *vma)
+{
+	struct cr_vma c = { };
+	unsigned long id[3];
+
+	if (cr_vma_is_arena(vma))
+		return;
+	cr_fill_vma(vma, &c);
+	hash->blind |= c.flags & (CR_VMA_POLICY | CR_VMA_UFFD);
+	cr_hash(hash, &c, sizeof(c));
+	if (!vma->vm_file)
+		return;
+	id[0] = (unsigned long)vma->vm_file;
+	id[1] = (unsigned long)file_inode(vma->vm_file);
+	id[2] = file_inode(vma->vm_file)->i_generation;
+	cr_hash(hash, id, sizeof(id));
+}
+
+/* Hash mappings from *next on. Return: 1: more exist, 0, -EINTR. */
+static int cr_hash_some_vmas(struct cr_hash *hash, struct mm_struct *mm, unsigned long *next)
+{
+	struct vm_area_struct *vma;
+	struct vma_iterator vmi;
+	int n = 0;
+
+	vma_iter_init(&vmi, mm, *next);
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	for_each_vma(vmi, vma) {
+		if (n++ == CR_VMAS_AT_ONCE)
+			break;
+		cr_hash_vma(hash, vma);
+		*next = vma->vm_end;
+	}
+	mmap_read_unlock(mm);
+	return n > CR_VMAS_AT_ONCE;
+}
+
+static int cr_hash_vmas(struct cr_hash *hash, struct mm_struct *mm, struct cr_request *req)
+{
+	unsigned long next = 0;
+	int r;
+
+	do {
+		r = cr_hash_some_vmas(hash, mm, &next);
+		if (cr_request_abandoned(req))
+			r = -EINTR;
+	} while (r > 0);
+	return r;
+}
+
+/* -------------------------------------------------------------- descriptors */
+
+/* The size and time of a file, for what a rollback says of files that were written to. */
+static void cr_hash_file(struct cr_hash *hash, struct file *file)
+{
+	struct file_lock_context *locks = READ_ONCE(file_inode(file)->i_flctx);
+	struct kstat stat;
+	u64 seen[3];
+
+	if (locks && !(list_empty_careful(&locks->flc_flock) &&
+		       list_empty_careful(&locks->flc_posix) &&
+		       list_empty_careful(&locks->flc_lease)))
+		hash->blind = true;
+	if (vfs_getattr(&file->f_path, &stat, STATX_SIZE | STATX_MTIME, AT_STATX_DONT_SYNC)) {
+		hash->blind = true;
+		return;
+	}
+	seen[0] = stat.size;
+	seen[1] = stat.mtime.tv_sec;
+	seen[2] = stat.mtime.tv_nsec;
+	cr_hash(hash, seen, sizeof(seen));
+}
+
+#define CR_FDS_AT_ONCE 1024	/* descriptor numbers checked before the lock is dropped */
+
+/* The next open file from *fd on, with a reference; NULL: *fd is how far there is none. */
+static struct file *cr_next_file(struct files_struct *files, unsigned int *fd,
+				 unsigned int *end, bool *cloexec)
+{
+	struct file *file = NULL;
+	struct fdtable *fdt;
+	unsigned int upto;
+
+	spin_lock(&files->file_lock);
+	fdt = files_fdtable(files);
+	*end = fdt->max_fds;
+	upto = min(*end, *fd + CR_FDS_AT_ONCE);
+	while (!file && *fd < upto) {
+		*fd = find_next_bit(fdt->open_fds, upto, *fd);
+		if (*fd >= upto)
+			break;
+		file = files_lookup_fd_locked(files, *fd);
+		if (file) {
+			get_file(file);
+			*cloexec = test_bit(*fd, fdt->close_on_exec);
+		} else {
+			++*fd;
+		}
+	}
+	spin_unlock(&files->file_lock);
+	return file;
+}
+
+static void cr_hash_fd(struct cr_hash *hash, unsigned int fd, struct file *file, bool cloexec)
+{
+	struct inode *inode = file_inode(file);
+	struct cr_fd c = {
+		.fd = fd, .flags = cloexec ? CR_FD_CLOEXEC : 0, .f_flags = file->f_flags,
+		.pos = file->f_pos, .ino = inode->i_ino, .mode = inode->i_mode,
+		.serial = cr_serial(file),
+	};
+
+	cr_fill_owner(file, &c);
+	cr_hash(hash, &c, sizeof(c));
+	if (!(file->f_mode & FMODE_PATH) && S_ISREG(inode->i_mode) &&
+	    !(inode->i_sb->s_flags & SB_NOUSER))	/* not one of the kernel's own */
+		cr_hash_file(hash, file);
+}
+
+static int cr_hash_fds(struct cr_hash *hash, struct cr_digest_request *digest)
+{
+	unsigned int fd = 0, end;
+	struct file *file;
+	bool cloexec;
+
+	do {
+		file = cr_next_file(current->files, &fd, &end, &cloexec);
+		if (file) {
+			cr_hash_fd(hash, fd, file, cloexec);
+			fput(file);
+			fd++;
+		}
+		if (cr_request_abandoned(&digest->req))
+			return -EINTR;
+		cond_resched();
+	} while (fd < end && !hash->blind);
+	return 0;
+}
+
+/* -------------------------------------------------------------- the process */
+
+static void cr_hash_path(struct cr_hash *hash, const struct path *path)
+{
+	struct inode *inode = d_inode(path->dentry);
+	unsigned long id[] = {
+		(unsigned long)path->mnt, (unsigned long)path->dentry, (unsigned long)inode,
+		inode->i_ino, inode->i_generation,
+	};
+
+	cr_hash(hash, id, sizeof(id));
+}
+
+static void cr_hash_fs(struct cr_hash *hash)
+{
+	int umask = current_umask();
+	struct path path;
+
+	cr_hash(hash, &umask, sizeof(umask));
+	get_fs_root(current->fs, &path);
+	cr_hash_path(hash, &path);
+	path_put(&path);
+	get_fs_pwd(current->fs, &path);
+	cr_hash_path(hash, &path);
+	path_put(&path);
+}
+
+static bool cr_has_timers(const struct cr_process *process)
+{
+	return process->itimer_value_ns[0] || process->itimer_value_ns[1] ||
+	       process->itimer_value_ns[2] || cr_has_posix_timers(current->signal);
+}
+
+static void cr_hash_process(struct cr_hash *hash, struct cr_session *s,
+			    struct cr_digest_request *digest)
+{
+	struct cr_process *process = &digest->process;
+	u32 set[2];
+
+	cr_fill_process(s, process);
+	hash->blind |= process->shared_pending || process->stopped || process->ldt_entries ||
+		       cr_has_timers(process);
+	cr_hash(hash, process, sizeof(*process));
+	task_lock(s->leader);
+	memcpy(digest->limits, current->signal->rlim, sizeof(digest->limits));
+	task_unlock(s->leader);
+	cr_hash(hash, digest->limits, sizeof(digest->limits));
+	set[0] = current->signal->oom_score_adj;
+	set[1] = cr_dump_filter(s->mm);
+	cr_hash(hash, set, sizeof(set));
+	cr_hash_fs(hash);
+}
+
+static int cr_op_digest(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_digest_request *digest = container_of(req, struct cr_digest_request, req);
+	struct cr_hash mappings = { }, files = { }, process = { };
+	int r;
+
+	r = cr_hash_vmas(&mappings, m->session->mm, req);
+	if (!r)
+		r = cr_hash_fds(&files, digest);
+	if (r)
+		return r;
+	cr_hash_process(&process, m->session, digest);
+	digest->area[CR_AREA_MAPPINGS] = cr_hash_end(&mappings);
+	digest->area[CR_AREA_DESCRIPTORS] = cr_hash_end(&files);
+	digest->area[CR_AREA_PROCESS] = cr_hash_end(&process);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static void cr_hash_cred(struct cr_hash *hash, const struct cred *cred)
+{
+	u32 ids[] = {
+		__kuid_val(cred->uid), __kuid_val(cred->euid), __kuid_val(cred->suid),
+		__kuid_val(cred->fsuid), __kgid_val(cred->gid), __kgid_val(cred->egid),
+		__kgid_val(cred->sgid), __kgid_val(cred->fsgid), cred->securebits,
+	};
+	kernel_cap_t caps[] = {
+		cred->cap_inheritable, cred->cap_permitted, cred->cap_effective,
+		cred->cap_bset, cred->cap_ambient,
+	};
+	const struct group_info *groups = cred->group_info;
+
+	cr_hash(hash, ids, sizeof(ids));
+	cr_hash(hash, caps, sizeof(caps));
+	cr_hash(hash, &cred->user_ns, sizeof(cred->user_ns));
+	cr_hash(hash, groups->gid, groups->ngroups * sizeof(groups->gid[0]));
+}
+
+static void cr_hash_scheduling(struct cr_hash *hash, struct task_struct *t)
+{
+	u32 set[] = { t->policy, t->static_prio, t->rt_priority };
+
+	cr_hash(hash, set, sizeof(set));
+	cr_hash(hash, cpumask_bits(t->cpus_ptr), BITS_TO_LONGS(nr_cpu_ids) * sizeof(long));
+#ifdef CONFIG_NUMA
+	hash->blind |= !!READ_ONCE(t->mempolicy);
+#endif
+}
+
+/* The thread is pinned. */
+static void cr_hash_thread(struct cr_hash *hash, struct cr_session *s, struct cr_member *m)
+{
+	const struct cred *cred;
+	struct cr_thread c = { };
+
+	cr_fill_thread(s, m, &c);
+	hash->blind |= c.pending || c.flags & CR_THREAD_BORN;
+	/* what belongs to the registers */
+	c.sigmask = 0;
+	c.restart_left_ns = 0;
+	c.restart_nr = 0;
+	cr_hash(hash, &c, sizeof(c));
+	cr_hash_scheduling(hash, m->task);
+	if (c.flags & CR_THREAD_CREDS && !(c.flags & CR_THREAD_LEADER))
+		return;
+	cred = get_task_cred(m->task);
+	cr_hash_cred(hash, cred);
+	put_cred(cred);
+}
+
+static int cr_hash_threads(struct cr_hash *hash, struct cr_session *s)
+{
+	struct cr_member *m;
+	unsigned long i;
+	int r;
+
+	cr_for_each_member(s, i, m) {
+		r = cr_pin(m);
+		if (r == -EINTR) {
+			cr_member_put(m);
+			return r;
+		}
+		if (r)	/* it has been killed */
+			continue;
+		cr_hash_thread(hash, s, m);
+		cr_unpin(m);
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * cr_ioc_digest() - CR_IOC_DIGEST
+ * @s: the session
+ * @a: its argument
+ *
+ * Return: 0, -ESRCH, -ENOMEM, -EINTR.
+ */
+long cr_ioc_digest(struct cr_session *s, struct cr_digest *a)
+{
+	struct cr_digest_request *digest;
+	struct cr_hash threads = { };
+	int r;
+
+	get_random_once(&cr_digest_key, sizeof(cr_digest_key));
+	memset(a, 0, sizeof(*a));
+	digest = kzalloc(sizeof(*digest), GFP_KERNEL_ACCOUNT);
+	if (!digest)
+		return -ENOMEM;
+	cr_request_init(&digest->req, cr_op_digest, cr_digest_release);
+	r = cr_hash_threads(&threads, s);
+	if (!r)
+		r = cr_call_any(s, &digest->req);
+	if (!r) {
+		memcpy(a->area, digest->area, sizeof(digest->area));
+		a->area[CR_AREA_THREADS] = cr_hash_end(&threads);
+	}
+	cr_request_put(&digest->req);
+	return r;
+}
