@@ -39,6 +39,8 @@ class Snapshot {
   /** Write the snapshot to an image at @p path. @return the report of an equivalent checkpoint. Throws Error. */
   Report write(const std::string& path, bool clobber = true, bool sync = true, const Progress& progress = {});
 
+  /** Timeouts and flags of the rollbacks from now on. */
+  void set_options(const SnapshotOptions& options) { options_ = options; }
   /** The report of take(). */
   const Report& report() const { return report_; }
   const CheckpointId& id() const { return state_->id; }

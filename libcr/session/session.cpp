@@ -199,6 +199,8 @@ std::uint64_t Session::thaw(bool kill) {
   return request.frozen_ns;
 }
 
+void Session::rest() { heartbeat_.reset(); }
+
 void Session::commit() {
   if (int err = call(CR_IOC_COMMIT, nullptr)) fail("commit", err);
 }

@@ -55,6 +55,8 @@ class Session {
   cr_freeze freeze(unsigned timeout_ms = 0, unsigned thaw_after_ms = 0);
   /** @return how long the threads were parked, in ns */
   std::uint64_t thaw(bool kill = false);
+  /** End the thread of the heartbeats until the next freeze(), for sessions that are kept for long. Target not frozen. */
+  void rest();
   void commit();
 
   /**
