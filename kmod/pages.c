@@ -163,8 +163,10 @@ static __always_inline bool cr_page_is_tracked(struct cr_tracked *seen, struct p
 	folio = page_folio(page);
 	if (!cr_folio_is_tracked(folio))
 		return false;
-	seen->first = folio_page(folio, 0);
-	seen->pages = folio_nr_pages(folio);
+	if (folio_test_large(folio)) {
+		seen->first = folio_page(folio, 0);
+		seen->pages = folio_nr_pages(folio);
+	}
 	return true;
 }
 

@@ -79,14 +79,6 @@ void add(Snapshot* snapshot) {
   g_snapshots = snapshot;
 }
 
-/** @return a snapshot of the same process that was taken after @p snapshot, or nullptr */
-Snapshot* find_later(const Snapshot& snapshot) {
-  const ChannelsLock lock;
-  for (Snapshot* at = g_snapshots; at != nullptr; at = at->next)
-    if (at->channel == snapshot.channel && at->number > snapshot.number) return at;
-  return nullptr;
-}
-
 /** Remove @p snapshot from the list. @return whether others use the same channel */
 bool remove(const Snapshot* snapshot) {
   const ChannelsLock lock;
@@ -195,11 +187,8 @@ int cr_snapshot_rollback(cr_snapshot_t handle) {
   Order order;
   order.command = Command::rollback;
   order.snapshot = snapshot->number;
-  if (converse(*snapshot->channel, &order) != 0) return -1;
-  // The target is another process, since a rollback of this one does not return. The helper has dropped the later
-  // snapshots.
-  while (Snapshot* later = find_later(*snapshot)) forget(later);
-  return 0;
+  // When it returns, the target is another process.
+  return converse(*snapshot->channel, &order) == 0 ? 0 : -1;
 }
 
 int cr_snapshot_drop(cr_snapshot_t handle) {

@@ -41,8 +41,8 @@ std::uint64_t blob_size_of(const Process& process) {
   return size;
 }
 
-std::vector<const ThreadRegs*> in_order(const Process& process, const std::vector<ThreadRegs>& regs,
-                                        const std::string& name) {
+std::vector<const ThreadRegs*> in_thread_order(const Process& process, const std::vector<ThreadRegs>& regs,
+                                               const std::string& name) {
   std::unordered_map<pid_t, const ThreadRegs*> by_tid;
   for (const auto& one : regs) by_tid[one.tid] = &one;
   std::vector<const ThreadRegs*> out;
@@ -71,7 +71,7 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
   if (pages > kMaxPages)
     throw Error(Failure::refused, EFBIG, name_ + ": the process has more pages than an image can hold");
 
-  const std::string notes = build_notes(process, in_order(process, regs, name_));
+  const std::string notes = build_notes(process, in_thread_order(process, regs, name_));
   head_ = build_headers(process, notes, runs_, blob_size_);
   pages_offset_ = head_.size();
   blob_offset_ = pages_offset_ + pages * kPage;
@@ -83,19 +83,34 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
   block_hashed_.assign(blocks, 0);
   // A write beyond RLIMIT_FSIZE raises SIGXFSZ, whose default action ends the program.
   rlimit limit;
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && file_size_ > limit.rlim_cur)
+  if (!in_order() && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && file_size_ > limit.rlim_cur)
     fail("cannot make the file " + std::to_string(file_size_) + " bytes long", EFBIG);
   touched_ = true;
-  if (::ftruncate(fd_.get(), 0) || ::ftruncate(fd_.get(), static_cast<off_t>(file_size_)))
+  if (::ftruncate(fd_.get(), 0) || ::ftruncate(fd_.get(), static_cast<off_t>(place(file_size_))))
     fail("cannot make the file " + std::to_string(file_size_) + " bytes long", errno);
   put(0, head_.data(), head_.size());
+}
+
+void ImageWriter::send(std::uint64_t offset, const char* data, std::size_t len) {
+  if (offset != sent_)
+    throw Error(Failure::permanent, ESPIPE, name_ + ": cannot be written at " + hex(offset) + " before what precedes it");
+  while (len > 0) {
+    const ssize_t done = ::write(out_.get(), data, std::min<std::size_t>(len, kPutLimit));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("writing failed", errno);
+    data += done;
+    sent_ += static_cast<std::uint64_t>(done);
+    len -= static_cast<std::size_t>(done);
+  }
 }
 
 void ImageWriter::put(std::uint64_t offset, const void* buf, std::size_t len) {
   const char* data = static_cast<const char*>(buf);
   const std::lock_guard lock(writing_);
+  if (in_order() && offset < blob_offset_) return send(offset, data, len);
   while (len > 0) {
-    const ssize_t done = ::pwrite(fd_.get(), data, std::min<std::size_t>(len, kPutLimit), static_cast<off_t>(offset));
+    const ssize_t done =
+        ::pwrite(fd_.get(), data, std::min<std::size_t>(len, kPutLimit), static_cast<off_t>(place(offset)));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail("writing failed", errno);
     if (done == 0) fail("writing failed", ENOSPC);
@@ -108,6 +123,11 @@ void ImageWriter::put(std::uint64_t offset, const void* buf, std::size_t len) {
 // The file is new: unwritten parts read as zeros.
 void ImageWriter::put_sparse(std::uint64_t offset, const void* buf, std::size_t len) {
   const char* data = static_cast<const char*>(buf);
+  if (in_order() && offset < blob_offset_) {  // a pipe has no holes
+    put(offset, buf, len);
+    stored_ += len;
+    return;
+  }
   std::size_t from = 0, at = 0;
   while (at < len) {
     const std::size_t step = std::min<std::size_t>(kPage, len - at);
@@ -188,7 +208,7 @@ void ImageWriter::hash_partial_blocks() {
     const std::uint64_t at = block * kBlobBlock, size = std::min(kBlobBlock, blob_size_ - at);
     for (std::uint64_t done = 0; done < size;) {
       const ssize_t got =
-          ::pread(fd_.get(), buffer.data() + done, size - done, static_cast<off_t>(blob_offset_ + at + done));
+          ::pread(fd_.get(), buffer.data() + done, size - done, static_cast<off_t>(place(blob_offset_ + at + done)));
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) fail("reading back shared content failed", got < 0 ? errno : EIO);
       done += static_cast<std::uint64_t>(got);

@@ -30,6 +30,7 @@ struct WriterOptions {
   bool clobber = false;  ///< replace an existing file of that name
   bool backup = false;   ///< with clobber: keep the replaced file under another name, see backup_name
   bool sync = true;      ///< fsync the file and its directory
+  bool stream = false;   ///< to a descriptor that cannot seek: write in the order of the file, see in_order()
   bool unnamed = true;   ///< use O_TMPFILE where the file system supports it, instead of a temporary name
   mode_t mode = 0600;    ///< private by default: an image holds the process's memory
   /** Name of the backup, relative to the working directory. "": the first free of NAME.~1~, NAME.~2~ … */
@@ -49,7 +50,8 @@ class ImageWriter {
    * Write an image to an open descriptor, which the writer then owns. A regular file
    * that is open for reading and writing, without O_APPEND and at position 0, is
    * replaced in place. For anything else (a pipe, a socket, a later position) the image
-   * is spooled to a temporary file, and finish() copies it to the descriptor.
+   * is spooled to a temporary file, and finish() copies it to the descriptor; with
+   * options.stream only shared content is, and all else is written as it comes.
    * @param name name of the image in messages
    * @throws Error usage (not open for writing)
    */
@@ -83,6 +85,8 @@ class ImageWriter {
   /** Write checksums and seal, sync, give the file its name. Throws Error, also when a page of the runs is missing. */
   void finish();
 
+  /** Must pages be written by address, by one thread, and are they not to be taken from another image? */
+  bool in_order() const { return out_ && options_.stream; }
   const std::string& name() const { return name_; }
   /** Bytes of the whole file. Valid after begin(). */
   std::uint64_t file_size() const { return file_size_; }
@@ -92,6 +96,9 @@ class ImageWriter {
  private:
   void put(std::uint64_t offset, const void* buf, std::size_t len);
   void put_sparse(std::uint64_t offset, const void* buf, std::size_t len);
+  void send(std::uint64_t offset, const char* data, std::size_t len);
+  /** Place in fd_ of what belongs at @p offset of the image. */
+  std::uint64_t place(std::uint64_t offset) const { return in_order() ? offset - blob_offset_ : offset; }
   void copy_data(int from, std::uint64_t at, std::uint64_t offset, std::uint64_t len);
   /** Call @p use(offset in the file, number of the first page, bytes) for each part of [addr, addr + len) in one run. */
   template <class Use>
@@ -106,7 +113,8 @@ class ImageWriter {
   WriterOptions options_;
   UniqueFd fd_;                         // the file that is written
   UniqueFd dir_;                        // directory of the final name
-  UniqueFd out_;                        // if spooling: the caller's descriptor, written by publish()
+  UniqueFd out_;                        // if spooling: the caller's descriptor. in_order(): fd_ is for what follows the pages
+  std::uint64_t sent_ = 0;              // in_order(): bytes written to it
   std::string final_name_, temp_name_;  // inside dir_; temp_name_ empty: unnamed file
   bool in_place_ = false;               // fd_ is the caller's own file
   bool touched_ = false;                // the file was truncated or written to

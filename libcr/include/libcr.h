@@ -582,9 +582,10 @@ typedef unsigned long cr_snapshot_t;
  */
 extern int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t *handle);
 /**
- * Roll back to a snapshot, which stays valid. Snapshots that were taken later are dropped.
- * A rollback of the calling process does not return: all threads are where they were in
- * cr_snapshot_take().
+ * Roll back, or forward, to a snapshot, which stays valid. The snapshots of another process
+ * are a tree of states: any of them can be gone to, in any order. A rollback of the calling
+ * process drops its later snapshots, of which it knows nothing any more, and does not return:
+ * all threads are where they were in cr_snapshot_take().
  * @return 0 (target is another process), or -1 with errno EINVAL (handle), ESRCH,
  *   CR_EREFUSED, EBUSY (in a callback), CR_EHELPER
  */

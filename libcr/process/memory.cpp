@@ -82,7 +82,8 @@ void write_pages(const Session& session, ImageWriter& writer, std::span<const cr
     }
   };
   // Leave half of the CPUs to the program, which runs meanwhile.
-  const unsigned limit = std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxThreads);
+  const unsigned limit =
+      writer.in_order() ? 1 : std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxThreads);
   const auto threads = static_cast<unsigned>(std::clamp<std::uint64_t>(total / kPerThread, 1, limit));
   std::vector<std::thread> helpers;
   for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);

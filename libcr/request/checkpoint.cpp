@@ -27,6 +27,8 @@ ImageWriter writer_for(const CheckpointOptions& options, const std::string& path
   const WriterOptions how{.clobber = options.clobber,
                           .backup = options.backup,
                           .sync = options.sync,
+                          // Pages of a parent are written behind those that have changed.
+                          .stream = options.parent.empty(),
                           .backup_name = options.backup_name};
   if (options.image_fd < 0) return ImageWriter(path, how);
   UniqueFd own(::fcntl(options.image_fd, F_DUPFD_CLOEXEC, 3));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include <sys/auxv.h>
@@ -20,6 +21,19 @@ cr_range vdso_of(const Process& process) {
     if (mapping.flags() & CR_VMA_SPECIAL && mapping.name() == "[vdso]")
       return {mapping.start(), mapping.end() - mapping.start()};
   return {};
+}
+
+/** Write the vdso, of which we have @p content, and @p runs of the snapshot, by address. */
+void write_in_order(Session& session, ImageWriter& writer, const std::vector<cr_range>& runs, const cr_range& vdso,
+                    const void* content, const Progress& progress) {
+  const auto behind = std::partition_point(runs.begin(), runs.end(), [&](const cr_range& run) { return run.addr < vdso.addr; });
+  const std::span<const cr_range> first(runs.begin(), behind), last(behind, runs.end());
+  write_pages(session, writer, first, progress);
+  if (vdso.len && content) writer.write_pages(vdso.addr, content, vdso.len);
+  const std::uint64_t done = bytes_in(first);
+  Progress rest;
+  if (progress) rest = [&](std::uint64_t more, std::uint64_t total) { progress(done + more, total); };
+  write_pages(session, writer, last, rest);
 }
 
 /** Take @p pages of the parent. @p done bytes of the image are there already. */
@@ -53,12 +67,11 @@ void write_image(Session& session, ImageWriter& writer, const State& state, cons
   all.insert(all.end(), inherited.begin(), inherited.end());
   if (vdso.len && content) all.push_back(vdso);
   writer.begin(state.process, state.regs, merged(std::move(all)));
-  if (vdso.len && content) writer.write_pages(vdso.addr, content, vdso.len);
   if (state.shared.size()) writer.write_blob(0, state.shared.data(), state.shared.size());
   const std::uint64_t saved = bytes_in(runs), total = saved + bytes_in(inherited);
   Progress of_all;
   if (progress) of_all = [&](std::uint64_t done, std::uint64_t) { progress(done, total); };
-  write_pages(session, writer, runs, of_all);
+  write_in_order(session, writer, runs, vdso, content, of_all);
   if (from.parent) {
     take_pages(writer, *from.parent, inherited, saved, of_all);
     if (from.parent->touched())

@@ -224,6 +224,43 @@ TEST(ImageRoundTrip, ThroughAPipe) {
   expect_same(image, sample);
 }
 
+TEST(ImageRoundTrip, AsAStream) {
+  const TempDir dir;
+  const Sample sample = small_sample();
+  sample.write(dir.path("image"));
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  std::string got;
+  std::thread reader([&] {
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;) got.append(buffer, static_cast<std::size_t>(n));
+    ::close(ends[0]);
+  });
+  {
+    ImageWriter writer(UniqueFd(ends[1]), "pipe", {.stream = true});
+    EXPECT_TRUE(writer.in_order());
+    sample.write(writer);
+  }
+  reader.join();
+  EXPECT_TRUE(got == read_file(dir.path("image"))) << "the same bytes as in a file";
+  ImageWriter file(dir.path("other"), {.stream = true});
+  EXPECT_FALSE(file.in_order()) << "a file can seek";
+}
+
+TEST(ImageRoundTrip, AStreamHasNoWayBack) {
+  const Sample sample = small_sample();
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ASSERT_GE(::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20), 0);
+  const UniqueFd end(ends[0]);
+  ImageWriter writer(UniqueFd(ends[1]), "pipe", {.stream = true});
+  writer.begin(sample.process, sample.regs, sample.runs);
+  ASSERT_GE(sample.runs.size(), 2U);
+  const std::string page(image::kPage, 'x');
+  EXPECT_THROW(writer.write_pages(sample.runs[1].addr, page.data(), page.size()), Error);
+  EXPECT_THROW(writer.finish(), Error) << "pages are missing";
+}
+
 TEST(ImageRoundTrip, MoreSegmentsThanSixteenBits) {
   const TempDir dir;
   Sample sample = small_sample();

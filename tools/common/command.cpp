@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "command.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "report.h"
 
 namespace reprise::tool {
@@ -106,6 +110,28 @@ void add_restore_options(CLI::App& app, RestoreOptions& restore) {
       ->type_name("keep|restore");
   app.add_flag("--dead-sockets", restore.dead_sockets,
                "restore sockets and pipes whose state cannot be restored as dead ones, as if their peers had gone");
+}
+
+namespace {
+
+/** A copy of @p fd, which becomes what @p other is. */
+int give_away(int fd, int other) {
+  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0 || other < 0 || ::dup2(other, fd) < 0) fail_errno(errno, "standard input or output");
+  return copy;
+}
+
+}  // namespace
+
+int give_away_output() {
+  if (::isatty(STDOUT_FILENO))
+    throw Error(Failure::usage, ENOTTY, "an image is not for a terminal: redirect standard output to a file or a pipe");
+  return give_away(STDOUT_FILENO, STDERR_FILENO);
+}
+
+int give_away_input() {
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return give_away(STDIN_FILENO, null.get());
 }
 
 int run(CLI::App& app, const Common& common, int argc, char** argv, const std::function<int()>& body) {

@@ -50,6 +50,17 @@ void add_restore_options(CLI::App& app, RestoreOptions& restore);
 /** Number of a signal by number or name, with or without SIG. Throws Error (usage). */
 int signal_number(const std::string& text);
 
+/** The name that stands for standard input or output in place of a file. */
+inline constexpr char kStandard[] = "-";
+
+/**
+ * Standard output is for the image: what is printed there goes to standard error from now on.
+ * @return the descriptor for the image. Throws Error (usage) when it is a terminal.
+ */
+int give_away_output();
+/** Standard input is the image: whoever reads standard input from now on reads nothing. @return the descriptor of the image */
+int give_away_input();
+
 /** Parse, run, print errors. @return the exit code */
 int run(CLI::App& app, const Common& common, int argc, char** argv, const std::function<int()>& body);
 

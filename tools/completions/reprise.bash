@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Completion of cr_checkpoint, cr_pause, cr_restart, cr_info, crrun and crjob in bash.
+# Completion of cr_checkpoint, cr_pause, cr_restart, cr_info, cr_snapshot, crrun and crjob in bash.
 
 # Options by command. tests/unit/completions_test.sh compares them with --help.
 _reprise_options() { # COMMAND
@@ -11,6 +11,12 @@ _reprise_options() { # COMMAND
 	cr_restart)
 		echo "$request --restore-pid --no-restore-pid --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
 		;;
+	cr_snapshot) echo "$common --quiet --verbose --timeout" ;;
+	'cr_snapshot take') echo "$(_reprise_options cr_snapshot) --name" ;;
+	'cr_snapshot to') echo "$(_reprise_options cr_snapshot) --rewind-files --shared-memory --dead-sockets" ;;
+	'cr_snapshot drop') echo "$(_reprise_options cr_snapshot) --all" ;;
+	'cr_snapshot save') echo "$(_reprise_options cr_snapshot) --no-clobber --no-sync" ;;
+	'cr_snapshot '*) _reprise_options cr_snapshot ;;
 	crjob) echo "$common --output --force" ;;
 	crrun)
 		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --npernode --map-by \
@@ -140,9 +146,37 @@ _reprise_crjob() {
 	fi
 }
 
+_reprise_cr_snapshot() {
+	local word=${COMP_WORDS[COMP_CWORD]} i verb='' pid='' positionals=0
+	COMPREPLY=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--timeout | --name | --shared-memory) ((++i)) ;;
+		-* | =) ;;
+		*)
+			((++positionals))
+			[[ -n $verb ]] && pid=${pid:-${COMP_WORDS[i]}} || verb=${COMP_WORDS[i]}
+			;;
+		esac
+	done
+	((i == COMP_CWORD)) || return
+	if [[ $word == -* ]]; then
+		COMPREPLY=($(compgen -W "$(_reprise_options "cr_snapshot${verb:+ $verb}")" -- "$word"))
+	elif ((positionals == 0)); then
+		COMPREPLY=($(compgen -W 'take list to drop save' -- "$word"))
+	elif ((positionals == 1)); then
+		_reprise_pids "$word"
+	elif [[ $verb == drop || ($positionals == 2 && $verb =~ ^(to|save)$) ]]; then
+		# The drawn tree: a number behind the branches.
+		COMPREPLY=($(compgen -W "$(cr_snapshot list "$pid" 2>/dev/null | sed -n 's/^  [^0-9]*\([0-9]*\) .*/\1/p')" -- "$word"))
+	elif [[ $verb == save ]]; then
+		_reprise_files "$word"
+	fi
+}
+
 _reprise() {
 	case ${1##*/} in
-	crrun | crjob) "_reprise_${1##*/}" && return || return ;;
+	crrun | crjob | cr_snapshot) "_reprise_${1##*/}" && return || return ;;
 	esac
 	local command=${1##*/} words=() word before='' option='' value='' i positionals=0
 	COMPREPLY=()
@@ -200,4 +234,4 @@ _reprise() {
 	fi
 }
 
-complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info crrun crjob
+complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info cr_snapshot crrun crjob

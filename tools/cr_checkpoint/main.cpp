@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
       ->type_name("");
-  app.add_option("IMAGE,-f,--file", options.image, "file to save it to (default: context.PID in the current directory)")
+  app.add_option("IMAGE,-f,--file", options.image, "file to save it to (default: context.PID in the current directory); -: standard output")
       ->type_name("IMAGE");
   app.add_option("--parent", options.parent,
                  "latest image of the same process: save only what has changed since, and take all else from there; "
@@ -125,6 +125,12 @@ int main(int argc, char** argv) {
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
     options.backup = keep->count() > 0;
     options.backup_name = backup == "~" ? "" : backup;
+    if (options.image == tool::kStandard) {
+      if (whom.scope() != CR_SCOPE_PROC)
+        throw Error(Failure::usage, EINVAL, "the images of several processes need a directory: - is for one");
+      options.image_fd = tool::give_away_output();
+      options.image = "standard output";
+    }
     if (whom.scope() == CR_SCOPE_PROC)
       save(options, common);
     else

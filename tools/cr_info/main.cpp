@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   bool check = true;
   Sections sections;
   tool::set_up(app);
-  app.add_option("IMAGE", path, "file written by cr_checkpoint")->required()->type_name("");
+  app.add_option("IMAGE", path, "file written by cr_checkpoint; -: standard input")->required()->type_name("");
   app.add_flag("--json", common.json, "print everything, or the error, as JSON on standard output");
   app.add_flag("--verify,!--no-verify", check, "verify all content against its checksums (default), or do not");
   app.add_flag("--summary", sections.summary, "show the summary");
@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     if (!sections.any()) sections = {true, true, true, true, true};
-    const Image image = Image::open(path);
+    const Image image =
+        path == tool::kStandard ? Image::open(UniqueFd(tool::give_away_input()), "standard input") : Image::open(path);
     const Verification verification = check ? verify(image, !common.json) : Verification{};
     if (common.json)
       std::fputs(to_json(image, verification).c_str(), stdout);

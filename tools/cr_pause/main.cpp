@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_pause: roll a live process back to an image of it, in place.
+#include <cerrno>
 #include <cstdio>
 #include <limits>
 
+#include "base/error.h"
 #include "base/request_flags.h"
 #include "command.h"
 #include "hold.h"
@@ -26,7 +28,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
       ->type_name("");
   app.add_option("IMAGE,-f,--file", options.image,
-                 "image to roll it back to (default: context.PID in the current directory)")
+                 "image to roll it back to (default: context.PID in the current directory); -: standard input")
       ->type_name("IMAGE");
   app.add_flag("!--no-tracking", options.use_tracking, "restore every page, not only those tracked as changed");
   tool::add_restore_options(app, options.restore);
@@ -36,6 +38,11 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     if (options.image.empty()) options.image = "context." + std::to_string(options.pid);
+    if (options.image == tool::kStandard) {
+      if (hold) throw Error(Failure::usage, EINVAL, "--hold reads standard input, from which the image comes");
+      options.image_fd = tool::give_away_input();
+      options.image = "standard input";
+    }
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, options.pid);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();

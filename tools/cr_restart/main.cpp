@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   RestartOptions options;
   std::vector<std::string> relocate, substitutes;
   bool detach = false, hold = false;
-  app.add_option("IMAGE,-f,--file", options.image, "image to restart from")->required()->type_name("IMAGE");
+  app.add_option("IMAGE,-f,--file", options.image, "image to restart from; -: standard input")->required()->type_name("IMAGE");
   app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
                "restore its process and thread ids (default), or give it new ones");
   app.add_flag("--restore-pgid,!--no-restore-pgid", options.restore.restore_pgid,
@@ -67,6 +67,11 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     apply_relocations(relocate, options.restore);
+    if (options.image == tool::kStandard) {
+      if (hold) throw Error(Failure::usage, EINVAL, "--hold reads standard input, from which the image comes");
+      options.image_fd = tool::give_away_input();
+      options.image = "standard input";
+    }
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, 0);
     options.timeout_ms = common.timeout_ms();

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -120,7 +121,10 @@ void start_keeper(pid_t target, UniqueFd listening) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child < 0) throw Error(Failure::temporary, errno, "cannot start the keeper of the snapshots: " + error_text(errno));
-  if (child > 0) return;
+  if (child > 0) {
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+    return;
+  }
   // A child of init, so that nobody has to wait for it, and out of the reach of the terminal.
   ::setsid();
   if (::fork() != 0) ::_exit(0);

@@ -35,7 +35,7 @@ auto patiently(Action&& action) {
 
 Snapshots::Entry& Snapshots::find(std::uint64_t number) {
   const auto at = entries_.find(number);
-  if (at == entries_.end()) throw Error(Failure::usage, EINVAL, "this snapshot was dropped by an earlier rollback");
+  if (at == entries_.end()) throw Error(Failure::usage, EINVAL, "this snapshot was dropped");
   return at->second;
 }
 
@@ -75,12 +75,13 @@ void Snapshots::roll_back(const Order& order) {
   options.shared_memory = shared_memory(entry.flags, CR_SNAPSHOT_KEEP_SHARED, CR_SNAPSHOT_RESTORE_SHARED);
   patiently([&] { return entry.snapshot->rollback(options); });
   ++entry.rollbacks;
-  // The target's state is older than the later snapshots: drop them.
-  entries_.erase(entries_.upper_bound(order.snapshot), entries_.end());
-  if (of_owner())
-    service_.answer_again(entry.order_number, entry.rollbacks);
-  else
+  if (!of_owner()) {
     service_.answer(0, 0);
+    return;
+  }
+  // Our owner's memory knows nothing of later snapshots any more: nobody could use or drop them.
+  entries_.erase(entries_.upper_bound(order.snapshot), entries_.end());
+  service_.answer_again(entry.order_number, entry.rollbacks);
 }
 
 }  // namespace reprise::api

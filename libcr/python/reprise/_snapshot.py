@@ -4,10 +4,8 @@
 import contextlib
 import ctypes
 import errno
-import itertools
 import os
 import threading
-import weakref
 
 from . import _library
 from ._library import holding, releasing
@@ -29,15 +27,12 @@ def _alone(library: ctypes.CDLL) -> contextlib.AbstractContextManager:
     return between_checkpoints(_one_at_a_time) if library is holding else _one_at_a_time
 
 
-_numbers = itertools.count()
-_snapshots: "weakref.WeakSet[Snapshot]" = weakref.WeakSet()
-
-
 class Snapshot:
     """A snapshot in the kernel's memory, made by take().
 
-    It exists until close(), until a rollback to an earlier snapshot of the same process, or until the caller or the process
-    ends. As a context manager it closes itself. A child of a fork has no part in it: close() does nothing there.
+    It exists until close(), or until the caller or the process ends. The snapshots of another process are a tree of states:
+    roll it back, or forward, to any of them in any order. A rollback of the calling process forgets what was taken since.
+    As a context manager a snapshot closes itself. A child of a fork has no part in it: close() does nothing there.
     """
 
     def __init__(self, pid: int, handle: int, rollbacks: int, library: ctypes.CDLL):
@@ -48,9 +43,7 @@ class Snapshot:
         return, and for snapshots of other processes"""
         self._handle = handle
         self._library = library
-        self._number = next(_numbers)
         self._taker = os.getpid()
-        _snapshots.add(self)
 
     @property
     def rolled_back(self) -> bool:
@@ -63,7 +56,7 @@ class Snapshot:
         return self._handle == 0 or self._taker != os.getpid()
 
     def rollback(self) -> None:
-        """Roll the process back. The snapshot stays; later snapshots of the process are dropped.
+        """Roll the process back, or forward. The snapshot stays, and so do those of other states of another process.
 
         A rollback of the calling process does not return: all its threads are where they were in take(), which returns again.
         No other thread of the interpreter runs Python code in between, because the call keeps the interpreter's lock (except
@@ -78,10 +71,6 @@ class Snapshot:
                 raise Error(errno.EINVAL, f"{what}: this snapshot was dropped; take another one")
             if self._library.cr_snapshot_rollback(self._handle) != 0:
                 raise failure(what)
-            # libcr has dropped the later ones. Their handles may become those of new snapshots.
-            for other in list(_snapshots):
-                if other.pid == self.pid and other._number > self._number:  # pylint: disable=protected-access
-                    other._handle = 0  # pylint: disable=protected-access
 
     def close(self) -> None:
         """Drop the snapshot and free its memory. A second call does nothing."""
