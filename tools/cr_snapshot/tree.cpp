@@ -32,7 +32,7 @@ unsigned Tree::add(const std::string& name) {
 
 unsigned Tree::find(const std::string& which) const {
   for (const auto& [number, node] : nodes_)
-    if (node.name == which || std::to_string(number) == which) return number;
+    if ((!which.empty() && node.name == which) || std::to_string(number) == which) return number;
   throw Error(Failure::refused, ENOENT, "there is no snapshot " + which + ": cr_snapshot list tells which there are");
 }
 
