@@ -271,7 +271,12 @@ static int set_threads(void) {
   a = (struct cr_regs){.tid = pid, .type = NT_X86_XSTATE, .buf = (unsigned long)extended, .len = sizeof extended};
   r = ask(CR_IOC_GET_REGS, &a);
   if (r) return r;
-  struct cr_thread_regs one = {.tid = pid, .general = (unsigned long)&general, .extended = (unsigned long)extended, .extended_len = a.len};
+  static struct cr_thread threads[64];
+  struct cr_array list = {.buf = (unsigned long)threads, .count = 64};
+  r = ask(CR_IOC_THREADS, &list);
+  if (r) return r;
+  struct cr_thread_regs one = {.tid = pid, .sigmask = threads[0].sigmask, .general = (unsigned long)&general,
+                               .extended = (unsigned long)extended, .extended_len = a.len};
   struct cr_set_threads all = {.threads = (unsigned long)&one, .count = 1, .room = (unsigned)a.len};
   return ask(CR_IOC_SET_THREADS, &all);
 }
