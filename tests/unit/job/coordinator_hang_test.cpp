@@ -268,6 +268,23 @@ TEST_F(WatchdogTest, RanksThatHaveEndedAndNodesWithoutRanksDoNotCount) {
   EXPECT_EQ(judge(), Watchdog::Change::none) << "all have finalized MPI";
 }
 
+TEST_F(WatchdogTest, WhoHasWaitedForARankThatEndsMayGoOn) {
+  hear(0, 90'000);
+  hear(1, 90'000);
+  hear(2, 0);  // computes
+  EXPECT_EQ(judge(), Watchdog::Change::none);
+  hear(2, 0, 0);  // it has sent its result, and has ended
+  EXPECT_EQ(judge(), Watchdog::Change::none) << "the others were heard before that";
+  now += 59'000;
+  hear(0, 149'000);
+  hear(1, 149'000);
+  EXPECT_EQ(judge(), Watchdog::Change::none);
+  now += 1'000;
+  hear(0, 150'000);
+  hear(1, 150'000);
+  EXPECT_EQ(judge(), Watchdog::Change::hangs);
+}
+
 TEST_F(WatchdogTest, NobodyWatchesUnlessItIsAsked) {
   dog = {0, 0};
   for (NodeIndex node : {0u, 1u, 2u}) hear(node, 1'000'000);

@@ -14,6 +14,7 @@ constexpr std::size_t kNamed = 4;
 
 void Watchdog::running(Now now) {
   since_ms_ = now.ms;
+  ended_ms_ = 0;
   nodes_.clear();
   begun_ms_.clear();
   hangs_ = false;
@@ -21,7 +22,10 @@ void Watchdog::running(Now now) {
 
 void Watchdog::heard(NodeIndex node, const Standing& standing, Now now) {
   if (!on()) return;
-  const Report& report = nodes_[node] = {now.ms, standing};
+  Report& report = nodes_[node];
+  // Those who have waited for it may go on now: they are to be heard again.
+  if (standing.ranks() < report.said.ranks()) ended_ms_ = now.ms;
+  report = {now.ms, standing};
   // Ranks may be slower than before the rollback: the time of a hang is time enough.
   if (!place_ms_ || !standing.ranks() || report.progressed_ms() < since_ms_ + *place_ms_ + after_ms_) return;
   place_ms_.reset();
@@ -36,7 +40,8 @@ void Watchdog::committed(WaveNumber wave, Now begun) {
 std::uint64_t Watchdog::stood_ms() const {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (const auto& [node, report] : nodes_)
-    if (report.said.ranks()) least = std::min<std::uint64_t>(least, report.said.stood_ms());
+    if (report.said.ranks())
+      least = std::min({least, std::uint64_t{report.said.stood_ms()}, report.heard_ms - std::min(report.heard_ms, ended_ms_)});
   return least == std::numeric_limits<std::uint64_t>::max() ? 0 : least;
 }
 

@@ -41,7 +41,7 @@ class Watchdog {
   Change judge(const PlacementTable& placement, const std::function<bool(Rank)>& ended);
   /** Whether the last judgement was that the job hangs. */
   bool hangs() const { return hangs_; }
-  /** @return for how long no rank has progressed although it could */
+  /** @return for how long no rank has progressed, or ended, although it could */
   std::uint64_t stood_ms() const;
   /** Ranks that were seen to wait in MPI or to sleep, and the first few of them. */
   struct Seen {
@@ -73,6 +73,7 @@ class Watchdog {
 
   std::uint64_t after_ms_, look_ms_;
   std::uint64_t since_ms_ = 0;                    ///< the ranks run since then
+  std::uint64_t ended_ms_ = 0;                    ///< a rank was last seen to have ended
   std::map<NodeIndex, Report> nodes_;             ///< since then
   std::map<WaveNumber, std::uint64_t> begun_ms_;  ///< of the newest waves; those that are missing were taken before
   bool hangs_ = false;
