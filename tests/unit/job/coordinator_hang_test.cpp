@@ -310,6 +310,22 @@ TEST_F(WatchdogTest, AWaveAfterTheLastProgressHoldsFurtherOnes) {
   EXPECT_FALSE(dog.hung(3)) << "of another crrun";
 }
 
+TEST_F(WatchdogTest, AWaveFromWhichTheRanksDoNotProgressHoldsTheHang) {
+  dog.committed(4, {900'000, 0});
+  idle_more = 0;
+  hear(0, 60'000);
+  EXPECT_FALSE(dog.hung(4)) << "progress was seen behind it";
+  dog.rolled_back(4);
+  dog.running({1'100'000, 0});
+  now = 1'170'000;
+  hear(0, 62'000);  // since 1,108,000: what the ranks did to come back
+  EXPECT_TRUE(dog.hung(4));
+  EXPECT_TRUE(dog.hung(5));
+  EXPECT_FALSE(dog.hung(3));
+  hear(0, 50'000);
+  EXPECT_FALSE(dog.hung(4)) << "they have progressed from there";
+}
+
 TEST_F(WatchdogTest, AfterARollbackWavesWaitUntilThePlaceIsPassed) {
   dog.committed(4, {900'000, 0});
   idle_more = 80'000;

@@ -29,6 +29,7 @@ void Watchdog::heard(NodeIndex node, const Standing& standing, Now now) {
   // Ranks may be slower than before the rollback: the time of a hang is time enough.
   if (!place_ms_ || !standing.ranks() || report.progressed_ms() < since_ms_ + *place_ms_ + after_ms_) return;
   place_ms_.reset();
+  back_to_.reset();
   rollbacks_ = 0;
 }
 
@@ -77,6 +78,8 @@ std::optional<std::uint64_t> Watchdog::progressed_ms() const {
 bool Watchdog::hung(WaveNumber wave) const {
   const auto begun = begun_ms_.find(wave);
   const auto last = progressed_ms();
+  // The first looks after a rollback take for progress what a rank does to come back.
+  if (back_to_ && wave >= *back_to_ && last && *last <= since_ms_ + 2 * look_ms_) return true;
   return begun != begun_ms_.end() && last && begun->second + look_ms_ >= *last;
 }
 
@@ -90,6 +93,7 @@ void Watchdog::rolled_back(WaveNumber wave) {
   const std::uint64_t from = begun == begun_ms_.end() ? since_ms_ : begun->second;
   const std::uint64_t last = progressed_ms().value_or(from);
   place_ms_ = last - std::min(last, from);
+  back_to_ = wave;
   ++rollbacks_;
 }
 

@@ -53,7 +53,10 @@ class Watchdog {
 
   /** Whether a wave that begins now, or is the next, would or may save the hang. */
   bool holds_waves() const;
-  /** Whether a stored wave may have been taken after the last progress. */
+  /**
+   * Whether a stored wave may have been taken after the last progress, or is one that the ranks went back to and have not progressed
+   * from, or a later one: the bytes that ranks exchange after a wave look like progress, so a wave may hold the hang all the same.
+   */
   bool hung(WaveNumber wave) const;
   /** Whether a rollback may help, as far as is known. */
   bool may_roll_back() const { return rollbacks_ < kMostRollbacks; }
@@ -78,6 +81,7 @@ class Watchdog {
   std::map<WaveNumber, std::uint64_t> begun_ms_;  ///< of the newest waves; those that are missing were taken before
   bool hangs_ = false;
   unsigned rollbacks_ = 0;
+  std::optional<WaveNumber> back_to_;      ///< the wave of the last rollback because of a hang
   std::optional<std::uint64_t> place_ms_;  ///< after a rollback: the job had run for so long from the wave to where it hung
 };
 
