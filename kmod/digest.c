@@ -132,8 +132,6 @@ static void cr_hash_file(struct cr_hash *hash, struct file *file)
 	cr_hash(hash, seen, sizeof(seen));
 }
 
-#define CR_FDS_AT_ONCE 1024	/* descriptor numbers checked before the lock is dropped */
-
 /* The next open file from *fd on, with a reference; NULL: *fd is how far there is none. */
 static struct file *cr_next_file(struct files_struct *files, unsigned int *fd,
 				 unsigned int *end, bool *cloexec)
@@ -165,13 +163,9 @@ static struct file *cr_next_file(struct files_struct *files, unsigned int *fd,
 static void cr_hash_fd(struct cr_hash *hash, unsigned int fd, struct file *file, bool cloexec)
 {
 	struct inode *inode = file_inode(file);
-	struct cr_fd c = {
-		.fd = fd, .flags = cloexec ? CR_FD_CLOEXEC : 0, .f_flags = file->f_flags,
-		.pos = file->f_pos, .ino = inode->i_ino, .mode = inode->i_mode,
-		.serial = cr_serial(file),
-	};
+	struct cr_fd c = { .fd = fd, .flags = cloexec ? CR_FD_CLOEXEC : 0 };
 
-	cr_fill_owner(file, &c);
+	cr_fill_file(file, &c);
 	cr_hash(hash, &c, sizeof(c));
 	if (!(file->f_mode & FMODE_PATH) && S_ISREG(inode->i_mode) &&
 	    !(inode->i_sb->s_flags & SB_NOUSER))	/* not one of the kernel's own */

@@ -14,13 +14,7 @@
 /* A keyed hash identifies a description, so that user space sees no kernel address. */
 static siphash_key_t cr_serial_key __read_mostly;
 
-/**
- * cr_serial() - identify an open file description
- * @file: the description
- *
- * Return: a number that no other description has while this one exists; never 0.
- */
-u64 cr_serial(struct file *file)
+static u64 cr_serial(struct file *file)
 {
 	struct inode *inode = file_inode(file);
 	/*
@@ -39,12 +33,7 @@ u64 cr_serial(struct file *file)
 	return siphash(id, sizeof(id), &cr_serial_key) | 1;
 }
 
-/**
- * cr_fill_owner() - report who gets the signals of a file
- * @file: the file
- * @c: out: owner_pid and owner_signal
- */
-void cr_fill_owner(struct file *file, struct cr_fd *c)
+static void cr_fill_owner(struct file *file, struct cr_fd *c)
 {
 	struct fown_struct *owner = cr_file_owner(file);
 
@@ -56,6 +45,21 @@ void cr_fill_owner(struct file *file, struct cr_fd *c)
 		c->owner_pid = -c->owner_pid;
 	c->owner_signal = owner->signum;
 	read_unlock_irq(&owner->lock);
+}
+
+/**
+ * cr_fill_file() - report an open file description
+ * @file: the description
+ * @c: out: zeroed before; what belongs to a descriptor and the numbers of references stay 0
+ */
+void cr_fill_file(struct file *file, struct cr_fd *c)
+{
+	c->f_flags = file->f_flags;
+	c->pos = file->f_pos;
+	c->ino = file_inode(file)->i_ino;
+	c->mode = file_inode(file)->i_mode;
+	c->serial = cr_serial(file);
+	cr_fill_owner(file, c);
 }
 
 struct cr_fds_request {
@@ -89,16 +93,9 @@ static void cr_fill_fd(struct cr_fds_request *l, struct fdtable *fdt, unsigned i
 	c->flags = test_bit(fd, fdt->close_on_exec) ? CR_FD_CLOEXEC : 0;
 	if (f->f_op == l->fops)
 		c->flags |= CR_FD_CR;
-	c->f_flags = f->f_flags;
-	c->pos = f->f_pos;
-	c->ino = file_inode(f)->i_ino;
-	c->mode = file_inode(f)->i_mode;
 	c->refs = file_count(f);
-	c->serial = cr_serial(f);
-	cr_fill_owner(f, c);
+	cr_fill_file(f, c);
 }
-
-#define CR_FDS_AT_ONCE 1024	/* descriptor numbers checked before the lock is dropped */
 
 static int cr_op_fds(struct cr_member *m, struct cr_request *req)
 {

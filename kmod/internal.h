@@ -441,8 +441,8 @@ long cr_ioc_process(struct cr_session *s, struct cr_process *a);
 long cr_ioc_sigpending(struct cr_session *s, struct cr_sigpending *a);
 
 /* files.c */
-u64 cr_serial(struct file *file);
-void cr_fill_owner(struct file *file, struct cr_fd *c);
+#define CR_FDS_AT_ONCE 1024	/* descriptor numbers checked before the table's lock is dropped */
+void cr_fill_file(struct file *file, struct cr_fd *c);
 long cr_ioc_fds(struct cr_session *s, struct cr_array *a);
 long cr_ioc_get_file(struct cr_session *s, struct cr_get_file *a);
 long cr_ioc_put_file(struct cr_session *s, struct cr_put_file *a);

@@ -179,8 +179,9 @@ static int cr_op_sigmask(struct cr_member *m, struct cr_request *req)
 	return 0;
 }
 
-static int cr_set_sigmask(struct cr_session *s, struct cr_member *m, sigset_t mask)
+static int cr_set_sigmask(struct cr_session *s, struct cr_member *m, u64 bits)
 {
+	sigset_t mask = { .sig = { bits & ~(sigmask(SIGKILL) | sigmask(SIGSTOP)) } };
 	struct cr_mask_request *set;
 	bool same;
 	int r = cr_pin(m);
@@ -217,7 +218,6 @@ static int cr_set_sigmask(struct cr_session *s, struct cr_member *m, sigset_t ma
  */
 long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a)
 {
-	sigset_t mask = { .sig = { a->mask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP)) } };
 	struct cr_member *m;
 	int r;
 
@@ -226,7 +226,7 @@ long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a)
 	m = cr_find(s, a->tid, &a->why);
 	if (!m)
 		return -ESRCH;
-	r = cr_set_sigmask(s, m, mask);
+	r = cr_set_sigmask(s, m, a->mask);
 	cr_member_put(m);
 	return r;
 }
@@ -254,7 +254,6 @@ static int cr_set_thread(struct cr_session *s, struct cr_member *m, const struct
 {
 	const struct user_regset *general = cr_regset(m->task, NT_PRSTATUS);
 	const struct user_regset *extended = cr_regset(m->task, NT_X86_XSTATE);
-	sigset_t mask = { .sig = { t->sigmask & ~(sigmask(SIGKILL) | sigmask(SIGSTOP)) } };
 	int r;
 
 	if (!general || (t->extended_len && !extended))
@@ -268,7 +267,7 @@ static int cr_set_thread(struct cr_session *s, struct cr_member *m, const struct
 						     extended->n * extended->size),
 				  buffer->extended);
 	cr_unpin(m);
-	return r ? r : cr_set_sigmask(s, m, mask);
+	return r ? r : cr_set_sigmask(s, m, t->sigmask);
 }
 
 static int cr_set_one(struct cr_session *s, const struct cr_thread_regs *t,
