@@ -129,7 +129,10 @@ int give_away_output() {
   return give_away(STDOUT_FILENO, STDERR_FILENO);
 }
 
-int give_away_input() {
+int image_from_input(std::string& image, bool hold) {
+  if (image != kStandard) return -1;
+  if (hold) throw Error(Failure::usage, EINVAL, "--hold reads standard input, from which the image comes");
+  image = "standard input";
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   return give_away(STDIN_FILENO, null.get());
 }

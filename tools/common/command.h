@@ -58,8 +58,13 @@ inline constexpr char kStandard[] = "-";
  * @return the descriptor for the image. Throws Error (usage) when it is a terminal.
  */
 int give_away_output();
-/** Standard input is the image: whoever reads standard input from now on reads nothing. @return the descriptor of the image */
-int give_away_input();
+/**
+ * If @p image is kStandard: it comes from standard input, and whoever reads that from now on reads nothing. Throws Error
+ * (usage) with --hold, which reads it, too.
+ * @param image  becomes its name in messages
+ * @return the descriptor of the image; -1: @p image is a file
+ */
+int image_from_input(std::string& image, bool hold = false);
 
 /** Parse, run, print errors. @return the exit code */
 int run(CLI::App& app, const Common& common, int argc, char** argv, const std::function<int()>& body);

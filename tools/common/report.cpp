@@ -60,12 +60,11 @@ std::string number(double value, const char* unit) {
   return text;
 }
 
-std::string line(const nlohmann::ordered_json& json) {
-  // Names of files and threads may contain any bytes: replace those that are not UTF-8.
+}  // namespace
+
+std::string json_line(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
-
-}  // namespace
 
 std::string grouped(std::uint64_t value) {
   std::string text = std::to_string(value);
@@ -115,18 +114,18 @@ std::string report_json(const std::string& command, const Report& report) {
   auto& times = json["ns"] = nlohmann::ordered_json::object();
   for (const Field& field : kPhases) times[field.name] = report.*field.value;
   json["warnings"] = report.warnings;
-  return line(json);
+  return json_line(json);
 }
 
 std::string held_json(const std::string& command) {
-  return line(nlohmann::ordered_json{{"command", command}, {"held", true}});
+  return json_line(nlohmann::ordered_json{{"command", command}, {"held", true}});
 }
 
 std::string failure_json(const std::string& command, Failure kind, int code, Stage stage, const std::string& message) {
   nlohmann::ordered_json json{{"command", command}, {"ok", false}, {"kind", kind_name(kind)}, {"errno", code}};
   if (stage != Stage::none) json["stage"] = stage_name(stage);
   json["message"] = message;
-  return line(json);
+  return json_line(json);
 }
 
 void print(const Common& common, const Report& report, const std::string& sentence, std::FILE* out) {

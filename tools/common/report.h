@@ -3,6 +3,8 @@
 /** @file A report as text and as JSON. */
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/error.h"
 #include "command.h"
 #include "request/options.h"
@@ -21,6 +23,8 @@ std::string bytes(std::uint64_t number);
 /** "taken 3 s ago" */
 std::string age(const Report& report);
 
+/** One line of JSON. Bytes that are not UTF-8 are replaced: names of files and threads may contain any. */
+std::string json_line(const nlohmann::ordered_json& json);
 /** One line of JSON. */
 std::string report_json(const std::string& command, const Report& report);
 /** The JSON line of --hold: all is ready. */

@@ -55,8 +55,8 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     if (!sections.any()) sections = {true, true, true, true, true};
-    const Image image =
-        path == tool::kStandard ? Image::open(UniqueFd(tool::give_away_input()), "standard input") : Image::open(path);
+    const int fd = tool::image_from_input(path);
+    const Image image = fd < 0 ? Image::open(path) : Image::open(UniqueFd(fd), path);
     const Verification verification = check ? verify(image, !common.json) : Verification{};
     if (common.json)
       std::fputs(to_json(image, verification).c_str(), stdout);

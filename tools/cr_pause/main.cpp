@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_pause: roll a live process back to an image of it, in place.
-#include <cerrno>
 #include <cstdio>
 #include <limits>
 
-#include "base/error.h"
 #include "base/request_flags.h"
 #include "command.h"
 #include "hold.h"
@@ -38,11 +36,7 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     if (options.image.empty()) options.image = "context." + std::to_string(options.pid);
-    if (options.image == tool::kStandard) {
-      if (hold) throw Error(Failure::usage, EINVAL, "--hold reads standard input, from which the image comes");
-      options.image_fd = tool::give_away_input();
-      options.image = "standard input";
-    }
+    options.image_fd = tool::image_from_input(options.image, hold);
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, options.pid);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();

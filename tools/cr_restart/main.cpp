@@ -67,11 +67,7 @@ int main(int argc, char** argv) {
 
   return tool::run(app, common, argc, argv, [&] {
     apply_relocations(relocate, options.restore);
-    if (options.image == tool::kStandard) {
-      if (hold) throw Error(Failure::usage, EINVAL, "--hold reads standard input, from which the image comes");
-      options.image_fd = tool::give_away_input();
-      options.image = "standard input";
-    }
+    options.image_fd = tool::image_from_input(options.image, hold);
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, 0);
     options.timeout_ms = common.timeout_ms();

@@ -22,6 +22,13 @@ constexpr timeval kPatience = {5, 0};         // with a command that was stopped
 
 }  // namespace
 
+std::optional<pid_t> peer_of(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid()) return std::nullopt;
+  return peer.pid;
+}
+
 bool send_request(int keeper, const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += word + '\0';
@@ -44,10 +51,9 @@ int receive_status(int keeper) {
 }
 
 bool receive_request(int command, Request& request) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(command, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid()) return false;
-  request.sender = peer.pid;
+  const auto sender = peer_of(command);
+  if (!sender) return false;
+  request.sender = *sender;
   ::setsockopt(command, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   std::string text(kMostWords, '\0');
   const ssize_t got = ::recv(command, text.data(), text.size(), 0);

@@ -5,6 +5,7 @@
  * What the command and a keeper say to each other: the command its words, and where to write to; the keeper the exit
  * status, when it has done what they ask for and has written all that is to be written.
  */
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Request {
   UniqueFd out, err, folder;       ///< standard output, standard error and the working directory of the command
   pid_t sender = 0;
 };
+
+/** @return the process at the other end of the connection, 0 in another pid namespace; nothing: it is not of our user */
+std::optional<pid_t> peer_of(int socket);
 
 /** Throws Error. @return false: the keeper has ended meanwhile, and has done nothing */
 bool send_request(int keeper, const std::vector<std::string>& words);

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "exchange.h"
 
 namespace reprise::snapshots {
 namespace {
@@ -84,9 +85,7 @@ UniqueFd connect_to_keeper(pid_t pid) {
     if (errno == ENOENT || errno == ECONNREFUSED) return UniqueFd();
     throw Error(Failure::permanent, errno, std::string(address.sun_path) + ": " + error_text(errno));
   }
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(ours.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid())
+  if (!peer_of(ours.get()))
     throw Error(Failure::refused, EPERM, std::string(address.sun_path) + " belongs to another user");
   return ours;
 }

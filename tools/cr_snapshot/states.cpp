@@ -18,9 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void print(const Json& json) {
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
-}
+void print(const Json& json) { std::printf("%s\n", tool::json_line(json).c_str()); }
 
 SnapshotOptions snapshot_options(const Options& options) {
   SnapshotOptions made;
