@@ -269,7 +269,9 @@ class Job {
       }
     }
     need(coordinator_->unforeseen().empty(), "a change of phase is not in the table");
-    need(!has_saved_ || saved_ == coordinator_->state(), "what is saved is not its state");
+    State state = coordinator_->state();
+    state.learned = saved_.learned;  // is saved with the next change
+    need(!has_saved_ || saved_ == state, "what is saved is not its state");
     const PlacementTable& table = coordinator_->placement();
     need(table.empty() || table.size() == settings_.spec.ranks(), "the placement is not of all ranks");
     for (NodeIndex node : table) need(node < instances_.size(), "a rank is placed on a node that is not there");

@@ -261,6 +261,24 @@ TEST_F(Job, ARankThatFailsWhileNoCrrunRunsIsRestarted) {
   EXPECT_EQ(cluster.count("recovery-done"), 1u);
 }
 
+TEST_F(Job, NodesThatAreLostWhileCrrunAttachesAreNoReasonToEndTheJob) {
+  model.spares = 0;
+  model.nodes = 4;
+  model.slots = 4;
+  Cluster cluster(model);
+  cluster.run_until(7000);
+  ASSERT_GE(cluster.count("wave-staged"), 1u);
+  cluster.break_crrun();
+  cluster.kill_node(1);  // crrun waits for it
+  cluster.run_until(8500);
+  cluster.kill_node(0);  // has come back to crrun
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 0);
+  EXPECT_GE(cluster.count("recovery-done"), 1u);
+  EXPECT_FALSE(cluster.said("could not be started"));
+  EXPECT_THAT(cluster.violations(), IsEmpty());
+}
+
 TEST_F(Job, CrrunDiesWithinAWave) {
   Cluster cluster(model);
   cluster.run_until(5000);
@@ -598,6 +616,19 @@ TEST_F(Job, InterruptEndsItInOrder) {
   EXPECT_EQ(cluster.code(), 130);
   EXPECT_LE(cluster.now_ms(), 7000u);
   EXPECT_EQ(cluster.count("recovery-begin"), 0u);
+  EXPECT_THAT(cluster.violations(), IsEmpty());
+}
+
+TEST_F(Job, ALaterCrrunKnowsOfTheInterrupt) {
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  cluster.coordinator().signal(SIGINT, {5000, 5'000'000'000});
+  cluster.run_until(5001);
+  cluster.break_crrun();
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 130);
+  EXPECT_EQ(cluster.count("recovery-begin"), 0u);
+  EXPECT_THAT(cluster.violations(), IsEmpty());
 }
 
 TEST_F(Job, LeavesAtASignalWhenALastWaveIsStaged) {

@@ -177,10 +177,7 @@ void Coordinator::maybe_all_done(Now now) {
 
 void Coordinator::end(int code, bool kill, Now now) {
   if (phase_ == Phase::finished) return;
-  if (phase_ != Phase::ending) {
-    begin_end(code, now);
-    save();
-  }
+  if (phase_ != Phase::ending) begin_end(code, now);
   shut_down(kill, now);
 }
 
@@ -194,6 +191,7 @@ void Coordinator::begin_end(int code, Now now) {
     out_.add(Reply{request, false, "no checkpoint: the job is ending"});
   refuse_drains(draining_.take_all(), "is not drained: the job is ending");
   event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
+  save();  // before anybody is told: a later crrun ends the job, too
 }
 
 void Coordinator::restartable_end(const std::string& why, Now now) {

@@ -62,7 +62,7 @@ void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
   }
   if (phase_ == Phase::starting) {
     for (const Loss& loss : losses)
-      if (!replace_at_start(loss.node, members_.host(loss.node) + " was lost before the job had started.")) return end(1, true, now);
+      if (!replace_at_start(loss.node, members_.host(loss.node) + " was lost before all nodes were there.")) return end(1, true, now);
     if (!members_.any_starting()) all_there(now);
     return;
   }
@@ -110,7 +110,7 @@ void Coordinator::expect_losses(Now now) {
 
 void Coordinator::recover(const Cause& cause, Now now) {
   if (phase_ == Phase::ending || phase_ == Phase::finished) return;
-  if (phase_ == Phase::starting && begin_ == Begin::attach) return;  // attached() looks at it when all are there
+  if (phase_ == Phase::starting && begin_ == Begin::attach) return save();  // attached() looks at it when all are there
   report_ = {};
   report_.cause = cause.what;
   report_.detected_ns = now.unix_ns;

@@ -152,14 +152,20 @@ void Coordinator::hello(const Up& up, Now now) {
 void Coordinator::node_joined(NodeIndex node) {
   failures_of_node_.erase(node);
   staging_.node_joined();
-  save();
+  if (phase_ != Phase::starting || begin_ == Begin::attach) save();  // nothing is saved before the launch
 }
 
 /**
- * A node was lost before the job could start: a spare takes its place.
+ * A node was lost before the job could start: a spare takes its place. While crrun attaches nothing is replaced: a recovery
+ * moves the node's ranks when the other nodes are there.
  * @return false: there is none, and the user has been told
  */
 bool Coordinator::replace_at_start(NodeIndex node, const std::string& why) {
+  if (begin_ == Begin::attach) {
+    out_.say(Log::WARNING, why);
+    save();  // it stays lost for another crrun
+    return true;
+  }
   Member* spare = nullptr;
   for (Member& member : members_.all())
     if (!spare && member.node.spare() && member.state != NodeState::lost) spare = &member;

@@ -53,10 +53,12 @@ constexpr std::uint8_t bit(Phase phase) { return static_cast<std::uint8_t>(1u <<
 inline constexpr Cell o{};
 /** It counts, and the phase stays. */
 inline constexpr Cell x{true, 0};
-/** It may lead to: R running, C recovering, E ending, F finished. A recovery without a usable wave runs again at once. */
-inline constexpr Cell E{true, bit(Phase::ending)};
-inline constexpr Cell EF{true, static_cast<std::uint8_t>(E.next | bit(Phase::finished))};
-inline constexpr Cell RCE{true, static_cast<std::uint8_t>(EF.next | bit(Phase::recovering) | bit(Phase::running))};
+/**
+ * It may lead to: R running, C recovering, E ending, and finished, if there is no daemon to wait for. A recovery without a
+ * usable wave runs again at once.
+ */
+inline constexpr Cell E{true, static_cast<std::uint8_t>(bit(Phase::ending) | bit(Phase::finished))};
+inline constexpr Cell RCE{true, static_cast<std::uint8_t>(E.next | bit(Phase::recovering) | bit(Phase::running))};
 }  // namespace cells
 
 struct Rule {
@@ -84,7 +86,7 @@ inline constexpr Rule kRules[] = {
     {Input::heartbeat,           x,     x,    x,      x,   "an answer, which grants a lease"},
     {Input::rank_started,        E,     E,    E,      o,   "note its pid; if it could not be started, end the job"},
     {Input::rank_ready,          x,     x,    x,      o,   "note where its transport listens; when all are ready, waves may begin"},
-    {Input::rank_exited,         E,     RCE,  RCE,    EF,  "it ended well: when all have, end the job; of a signal: recover; "
+    {Input::rank_exited,         E,     RCE,  RCE,    E,   "it ended well: when all have, end the job; of a signal: recover; "
                                                            "otherwise end the job"},
     {Input::wave_done,           o,     RCE,  o,      o,   "when all ranks are saved: save the state, commit; an error: abort the "
                                                            "wave"},
@@ -103,18 +105,18 @@ inline constexpr Rule kRules[] = {
     {Input::spawn,               o,     x,    x,      o,   "start processes; recovering: later"},
     {Input::spawn_known,         o,     E,    E,      o,   "when all daemons know the namespace, answer the parent"},
     {Input::pmix,                x,     x,    x,      x,   "fences, modex, names, events: joined and passed on"},
-    {Input::link_ended,          RCE,   RCE,  RCE,    EF,  "starting: a spare takes the node's place; later: suspect the node, or "
+    {Input::link_ended,          RCE,   RCE,  RCE,    E,   "starting: a spare takes the node's place; later: suspect the node, or "
                                                            "give it up if its daemon has ended"},
     {Input::connection_closed,   RCE,   RCE,  RCE,    x,   "suspect the node; give it up if its ssh has ended, too"},
-    {Input::tick,                RCE,   RCE,  RCE,    EF,  "deadlines; silent nodes are given up; a job that hangs goes "
+    {Input::tick,                RCE,   RCE,  RCE,    E,   "deadlines; silent nodes are given up; a job that hangs goes "
                                                            "back; due waves begin"},
-    {Input::signal,              EF,    EF,   EF,     EF,  "--checkpoint-on: a last wave, its staging, then the end; INT, TERM, HUP: "
+    {Input::signal,              E,     E,    E,      E,   "--checkpoint-on: a last wave, its staging, then the end; INT, TERM, HUP: "
                                                            "SIGTERM to all ranks, at the second time SIGKILL; others: to all ranks"},
     {Input::request_checkpoint,  x,     RCE,  x,      x,   "a wave now, or a refusal"},
     {Input::request_drain,       x,     RCE,  x,      x,   "a wave and its staging, then a recovery that moves the node's ranks; "
                                                            "or a refusal"},
-    {Input::request_end,         EF,    EF,   EF,     EF,  "as SIGTERM"},
-    {Input::replaced,            EF,    EF,   EF,     EF,  "another crrun owns JOBDIR: kill the ranks"},
+    {Input::request_end,         E,     E,    E,      E,   "as SIGTERM"},
+    {Input::replaced,            E,     E,    E,      E,   "another crrun owns JOBDIR: kill the ranks"},
 };
 }  // namespace cells
 
