@@ -540,7 +540,26 @@ struct cr_tracked {
 	unsigned long pages;
 };
 
+/* The pages that a snapshot holds of 2 MB; none: both are NULL. */
+struct cr_chunk {
+	struct page **pages;	/* PTRS_PER_PTE of them, some of them NULL */
+	struct page *whole;	/* the first page of a huge page that is all of them */
+};
+
+static inline bool cr_chunk_has_any(const struct cr_chunk *chunk)
+{
+	return chunk->whole || chunk->pages;
+}
+
+/* Page @k of a chunk that has any, or NULL. */
+static inline struct page *cr_chunk_page(const struct cr_chunk *chunk, unsigned int k)
+{
+	return chunk->whole ? chunk->whole + k : chunk->pages[k];
+}
+
 unsigned long cr_clean_ptes(struct cr_tracked *seen, pte_t *pte, unsigned int n);
+unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t *ptep,
+			     unsigned int n, pteval_t mask, unsigned long *rest);
 bool cr_pmd_is_clean(pmd_t pmd);
 
 /* pageset.c: sets of pages by address */
@@ -588,25 +607,9 @@ void cr_spans_close(struct cr_spans *spans);
 
 /* snapstore.c */
 
-/* The pages that a snapshot holds of 2 MB; none: both are NULL. */
-struct cr_chunk {
-	struct page **pages;	/* PTRS_PER_PTE of them, some of them NULL */
-	struct page *whole;	/* the first page of a huge page that is all of them */
-};
-
-static inline bool cr_chunk_has_any(const struct cr_chunk *chunk)
-{
-	return chunk->whole || chunk->pages;
-}
-
-/* Page @k of a chunk that has any, or NULL. */
-static inline struct page *cr_chunk_page(const struct cr_chunk *chunk, unsigned int k)
-{
-	return chunk->whole ? chunk->whole + k : chunk->pages[k];
-}
-
 struct cr_snap *cr_snap_new(struct cr_session *s);
 struct cr_snap *cr_snap_get(struct cr_session *s);
+struct cr_snap *cr_snap_newest(const struct mm_struct *mm);
 void cr_snap_put(struct cr_snap *snap);
 bool cr_snap_use(struct cr_snap *snap);
 void cr_snap_unuse(struct cr_snap *snap);

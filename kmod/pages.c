@@ -207,6 +207,50 @@ unsigned long cr_clean_ptes(struct cr_tracked *seen, pte_t *pte, unsigned int n)
 	return clean;
 }
 
+/* Does an entry map a page so that the program cannot write to it? */
+static bool cr_pte_shares(pte_t pte, struct page *page, pteval_t mask)
+{
+	return (pte_flags(pte) & mask) == _PAGE_PRESENT && cr_present_page(pte) == page;
+}
+
+/**
+ * cr_shared_ptes() - which pages are those of a snapshot, shared and unchanged, since a write copies them?
+ * @chunk: pages of the snapshot
+ * @k: the first page in the chunk
+ * @ptep: their entries; ptl is held
+ * @n: number of entries, up to BITS_PER_LONG
+ * @mask: flags of which an entry has only _PAGE_PRESENT: cr_readonly_mask() and further ones
+ * @rest: out: those that need a closer look: all others but the ones that are empty here as in
+ *	the snapshot
+ *
+ * There are millions of entries, so each kind of chunk has its loop.
+ *
+ * Return: a bit for each entry.
+ */
+unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t *ptep,
+			     unsigned int n, pteval_t mask, unsigned long *rest)
+{
+	unsigned long shared = 0, empty = 0;
+	struct page **pages;
+	struct page *whole;
+	unsigned int i;
+
+	if (chunk->whole) {
+		for (i = 0, whole = chunk->whole + k; i < n; i++)
+			if (cr_pte_shares(ptep_get(ptep + i), whole + i, mask))
+				shared |= 1UL << i;
+	} else {
+		for (i = 0, pages = chunk->pages + k; i < n; i++) {
+			if (cr_pte_shares(ptep_get(ptep + i), pages[i], mask))
+				shared |= 1UL << i;
+			else if (!pages[i] && pte_none(ptep_get(ptep + i)))
+				empty |= 1UL << i;
+		}
+	}
+	*rest = GENMASK(n - 1, 0) & ~(shared | empty);
+	return shared;
+}
+
 /**
  * cr_pmd_is_clean() - cr_clean_ptes() of a huge page
  * @pmd: its entry, present

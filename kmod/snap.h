@@ -7,8 +7,20 @@
 #include <linux/kref.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
+#include <linux/refcount.h>
 #include <linux/restart_block.h>
 #include <linux/xarray.h>
+
+/**
+ * struct cr_table - the small pages of 2 MB
+ * @ref: snapshots that hold it: those of one process share what has not changed between them
+ * @pages: PTRS_PER_PTE of them, some of them NULL; a reference to each. They stay the same
+ *	once the snapshot that has made the table is taken
+ */
+struct cr_table {
+	refcount_t ref;
+	struct page **pages;
+};
 
 struct cr_snap_thread {
 	struct list_head node;
@@ -25,14 +37,14 @@ struct cr_snap_thread {
  *	not set, or between cr_snap_use() and cr_snap_unuse()
  * @evicted: the pages were released because memory ran out
  * @users: number of cr_snap_use() without cr_snap_unuse(); prevents eviction
- * @chunks: for each populated 2 MB an array of PTRS_PER_PTE pages; or the first page of a huge
- *	page, tagged with CR_SNAP_WHOLE, of which the snapshot holds one reference
+ * @chunks: for each populated 2 MB a struct cr_table, of which the snapshot holds one reference; or
+ *	the first page of a huge page, tagged with CR_SNAP_WHOLE, of which it holds one, too
  * @account: the account that @charged pages are charged to
  * @unlimited: the ceiling of the account does not apply
  * @charged: pages charged to @account
  * @pages: pages in the snapshot when it was taken
  * @copied: of these, copied at once because pinned for DMA
- * @narrays: number of arrays in @chunks
+ * @ntables: number of tables in @chunks that the snapshot has made itself
  * @taken: time of the snapshot
  * @threads: restart blocks of threads parked in a call that has one
  */
@@ -47,7 +59,7 @@ struct cr_snap {
 	struct cr_account *account;
 	bool unlimited;
 	u64 charged;
-	u64 pages, copied, narrays;
+	u64 pages, copied, ntables;
 	ktime_t taken;
 	struct list_head threads;
 };
@@ -58,16 +70,26 @@ struct cr_snap {
 /* Tag of an entry of @chunks that is a huge page. */
 #define CR_SNAP_WHOLE 1UL
 
+/* The table of an entry of @chunks; NULL: it has none. */
+static inline struct cr_table *cr_chunk_table(void *entry)
+{
+	return entry && xa_pointer_tag(entry) == CR_SNAP_WHOLE ? NULL : entry;
+}
+
 static inline struct cr_chunk cr_chunk_of(void *entry)
 {
+	struct cr_table *table = cr_chunk_table(entry);
 	struct cr_chunk chunk = { };
 
-	if (entry && xa_pointer_tag(entry) == CR_SNAP_WHOLE)
+	if (table)
+		chunk.pages = table->pages;
+	else if (entry)
 		chunk.whole = xa_untag_pointer(entry);
-	else
-		chunk.pages = entry;
 	return chunk;
 }
+
+struct cr_table *cr_table_new(void);
+unsigned long cr_table_put(struct cr_table *table);
 
 static inline unsigned int cr_snap_slot(unsigned long addr)
 {

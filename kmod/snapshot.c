@@ -29,7 +29,8 @@
  * @pinned: of these, pages marked CR_PINNED
  * @bad: out: address that could not be read
  * @full: out: the snapshot would exceed the user's ceiling
- * @spare: an array for pages, empty; taken under ptl, where nothing can be allocated
+ * @base: the newest snapshot of the process before this one, in use; NULL: there is none
+ * @spare: a table, empty; taken under ptl, where nothing can be allocated
  * @keeper: owner of @only; a reference, or NULL
  * @only: pages of old mappings that may have changed since the bits were cleared; NULL: unknown
  */
@@ -41,7 +42,8 @@ struct cr_snap_request {
 	u64 pages, pinned;
 	unsigned long bad;
 	bool full;
-	struct page **spare;
+	struct cr_snap *base;
+	struct cr_table *spare;
 	struct cr_request *keeper;
 	struct cr_pageset *only;
 };
@@ -51,7 +53,11 @@ static void cr_snap_release(struct cr_request *req)
 	struct cr_snap_request *sr = container_of(req, struct cr_snap_request, req);
 
 	cr_snap_put(sr->snap);
-	free_page((unsigned long)sr->spare);
+	if (sr->base) {
+		cr_snap_unuse(sr->base);
+		cr_snap_put(sr->base);
+	}
+	cr_table_put(sr->spare);
 	mem_cgroup_put(sr->memcg);
 	if (sr->keeper)
 		cr_request_put(sr->keeper);
@@ -80,9 +86,9 @@ static struct page **cr_snap_array(struct cr_snap_request *sr, unsigned long add
 		return chunk.pages;
 	if (xa_err(xa_store(&sr->snap->chunks, addr >> PMD_SHIFT, sr->spare, GFP_NOWAIT)))
 		return NULL;
-	chunk.pages = sr->spare;
+	chunk.pages = sr->spare->pages;
 	sr->spare = NULL;
-	sr->snap->narrays++;
+	sr->snap->ntables++;
 	return chunk.pages;
 }
 
@@ -176,6 +182,44 @@ static int cr_snap_pte(struct cr_walk *walk, pte_t *pte, unsigned long addr, str
 	return 0;
 }
 
+/*
+ * Share the table of the base for 2 MB of which no entry differs from it. Its pages are
+ * write-protected and shared already, so nothing else is to be done for them.
+ * Return: 1: it is shared; 0: there is none, or an entry differs; -errno.
+ */
+static int cr_snap_inherit(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
+{
+	struct cr_snap_request *sr = walk->arg;
+	pteval_t mask = cr_readonly_mask() | (sr->track ? _PAGE_SOFT_DIRTY : 0);
+	unsigned long rest = 0, shared, pages = 0;
+	struct cr_table *table;
+	struct cr_chunk chunk;
+	unsigned int k;
+	void *old;
+
+	/* only whole tables: another mapping in these 2 MB has a call of its own */
+	if (!sr->base || end - addr != PMD_SIZE)
+		return 0;
+	table = cr_chunk_table(xa_load(&sr->base->chunks, addr >> PMD_SHIFT));
+	if (!table)
+		return 0;
+	chunk = (struct cr_chunk){ .pages = table->pages };
+	for (k = 0; k < PTRS_PER_PTE; k += BITS_PER_LONG) {
+		shared = cr_shared_ptes(&chunk, k, pte + k, BITS_PER_LONG, mask, &rest);
+		if (rest)
+			return 0;
+		pages += hweight_long(shared);
+	}
+	refcount_inc(&table->ref);
+	old = xa_store(&sr->snap->chunks, addr >> PMD_SHIFT, table, GFP_NOWAIT);
+	if (xa_is_err(old)) {
+		cr_table_put(table);
+		return xa_err(old);
+	}
+	sr->pages += pages;
+	return cr_snap_charge(sr, pages) ?: 1;
+}
+
 static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, unsigned long end)
 {
 	struct cr_snap_request *sr = walk->arg;
@@ -184,8 +228,10 @@ static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, un
 	u64 before = sr->pages;
 	unsigned long wanted;
 	unsigned int k, n, i;
-	int r = 0, full;
+	int r = cr_snap_inherit(walk, pte, addr, end), full;
 
+	if (r)
+		return min(r, 0);
 	for (; addr < end && !r; addr += n * PAGE_SIZE, pte += n) {
 		k = cr_snap_slot(addr);
 		n = min_t(unsigned long, (end - addr) >> PAGE_SHIFT,
@@ -263,7 +309,7 @@ static int cr_snap_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, un
 	return 0;
 }
 
-/* Under ptl nothing can be allocated: have an array at hand, and room in the table. */
+/* Under ptl nothing can be allocated: have a table at hand, and room in the table. */
 static int cr_snap_prepare(struct cr_walk *walk, unsigned long addr, unsigned long end)
 {
 	struct cr_snap_request *sr = walk->arg;
@@ -271,7 +317,7 @@ static int cr_snap_prepare(struct cr_walk *walk, unsigned long addr, unsigned lo
 	int r = xa_reserve(&sr->snap->chunks, addr >> PMD_SHIFT, GFP_KERNEL_ACCOUNT);
 
 	if (!r && !sr->spare) {
-		sr->spare = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+		sr->spare = cr_table_new();
 		if (!sr->spare)
 			r = -ENOMEM;
 	}
@@ -470,6 +516,8 @@ static int cr_snap_begin(struct cr_session *s, struct cr_snap_request *sr)
 	if (!snap)
 		return -ENOMEM;
 	sr->snap = snap;
+	if (!sr->changed)
+		sr->base = cr_snap_newest(s->mm);
 	sr->memcg = get_mem_cgroup_from_mm(current->mm);
 	return cr_snap_threads(s, snap);
 }
@@ -483,7 +531,7 @@ static void cr_snap_done(struct cr_session *s, struct cr_snap_request *sr, struc
 		return;
 	snap->pages = sr->pages;
 	a->copied = snap->copied;
-	a->overhead = snap->narrays * PAGE_SIZE + sizeof(*snap);
+	a->overhead = snap->ntables * (PAGE_SIZE + sizeof(struct cr_table)) + sizeof(*snap);
 	sr->snap = NULL;
 	cr_snap_install(s, snap);
 }

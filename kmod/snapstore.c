@@ -47,18 +47,48 @@ struct cr_snap *cr_snap_new(struct cr_session *s)
 	return snap;
 }
 
-static unsigned long cr_snap_release_array(struct page **pages)
+/**
+ * cr_table_new() - allocate an empty table
+ *
+ * Return: the caller's reference, or NULL.
+ */
+struct cr_table *cr_table_new(void)
+{
+	struct cr_table *table = kzalloc(sizeof(*table), GFP_KERNEL_ACCOUNT);
+
+	if (!table)
+		return NULL;
+	refcount_set(&table->ref, 1);
+	table->pages = (struct page **)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (table->pages)
+		return table;
+	kfree(table);
+	return NULL;
+}
+
+/**
+ * cr_table_put() - drop a reference
+ * @table: the table, may be NULL
+ *
+ * Return: number of pages freed.
+ */
+unsigned long cr_table_put(struct cr_table *table)
 {
 	unsigned long freed = 1;
+	struct page *page;
 	int k;
 
+	if (!table || !refcount_dec_and_test(&table->ref))
+		return 0;
 	for (k = 0; k < PTRS_PER_PTE; k++) {
-		if (!pages[k] || pages[k] == CR_PINNED)
+		page = table->pages[k];
+		if (!page || page == CR_PINNED)
 			continue;
-		freed += page_count(pages[k]) == 1;
-		put_page(pages[k]);
+		freed += page_count(page) == 1;
+		put_page(page);
 	}
-	free_page((unsigned long)pages);
+	free_page((unsigned long)table->pages);
+	kfree(table);
 	return freed;
 }
 
@@ -86,7 +116,7 @@ static unsigned long cr_snap_release_pages(struct cr_snap *snap)
 		if (chunk.whole)
 			freed += cr_snap_release_whole(chunk.whole);
 		else
-			freed += cr_snap_release_array(chunk.pages);
+			freed += cr_table_put(cr_chunk_table(entry));
 		cond_resched();
 	}
 	xa_destroy(&snap->chunks);
@@ -135,6 +165,30 @@ struct cr_snap *cr_snap_get(struct cr_session *s)
 		kref_get(&snap->ref);
 	spin_unlock(&s->lock);
 	return snap;
+}
+
+/**
+ * cr_snap_newest() - get the newest snapshot of a process, of whichever session
+ * @mm: the mm of the process
+ *
+ * Return: a reference to a snapshot in use, see cr_snap_use(), or NULL.
+ */
+struct cr_snap *cr_snap_newest(const struct mm_struct *mm)
+{
+	struct cr_snap *snap, *found = NULL;
+
+	spin_lock(&cr_snaps_lock);
+	list_for_each_entry_reverse(snap, &cr_snaps, node) {
+		if (snap->session->mm != mm)
+			continue;
+		if (cr_snap_use(snap)) {
+			kref_get(&snap->ref);
+			found = snap;
+		}
+		break;
+	}
+	spin_unlock(&cr_snaps_lock);
+	return found;
 }
 
 /**

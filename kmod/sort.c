@@ -128,43 +128,7 @@ static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int
 		cr_sort_mark(sort, sort->put, k);
 }
 
-/* Does an entry map a page so that the program cannot write to it? */
-static bool cr_pte_shares(pte_t pte, struct page *page, pteval_t mask)
-{
-	return (pte_flags(pte) & mask) == _PAGE_PRESENT && cr_present_page(pte) == page;
-}
-
-/*
- * Of n pages from page k on, return those that are the snapshot's: shared and unchanged, since a
- * write copies them. Set in *rest those that need a closer look: all others but the ones that are
- * empty here as in the snapshot. There are millions of entries, so each kind of chunk has its loop.
- */
-static unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t *ptep,
-				    unsigned int n, unsigned long *rest)
-{
-	const pteval_t mask = cr_readonly_mask();
-	unsigned long shared = 0, empty = 0;
-	struct page **pages;
-	struct page *whole;
-	unsigned int i;
-
-	if (chunk->whole) {
-		for (i = 0, whole = chunk->whole + k; i < n; i++)
-			if (cr_pte_shares(ptep_get(ptep + i), whole + i, mask))
-				shared |= 1UL << i;
-	} else {
-		for (i = 0, pages = chunk->pages + k; i < n; i++) {
-			if (cr_pte_shares(ptep_get(ptep + i), pages[i], mask))
-				shared |= 1UL << i;
-			else if (!pages[i] && pte_none(ptep_get(ptep + i)))
-				empty |= 1UL << i;
-		}
-	}
-	*rest = GENMASK(n - 1, 0) & ~(shared | empty);
-	return shared;
-}
-
-/* The same of pages that are not in memory: none is shared. */
+/* cr_shared_ptes() of pages that are not in memory: none is shared. */
 static unsigned long cr_filled_ptes(const struct cr_sort *sort, unsigned int k, pte_t *ptep,
 				    unsigned int n)
 {
@@ -224,7 +188,8 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
 		unchanged = 0;
 		if (sort->in_memory)
-			unchanged = cr_shared_ptes(&sort->chunk, k, ptep, n, &rest);
+			unchanged = cr_shared_ptes(&sort->chunk, k, ptep, n, cr_readonly_mask(),
+						   &rest);
 		else
 			rest = cr_filled_ptes(sort, k, ptep, n);
 		if (believe && rest)
