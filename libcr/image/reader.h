@@ -75,12 +75,24 @@ class Image {
   /** Read and verify content of the blob section at @p offset (SharedObject.Extent.blob_offset). Throws Error. */
   void read_blob(std::uint64_t offset, void* buf, std::size_t len) const;
 
+  /** Called with a part of the file's content, and the offset of that part in the file. */
+  using Part = std::function<void(std::uint64_t offset, std::span<const char> content)>;
+  /**
+   * Read the file from its beginning to its end, in parts of at most 1 MiB. Pages and shared content are verified first.
+   * @param base another image, or nullptr. Pages and blocks of shared content that it has at the same offset, as their
+   *             checksums tell, are left out
+   * @throws Error as verify()
+   */
+  void read_file(const Image* base, const Part& use) const;
+
   /**
    * Whether size, mtime or ctime of the file differ from when it was opened: its content may have changed, and pages
    * that were read from it without verification must be verified.
    */
   bool touched() const;
 
+  /** The checksum in the seal. By way of the tables it covers every byte of the file. */
+  std::uint64_t checksum() const { return seal_.hash; }
   std::uint64_t file_size() const { return seal_.file_size; }
   std::uint64_t page_bytes() const { return seal_.pages_size; }
   std::uint64_t blob_bytes() const { return seal_.blob_size; }
@@ -91,7 +103,7 @@ class Image {
   struct Piece {                // contiguous bytes with checksums
     std::uint64_t offset, len;  // in the file
     std::uint64_t seed;         // address, or offset in the blob
-    std::uint64_t unit;         // bytes per hash
+    std::uint64_t unit;         // bytes per hash; 0: headers or tables, which the seal covers
     const std::uint64_t* hashes;
   };
   Image() = default;
@@ -101,6 +113,9 @@ class Image {
   Piece blob(std::uint64_t offset, std::uint64_t len) const;
   static Piece part(const Piece& piece, std::uint64_t from);
   void check(const Piece& piece, const char* data) const;
+  bool has_page_at(std::uint64_t offset, std::uint64_t checksum) const;
+  bool has_block_at(std::uint64_t offset, std::uint64_t len, std::uint64_t checksum) const;
+  void read_piece(const Piece& piece, const Image* base, std::vector<char>& buffer, const Part& use) const;
   void verify_pieces(const std::vector<Piece>& pieces, unsigned threads, const Progress& progress) const;
 
   std::string name_;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Read an image as a file, to copy it.
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "image/loader.h"
+#include "image/reader.h"
+
+namespace reprise {
+
+using namespace image;
+
+namespace {
+constexpr std::uint64_t kPart = 1 << 20;  // a multiple of kPage and kBlobBlock
+}  // namespace
+
+bool Image::has_page_at(std::uint64_t offset, std::uint64_t checksum) const {
+  if (offset < seal_.pages_offset) return false;
+  const std::uint64_t index = (offset - seal_.pages_offset) / kPage;
+  return index < hashes_.size() && hashes_[index] == checksum;
+}
+
+bool Image::has_block_at(std::uint64_t offset, std::uint64_t len, std::uint64_t checksum) const {
+  if (offset < seal_.blob_offset || (offset - seal_.blob_offset) % kBlobBlock) return false;
+  const std::uint64_t at = offset - seal_.blob_offset;
+  return at < seal_.blob_size && std::min(kBlobBlock, seal_.blob_size - at) == len &&
+         blob_hashes_[at / kBlobBlock] == checksum;
+}
+
+void Image::read_piece(const Piece& piece, const Image* base, std::vector<char>& buffer, const Part& use) const {
+  const auto there = [&](std::uint64_t at) {
+    if (!base || !piece.unit) return false;
+    const std::uint64_t offset = piece.offset + at, checksum = piece.hashes[at / piece.unit];
+    return piece.unit == kPage ? base->has_page_at(offset, checksum)
+                               : base->has_block_at(offset, std::min(piece.unit, piece.len - at), checksum);
+  };
+  const std::uint64_t step = piece.unit ? piece.unit : kPart;
+  for (std::uint64_t at = 0; at < piece.len;) {
+    if (there(at)) {
+      at += step;
+      continue;
+    }
+    std::uint64_t end = at + step;
+    while (end < piece.len && end - at < kPart && !there(end)) end += step;
+    end = std::min(end, piece.len);
+    buffer.resize(end - at);
+    read_exactly(fd_.get(), name_, piece.offset + at, buffer.data(), buffer.size());
+    if (piece.unit) check({piece.offset + at, end - at, piece.seed + at, piece.unit, piece.hashes + at / piece.unit}, buffer.data());
+    use(piece.offset + at, buffer);
+    at = end;
+  }
+}
+
+void Image::read_file(const Image* base, const Part& use) const {
+  std::vector<cr_page_run> runs(runs_);
+  runs.insert(runs.end(), debug_runs_.begin(), debug_runs_.end());
+  std::sort(runs.begin(), runs.end(), [](const auto& one, const auto& other) { return one.offset < other.offset; });
+  const std::uint64_t end = seal_.blob_offset + seal_.blob_size;
+  std::vector<char> buffer;
+  read_piece({0, seal_.pages_offset, 0, 0, nullptr}, base, buffer, use);
+  for (const cr_page_run& run : runs) read_piece(pages(run), base, buffer, use);
+  if (seal_.blob_size) read_piece(blob(0, seal_.blob_size), base, buffer, use);
+  read_piece({end, seal_.file_size - end, 0, 0, nullptr}, base, buffer, use);
+}
+
+}  // namespace reprise
