@@ -21,7 +21,7 @@ _reprise_options() { # COMMAND
 	crrun)
 		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --npernode --map-by \
 			--rankfile --bind-to --report-bindings --oversubscribe --stdin --tag-output --timeout --checkpoint-every --node-mtbf --checkpoint-share \
-			--checkpoint-on --time-left --hang-after --on-hang --local --shared --detect --detect-at-least --no-double-up \
+			--checkpoint-on --time-left --hang-after --on-hang --local --incremental --shared --detect --detect-at-least --no-double-up \
 			--require-checkpoints --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --keep --interface --fan-out --launcher \
 			--launch-agent --report-file --metrics --restart --restart-or-run --attach --verbose --quiet --help --version"
 		;;

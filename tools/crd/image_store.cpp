@@ -102,6 +102,20 @@ std::uint64_t reserve_bytes(const std::string& directory) {
   return std::min<std::uint64_t>(static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize / kReservePart, kReserveMost);
 }
 
+std::map<std::uint32_t, Parent> parents(const std::string& directory, const std::map<std::uint32_t, std::uint32_t>& newest, unsigned most) {
+  std::map<std::uint32_t, Parent> out;
+  for (const auto& [rank, wave] : newest) {
+    const std::string path = job::image_path(directory, wave, rank);
+    try {
+      const unsigned generations = read_manifest(job::manifest_path(path)).generations + 1;
+      if (generations <= most && fs::is_regular_file(path)) out[rank] = {path, generations};
+    } catch (const std::exception& error) {
+      spdlog::info("rank {} is saved whole: {}", rank, error.what());
+    }
+  }
+  return out;
+}
+
 std::string begin_wave(const std::string& directory, std::uint32_t wave) {
   try {
     const std::string part = job::wave_part_directory(directory, wave);

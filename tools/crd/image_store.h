@@ -2,6 +2,7 @@
 #pragma once
 /** @file The images on this node's disk: LOCAL/ID/wave-N/rank-R.img, and their manifests. */
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,17 @@ std::uint64_t used_bytes(const std::string& directory);
 std::uint64_t free_bytes(const std::string& directory);
 /** @return bytes of the file system that images may not take, so that others can still write */
 std::uint64_t reserve_bytes(const std::string& directory);
+/** The image of a rank from which its next one takes unchanged pages. */
+struct Parent {
+  std::string path;
+  unsigned generations = 0;  ///< of the next one
+};
+/**
+ * @param newest  wave of each rank's image since which its changes are known
+ * @param most    images in a row that may take pages over
+ * @return by rank; none: the next image is to have all pages of the process itself
+ */
+std::map<std::uint32_t, Parent> parents(const std::string& directory, const std::map<std::uint32_t, std::uint32_t>& newest, unsigned most);
 /** Create an empty directory for a wave's images. @return "", or the error */
 std::string begin_wave(const std::string& directory, std::uint32_t wave);
 /** Make a wave valid. @return "", or the error */

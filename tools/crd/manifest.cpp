@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/manifest.h"
 
-#include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
-#include <xxhash.h>
 
-#include "base/unique_fd.h"
 #include "job/files.h"
 #include "job/log.h"
 
@@ -34,6 +28,8 @@ std::uint32_t number(const std::string& text, std::uint32_t bound) {
 std::string manifest_text(const Manifest& manifest) {
   nlohmann::ordered_json json{{"wave", manifest.wave}, {"rank", manifest.rank}, {"pid", manifest.pid}, {"bytes", manifest.bytes}};
   json["checksum"] = fmt::format("{:016x}", manifest.checksum);
+  if (manifest.generations) json["generations"] = manifest.generations;
+  if (manifest.rewritten) json["rewritten"] = manifest.rewritten;
   for (const auto& [stream, offset] : manifest.streams) json["streams"][std::to_string(stream)] = offset;
   for (const auto& [fd, stream] : manifest.pipes) json["pipes"][std::to_string(fd)] = stream;
   if (!manifest.cpus.empty()) json["cpus"] = manifest.cpus;
@@ -51,6 +47,8 @@ Manifest read_manifest(const std::string& path) {
     manifest.pid = json.at("pid");
     manifest.bytes = json.at("bytes");
     manifest.checksum = std::stoull(json.at("checksum").get<std::string>(), nullptr, 16);
+    manifest.generations = json.value("generations", 0u);
+    manifest.rewritten = json.value("rewritten", 0u);
     const auto streams = json.value("streams", nlohmann::json::object()), pipes = json.value("pipes", nlohmann::json::object());
     for (const auto& [stream, offset] : streams.items()) manifest.streams[number(stream, kStreams)] = offset;
     for (const auto& [fd, stream] : pipes.items()) {
@@ -65,28 +63,6 @@ Manifest read_manifest(const std::string& path) {
   } catch (const std::exception& error) {
     throw std::runtime_error(path + " is damaged: " + error.what());
   }
-}
-
-std::uint64_t file_checksum(const std::string& path, const std::function<bool()>& keep_on) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) throw std::system_error(errno, std::generic_category(), "cannot open " + path);
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  std::vector<char> buffer(1 << 20);
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    const int error = got < 0 ? errno : keep_on && !keep_on() ? ECANCELED : 0;
-    if (error) {
-      XXH3_freeState(state);
-      throw std::system_error(error, std::generic_category(), "cannot read " + path);
-    }
-    if (got == 0) break;
-    XXH3_64bits_update(state, buffer.data(), static_cast<std::size_t>(got));
-  }
-  const std::uint64_t sum = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return sum;
 }
 
 }  // namespace reprise::crd

@@ -5,7 +5,6 @@
  * here or on another node. The manifest lies beside the image and is copied with it.
  */
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,7 +14,9 @@ namespace reprise::crd {
 struct Manifest {
   std::uint32_t wave = 0, rank = 0;
   std::int32_t pid = 0;
-  std::uint64_t bytes = 0, checksum = 0;         ///< of the image; XXH3 of the whole file
+  std::uint64_t bytes = 0, checksum = 0;         ///< of the image; the checksum is that of its seal
+  unsigned generations = 0;                      ///< images before it, in a row, from which unchanged pages were taken over
+  unsigned rewritten = 0;                        ///< of a copy: files, one after the other, of which it has kept equal parts
   std::map<std::uint32_t, std::uint64_t> streams;  ///< by stream 0, 1, 2: the stream's offset at the checkpoint
   std::map<int, std::uint32_t> pipes;            ///< by descriptor of the rank that is a pipe of the daemon: its stream
   std::vector<unsigned> cpus;                    ///< processors that the rank was bound to; none: it was not bound
@@ -25,8 +26,5 @@ struct Manifest {
 std::string manifest_text(const Manifest& manifest);
 /** Throws std::runtime_error when the manifest is missing or damaged. */
 Manifest read_manifest(const std::string& path);
-
-/** XXH3 of a whole file. @param keep_on polled; false cancels. Throws std::system_error (ECANCELED when cancelled). */
-std::uint64_t file_checksum(const std::string& path, const std::function<bool()>& keep_on = nullptr);
 
 }  // namespace reprise::crd

@@ -238,6 +238,7 @@ void Recovery::use(std::uint32_t number, Attempt attempt) {
   it.manifest = std::move(attempt.manifest);
   if (const std::string directory = node_.job_directory(); !directory.empty() && attempt.path.starts_with(directory + "/"))
     it.report.set_shared_bytes_read(it.report.shared_bytes_read() + it.manifest.bytes);
+  it.local = attempt.path.starts_with(node_.images() + "/");
   it.tool = std::move(attempt.tool);
   if (it.restart)
     restart(number, std::move(attempt.rank));
@@ -293,6 +294,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
   bringing.report.set_frozen_ns(report.value("ns", nlohmann::json::object()).value("frozen", std::uint64_t{0}));
   for (const auto& warning : report.value("warnings", nlohmann::json::array()))
     node_.say(job::Log::INFO, fmt::format("rank {}: {}", number, warning.get<std::string>()), number);
+  rank->saved_in = bringing.local ? wave_ : 0;
   if (bringing.restart) {
     rank->pid = bringing.report.pid();
     rank->restarter = std::move(bringing.tool);

@@ -40,6 +40,7 @@ class Recovery {
     int next_path = 0;           ///< index into place.paths: the next path to try
     bool restart = false;
     bool image_bad = false;      ///< an image was missing or damaged
+    bool local = false;          ///< the image that is restored is on this node
     std::string problems;        ///< errors of the paths tried so far
     std::optional<Attempt> ready;  ///< prepared before this recovery began
     std::unique_ptr<Tool> tool;

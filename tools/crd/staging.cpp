@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -12,9 +14,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include "base/error.h"
+#include "base/unique_fd.h"
 #include "crd/manifest.h"
+#include "image/reader.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -23,7 +27,6 @@ namespace reprise::crd {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kPiece = 1 << 20;
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -74,73 +77,122 @@ std::string part_of(const std::string& path) {
   return (whole.parent_path() / ("." + whole.filename().string() + ".part")).string();
 }
 
+bool is_of(const Image& image, const Manifest& manifest) {
+  return image.file_size() == manifest.bytes && image.checksum() == manifest.checksum;
+}
+
 bool complete(const std::string& to, const Manifest& manifest) {
   try {
     const Manifest there = read_manifest(job::manifest_path(to));
-    return there.bytes == manifest.bytes && there.checksum == manifest.checksum && fs::file_size(to) == manifest.bytes &&
-           file_checksum(to) == manifest.checksum;
+    if (there.bytes != manifest.bytes || there.checksum != manifest.checksum) return false;
+    const Image copy = Image::open(to);
+    if (!is_of(copy, manifest)) return false;
+    copy.verify_all(1);
+    return true;
   } catch (const std::exception&) {
     return false;
   }
 }
 
+/**
+ * Let the file of @p old become @p part, unless an interrupted copy is there.
+ * @param rewritten receives how often such a file has been written over then
+ * @return the image that it was; none: the copy begins anew
+ */
+std::optional<Image> take_over(const Old& old, const std::string& part, unsigned& rewritten) {
+  std::error_code error;
+  if (old.path.empty() || fs::exists(part, error)) return std::nullopt;
+  try {
+    rewritten = read_manifest(job::manifest_path(old.path)).rewritten + 1;
+    if (rewritten > old.most || ::rename(old.path.c_str(), part.c_str()) != 0) return std::nullopt;
+    Image image = Image::open(part);
+    // No image any more: nobody may take it for one while it is written over.
+    fs::resize_file(part, image.file_size() - 1);
+    return image;
+  } catch (const std::exception& problem) {
+    spdlog::debug("{} is not written over: {}", old.path, problem.what());
+    return std::nullopt;
+  }
+}
+
+/** Writes what it is given to a file, if that does not have it yet. */
+class Target {
+ public:
+  /** @param compare the file is that of an interrupted copy: it may have the beginning */
+  Target(std::string path, bool compare) : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    if (!fd_) fail("cannot create " + path_);
+    struct stat st {};
+    if (::fstat(fd_.get(), &st) != 0) fail("cannot look at " + path_);
+    if (compare) known_ = static_cast<std::uint64_t>(st.st_size);
+  }
+  /** @return whether it was written */
+  bool put(std::uint64_t at, std::span<const char> content) {
+    if (at + content.size() <= known_) {
+      there_.resize(content.size());
+      if (read_piece(fd_.get(), at, there_, path_) == content.size() && std::equal(there_.begin(), there_.end(), content.begin()))
+        return false;
+      known_ = 0;
+    }
+    write_piece(fd_.get(), at, content.data(), content.size(), path_);
+    return true;
+  }
+  void finish(std::uint64_t size) {
+    if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0 || ::fsync(fd_.get()) != 0) fail("cannot sync " + path_);
+    fd_.reset();
+  }
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+  std::uint64_t known_ = 0;
+  std::vector<char> there_;
+};
+
 }  // namespace
 
-std::uint64_t stage_image(const std::string& from, const std::string& to, const CopyLimits& limits) {
-  const Manifest manifest = read_manifest(job::manifest_path(from));
+Copied stage_image(const std::string& from, const std::string& to, const CopyLimits& limits, const Old& old) {
+  Manifest manifest = read_manifest(job::manifest_path(from));
   if (complete(to, manifest)) {
     if (limits.progress) limits.progress(manifest.bytes);
-    return manifest.bytes;
+    return {manifest.bytes, 0};
   }
   std::error_code error;
   // Create only the last directory. If its parent is missing, the shared file system may not be mounted, and a local copy
   // would pass for a staged one.
   fs::create_directory(fs::path(to).parent_path(), error);
   if (error) throw std::system_error(error, "cannot make " + fs::path(to).parent_path().string());
-  UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!source) fail("cannot open " + from);
+  const Image source = Image::open(from);
+  if (!is_of(source, manifest)) throw std::runtime_error(from + " is damaged: it is not the image that its manifest describes");
   const std::string part = part_of(to);
-  UniqueFd target(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!target) fail("cannot create " + part);
-  struct stat st {};
-  if (::fstat(target.get(), &st) != 0) fail("cannot look at " + part);
-  auto known = static_cast<std::uint64_t>(st.st_size);  // left by an earlier attempt; compared while copying
-  XXH3_state_t* state = XXH3_createState();
-  const std::unique_ptr<XXH3_state_t, void (*)(XXH3_state_t*)> owner(state, [](XXH3_state_t* it) { XXH3_freeState(it); });
-  XXH3_64bits_reset(state);
-  std::vector<char> buffer(kPiece), other(kPiece);
+  unsigned rewritten = 0;
+  const std::optional<Image> base = take_over(old, part, rewritten);
+  Copied copied{manifest.bytes, manifest.bytes};
+  Target target(part, !base);
   Pace pace(limits.bytes_per_second);
-  std::uint64_t at = 0;
-  for (;;) {
-    if (limits.keep_on && !limits.keep_on()) throw std::system_error(ECANCELED, std::generic_category(), "copying of " + from);
-    const std::size_t got = read_piece(source.get(), at, buffer, from);
-    if (got == 0) break;
-    XXH3_64bits_update(state, buffer.data(), got);
-    bool same = false;
-    if (at + got <= known) {
-      other.resize(got);
-      same = read_piece(target.get(), at, other, part) == got && std::equal(other.begin(), other.end(), buffer.begin());
-      other.resize(kPiece);
-      if (!same) known = 0;
-    }
-    if (!same) {
-      write_piece(target.get(), at, buffer.data(), got, part);
-      pace.spent(got, limits.keep_on);
-    }
-    at += got;
-    if (limits.progress) limits.progress(got);
-  }
-  if (at != manifest.bytes || XXH3_64bits_digest(state) != manifest.checksum) {
+  std::uint64_t done = 0;
+  try {
+    source.read_file(base ? &*base : nullptr, [&](std::uint64_t at, std::span<const char> content) {
+      if (limits.keep_on && !limits.keep_on()) throw std::system_error(ECANCELED, std::generic_category(), "copying of " + from);
+      if (target.put(at, content)) pace.spent(content.size(), limits.keep_on);
+      copied.kept -= content.size();
+      if (limits.progress) limits.progress(at + content.size() - done);
+      done = at + content.size();
+    });
+  } catch (const Error&) {  // a page of the source is damaged
     ::unlink(part.c_str());
-    throw std::runtime_error(from + " is damaged: its checksum differs from that at the checkpoint");
+    throw;
   }
-  if (::ftruncate(target.get(), static_cast<off_t>(at)) != 0 || ::fsync(target.get()) != 0) fail("cannot sync " + part);
-  target.reset();
+  target.finish(manifest.bytes);
+  if (!is_of(Image::open(part), manifest)) {
+    ::unlink(part.c_str());
+    throw std::runtime_error(from + " has changed while it was copied");
+  }
   // The manifest first: an image without it would be of no use.
-  job::write_atomically(job::manifest_path(to), job::read_file(job::manifest_path(from)));
+  manifest.rewritten = base ? rewritten : 0;
+  job::write_atomically(job::manifest_path(to), manifest_text(manifest));
   if (::rename(part.c_str(), to.c_str()) != 0) fail("cannot rename " + part);
   job::sync_directory(fs::path(to).parent_path());
-  return at;
+  return copied;
 }
 
 Staging::~Staging() {
@@ -199,7 +251,11 @@ void Staging::begin(const job::Stage& message) {
                             tell(progress);
                           }};
         try {
-          report.set_bytes(stage_image(job::image_path(local, message.wave(), rank), job::image_path(shared, message.wave(), rank), limits));
+          Old old;
+          if (const unsigned most = node_.job.incremental()) old = {job::dropped_image_path(shared, rank), most};
+          const Copied copied = stage_image(job::image_path(local, message.wave(), rank), job::image_path(shared, message.wave(), rank), limits, old);
+          report.set_bytes(copied.bytes);
+          report.set_kept_bytes(copied.kept);
         } catch (const std::exception& failure) {
           if (!keep_on()) return;
           report.set_error(failure.what());

@@ -17,17 +17,29 @@ namespace reprise::crd {
 struct CopyLimits {
   std::uint64_t bytes_per_second = 0;                   ///< 0: no limit
   std::function<bool()> keep_on;                        ///< polled; false: stop. May be empty
-  std::function<void(std::uint64_t bytes)> progress;    ///< called with the number of bytes copied since the last call; may
+  std::function<void(std::uint64_t bytes)> progress;    ///< called with the number of bytes done since the last call; may
                                                         ///< be empty
+};
+
+/** A file to write over: the copy of an image that does not count any more. */
+struct Old {
+  std::string path;      ///< need not exist; "": none
+  unsigned most = 0;     ///< files, one after the other, of which a copy may keep equal parts
+};
+
+/** What a copy has cost. */
+struct Copied {
+  std::uint64_t bytes = 0;  ///< size of the image
+  std::uint64_t kept = 0;   ///< of these, in the old file already
 };
 
 /**
  * Copy image @p from to @p to, and its manifest, under a temporary name first. Data of an interrupted copy is reused as
- * far as it is equal. A complete copy is left alone. Throws std::runtime_error or std::system_error: the image does not
- * match its manifest, no space …
- * @return size of the image in bytes
+ * far as it is equal. A complete copy is left alone. Otherwise the copy takes over the file of @p old if there is one, and
+ * writes only what differs. Throws std::runtime_error or std::system_error: the image does not match its manifest, no
+ * space …
  */
-std::uint64_t stage_image(const std::string& from, const std::string& to, const CopyLimits& limits);
+Copied stage_image(const std::string& from, const std::string& to, const CopyLimits& limits, const Old& old = {});
 
 class Staging {
  public:

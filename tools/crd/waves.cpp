@@ -8,8 +8,8 @@
 
 #include <sys/stat.h>
 
-#include "crd/image_store.h"
 #include "crd/prewarm.h"
+#include "image/reader.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -55,7 +55,6 @@ void Waves::begin(const job::WaveBegin& message) {
   abandon();
   wave_ = message.wave();
   told_ = false;
-  wanted_ = std::make_shared<std::atomic<bool>>(true);
   const unsigned turn = turn_;
   for (const auto& [number, rank] : node_.ranks) {
     if (!node_.own(number)) continue;  // spawned processes have all ended: no wave begins while one lives
@@ -67,27 +66,36 @@ void Waves::begin(const job::WaveBegin& message) {
   timer_.async_wait([this, turn](const asio::error_code& error) {
     if (!error && turn == turn_) overdue();
   });
+  struct Begun {
+    std::string why;  ///< "": the images can be written
+    std::map<std::uint32_t, image_store::Parent> parents;
+  };
+  std::map<std::uint32_t, std::uint32_t> newest;
+  for (const auto& [number, taking] : ranks_)
+    if (const Rank* rank = node_.find(number); node_.job.incremental() && rank && rank->saved_in) newest[number] = rank->saved_in;
   node_.on_disk(
-      [directory = node_.images(), wave = wave_, limit = node_.job.local_limit_bytes(), expected = last_bytes_ ? last_bytes_ : private_memory()]() -> std::string {
-        if (const std::string why = image_store::begin_wave(directory, wave); !why.empty()) return why;
+      [directory = node_.images(), wave = wave_, limit = node_.job.local_limit_bytes(), expected = last_bytes_ ? last_bytes_ : private_memory(),
+       newest, most = node_.job.incremental()]() -> Begun {
+        if (const std::string why = image_store::begin_wave(directory, wave); !why.empty()) return {why, {}};
         const std::uint64_t used = image_store::used_bytes(directory), free = image_store::free_bytes(directory);
         if (limit && used + std::max<std::uint64_t>(expected, 1) > limit)
-          return fmt::format("the images would take more than the {} bytes that are allowed in {}", limit, directory);
+          return {fmt::format("the images would take more than the {} bytes that are allowed in {}", limit, directory), {}};
         const std::uint64_t reserve = image_store::reserve_bytes(directory);
         if (expected + reserve > free)
-          return fmt::format("no space: {} has {} bytes left, and the wave needs some {}; {} bytes are left to other users", directory,
-                             free, expected, reserve);
-        return "";
+          return {fmt::format("no space: {} has {} bytes left, and the wave needs some {}; {} bytes are left to other users", directory,
+                              free, expected, reserve), {}};
+        return {"", image_store::parents(directory, newest, most)};
       },
-      [this, turn, timeout = message.timeout_ms()](const std::string& why) {
+      [this, turn, timeout = message.timeout_ms()](const Begun& begun) {
         if (turn != turn_) return;
+        for (const auto& [number, parent] : begun.parents) ranks_.at(number).parent = parent;
         std::vector<std::uint32_t> numbers;
         for (const auto& [number, taking] : ranks_) numbers.push_back(number);
         for (const std::uint32_t number : numbers) {
-          if (why.empty())
+          if (begun.why.empty())
             take(number, timeout);
           else
-            fail(number, why, false);
+            fail(number, begun.why, false);
         }
       });
 }
@@ -121,6 +129,7 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   prepare.timeout_ms = timeout_ms;
   node_.socket->send(prepare, CR_RANK_PREPARE, number, node_.recovery);
   std::vector<std::string> argv{"cr_checkpoint", std::to_string(rank->pid), part_image(node_, wave_, number)};
+  if (taking.parent) argv.insert(argv.begin() + 1, {"--parent", taking.parent->path});
   if (timeout_ms) argv.insert(argv.begin() + 1, {"--timeout", fmt::format("{:.3f}", timeout_ms / 1000.0)});
   try {
     taking.tool = std::make_unique<Tool>(node_.loop, argv, std::vector<std::pair<int, int>>{}, [this, number, turn = turn_](const ToolResult& result) {
@@ -136,6 +145,8 @@ void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
   Rank* rank = node_.find(number);
   if (taking.done || !rank) return;
   if (!result.ok) {
+    // The next image does without a parent that cannot be read.
+    if (taking.parent && result.message.find(taking.parent->path) != std::string::npos) rank->saved_in = 0;
     // The rank's transport may report a more precise reason.
     if (taking.report.error().empty()) return fail(number, result.message, result.temporary);
     return;
@@ -144,6 +155,9 @@ void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
   const auto& times = result.report.value("ns", nlohmann::json::object());
   taking.report.set_frozen_ns(times.value("frozen", std::uint64_t{0}));
   taking.report.set_write_ns(times.value("write", std::uint64_t{0}));
+  const std::uint64_t inherited = result.report.value("pages_inherited", std::uint64_t{0}) * image::kPage;
+  taking.report.set_inherited_bytes(inherited);
+  if (taking.parent && inherited) taking.manifest.generations = taking.parent->generations;
   const auto queued = result.report.value("pipes", nlohmann::json::object());
   const auto in_pipe = [&](std::uint32_t stream) -> std::uint64_t {
     for (const auto& [fd, of] : taking.manifest.pipes)
@@ -184,13 +198,14 @@ void Waves::both(std::uint32_t number) {
     std::uint64_t checksum = 0, bytes = 0;
     std::string error;
   };
-  // Not on the disk thread: a recovery waits for what that has begun, and may not wait for gigabytes to be read.
+  // Not on the disk thread: a recovery waits for what that has begun.
   node_.reading_at_once(
-      [image, manifest = taking.manifest, wanted = wanted_]() mutable {
+      [image, manifest = taking.manifest]() mutable {
         Sum sum;
         try {
-          sum.bytes = manifest.bytes = std::filesystem::file_size(image);
-          sum.checksum = manifest.checksum = file_checksum(image, [&] { return wanted->load(); });
+          const Image saved = Image::open(image);
+          sum.bytes = manifest.bytes = saved.file_size();
+          sum.checksum = manifest.checksum = saved.checksum();
           job::write_atomically(job::manifest_path(image), manifest_text(manifest));
         } catch (const std::exception& error) {
           sum.error = error.what();
@@ -304,6 +319,8 @@ void Waves::end(const job::WaveEnd& message) {
                   [this, wave = wave_](const std::string& why) {
                     if (!why.empty()) node_.say(job::Log::ERROR, fmt::format("the images of wave {} are lost: {}", wave, why));
                   });
+  for (const auto& [number, taking] : ranks_)
+    if (Rank* rank = node_.find(number)) rank->saved_in = wave_;
   wave_ = 0;
   ++turn_;
   ranks_.clear();
@@ -322,7 +339,6 @@ void Waves::tell_of_abort(std::uint32_t wave) {
 void Waves::abandon() {
   ++turn_;
   timer_.cancel();
-  if (wanted_) wanted_->store(false);
   if (wave_ == 0) return;
   tell_of_abort(wave_);
   for (auto& [number, taking] : ranks_) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The node's part of a wave: one cr_checkpoint for each rank, and the answer of the rank's transport. */
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <asio/steady_timer.hpp>
 
+#include "crd/image_store.h"
 #include "crd/manifest.h"
 #include "crd/node.h"
 
@@ -38,6 +39,7 @@ class Waves {
     bool answered = false;   ///< its transport has confirmed that the image is consistent
     bool reading = false;    ///< the daemon reads its output again
     bool done = false;
+    std::optional<image_store::Parent> parent;
     Manifest manifest;
     job::RankWave report;
   };
@@ -55,7 +57,6 @@ class Waves {
   asio::steady_timer timer_;
   std::uint32_t wave_ = 0;      ///< current wave; 0: none
   unsigned turn_ = 0;           ///< counts waves and abandonments: late results belong to an older turn
-  std::shared_ptr<std::atomic<bool>> wanted_;  ///< false: the wave is given up, threads need not sum its images
   bool told_ = false;           ///< WaveDone has been sent
   std::map<std::uint32_t, Taking> ranks_;
   std::uint64_t last_bytes_ = 0;  ///< size of the last wave: estimate for the next one

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -62,6 +63,9 @@ void add_options(CLI::App& app, Options& o) {
   option("--on-hang", o.on_hang, "what to do then: say it (default), or recover: go back to a wave", "say|recover")
       ->check(CLI::IsMember({"say", "recover"}));
   option("--local", o.local, "directory on each node for images (default: /var/tmp/reprise-UID)", "DIR");
+  app.add_flag("--incremental{16}", o.incremental,
+               "save and copy only what has changed since the wave before; each (N+1)th image, and copy, is whole (default: 16)")
+      ->type_name("N");
   option("--shared", o.shared, "directory shared by all nodes, for copies of the images", "DIR");
   option("--detect", o.detect, "longest silence after which a node is given up (default: 10s)", "TIME");
   option("--detect-at-least", o.detect_at_least, "shortest such silence (default: five heartbeats, 2s)", "TIME");
@@ -378,6 +382,16 @@ void set_watch(Settings& settings, const Options& options) {
   settings.hang_recover = options.on_hang == "recover";
 }
 
+/** --incremental. Throws std::runtime_error. */
+std::uint32_t generations(const std::string& text) {
+  constexpr std::uint32_t kMost = 1000;
+  std::string unit;
+  const double value = leading_number(text, "--incremental", unit);
+  if (!unit.empty() || value != std::floor(value) || value > kMost)
+    throw std::runtime_error("--incremental=" + text + ": give the number of images between two whole ones, from 1 to 1000; 0: every image is whole");
+  return static_cast<std::uint32_t>(value);
+}
+
 void change_settings(Settings& settings, const Options& options) {
   set_leaving(settings, options);
   set_interval(settings, options);
@@ -405,6 +419,7 @@ void change_settings(Settings& settings, const Options& options) {
   // The longest lease is shorter: the ranks of a node that is cut off stand still before they run elsewhere.
   spec.set_lost_after_ms(static_cast<std::uint32_t>(settings.lost_after_ms * 2 / 3));
   if (!options.stage_rate.empty()) spec.set_stage_bytes_per_second(byte_count(options.stage_rate, "--stage-rate"));
+  if (!options.incremental.empty()) spec.set_incremental(generations(options.incremental));
   if (!options.abandon.empty()) spec.set_abandon_ms(milliseconds(options.abandon, "--abandon-after"));
   if (!options.local_limit.empty()) spec.set_local_limit_bytes(byte_count(options.local_limit, "--local-limit"));
   if (!options.interfaces.empty()) {

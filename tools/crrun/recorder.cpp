@@ -42,9 +42,13 @@ std::size_t append(const std::string& path, const std::string& text) {
 }
 
 /** Remove a wave from JOBDIR, or all waves for wave 0, also what a copy that was given up has left of one. */
-void remove_staged(const std::string& directory, std::uint32_t wave) {
+void remove_staged(const std::string& directory, const RemoveStaged& what) {
   std::error_code ignored;
-  if (wave) {
+  if (const std::uint32_t wave = what.wave) {
+    if (what.reuse && std::filesystem::exists(wave_directory(directory, wave), ignored)) {
+      std::filesystem::remove_all(dropped_directory(directory), ignored);
+      std::filesystem::rename(wave_directory(directory, wave), dropped_directory(directory), ignored);
+    }
     std::filesystem::remove_all(wave_directory(directory, wave), ignored);
     std::filesystem::remove_all(wave_part_directory(directory, wave), ignored);
     return;
@@ -99,7 +103,7 @@ struct Recorder::Newest {
 struct Recorder::Work {
   std::string events;
   Queue queue;
-  std::vector<std::uint32_t> removals;
+  std::vector<RemoveStaged> removals;
   bool last = false;  ///< leave a snapshot without a log
 };
 
@@ -111,7 +115,7 @@ struct Recorder::Shared {
   std::condition_variable changed;
   std::string events;                   ///< not yet in timeline.jsonl
   Queue queue;                          ///< not yet in state.json or state.log
-  std::vector<std::uint32_t> removals;  ///< waves to remove, 0: all; each is tried once
+  std::vector<RemoveStaged> removals;   ///< each is tried once
   bool busy = false, stop = false, warned = false, closed = false;
   bool replaced = false;  ///< another crrun owns the directory: nothing may be written there
   std::function<void()> tell_replaced;
@@ -248,9 +252,9 @@ void Recorder::event(const nlohmann::json& event) {
   shared_->changed.notify_all();
 }
 
-void Recorder::remove(std::uint32_t wave) {
+void Recorder::remove(const RemoveStaged& what) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->removals.push_back(wave);
+  shared_->removals.push_back(what);
   shared_->changed.notify_all();
 }
 
@@ -276,7 +280,7 @@ std::string Recorder::write(Shared& shared, Work& work) {
     why = error.what();
   }
   if (work.queue.changes.empty()) {
-    for (const std::uint32_t wave : work.removals) remove_staged(shared.directory, wave);
+    for (const RemoveStaged& what : work.removals) remove_staged(shared.directory, what);
     work.removals.clear();
   }
   return why;

@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "crrun/coordinator/effects.h"
 #include "crrun/state_log.h"
 
 namespace reprise::job {
@@ -46,7 +47,7 @@ class Recorder {
   std::uint64_t save(std::vector<Record> records);
   void event(const nlohmann::json& event);
   /** Remove a staged wave, or all for wave 0, once all changes are in JOBDIR: until then its state may refer to it. */
-  void remove(std::uint32_t wave);
+  void remove(const RemoveStaged& what);
 
  private:
   struct Newest;

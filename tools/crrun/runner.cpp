@@ -280,7 +280,7 @@ void Runner::carry_out(Effect& effect, const std::vector<NodeIndex>& living) {
         if constexpr (std::is_same_v<T, Say>) say(one);
         if constexpr (std::is_same_v<T, WriteOutput>) write(one);
         if constexpr (std::is_same_v<T, TimelineEvent>) recorder_.event(one.line);
-        if constexpr (std::is_same_v<T, RemoveStaged>) recorder_.remove(one.wave);
+        if constexpr (std::is_same_v<T, RemoveStaged>) recorder_.remove(one);
         if constexpr (std::is_same_v<T, Reply>) {
           Answer answer;
           answer.set_ok(one.ok);

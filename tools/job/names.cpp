@@ -23,9 +23,16 @@ std::string wave_directory(const std::string& directory, std::uint32_t wave) {
 std::string wave_part_directory(const std::string& directory, std::uint32_t wave) {
   return wave_directory(directory, wave) + ".part";
 }
+
+namespace {
+std::string image_name(std::uint32_t rank) { return "/rank-" + std::to_string(rank) + ".img"; }
+}  // namespace
+
 std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank) {
-  return wave_directory(directory, wave) + "/rank-" + std::to_string(rank) + ".img";
+  return wave_directory(directory, wave) + image_name(rank);
 }
+std::string dropped_directory(const std::string& directory) { return directory + "/wave-dropped"; }
+std::string dropped_image_path(const std::string& directory, std::uint32_t rank) { return dropped_directory(directory) + image_name(rank); }
 std::string manifest_path(const std::string& image) {
   const std::string ending = ".img";
   const bool known = image.size() > ending.size() && image.ends_with(ending);

@@ -26,6 +26,9 @@ std::string wave_directory(const std::string& directory, std::uint32_t wave);
 std::string wave_part_directory(const std::string& directory, std::uint32_t wave);
 /** DIRECTORY/wave-N/rank-R.img */
 std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank);
+/** DIRECTORY/wave-dropped: images that do not count any more. What is staged next is written over them. */
+std::string dropped_directory(const std::string& directory);
+std::string dropped_image_path(const std::string& directory, std::uint32_t rank);
 /** rank-R.json beside the image: what the daemon recorded about the rank when it took the image. */
 std::string manifest_path(const std::string& image);
 

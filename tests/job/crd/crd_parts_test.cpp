@@ -20,6 +20,8 @@
 #include "crd/pmix_messages.pb.h"
 #include "crd/prewarm.h"
 #include "crd/staging.h"
+#include "image/reader.h"
+#include "image_sample.h"
 #include "job/files.h"
 #include "job/names.h"
 #include "rank_lanes.h"
@@ -28,6 +30,7 @@ namespace reprise::crd {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::uint64_t kMegabyte = 256;  // pages
 
 class OnDisk : public ::testing::Test {
  protected:
@@ -37,23 +40,45 @@ class OnDisk : public ::testing::Test {
     fs::create_directory(shared());
   }
   ~OnDisk() override { fs::remove_all(directory_); }
-  /** Create a committed image of @p bytes. @return its path */
-  std::string image(std::uint32_t wave, std::uint32_t rank, std::size_t bytes) {
+  using Changed = std::function<bool(std::uint64_t page)>;
+  /**
+   * Create a committed image with so many pages in its last mapping.
+   * @param changed whether a page of that, by its number, has other content than usual
+   * @return its path
+   */
+  std::string image(std::uint32_t wave, std::uint32_t rank, std::uint64_t pages, const Changed& changed = nullptr) {
     const std::string path = job::image_path(local(), wave, rank);
     fs::create_directories(fs::path(path).parent_path());
-    std::string content(bytes, 0);
-    for (std::size_t i = 0; i < bytes; ++i) content[i] = static_cast<char>(i * 7 + i / 4096);
-    job::write_atomically(path, content);
+    test::Sample sample = test::small_sample();
+    cr_range& last = sample.runs.back();
+    last.len = pages * image::kPage;
+    sample.process.mutable_mappings(sample.process.mappings_size() - 1)->set_end(last.addr + last.len);
+    ImageWriter writer(path);
+    writer.begin(sample.process, sample.regs, sample.runs);
+    for (const cr_range& run : sample.runs)
+      for (std::uint64_t page = 0; page < run.len / image::kPage; ++page) {
+        const std::uint64_t at = run.addr + page * image::kPage;
+        const bool other = changed && run.addr == last.addr && changed(page);
+        writer.write_pages(at, (other ? std::string(image::kPage, 'c') : test::Sample::page(at)).data(), image::kPage);
+      }
+    writer.write_blob(0, sample.blob.data(), sample.blob.size());
+    writer.finish();
     Manifest manifest;
     manifest.wave = wave;
     manifest.rank = rank;
-    manifest.bytes = bytes;
-    manifest.checksum = file_checksum(path);
+    manifest.bytes = fs::file_size(path);
+    manifest.checksum = Image::open(path).checksum();
     manifest.streams = {{1, 77}, {2, 0}};
     manifest.pipes = {{1, 1}, {2, 2}, {7, 1}};
     manifest.files = mapped_files(::getpid());
     job::write_atomically(job::manifest_path(path), manifest_text(manifest));
     return path;
+  }
+  /** Stage wave @p from, of rank 0, and drop it there: its copy is there to be written over. @return that */
+  std::string dropped(std::uint32_t from) {
+    stage_image(job::image_path(local(), from, 0), job::image_path(shared(), from, 0), {});
+    fs::rename(job::wave_directory(shared(), from), job::dropped_directory(shared()));
+    return job::dropped_image_path(shared(), 0);
   }
   std::string local() const { return directory_ + "/local"; }
   std::string shared() const { return directory_ + "/shared"; }
@@ -105,7 +130,7 @@ TEST_F(OnDisk, ManifestsWithImpossibleStreamsAreRefused) {
 }
 
 TEST_F(OnDisk, ManifestsComeThrough) {
-  const Manifest manifest = read_manifest(job::manifest_path(image(2, 5, 100)));
+  const Manifest manifest = read_manifest(job::manifest_path(image(2, 5, 4)));
   EXPECT_EQ(manifest.rank, 5u);
   EXPECT_EQ(manifest.streams.at(1), 77u);
   EXPECT_EQ(manifest.pipes.at(7), 1u);
@@ -116,8 +141,8 @@ TEST_F(OnDisk, ManifestsComeThrough) {
 }
 
 TEST_F(OnDisk, KnowsWhatItStores) {
-  image(1, 0, 1000);
-  image(2, 0, 500);
+  image(1, 0, 4);
+  image(2, 0, 4);
   ASSERT_EQ(image_store::begin_wave(local(), 3), "");
   EXPECT_EQ(image_store::list(local()).size(), 2u);
   EXPECT_GT(image_store::used_bytes(local()), 1500u);
@@ -134,44 +159,120 @@ TEST_F(OnDisk, KnowsWhatItStores) {
 }
 
 TEST_F(OnDisk, StagesGoesOnAndChecks) {
-  const std::string from = image(1, 0, 5 << 20), to = job::image_path(shared(), 1, 0);
-  // Interrupted after two pieces.
+  const std::string from = image(1, 0, 5 * kMegabyte), to = job::image_path(shared(), 1, 0);
+  // Interrupted behind the headers, three runs of few pages, and two megabytes.
   int pieces = 0;
   CopyLimits limits;
-  limits.keep_on = [&] { return ++pieces <= 2; };
+  limits.keep_on = [&] { return ++pieces <= 6; };
   EXPECT_THROW(stage_image(from, to, limits), std::system_error);
   EXPECT_FALSE(fs::exists(to));
   const std::string part = fs::path(to).parent_path() / ".rank-0.img.part";
-  ASSERT_EQ(fs::file_size(part), 2u << 20);
+  ASSERT_EQ(fs::file_size(part) >> 20, 2u);
   // A partial copy with other content is not reused.
   job::write_atomically(part, std::string(2 << 20, 'x'));
-  EXPECT_EQ(stage_image(from, to, {}), 5u << 20);
-  EXPECT_EQ(file_checksum(to), file_checksum(from));
+  EXPECT_EQ(stage_image(from, to, {}).bytes, fs::file_size(from));
+  EXPECT_EQ(job::read_file(to), job::read_file(from));
   EXPECT_FALSE(fs::exists(part));
-  EXPECT_EQ(read_manifest(job::manifest_path(to)).bytes, 5u << 20);
+  EXPECT_EQ(read_manifest(job::manifest_path(to)).bytes, fs::file_size(from));
   // Damage of the source is found before it reaches the copy.
-  const std::string other = image(1, 1, 3 << 20);
+  const std::string other = image(1, 1, 3 * kMegabyte);
   std::string content = job::read_file(other);
-  content[12345] ^= 1;
+  content[content.size() / 2] ^= 1;
   job::write_atomically(other, content);
   EXPECT_THROW(stage_image(other, job::image_path(shared(), 1, 1), {}), std::runtime_error);
   EXPECT_FALSE(fs::exists(job::image_path(shared(), 1, 1)));
 }
 
 TEST_F(OnDisk, StagesNothingWhereSharedStorageIsNotMounted) {
-  const std::string from = image(1, 0, 1000);
+  const std::string from = image(1, 0, 4);
   fs::remove_all(shared());
   EXPECT_THROW(stage_image(from, job::image_path(shared(), 1, 0), {}), std::system_error);
   EXPECT_FALSE(fs::exists(shared()));
 }
 
 TEST_F(OnDisk, StagesNoFasterThanAllowed) {
-  const std::string from = image(1, 0, 4 << 20);
+  const std::string from = image(1, 0, 4 * kMegabyte);
   CopyLimits limits;
   limits.bytes_per_second = 8 << 20;
   const auto begin = std::chrono::steady_clock::now();
   stage_image(from, job::image_path(shared(), 1, 0), limits);
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(450));
+}
+
+const auto few = [](std::uint64_t page) { return page % 100 == 7; };
+
+TEST_F(OnDisk, WritesOverADroppedCopy) {
+  image(1, 0, 2 * kMegabyte);
+  const std::string from = image(4, 0, 2 * kMegabyte, few), to = job::image_path(shared(), 4, 0), old = dropped(1);
+  struct stat before {}, after {};
+  ASSERT_EQ(::stat(old.c_str(), &before), 0);
+  const Copied copied = stage_image(from, to, {}, {old, 16});
+  EXPECT_EQ(copied.bytes, fs::file_size(from));
+  EXPECT_EQ(copied.bytes - copied.kept, Image::open(from).meta_bytes() + 6 * image::kPage);
+  EXPECT_EQ(job::read_file(to), job::read_file(from));
+  ASSERT_EQ(::stat(to.c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(read_manifest(job::manifest_path(to)).rewritten, 1u);
+}
+
+TEST_F(OnDisk, CopiesAreWholeAgainAfterATime) {
+  image(1, 0, 4);
+  const std::string old = dropped(1);
+  for (std::uint32_t wave = 2; wave <= 4; ++wave) {
+    const Copied copied = stage_image(image(wave, 0, 4), job::image_path(shared(), wave, 0), {}, {old, 2});
+    EXPECT_EQ(copied.kept > 0, wave < 4) << wave;
+    EXPECT_EQ(read_manifest(job::manifest_path(job::image_path(shared(), wave, 0))).rewritten, wave < 4 ? wave - 1 : 0);
+    fs::remove_all(job::dropped_directory(shared()));
+    fs::rename(job::wave_directory(shared(), wave), job::dropped_directory(shared()));
+  }
+}
+
+TEST_F(OnDisk, WhatIsBeingWrittenOverIsNoImage) {
+  image(1, 0, 2 * kMegabyte);
+  const std::string from = image(4, 0, 2 * kMegabyte, few), to = job::image_path(shared(), 4, 0), old = dropped(1);
+  int pieces = 0;
+  CopyLimits limits;
+  limits.keep_on = [&] { return ++pieces <= 4; };
+  EXPECT_THROW(stage_image(from, to, limits, {old, 16}), std::system_error);
+  EXPECT_FALSE(fs::exists(to));
+  const std::string part = fs::path(to).parent_path() / ".rank-0.img.part";
+  ASSERT_TRUE(fs::exists(part));
+  EXPECT_THROW(Image::open(part), std::runtime_error);
+  stage_image(from, to, {}, {old, 16});
+  EXPECT_EQ(job::read_file(to), job::read_file(from));
+}
+
+TEST_F(OnDisk, WritesOverNothingThatIsNoImage) {
+  image(1, 0, 100);
+  const std::string from = image(4, 0, 100, few), to = job::image_path(shared(), 4, 0), old = dropped(1);
+  job::write_atomically(old, std::string(100'000, 'x'));
+  EXPECT_EQ(stage_image(from, to, {}, {old, 16}).kept, 0u);
+  EXPECT_EQ(job::read_file(to), job::read_file(from));
+  EXPECT_EQ(read_manifest(job::manifest_path(to)).rewritten, 0u);
+}
+
+// The dropped copy has more pages, so that all that follows lies elsewhere.
+TEST_F(OnDisk, WritesOverACopyOfAnotherLayout) {
+  image(1, 0, 300);
+  const std::string from = image(4, 0, 200, few), to = job::image_path(shared(), 4, 0), old = dropped(1);
+  EXPECT_GT(stage_image(from, to, {}, {old, 16}).kept, 100 * image::kPage);
+  EXPECT_EQ(job::read_file(to), job::read_file(from));
+}
+
+TEST_F(OnDisk, ParentsAreImagesThatAreThere) {
+  const std::string one = image(3, 0, 4), two = image(2, 1, 4);
+  Manifest manifest = read_manifest(job::manifest_path(two));
+  manifest.generations = 4;
+  job::write_atomically(job::manifest_path(two), manifest_text(manifest));
+  const auto found = image_store::parents(local(), {{0, 3}, {1, 2}, {2, 3}}, 5);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found.at(0).path, one);
+  EXPECT_EQ(found.at(0).generations, 1u);
+  EXPECT_EQ(found.at(1).generations, 5u);
+  EXPECT_EQ(image_store::parents(local(), {{0, 3}, {1, 2}}, 4).count(1), 0u) << "it is to be whole again";
+  fs::remove(one);
+  EXPECT_EQ(image_store::parents(local(), {{0, 3}}, 5).size(), 0u);
 }
 
 TEST(PidBands, WhatIsStartedKeepsClearOfWhatIsRestarted) {

@@ -649,6 +649,64 @@ TEST_F(CrdWaves, FindsItsImagesItself) {
   run_to_the_end();
 }
 
+/** Three images in a row may take pages over. */
+class CrdIncremental : public CrdWaves {
+ protected:
+  void SetUp() override {
+    crrun.job.set_incremental(3);
+    CrdWaves::SetUp();
+  }
+  /** Take the next wave. @return for each rank '+' if it took most of its image from the one before, else '-'; or the error */
+  std::string next() {
+    ++number;
+    if (const std::string error = wave(number); !error.empty()) return error;
+    std::string out;
+    for (const auto& [rank, report] : crrun.wave_done) out += 2 * report.inherited_bytes() > report.bytes() ? '+' : '-';
+    return out;
+  }
+  std::string image(std::uint32_t rank) const { return job::image_path(crrun.image_directory(rank % 2), number, rank); }
+  std::uint32_t number = 0;
+};
+
+TEST_F(CrdIncremental, TakesUnchangedPagesFromTheImageBefore) {
+  EXPECT_EQ(next(), "----");
+  const std::string first = std::filesystem::path(image(3)).parent_path();
+  EXPECT_EQ(next(), "++++");
+  // They do without the images before. After a rollback the ranks' changes since the image are known.
+  ASSERT_TRUE(crrun.until([&] { return std::filesystem::exists(image(3)); }));
+  std::filesystem::remove_all(first);
+  int pid = 0;
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
+  ASSERT_EQ(crrun.recover(number, {3}), "") << log();
+  EXPECT_EQ(next(), "++++") << log();
+  run_to_the_end();
+}
+
+TEST_F(CrdIncremental, ImagesAreWholeAgainAfterATime) {
+  for (const char* expected : {"----", "++++", "++++", "++++", "----", "++++"}) EXPECT_EQ(next(), expected) << number;
+  run_to_the_end();
+}
+
+TEST_F(CrdIncremental, AnAbortedWaveIsNoParent) {
+  EXPECT_EQ(next(), "----");
+  EXPECT_EQ(crrun.wave(++number, false), "");
+  EXPECT_EQ(next(), "----");
+  EXPECT_EQ(next(), "++++");
+  run_to_the_end();
+}
+
+TEST_F(CrdIncremental, AParentThatCannotBeReadIsNotUsedAgain) {
+  EXPECT_EQ(next(), "----");
+  ASSERT_TRUE(crrun.until([&] { return std::filesystem::exists(image(2)); }));
+  const std::string bad = image(2);
+  std::filesystem::resize_file(bad, std::filesystem::file_size(bad) / 2);
+  EXPECT_NE(crrun.wave(++number), "");
+  EXPECT_THAT(crrun.wave_done[2].error(), HasSubstr(bad));
+  EXPECT_EQ(next()[2], '-');
+  EXPECT_EQ(next(), "++++");
+  run_to_the_end();
+}
+
 TEST_F(CrdWaves, StandsByForARecovery) {
   std::uint32_t number = 1;
   ASSERT_EQ(wave(number), "");

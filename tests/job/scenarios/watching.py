@@ -98,7 +98,7 @@ def metrics_tell_what_happened(cluster):
                        ("recoveries_total", "recovery-begin")):
         check(last.sum(name) == len(job.events(kind)), f"{name} is {last.sum(name)}, but there were {len(job.events(kind))} {kind}")
     for name, kind in (("image_written_bytes_total", "wave-commit"), ("image_staged_bytes_total", "staged-rank")):
-        check(last.one(name) == sum(event["bytes"] for event in job.events(kind)), f"{name} differs from the timeline: {about}")
+        check(last.one(name) == sum(event["bytes"] - event.get("kept", 0) for event in job.events(kind)), f"{name} differs from the timeline: {about}")
     check(last.one("recoveries_total", cause="node_lost") >= 1, f"no recovery from the loss: {about}")
     check(last.one("ranks_moved_total") == moved(job), f"{moved(job)} ranks were moved: {about}")
     check(near(last.one("wave_standstill_seconds_sum"), standstill(job)), f"waves cost {standstill(job)} s: {about}")

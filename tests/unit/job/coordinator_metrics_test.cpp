@@ -36,7 +36,10 @@ class MetricsOfAJob : public SimulatedJob {
     std::uint64_t written = 0, staged = 0;
     for (const auto& line : cluster.timeline()) {
       if (line.at("event") == "wave-commit") written += line.at("bytes").get<std::uint64_t>();
-      if (line.at("event") == "staged-rank") staged += line.at("bytes").get<std::uint64_t>();
+      if (line.at("event") == "staged-rank") staged += line.at("bytes").get<std::uint64_t>() - line.at("kept").get<std::uint64_t>();
+      if (line.at("event") == "wave-rank") {
+        EXPECT_EQ(line.at("inherited"), line.at("bytes").get<std::uint64_t>() / 2);
+      }
     }
     EXPECT_EQ(metrics.tally.written_bytes, written);
     EXPECT_EQ(metrics.tally.staged_bytes, staged);

@@ -193,6 +193,24 @@ TEST(OptionsTest, TheShortestSilenceIsNotLongerThanTheLongest) {
   EXPECT_THROW(make_settings(p.options, "cr-1"), std::runtime_error);
 }
 
+TEST(OptionsTest, IncrementalWavesAreWholeNowAndThen) {
+  const auto spec = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--hosts", "a", "app"});
+    return make_settings(parse(std::move(words)).options, "cr-1").spec;
+  };
+  EXPECT_EQ(spec({}).incremental(), 0u);
+  EXPECT_EQ(spec({"--incremental"}).incremental(), 16u);
+  EXPECT_EQ(spec({"--incremental=3"}).incremental(), 3u);
+  for (const char* wrong : {"--incremental=-1", "--incremental=2.5", "--incremental=1001", "--incremental=x", "--incremental=3s"})
+    EXPECT_THROW(spec({wrong}), std::runtime_error) << wrong;
+  // A restart goes on in the same way unless it is told otherwise.
+  Settings again = make_settings(parse({"--incremental=3", "--hosts", "a", "app"}).options, "cr-1");
+  change_settings(again, parse({}).options);
+  EXPECT_EQ(again.spec.incremental(), 3u);
+  change_settings(again, parse({"--incremental=0"}).options);
+  EXPECT_EQ(again.spec.incremental(), 0u);
+}
+
 TEST(OptionsTest, CrrunChoosesTheIntervalOnRequest) {
   const Settings fixed = make_settings(parse({"--hosts", "a", "--checkpoint-every", "60s", "app"}).options, "cr-1");
   EXPECT_FALSE(fixed.wave_interval_auto);

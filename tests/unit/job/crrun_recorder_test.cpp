@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -241,12 +242,41 @@ TEST_F(Recording, WavesAreRemovedOnlyWhenTheStateDoesNotReferToThemAnyMore) {
   fs::create_directories(directory_ + "/state.json");  // the state cannot be written
   Recorder recorder(directory_, id_, newest_);
   recorder.save(whole("running"));
-  recorder.remove(3);
+  recorder.remove({3});
   std::this_thread::sleep_for(300ms);
   EXPECT_TRUE(fs::exists(directory_ + "/wave-3"));
   fs::remove(directory_ + "/state.json");
   EXPECT_TRUE(until([&] { return !fs::exists(directory_ + "/wave-3"); }));
   EXPECT_TRUE(fs::exists(directory_ + "/state.json"));
+}
+
+TEST_F(Recording, FilesOfADroppedWaveAreKeptForTheNext) {
+  const auto make = [&](const char* wave) {
+    fs::create_directories(directory_ + "/" + wave);
+    std::ofstream(directory_ + "/" + wave + "/rank-0.img") << wave;
+  };
+  const auto dropped = [&] {
+    std::string text;
+    std::ifstream(directory_ + "/wave-dropped/rank-0.img") >> text;
+    return text;
+  };
+  make("wave-3");
+  make("wave-4");
+  Recorder recorder(directory_, id_, newest_);
+  recorder.save(whole("running"));
+  recorder.remove({3, true});
+  EXPECT_TRUE(until([&] { return dropped() == "wave-3"; }));
+  recorder.remove({4, true});
+  EXPECT_TRUE(until([&] { return dropped() == "wave-4"; }));
+  EXPECT_FALSE(fs::exists(directory_ + "/wave-3") || fs::exists(directory_ + "/wave-4"));
+  // Of a wave that was never copied there is nothing to keep.
+  make("wave-6");
+  recorder.remove({5, true});
+  recorder.remove({6});
+  EXPECT_TRUE(until([&] { return !fs::exists(directory_ + "/wave-6"); }));
+  EXPECT_EQ(dropped(), "wave-4");
+  recorder.remove({});
+  EXPECT_TRUE(until([&] { return !fs::exists(directory_ + "/wave-dropped"); }));
 }
 
 TEST_F(Recording, AnotherOwnerIsNoticedAndItsFilesAreLeftAlone) {

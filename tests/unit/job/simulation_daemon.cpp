@@ -352,6 +352,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
             continue;
           }
           // In reality all differ, and so none of them is left out in the state.
+          result.set_inherited_bytes(model_.image_bytes / 2);
           result.set_bytes(model_.image_bytes + (model_.costs.measure ? rank % 1000 * 4096 : 0));
           result.set_checksum(checksum_of(wave, rank));
           for (std::uint32_t stream : {0u, 1u, 2u}) {
@@ -538,6 +539,7 @@ RankStaged Cluster::stage_image(NodeIndex node, WaveNumber wave, Rank rank) {
   }
   staged_[image->first] = image->second;
   out.set_bytes(model_.image_bytes);
+  out.set_kept_bytes(model_.image_bytes / 4);
   return out;
 }
 

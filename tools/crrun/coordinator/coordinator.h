@@ -170,6 +170,8 @@ class Coordinator {
   void staged(const Staged& message, NodeIndex from, Now now);
   void stage(Now now);
   void prune();
+  /** The files of a staged wave that does not count any more. */
+  void drop_staged(WaveNumber wave);
   void drain(Now now);
   void refuse_drains(std::vector<Draining::Drain> drains, const std::string& why);
   std::string no_wave_reason() const;

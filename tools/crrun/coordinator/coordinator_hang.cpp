@@ -64,7 +64,7 @@ void Coordinator::roll_back_hang(Now now) {
   const auto wanted = plan(false);
   watchdog_.rolled_back(wanted ? wanted->wave : 0);
   recover({CauseKind::hang, "hang"}, now);
-  for (WaveNumber wave : hung) out_.add(RemoveStaged{wave});
+  for (WaveNumber wave : hung) drop_staged(wave);
 }
 
 /** Whether a wave that is due waits because it would save a hang. Not when a user or the batch system waits for it. */

@@ -178,7 +178,7 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
   report_.restarted.assign(plan.restart.begin(), plan.restart.end());
   report_.decided_ns = now.unix_ns;
   save();
-  for (WaveNumber later : voided) out_.add(RemoveStaged{later});
+  for (WaveNumber later : voided) drop_staged(later);
   event({{"event", "recovery-begin"},
          {"recovery", recovery_number_},
          {"wave", plan.wave},
@@ -241,7 +241,7 @@ void Coordinator::relaunch(const Cause& cause, Now now) {
   for (const Draining::Drain& drain : draining_.take_all())
     out_.add(Reply{drain.request, true, members_.host(drain.node) + " is empty; the job was started from the beginning"});
   launch(now);
-  for (WaveNumber wave : voided) out_.add(RemoveStaged{wave});
+  for (WaveNumber wave : voided) drop_staged(wave);
   event({{"event", "recovery-done"}, {"recovery", recovery_number_}}, now);
   measure_recovery(now);
 }

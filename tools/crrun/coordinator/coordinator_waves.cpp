@@ -118,7 +118,8 @@ void Coordinator::commit_wave(Now now) {
            {"quiesce_ns", image.quiesce_ns},
            {"frozen_ns", image.frozen_ns},
            {"write_ns", image.write_ns},
-           {"bytes", image.bytes}},
+           {"bytes", image.bytes},
+           {"inherited", image.inherited}},
           now);
   }
   measure_wave(now);
@@ -217,7 +218,7 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
                           "); crrun tries again; until then only the images on the nodes are available");
       continue;
     }
-    tally_.staged_bytes += rank.bytes();
+    tally_.staged_bytes += rank.bytes() - std::min(rank.bytes(), rank.kept_bytes());
     whole |= store_.staged(message.wave(), rank.rank());
     if (ranks_.size() > kWholeTables && !message.finished()) continue;  // one event a node
     event({{"event", "staged-rank"},
@@ -226,7 +227,8 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
            {"node", from},
            {"begin", rank.begin_unix_ns()},
            {"end", rank.end_unix_ns()},
-           {"bytes", rank.bytes()}},
+           {"bytes", rank.bytes()},
+           {"kept", rank.kept_bytes()}},
           now);
   }
   if (message.finished()) {
@@ -248,6 +250,8 @@ void Coordinator::staged(const Staged& message, NodeIndex from, Now now) {
   if (phase_ == Phase::running) stage(now);
 }
 
+void Coordinator::drop_staged(WaveNumber wave) { out_.add(RemoveStaged{wave, settings_.spec.incremental() > 0}); }
+
 void Coordinator::prune() {
   // The running recovery may still fall back to an older wave.
   prune_wanted_ = phase_ == Phase::recovering;
@@ -265,7 +269,7 @@ void Coordinator::prune() {
   // Send it even if nothing is dropped: spares then prepare for the ranks of the newest wave.
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
-  for (WaveNumber wave : dropped) out_.add(RemoveStaged{wave});
+  for (WaveNumber wave : dropped) drop_staged(wave);
 }
 
 // ----------------------------------------------------------------------------------------------- leaving

@@ -32,6 +32,7 @@ struct SaveState {
 /** Remove a staged wave that no longer counts, once the state that does without it is in JOBDIR. @p wave 0: all waves */
 struct RemoveStaged {
   WaveNumber wave = 0;
+  bool reuse = false;  ///< its files are kept for the next wave to be written over
 };
 struct Say {
   Log::Level level;

@@ -40,7 +40,7 @@ struct Tally {
   std::uint64_t ranks_moved = 0;      ///< to other nodes, by recoveries
   std::uint64_t ranks_restarted = 0;  ///< as new processes, by recoveries
   std::uint64_t written_bytes = 0;    ///< of images of committed waves, on the nodes
-  std::uint64_t staged_bytes = 0;     ///< of images, copied to shared storage
+  std::uint64_t staged_bytes = 0;     ///< of images, written to shared storage
 };
 
 struct Metrics {

@@ -40,7 +40,7 @@ void WaveRound::done(const WaveDone& message) {
     ++answered_;
     RankImage& image = results_[rank.rank()];
     image = {rank.bytes(), rank.checksum(), {0, 0, 0}, rank.begin_unix_ns(), rank.end_unix_ns(),
-             rank.quiesce_ns(), rank.frozen_ns(), rank.write_ns()};
+             rank.quiesce_ns(), rank.frozen_ns(), rank.write_ns(), rank.inherited_bytes()};
     for (const StreamPosition& position : rank.streams())
       if (position.stream() < 3) image.offsets[position.stream()] = position.offset();
     if (rank.error().empty()) continue;

@@ -30,6 +30,7 @@ struct RankImage {
   std::uint64_t offsets[3] = {0, 0, 0};  ///< in standard input, output and error
   std::uint64_t begin_unix_ns = 0, end_unix_ns = 0;
   std::uint64_t quiesce_ns = 0, frozen_ns = 0, write_ns = 0;
+  std::uint64_t inherited = 0;  ///< bytes of it that had not changed, and were taken from the image before
 };
 
 /** A wave that has begun and is neither committed nor aborted. */
