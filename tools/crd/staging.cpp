@@ -101,7 +101,7 @@ bool complete(const std::string& to, const Manifest& manifest) {
  */
 std::optional<Image> take_over(const Old& old, const std::string& part, unsigned& rewritten) {
   std::error_code error;
-  if (old.path.empty() || fs::exists(part, error)) return std::nullopt;
+  if (old.path.empty() || !fs::exists(old.path, error) || fs::exists(part, error)) return std::nullopt;
   try {
     rewritten = read_manifest(job::manifest_path(old.path)).rewritten + 1;
     if (rewritten > old.most || ::rename(old.path.c_str(), part.c_str()) != 0) return std::nullopt;
