@@ -3,11 +3,13 @@
 """Waves with and without --incremental, of a program that changes little of its memory between waves.
 
 Three ranks on three of four virtual nodes. The waves of both kinds of jobs that are counted come after the first ones:
-only then is there a dropped copy to write over.
+only then is there a dropped copy to write over. Changes of memory that is mapped by huge pages are tracked by 2 MB, so
+both are measured with huge pages and without.
 """
 
 import argparse
 import csv
+import signal
 import statistics
 import sys
 from pathlib import Path
@@ -22,11 +24,12 @@ from cluster import BALLAST, first_iteration  # noqa: E402
 from lib.cluster import Cluster, wait_until  # noqa: E402
 from lib.job import Job  # noqa: E402
 
+HOSTS = ("node1", "node2", "node3")
 FIRST = 5  # waves of a job that are not counted
 
 
 def measure(cluster, options, megabytes, part, waves, put):
-    job = Job(cluster, [BALLAST, str(megabytes), "100000", str(part)], ranks=3, hosts=("node1", "node2", "node3"), spares=(),
+    job = Job(cluster, [BALLAST, str(megabytes), "100000", str(part)], ranks=3, hosts=HOSTS, spares=(),
               every=None, options=options)
     job.start()
     first_iteration(job)
@@ -45,7 +48,8 @@ def measure(cluster, options, megabytes, part, waves, put):
         put("bytes of an image", max(rank["bytes"] for rank in ranks))
         put("of these, saved from memory", max(rank["bytes"] - rank["inherited"] for rank in ranks))
         put("of these, written to shared storage", max(copy["bytes"] - copy["kept"] for copy in copies))
-    job.stop()
+    job.signal_launcher(signal.SIGINT)  # its ranks end, too
+    job.wait(60)
 
 
 def main():
@@ -59,19 +63,21 @@ def main():
     cluster = Cluster("incremental", mem=1200 + 7 * options.megabytes, share_bytes=(1 << 30) + 18 * (options.megabytes + 8 << 20))
     cluster.up()
     try:
-        for kind, words in (("whole", []), ("incremental", ["--incremental=100"])):
-            measure(cluster, words, options.megabytes, options.part, options.waves,
-                    lambda what, value, kind=kind: values.setdefault(what, {}).setdefault(kind, []).append(value))
-            cluster.up_again()
+        for huge in ("always", "never"):
+            for node in HOSTS:
+                cluster.ssh(node, f"echo {huge} > /sys/kernel/mm/transparent_hugepage/enabled")
+            for kind, words in (("whole", []), ("incremental", ["--incremental=100"])):
+                measure(cluster, words, options.megabytes, options.part, options.waves,
+                        lambda what, value, key=(huge, kind): values.setdefault((key[0], what), {}).setdefault(key[1], []).append(value))
     finally:
         Job.stop_all()
         cluster.down()
     with open(options.out, "w", newline="", encoding="ascii") as file:
         out = csv.writer(file)
-        out.writerow(["megabytes", "what", "whole", "incremental", "ratio", "samples"])
-        for what, kinds in values.items():
+        out.writerow(["megabytes", "huge pages", "what", "whole", "incremental", "ratio", "samples"])
+        for (huge, what), kinds in values.items():
             whole, part = (statistics.median(kinds[kind]) for kind in ("whole", "incremental"))
-            out.writerow([options.megabytes, what, f"{whole:.6g}", f"{part:.6g}", f"{part / whole:.3g}", len(kinds["whole"])])
+            out.writerow([options.megabytes, huge, what, f"{whole:.6g}", f"{part:.6g}", f"{part / whole:.3g}", len(kinds["whole"])])
 
 
 if __name__ == "__main__":
