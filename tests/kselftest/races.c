@@ -156,7 +156,7 @@ static void arena_touched(void) {
     struct cr_arena arena = {0};
     int r = session_ioctl(&s, CR_IOC_ARENA, &arena);
     need(!r, "arena: %d", r);
-    for (int i = 0; i < 10000 && touched; i++) sched_yield();
+    for (int64_t until = now_ms() + 10000; touched && now_ms() < until;) sched_yield();
     need(!touched, "the data is not there after the arena was made");
     at[63 * PAGE] = 1;
     munmap(at, 64 * PAGE);
