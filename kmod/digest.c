@@ -13,6 +13,7 @@
 #include <linux/fs_struct.h>
 #include <linux/once.h>
 #include <linux/path.h>
+#include <linux/pipe_fs_i.h>
 #include <linux/random.h>
 #include <linux/resource.h>
 #include <linux/siphash.h>
@@ -172,7 +173,20 @@ static void cr_hash_fd(struct cr_hash *hash, unsigned int fd, struct file *file,
 		cr_hash_file(hash, file);
 }
 
-static int cr_hash_fds(struct cr_hash *hash, struct cr_digest_request *digest)
+/*
+ * Only empty pipes are compared: whether the content is the same cannot be told by how much was
+ * written and read, since the counters of the newest kernels wrap around soon.
+ */
+static void cr_hash_pipe(struct cr_hash *hash, unsigned int fd, const struct pipe_inode_info *pipe)
+{
+	u32 size[] = { fd, READ_ONCE(pipe->ring_size) };
+
+	hash->blind |= READ_ONCE(pipe->head) != READ_ONCE(pipe->tail);
+	cr_hash(hash, size, sizeof(size));
+}
+
+static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes,
+		       struct cr_digest_request *digest)
 {
 	unsigned int fd = 0, end;
 	struct file *file;
@@ -182,13 +196,16 @@ static int cr_hash_fds(struct cr_hash *hash, struct cr_digest_request *digest)
 		file = cr_next_file(current->files, &fd, &end, &cloexec);
 		if (file) {
 			cr_hash_fd(hash, fd, file, cloexec);
+			/* a FIFO opened with O_PATH has none */
+			if (S_ISFIFO(file_inode(file)->i_mode) && !(file->f_mode & FMODE_PATH))
+				cr_hash_pipe(pipes, fd, file->private_data);
 			fput(file);
 			fd++;
 		}
 		if (cr_request_abandoned(&digest->req))
 			return -EINTR;
 		cond_resched();
-	} while (fd < end && !hash->blind);
+	} while (fd < end && !(hash->blind && pipes->blind));
 	return 0;
 }
 
@@ -248,17 +265,18 @@ static void cr_hash_process(struct cr_hash *hash, struct cr_session *s,
 static int cr_op_digest(struct cr_member *m, struct cr_request *req)
 {
 	struct cr_digest_request *digest = container_of(req, struct cr_digest_request, req);
-	struct cr_hash mappings = { }, files = { }, process = { };
+	struct cr_hash mappings = { }, files = { }, pipes = { }, process = { };
 	int r;
 
 	r = cr_hash_vmas(&mappings, m->session->mm, req);
 	if (!r)
-		r = cr_hash_fds(&files, digest);
+		r = cr_hash_fds(&files, &pipes, digest);
 	if (r)
 		return r;
 	cr_hash_process(&process, m->session, digest);
 	digest->area[CR_AREA_MAPPINGS] = cr_hash_end(&mappings);
 	digest->area[CR_AREA_DESCRIPTORS] = cr_hash_end(&files);
+	digest->area[CR_AREA_PIPES] = cr_hash_end(&pipes);
 	digest->area[CR_AREA_PROCESS] = cr_hash_end(&process);
 	return 0;
 }

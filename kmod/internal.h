@@ -8,6 +8,7 @@
  *   main.c                                     /dev/cr, the table of ioctls
  *   lease.c                                    park or kill the descendants of a silent daemon
  *   descent.c                                  which processes these are
+ *   rollback.c                                 a rollback in one call
  *   digest.c                                   has the state changed?
  *   attach.c agent.c threads.c registers.c     the ioctls of a session
  *   process.c files.c vmas.c restore.c dirty.c
@@ -420,6 +421,9 @@ long cr_ioc_attach(struct cr_session *s, struct cr_attach *a);
 /* digest.c */
 long cr_ioc_digest(struct cr_session *s, struct cr_digest *a);
 
+/* rollback.c */
+long cr_ioc_rollback(struct cr_session *s, struct cr_rollback *a);
+
 /* threads.c */
 void cr_fill_thread(struct cr_session *s, struct cr_member *m, struct cr_thread *c);
 long cr_ioc_threads(struct cr_session *s, struct cr_array *a);
@@ -428,10 +432,12 @@ long cr_ioc_threads(struct cr_session *s, struct cr_array *a);
 long cr_ioc_get_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a);
+bool cr_set_threads_ok(const struct cr_set_threads *a);
 long cr_ioc_set_threads(struct cr_session *s, struct cr_set_threads *a);
 
 /* restart.c */
 u64 cr_restart_left(struct cr_member *m);
+int cr_set_restart(struct cr_session *s, struct cr_member *m);
 s32 cr_restart_call(struct cr_member *m);
 long cr_ioc_set_restart(struct cr_session *s, struct cr_restart *a);
 
@@ -570,6 +576,7 @@ struct cr_pageset {
 
 void cr_pageset_init(struct cr_pageset *set);
 void cr_pageset_free(struct cr_pageset *set);
+bool cr_pageset_is_empty(const struct cr_pageset *set);
 void cr_pageset_add(struct cr_pageset *set, unsigned long addr, const unsigned long *pages);
 int cr_pageset_walk(struct cr_pageset *set, struct cr_walk *walk);
 

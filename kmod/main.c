@@ -64,7 +64,7 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
 		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN | CR_FEAT_THREAD_CREDS | CR_FEAT_SHARERS |
 		      CR_FEAT_LINEAGE | CR_FEAT_CHANGED | CR_FEAT_DIGEST |
-		      CR_FEAT_SET_THREADS;
+		      CR_FEAT_SET_THREADS | CR_FEAT_ROLLBACK;
 	a->arena_size = CR_ARENA_SIZE;
 	/* The owner can show that it lives while a request of its own holds ioctl_lock. */
 	cr_session_alive(s);
@@ -121,6 +121,7 @@ CR_TYPED(cr_ioc_lease, struct cr_lease)
 CR_TYPED(cr_ioc_lineage, struct cr_lineage)
 CR_TYPED(cr_ioc_digest, struct cr_digest)
 CR_TYPED(cr_ioc_set_threads, struct cr_set_threads)
+CR_TYPED(cr_ioc_rollback, struct cr_rollback)
 
 /* Conditions under which a handler is called. */
 #define CR_ALONE	1	/* one at a time, under ioctl_lock */
@@ -181,6 +182,7 @@ static const struct cr_entry {
 	CR_ENTRY(LINEAGE,	cr_ioc_lineage,		CR_ALONE | CR_TARGET | CR_MEMORY),
 	CR_ENTRY(DIGEST,	cr_ioc_digest,		CR_FROZEN_ONES),
 	CR_ENTRY(SET_THREADS,	cr_ioc_set_threads,	CR_FROZEN_ONES),
+	CR_ENTRY(ROLLBACK,	cr_ioc_rollback,	CR_ALONE | CR_TARGET),
 	/* these may block for long and do not need ioctl_lock: they do not use the members */
 	CR_ENTRY_UNDO(AGENT_WAIT,	cr_ioc_agent_wait,	0, cr_undo_agent_wait),
 	CR_ENTRY_UNDO(AGENT_READY,	cr_ioc_agent_ready,	0, cr_undo_agent_ready),

@@ -207,10 +207,16 @@ unsigned long cr_clean_ptes(struct cr_tracked *seen, pte_t *pte, unsigned int n)
 	return clean;
 }
 
-/* Does an entry map a page so that the program cannot write to it? */
-static bool cr_pte_shares(pte_t pte, struct page *page, pteval_t mask)
+/* The entry of a page, without its flags but _PAGE_PRESENT. */
+static __always_inline pteval_t cr_frame(const struct page *page)
 {
-	return (pte_flags(pte) & mask) == _PAGE_PRESENT && cr_present_page(pte) == page;
+	return ((pteval_t)page_to_pfn(page) << PAGE_SHIFT) | _PAGE_PRESENT;
+}
+
+/* One comparison tells both that it is this frame and that it has only those flags of @mask. */
+static __always_inline bool cr_pte_shares(const pte_t *ptep, pteval_t frame, pteval_t mask)
+{
+	return likely(!((native_pte_val(ptep_get((pte_t *)ptep)) ^ frame) & mask));
 }
 
 /**
@@ -230,21 +236,25 @@ static bool cr_pte_shares(pte_t pte, struct page *page, pteval_t mask)
 unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t *ptep,
 			     unsigned int n, pteval_t mask, unsigned long *rest)
 {
-	unsigned long shared = 0, empty = 0;
+	unsigned long shared = 0, empty = 0, bit = 1;
+	const pte_t *end = ptep + n;
 	struct page **pages;
-	struct page *whole;
-	unsigned int i;
+	pteval_t frame;
 
+	mask |= PTE_PFN_MASK;
 	if (chunk->whole) {
-		for (i = 0, whole = chunk->whole + k; i < n; i++)
-			if (cr_pte_shares(ptep_get(ptep + i), whole + i, mask))
-				shared |= 1UL << i;
+		frame = cr_frame(chunk->whole + k);
+		for (; ptep < end; ptep++, bit <<= 1, frame += PAGE_SIZE)
+			if (cr_pte_shares(ptep, frame, mask))
+				shared |= bit;
 	} else {
-		for (i = 0, pages = chunk->pages + k; i < n; i++) {
-			if (cr_pte_shares(ptep_get(ptep + i), pages[i], mask))
-				shared |= 1UL << i;
-			else if (!pages[i] && pte_none(ptep_get(ptep + i)))
-				empty |= 1UL << i;
+		for (pages = chunk->pages + k; ptep < end; ptep++, bit <<= 1, pages++) {
+			if (!*pages) {
+				if (pte_none(ptep_get(ptep)))
+					empty |= bit;
+			} else if (cr_pte_shares(ptep, cr_frame(*pages), mask)) {
+				shared |= bit;
+			}
 		}
 	}
 	*rest = GENMASK(n - 1, 0) & ~(shared | empty);

@@ -33,6 +33,15 @@ void cr_pageset_free(struct cr_pageset *set)
 	xa_destroy(&set->pmds);
 }
 
+/**
+ * cr_pageset_is_empty() - has nothing been added?
+ * @set: the set; nobody adds to it any more
+ */
+bool cr_pageset_is_empty(const struct cr_pageset *set)
+{
+	return !READ_ONCE(set->all) && xa_empty(&set->pmds);
+}
+
 /* The bitmap of a pmd, made if there is none yet, also by another thread. NULL: no memory. */
 static unsigned long *cr_pageset_pmd(struct cr_pageset *set, unsigned long index)
 {

@@ -276,7 +276,7 @@ static int cr_set_one(struct cr_session *s, const struct cr_thread_regs *t,
 	struct cr_member *m;
 	int r;
 
-	if (t->reserved || t->extended_len > buffer->room)
+	if (t->flags & ~CR_REGS_RESTART || t->extended_len > buffer->room)
 		return -EINVAL;
 	r = cr_take_regs(buffer, t);
 	if (r)
@@ -285,8 +285,19 @@ static int cr_set_one(struct cr_session *s, const struct cr_thread_regs *t,
 	if (!m)
 		return -ESRCH;
 	r = cr_set_thread(s, m, t, buffer);
+	if (!r && t->flags & CR_REGS_RESTART)
+		r = cr_set_restart(s, m);
 	cr_member_put(m);
 	return r;
+}
+
+/**
+ * cr_set_threads_ok() - check the argument of CR_IOC_SET_THREADS, but not what it points to
+ * @a: the argument
+ */
+bool cr_set_threads_ok(const struct cr_set_threads *a)
+{
+	return !a->reserved && a->count <= CR_MAX_THREADS && a->room <= CR_MAX_REGSET;
 }
 
 /**
@@ -294,7 +305,8 @@ static int cr_set_one(struct cr_session *s, const struct cr_thread_regs *t,
  * @s: the session
  * @a: its argument
  *
- * Return: 0, -ESRCH, -EINVAL, -EFAULT, -ENOMEM, -EINTR. The threads before @a->done are set.
+ * Return: 0, -ESRCH, -EINVAL, -EFAULT, -ENOMEM, -EINTR, -ENOENT (no restart block). The threads
+ * before @a->done are set.
  */
 long cr_ioc_set_threads(struct cr_session *s, struct cr_set_threads *a)
 {
@@ -302,7 +314,7 @@ long cr_ioc_set_threads(struct cr_session *s, struct cr_set_threads *a)
 	struct cr_regs_buffer *buffer;
 	int r = 0;
 
-	if (a->reserved || a->count > CR_MAX_THREADS || a->room > CR_MAX_REGSET)
+	if (!cr_set_threads_ok(a))
 		return -EINVAL;
 	buffer = kvmalloc(struct_size(buffer, extended, a->room), GFP_KERNEL_ACCOUNT);
 	if (!buffer)

@@ -5,9 +5,6 @@
 #include "internal.h"
 #include <linux/ktime.h>
 #include <linux/sched/task_stack.h>
-#include <linux/slab.h>
-#include <asm/syscall.h>
-
 #include <asm/syscall.h>
 
 /*
@@ -100,23 +97,6 @@ s32 cr_restart_call(struct cr_member *m)
 
 /* -------------------------------------------------------------------- setting */
 
-/* A new restart block, which the thread sets itself. */
-struct cr_restart_request {
-	struct cr_request req;
-	struct restart_block restart;
-};
-
-static void cr_restart_release(struct cr_request *req)
-{
-	kfree(container_of(req, struct cr_restart_request, req));
-}
-
-static int cr_op_restart(struct cr_member *m, struct cr_request *req)
-{
-	current->restart_block = container_of(req, struct cr_restart_request, req)->restart;
-	return 0;
-}
-
 /*
  * A relative timeout continues with the time that was left when the snapshot was taken; an
  * absolute timeout stays as it is. The thread is pinned.
@@ -143,29 +123,28 @@ static void cr_shift_restart(struct cr_member *m, struct restart_block *rb, ktim
 	}
 }
 
-static int cr_set_restart(struct cr_session *s, struct cr_member *m)
+/**
+ * cr_set_restart() - set a parked thread's restart block to the one in the session's snapshot
+ * @s: the session
+ * @m: the thread
+ *
+ * Return: 0, -ENOENT (there is none), or as cr_pin().
+ */
+int cr_set_restart(struct cr_session *s, struct cr_member *m)
 {
-	struct cr_restart_request *set = kzalloc(sizeof(*set), GFP_KERNEL_ACCOUNT);
-	bool done;
+	struct restart_block restart;
 	ktime_t taken;
 	int r;
 
-	if (!set)
-		return -ENOMEM;
-	cr_request_init(&set->req, cr_op_restart, cr_restart_release);
-	r = -ENOENT;
-	if (cr_snap_restart(s, m->task, &set->restart, &taken))
-		r = cr_pin(m);
-	if (!r) {
-		cr_shift_restart(m, &set->restart, taken);
-		done = m->borrowed;
-		if (done)
-			m->raw.restart = set->restart;
-		cr_unpin(m);
-		r = done ? 0 : cr_call(s, m, &set->req);
-	}
-	cr_request_put(&set->req);
-	return r;
+	if (!cr_snap_restart(s, m->task, &restart, &taken))
+		return -ENOENT;
+	r = cr_pin(m);
+	if (r)
+		return r;
+	cr_shift_restart(m, &restart, taken);
+	*cr_member_restart(m) = restart;
+	cr_unpin(m);
+	return 0;
 }
 
 /**

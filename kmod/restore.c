@@ -191,7 +191,7 @@ static int cr_restore_pmd(struct cr_worker *worker, struct vm_area_struct *vma,
 		if (r)
 			return r;
 	}
-	if (job->dirty_only) {
+	if (job->dirty_only && job->track) {
 		bitmap_or(sort->again, sort->again, sort->put, PTRS_PER_PTE);
 		cr_pageset_add(&job->again, addr, sort->again);
 	}
@@ -235,8 +235,11 @@ static int cr_skip_hole(struct cr_job *job, struct vm_area_struct *vma, unsigned
 		.mm = vma->vm_mm, .vma = vma, .arg = &found, .req = &job->req,
 		.ptes = cr_probe_ptes, .huge = cr_probe_huge,
 	};
-	int r = cr_walk_range(&probe, *addr, found);
+	int r = 0;
 
+	/* a private mapping without anon_vma has no page that could be dropped */
+	if (vma->anon_vma)
+		r = cr_walk_range(&probe, *addr, found);
 	*addr = found;
 	return min(r, 0);
 }
@@ -274,6 +277,8 @@ static int cr_restore_chunk(struct cr_worker *worker, unsigned long addr, unsign
 		r = -EFAULT;
 		if (!vma || vma->vm_start > addr)
 			break;
+		if (vma->vm_flags & VM_SOFTDIRTY)
+			WRITE_ONCE(worker->job->younger, true);
 		upto = min(end, vma->vm_end);
 		if (cr_vma_is_volatile(vma)) {	/* cr_wipe_volatile() drops all its pages */
 			addr = upto;
@@ -334,6 +339,16 @@ static int cr_restore_chunks(struct cr_worker *worker)
 	return r;
 }
 
+/* Before a thread writes to a page that was marked as unchanged in its entry only. */
+static int cr_flush_marked(struct mm_struct *mm)
+{
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+	cr_flush_mm(mm);
+	mmap_write_unlock(mm);
+	return 0;
+}
+
 static int cr_op_restore(struct cr_member *m, struct cr_request *req)
 {
 	struct cr_job *job = container_of(req, struct cr_job, req);
@@ -356,6 +371,8 @@ static int cr_op_restore(struct cr_member *m, struct cr_request *req)
 		r = cr_restore_chunks(worker);
 	if (job->source)
 		cr_release_signals(&before);
+	if (!r && worker->sort.protected)
+		r = cr_flush_marked(worker->mm);
 	atomic64_add(worker->restored, &job->restored);
 	atomic64_add(worker->dropped, &job->dropped);
 	atomic64_add(worker->unchanged, &job->unchanged);
@@ -452,21 +469,7 @@ static int cr_job_file(struct cr_job *job, int fd)
 	return job->source->f_mode & FMODE_CAN_READ ? 0 : -EBADF;
 }
 
-static int cr_job_snap(struct cr_job *job, struct cr_session *s)
-{
-	struct cr_snap *snap = cr_snap_get(s);
-
-	if (!snap)
-		return -ENXIO;
-	if (!cr_snap_use(snap)) {
-		cr_snap_put(snap);
-		return -ENXIO;
-	}
-	job->snap = snap;
-	return 0;
-}
-
-static int cr_job_fill(struct cr_job *job, struct cr_session *s, const struct cr_restore *a)
+static int cr_job_fill(struct cr_job *job, const struct cr_restore *a)
 {
 	void *table;
 
@@ -482,21 +485,95 @@ static int cr_job_fill(struct cr_job *job, struct cr_session *s, const struct cr
 	job->nscope = a->nscope;
 	if (!cr_job_ok(job))
 		return -EINVAL;
-	return a->source_fd >= 0 ? cr_job_file(job, a->source_fd) : cr_job_snap(job, s);
+	return a->source_fd >= 0 ? cr_job_file(job, a->source_fd) : 0;
 }
 
-static int cr_job_run(struct cr_job *job, struct cr_session *s, struct cr_restore *a)
+/**
+ * cr_restore_prepare() - check and copy the argument of CR_IOC_RESTORE
+ * @a: the argument
+ *
+ * No target need be frozen. The job does not hold the session's snapshot: while it waits for a
+ * freeze, the snapshot can be dropped when memory runs out.
+ *
+ * Return: a job with one reference of its request, or -errno as an error pointer.
+ */
+struct cr_job *cr_restore_prepare(const struct cr_restore *a)
 {
-	int r = cr_call_many(s, a->max_workers, &job->req, &a->workers);
+	struct cr_job *job;
+	int r;
 
+	if (a->flags & ~(CR_RESTORE_DIRTY | CR_RESTORE_TRACK) || (a->source_fd < 0 && a->nruns))
+		return ERR_PTR(-EINVAL);
+	job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
+	if (!job)
+		return ERR_PTR(-ENOMEM);
+	cr_request_init(&job->req, cr_op_restore, cr_job_release);
+	cr_pageset_init(&job->again);
+	r = cr_job_fill(job, a);
+	if (!r)
+		return job;
+	cr_request_put(&job->req);
+	return ERR_PTR(r);
+}
+
+/**
+ * cr_restore_hold() - hold the snapshot, if the content comes from there
+ * @job: from cr_restore_prepare()
+ * @s: the session
+ *
+ * Return: 0; -ENXIO: there is none.
+ */
+int cr_restore_hold(struct cr_job *job, struct cr_session *s)
+{
+	struct cr_snap *snap;
+
+	if (job->source)
+		return 0;
+	snap = cr_snap_get(s);
+	if (!snap)
+		return -ENXIO;
+	if (!cr_snap_use(snap)) {
+		cr_snap_put(snap);
+		return -ENXIO;
+	}
+	job->snap = snap;
+	return 0;
+}
+
+/* With valid soft-dirty bits, those of what was not restored stay so. */
+static bool cr_has_to_track(struct cr_job *job)
+{
+	if (!job->track)
+		return false;
+	return !job->dirty_only || READ_ONCE(job->younger) || !cr_pageset_is_empty(&job->again);
+}
+
+/**
+ * cr_restore_run() - carry out CR_IOC_RESTORE
+ * @job: from cr_restore_prepare(), holding what it needs
+ * @s: the session, frozen
+ * @a: the argument, in and out
+ *
+ * Return: 0 or -errno. -ESTALE: nothing has changed.
+ */
+int cr_restore_run(struct cr_job *job, struct cr_session *s, struct cr_restore *a)
+{
+	bool tracked = cr_track_is(s->mm, a->id);
+	int r;
+
+	if (a->flags & CR_RESTORE_DIRTY && !tracked)
+		return -ESTALE;
+	/* a snapshot does not need valid bits: cr_sort_ptes() compares page frames, too */
+	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
+	job->track = a->flags & CR_RESTORE_TRACK;
+	r = cr_call_many(s, a->max_workers, &job->req, &a->workers);
 	if (r == -EINTR && fatal_signal_pending(current))
 		return r;	/* workers may still be running */
 	a->restored = atomic64_read(&job->restored);
 	a->dropped = atomic64_read(&job->dropped);
 	a->unchanged = atomic64_read(&job->unchanged);
 	r = job->error ? job->error : r;
-	/* the soft-dirty bits of all other pages stay valid */
-	if (!r && a->flags & CR_RESTORE_TRACK)
+	if (!r && cr_has_to_track(job))
 		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? &job->again : NULL);
 	return r;
 }
@@ -509,24 +586,14 @@ static int cr_job_run(struct cr_job *job, struct cr_session *s, struct cr_restor
 long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 {
 	ktime_t t0 = ktime_get();
-	bool tracked = cr_track_is(s->mm, a->id);
-	struct cr_job *job;
+	struct cr_job *job = cr_restore_prepare(a);
 	int r;
 
-	if (a->flags & ~(CR_RESTORE_DIRTY | CR_RESTORE_TRACK) || (a->source_fd < 0 && a->nruns))
-		return -EINVAL;
-	if (a->flags & CR_RESTORE_DIRTY && !tracked)
-		return -ESTALE;
-	job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
-	if (!job)
-		return -ENOMEM;
-	cr_request_init(&job->req, cr_op_restore, cr_job_release);
-	cr_pageset_init(&job->again);
-	/* a snapshot does not need valid bits: cr_sort_ptes() compares page frames, too */
-	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
-	r = cr_job_fill(job, s, a);
+	if (IS_ERR(job))
+		return PTR_ERR(job);
+	r = cr_restore_hold(job, s);
 	if (!r)
-		r = cr_job_run(job, s, a);
+		r = cr_restore_run(job, s, a);
 	cr_request_put(&job->req);
 	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Restoring pages: declarations that sort.c (decides) and restore.c (writes) share. */
+/* Restoring pages: declarations that sort.c (decides), restore.c (writes) and rollback.c share. */
 #ifndef CR_RESTORE_H
 #define CR_RESTORE_H
 
@@ -11,13 +11,15 @@
  * struct cr_job - one CR_IOC_RESTORE
  * @req: the request; its release frees all other fields
  * @source: the file with the content; NULL: the content is in @snap
- * @snap: the snapshot, held by cr_snap_use(); NULL: the content is in @source
+ * @snap: the snapshot, held by cr_snap_use() while the job runs; NULL: the content is in @source
  * @runs: pages with content and their offsets in @source, sorted by address
  * @nruns: number of @runs
  * @scope: ranges to restore, sorted by address
  * @nscope: number of @scope
  * @dirty_only: soft-dirty bits are valid: skip clean pages
- * @again: with @dirty_only, pages to be tracked anew
+ * @track: mark what is restored as unchanged
+ * @again: with @dirty_only and @track, pages that are still to be marked
+ * @younger: with @dirty_only and @track, there is a mapping that is younger than the tracking
  * @wiped: a worker has started to wipe the volatile mappings
  * @next: number of the next chunk to restore
  * @restored: pages written
@@ -33,8 +35,9 @@ struct cr_job {
 	u64 nruns;
 	struct cr_range *scope;
 	u64 nscope;
-	bool dirty_only;
+	bool dirty_only, track;
 	struct cr_pageset again;
+	bool younger;		/* WRITE_ONCE */
 	atomic_t wiped;
 	atomic64_t next;
 	atomic64_t restored, dropped, unchanged;
@@ -53,11 +56,15 @@ struct cr_sort {
 	DECLARE_BITMAP(again, PTRS_PER_PTE);	/* page must be tracked anew */
 	bool visited;			/* there was a page table, or a huge page */
 	bool marked;			/* @put, @drop or @again has a page */
+	bool protected;			/* entries were write-protected: flush the TLBs */
 	u64 done;			/* pages already restored in place */
 	u64 unchanged;			/* pages that stay as they are */
 };
 
 u64 cr_run_at(const struct cr_job *job, unsigned long addr);
+struct cr_job *cr_restore_prepare(const struct cr_restore *a);
+int cr_restore_hold(struct cr_job *job, struct cr_session *s);
+int cr_restore_run(struct cr_job *job, struct cr_session *s, struct cr_restore *a);
 int cr_sort_pmd(struct cr_sort *sort, struct cr_job *job, struct vm_area_struct *vma,
 		unsigned long addr, unsigned long end);
 

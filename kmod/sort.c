@@ -74,22 +74,32 @@ static bool cr_sort_wants(const struct cr_sort *sort, unsigned int k)
 /*
  * Copy content into a page that is exclusive to the program. The page lock is not needed:
  * all threads are parked, and the dirty mark keeps reclaim from dropping the content.
+ * @ptep: its entry, which is marked as unchanged at once; NULL: it is a part of a huge page
  */
-static void cr_copy_in_place(struct cr_sort *sort, unsigned int k, struct page *to)
+static void cr_copy_in_place(struct cr_sort *sort, unsigned int k, pte_t *ptep, struct page *to)
 {
+	struct cr_job *job = sort->job;
+
 	copy_highpage(to, cr_chunk_page(&sort->chunk, k));
 	folio_mark_dirty(page_folio(to));
-	cr_sort_mark(sort, sort->again, k);
 	sort->done++;
+	if (!job->dirty_only || !job->track)
+		return;
+	if (ptep) {
+		cr_track_clear_pte(current->mm, sort->base + k * PAGE_SIZE, ptep);
+		sort->protected = true;
+	} else {
+		cr_sort_mark(sort, sort->again, k);
+	}
 }
 
-/* A page that has content in the source and may have changed. */
-static void cr_sort_changed(struct cr_sort *sort, unsigned int k, struct page *page)
+/* A page that has content in the source and may have changed; @ptep as above. */
+static void cr_sort_changed(struct cr_sort *sort, unsigned int k, pte_t *ptep, struct page *page)
 {
 	if (sort->in_memory && page == cr_chunk_page(&sort->chunk, k))	/* still shared with the snapshot */
 		sort->unchanged++;
 	else if (sort->in_memory && cr_page_is_exclusive(page))
-		cr_copy_in_place(sort, k, page);
+		cr_copy_in_place(sort, k, ptep, page);
 	else
 		cr_sort_mark(sort, sort->put, k);
 }
@@ -103,7 +113,7 @@ static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int
 	switch (cr_pte_kind(pte)) {
 	case CR_PTE_ANON:
 		if (wanted)
-			cr_sort_changed(sort, k, pte_page(pte));
+			cr_sort_changed(sort, k, ptep, pte_page(pte));
 		else
 			cr_sort_mark(sort, sort->drop, k);
 		return;
@@ -235,7 +245,7 @@ static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, u
 		} else if (clean) {
 			sort->unchanged++;
 		} else {
-			cr_sort_changed(sort, k, head + k);
+			cr_sort_changed(sort, k, NULL, head + k);
 		}
 	}
 	return 0;

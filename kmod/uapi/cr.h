@@ -51,6 +51,7 @@
 #define CR_FEAT_CHANGED		(1ULL << 10)	/* CR_SNAP_CHANGED */
 #define CR_FEAT_DIGEST		(1ULL << 11)	/* CR_IOC_DIGEST */
 #define CR_FEAT_SET_THREADS	(1ULL << 12)	/* CR_IOC_SET_THREADS */
+#define CR_FEAT_ROLLBACK	(1ULL << 13)	/* CR_IOC_ROLLBACK, CR_AREA_PIPES */
 
 /* Upper limits of the counts that a caller passes. */
 #define CR_MAX_THREADS		32768
@@ -238,10 +239,12 @@ struct cr_sigmask {
 /*
  * CR_IOC_SET_THREADS [frozen]: as CR_IOC_SET_REGS with NT_PRSTATUS and NT_X86_XSTATE and then
  * CR_IOC_SET_SIGMASK, for one thread after the other, up to the first that fails.
+ * CR_REGS_RESTART: and then CR_IOC_SET_RESTART.
  */
+#define CR_REGS_RESTART	1
 struct cr_thread_regs {
 	__s32 tid;
-	__u32 reserved;
+	__u32 flags;		/* CR_REGS_* */
 	__u64 sigmask;
 	__u64 general;		/* address of a struct user_regs_struct */
 	__u64 extended;		/* address of its NT_X86_XSTATE */
@@ -475,19 +478,20 @@ struct cr_run {
  * area mean that this state has not changed. 0: the area has state that the module cannot
  * compare: a lock on a file, a pending signal, a timer, a NUMA policy …. Digests say nothing
  * after the module was loaded anew. No digest covers pages, guard pages, the content of shared
- * memory, registers, signal masks and restart blocks, nor the state of pipes, sockets, terminals,
- * other devices, and files that the kernel makes for calls such as eventfd(2).
+ * memory, registers, signal masks and restart blocks, nor the state of sockets, terminals, other
+ * devices, and files that the kernel makes for calls such as eventfd(2).
  */
 enum cr_area {
 	CR_AREA_MAPPINGS = 0,	/* CR_IOC_VMAS, and which files are mapped */
 	CR_AREA_DESCRIPTORS,	/* CR_IOC_FDS, size and time of files */
 	CR_AREA_PROCESS,	/* CR_IOC_PROCESS, limits, directories, umask, OOM score … */
 	CR_AREA_THREADS,	/* CR_IOC_THREADS, credentials, scheduling, CPUs */
+	CR_AREA_PIPES,		/* sizes of open pipes and FIFOs; 0: one of them is not empty */
 	CR_AREAS,
 };
 struct cr_digest {
 	__u64 area[CR_AREAS];	/* out: by enum cr_area */
-	__u64 reserved[4];	/* out: 0 */
+	__u64 reserved[3];	/* out: 0 */
 };
 
 /* ------------------------------------------------------------------- pages */
@@ -598,6 +602,40 @@ struct cr_restore {
 	__u64 restored, dropped, unchanged;	/* out: pages */
 	__u64 ns;		/* out */
 	struct cr_why why;	/* out */
+};
+
+/*
+ * CR_IOC_ROLLBACK [not frozen]: roll a process back to the session's snapshot in one call, if
+ * nothing but what this call restores has changed: CR_IOC_FREEZE, CR_IOC_DIGEST, CR_IOC_COMMIT,
+ * CR_IOC_RESTORE, CR_IOC_SET_THREADS, CR_IOC_THAW. The caller has the digests of when the snapshot
+ * was taken.
+ * The counter is then higher than it was before, and than `value`.
+ * Returns 0 with CR_ROLLBACK_DONE; or with CR_ROLLBACK_DIFFERS, if a digest differs or is 0, there
+ * are guard pages, or the counter's tag is not there: then nothing has changed, and the target
+ * stays frozen.
+ * Fails with CR_ROLLBACK_NONE: nothing has changed, and the target is not frozen; EINVAL: it was
+ * frozen before, or a member is wrong; and the errors of these ioctls. Fails with
+ * CR_ROLLBACK_BROKEN: it failed after the commit, as when registers cannot be read from the
+ * caller's memory, and the target stays frozen, half restored.
+ */
+struct cr_counter {		/* a __u64 in the target's memory, with the tag behind it */
+	__u64 addr;		/* 0: none */
+	__u64 value;
+	__u8  tag[24];
+};
+#define CR_ROLLBACK_NONE	0
+#define CR_ROLLBACK_DONE	1
+#define CR_ROLLBACK_DIFFERS	2
+#define CR_ROLLBACK_BROKEN	3
+struct cr_rollback {
+	struct cr_freeze freeze;
+	__u64 area[CR_AREAS];		/* in: by enum cr_area */
+	struct cr_restore pages;	/* source_fd is -1 */
+	struct cr_set_threads threads;
+	struct cr_counter counter;
+	__u64 frozen_ns;		/* out: as CR_IOC_THAW */
+	__u32 result;			/* out: CR_ROLLBACK_* */
+	__u32 reserved;
 };
 
 /* ------------------------------------------------------------------ agents */
@@ -740,5 +778,6 @@ struct cr_lease {
 #define CR_IOC_LINEAGE		_IOWR(CR_IOC_MAGIC, 32, struct cr_lineage)
 #define CR_IOC_DIGEST		_IOR(CR_IOC_MAGIC, 33, struct cr_digest)
 #define CR_IOC_SET_THREADS	_IOWR(CR_IOC_MAGIC, 34, struct cr_set_threads)
+#define CR_IOC_ROLLBACK		_IOWR(CR_IOC_MAGIC, 35, struct cr_rollback)
 
 #endif /* _UAPI_CR_H */

@@ -66,12 +66,15 @@ std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& im
 /** Do all kinds of open files of the image allow restore_unchanged_descriptors()? */
 bool may_be_unchanged(const Process& image);
 
+/** Does the module compare all that is in the image's open files (CR_AREA_DESCRIPTORS, CR_AREA_PIPES)? */
+bool is_compared(const Process& image);
+
 /**
  * Instead of check_descriptors_live() and restore_descriptors(), if the module says that no descriptor has changed: restore
  * what it cannot see. Target frozen and committed.
  */
 void restore_unchanged_descriptors(Session& session, const Process& image, const RestoreOptions& options,
-                                   const OnBehalf& behalf, Report& report);
+                                   const OnBehalf& behalf, bool pipes_are_empty, Report& report);
 
 /** Restore the target's descriptors. Target frozen and committed, mappings and pages in place. */
 void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,

@@ -143,6 +143,7 @@ class Restorer {
 /** What a rollback has to do for a kind when the module says that no descriptor has changed (CR_AREA_DESCRIPTORS). */
 enum class Stays {
   as_it_is,  ///< nothing: the module has compared all there is
+  empty,     ///< restore_state, unless the pipe is as empty as it was (CR_AREA_PIPES)
   restored,  ///< restore_state
   compared,  ///< compare it with the image, and with other descriptors: nothing is known of it
 };

@@ -166,13 +166,21 @@ bool may_be_unchanged(const Process& image) {
   });
 }
 
+bool is_compared(const Process& image) {
+  return std::all_of(image.descriptions().begin(), image.descriptions().end(), [](const Description& description) {
+    const Stays stays = kind_ops(description.kind()).stays;
+    return stays == Stays::as_it_is || stays == Stays::empty;
+  });
+}
+
 void restore_unchanged_descriptors(Session& session, const Process& image, const RestoreOptions& options,
-                                   const OnBehalf& behalf, Report& report) {
+                                   const OnBehalf& behalf, bool pipes_are_empty, Report& report) {
   SessionSource source(session);
   Restorer restorer(source, image, options, RestoreMode::pause, behalf);
   restorer.decisions.resize(static_cast<std::size_t>(image.descriptions_size()), Decision{Way::keep, {}});
   for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
-    if (kind_ops(restorer.description(index).kind()).stays != Stays::restored) continue;
+    const Stays stays = kind_ops(restorer.description(index).kind()).stays;
+    if (stays != Stays::restored && (stays != Stays::empty || pipes_are_empty)) continue;
     restorer.alive[index] = restorer.number(index);
     restorer.restore_state(index);
     restorer.dups.erase(index);

@@ -58,6 +58,17 @@ std::uint64_t next_generation(const Session& session, std::span<const cr_vma> no
   return last + 1;
 }
 
+cr_counter generation_counter(const Process& image) {
+  const GenerationPage page = generation_page(image.generation(), image.generation_address());
+  cr_counter counter{};
+  static_assert(sizeof page == sizeof counter.value + sizeof counter.tag);
+  if (!image.generation_address()) return counter;
+  counter.addr = image.generation_address();
+  counter.value = page.generation;
+  std::memcpy(counter.tag, reinterpret_cast<const char*>(&page) + sizeof page.generation, sizeof counter.tag);
+  return counter;
+}
+
 void restore_generation(const Session& session, const Process& image, std::uint64_t generation) {
   if (!image.generation_address()) return;
   const GenerationPage page = generation_page(generation, image.generation_address());

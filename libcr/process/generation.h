@@ -23,6 +23,9 @@ void collect_generation(const Session& session, std::span<const cr_vma> vmas, Pr
  */
 std::uint64_t next_generation(const Session& session, std::span<const cr_vma> now, const Process& image);
 
+/** @return what tells the module to increase the number (CR_IOC_ROLLBACK); without an address if the image has none */
+cr_counter generation_counter(const Process& image);
+
 /** Write @p generation to the address in the image. Call it after the pages are restored. */
 void restore_generation(const Session& session, const Process& image, std::uint64_t generation);
 

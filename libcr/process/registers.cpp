@@ -109,23 +109,38 @@ bool needs_restart(const user_regs_struct& regs) {
   return static_cast<long long>(regs.orig_rax) >= 0 && static_cast<long long>(regs.rax) == kRestartBlock;
 }
 
+cr_thread_regs registers_of(const Thread& thread, const ThreadRegs& saved) {
+  cr_thread_regs one{};
+  one.tid = thread.tid();
+  one.sigmask = thread.blocked();
+  one.general = reinterpret_cast<std::uintptr_t>(&saved.regs);
+  one.extended = reinterpret_cast<std::uintptr_t>(saved.xstate.data());
+  one.extended_len = saved.xstate.size();
+  return one;
+}
+
 /** The threads that one call can set: registers of this processor, and no restart block. */
 std::vector<cr_thread_regs> simple_threads(const Process& image, const std::vector<ThreadRegs>& regs) {
   std::vector<cr_thread_regs> threads;
   for (int i = 0; i < image.threads_size(); ++i) {
     const ThreadRegs& saved = regs[static_cast<std::size_t>(i)];
-    if (saved.xstate.empty() || needs_restart(saved.regs)) continue;
-    cr_thread_regs& one = threads.emplace_back();
-    one.tid = image.threads(i).tid();
-    one.sigmask = image.threads(i).blocked();
-    one.general = reinterpret_cast<std::uintptr_t>(&saved.regs);
-    one.extended = reinterpret_cast<std::uintptr_t>(saved.xstate.data());
-    one.extended_len = saved.xstate.size();
+    if (!saved.xstate.empty() && !needs_restart(saved.regs)) threads.push_back(registers_of(image.threads(i), saved));
   }
   return threads;
 }
 
 }  // namespace
+
+std::vector<cr_thread_regs> thread_registers(const Process& image, const std::vector<ThreadRegs>& regs) {
+  std::vector<cr_thread_regs> threads;
+  for (int i = 0; i < image.threads_size(); ++i) {
+    const ThreadRegs& saved = regs[static_cast<std::size_t>(i)];
+    if (saved.xstate.empty()) return {};
+    threads.push_back(registers_of(image.threads(i), saved));
+    if (needs_restart(saved.regs)) threads.back().flags = CR_REGS_RESTART;
+  }
+  return threads;
+}
 
 void restore_registers(Session& session, Remote& remote, const Process& image, const std::vector<ThreadRegs>& regs,
                        bool in_session, bool same_processor, Report& report) {

@@ -23,6 +23,12 @@ void restore_registers(Session& session, Remote& remote, const Process& image, c
                        bool in_session, bool same_processor, Report& report);
 
 /**
+ * @return all threads for one call of the module (CR_IOC_ROLLBACK), with restart blocks of the session's snapshot; empty if
+ * the registers of one of them were not saved by this processor. They point into @p regs
+ */
+std::vector<cr_thread_regs> thread_registers(const Process& image, const std::vector<ThreadRegs>& regs);
+
+/**
  * Restore rseq_cs of the given @p threads: the kernel clears it when a thread is outside its critical section.
  * @param read_page  reads one saved page; returns false if the image has none at that address
  */

@@ -159,17 +159,20 @@ std::string sharer_of(const Found& found) {
 
 }  // namespace
 
+bool is_channel(const SharedObject& object) {
+  return object.kind() == SharedObject::MEMFD && object.file().path() == std::string("/memfd:").append(kChannelName);
+}
+
 std::set<int> check_sharing(Session& session, std::span<const cr_vma> now, const Process& image, const MappingFiles& files,
                             const RestoreOptions& options, RestoreMode mode, const BlobReader& read, Report& report) {
   std::set<int> kept;
   if (options.shared_memory == SharedMemory::restore || image.shared_objects_size() == 0) return kept;
   Finder finder(session, now, image, files, mode);
-  const std::string channel = std::string("/memfd:").append(kChannelName);
   std::optional<OnBehalf> behalf;
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
     if (object.kind() == SharedObject::FILE && !is_writable(image, i)) continue;
-    if (object.kind() == SharedObject::MEMFD && object.file().path() == channel) continue;
+    if (is_channel(object)) continue;
     Found found = finder.find(i);
     if (!found.shared()) continue;
     kept.insert(i);

@@ -13,6 +13,9 @@
 
 namespace reprise {
 
+/** Is @p object the memory through which a program that uses libcr and its helper communicate? */
+bool is_channel(const SharedObject& object);
+
 /**
  * Refuse to overwrite shared memory and mapped files that other processes also map or have open (memfds), unless
  * options.shared_memory says what to do. Content that equals the image's is not refused. Target frozen, with the

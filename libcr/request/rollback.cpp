@@ -82,7 +82,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   }
   // With a new identity after a restart, or without tracking, it may be another process.
   plan.same_processor = mode_ == RestoreMode::pause && (source_.in_session || source_.pages.tracked);
-  if (plan.same_processor) plan.same = compare_digests(session_, image_);
+  if (plan.same_processor) plan.same = compare_digests(session_, image_, source_.own_channel);
   const Unchanged& same = plan.same;
   plan.own_rights = mode_ == RestoreMode::pause && !options_.trust;
   if (!same.process || !same.mappings) plan.now = session_.process();
@@ -172,7 +172,7 @@ void Rollback::restore_private_memory(Plan& plan, Report& report) {
 
 void Rollback::restore_files(Plan& plan, Report& report) {
   if (plan.same.descriptors) {
-    restore_unchanged_descriptors(session_, image_, options_, *plan.behalf, report);
+    restore_unchanged_descriptors(session_, image_, options_, *plan.behalf, plan.same.pipes, report);
     return;
   }
   restore_descriptors(session_, *plan.remote, image_, options_, mode_, *plan.behalf, report,
@@ -211,7 +211,7 @@ void Rollback::restore_each_thread(Plan& plan, Report& report) {
   restore_rseq_pointers(session_, image_, remote.used(), source_.read_page);
 }
 
-void Rollback::end_process() {
+void end_process(Session& session, const Process& image) {
   int code = EIO;
   Stage stage = current_stage();
   std::string why;
@@ -229,12 +229,12 @@ void Rollback::end_process() {
   }
   // Kill the target: its state is inconsistent.
   try {
-    session_.thaw(true);
+    session.thaw(true);
   } catch (const Error&) {
   }
   stage_of_thread = stage;
   throw Error(Failure::permanent, code,
-              "process " + process_name(image_) + " could not be brought back and has been killed in stage " +
+              "process " + process_name(image) + " could not be brought back and has been killed in stage " +
                   stage_name(stage) + ": " + why);
 }
 

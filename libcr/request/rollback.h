@@ -26,6 +26,7 @@ struct RollbackSource {
   std::function<bool(std::uint64_t addr, char (&page)[4096])> read_page;
   std::vector<cr_range> dirty;        ///< with tracking: ranges that have changed since the checkpoint
   bool in_session = false;            ///< the source is the session's own snapshot
+  bool own_channel = false;           ///< as in SnapshotOptions
   std::optional<MappingFiles> files;  ///< restart: files that were opened before the target existed
   /** Called before the commit to verify the pages that will be restored. Throws Error. May be empty. */
   std::function<void(const std::vector<cr_range>& ranges)> verify;
@@ -35,6 +36,12 @@ struct RollbackSource {
    */
   std::function<void()> hold;
 };
+
+/**
+ * A restore of @p image has failed after the commit: kill the target, and throw an Error (permanent) with the reason. Call it
+ * in a catch block. Target frozen.
+ */
+[[noreturn]] void end_process(Session& session, const Process& image);
 
 class Rollback {
  public:
@@ -63,7 +70,7 @@ class Rollback {
       enter(stage);
       work();
     } catch (...) {
-      end_process();
+      end_process(session_, image_);
     }
   }
 
@@ -79,8 +86,6 @@ class Rollback {
   void restore_shared_memory(Plan& plan, Report& report);
   void restore_process(Plan& plan, Report& report);
   void restore_each_thread(Plan& plan, Report& report);
-  /** Kill the target and throw an Error with the reason. Call it in a catch block. */
-  [[noreturn]] void end_process();
 
   Session& session_;
   Process& image_;

@@ -34,6 +34,8 @@ Snapshot::Snapshot(Snapshot&& other) noexcept
     : session_(std::exchange(other.session_, nullptr)),
       options_(other.options_),
       state_(std::move(other.state_)),
+      one_call_(std::move(other.one_call_)),
+      has_differed_(other.has_differed_),
       report_(std::move(other.report_)) {}
 
 Snapshot::~Snapshot() {
@@ -78,26 +80,29 @@ Snapshot Snapshot::take(Session& session, const SnapshotOptions& options) {
   }
   report.image_taken_unix_ns = static_cast<std::uint64_t>(state.process.taken_unix_ns());
   state.process.set_frozen_ns(report.frozen_ns);
+  made.one_call_ = OneCall::of(state, options.own_channel);
   report.total_ns = Stopwatch::now() - begin;
   return made;
 }
 
-Report Snapshot::rollback(const RestoreOptions& restore) {
-  enter(Stage::open);
-  Report report;
-  const std::uint64_t begin = Stopwatch::now();
-  Stopwatch watch;
-  Session& session = *session_;
-  check_image(state_->process, restore, RestoreMode::pause);
-  report.open_ns = watch.lap();
-  enter(Stage::callbacks);
-  const auto agent = call_agent(session, CR_PHASE_PAUSE, options_);
-  report.agent_ns = watch.lap();
-  enter(Stage::freeze);
-  report.freeze_ns = session.freeze(options_.timeout_ms).ns;
+bool Snapshot::rollback_by_one_call(Report& report) {
+  // A process in which more has changed once is likely to do that again: then the attempt costs more than it saves.
+  if (!one_call_ || std::exchange(has_differed_, false)) return false;
+  try {
+    has_differed_ = !one_call_->roll_back(*session_, options_.timeout_ms, report);
+  } catch (...) {
+    if (one_call_->broken()) end_process(*session_, state_->process);
+    throw;
+  }
+  return !has_differed_;
+}
 
+void Snapshot::rollback_by_steps(const RestoreOptions& restore, Agent* agent, Report& report) {
+  Session& session = *session_;
+  report.freeze_ns = session.freeze(options_.timeout_ms).ns;
   RollbackSource source;
   source.in_session = true;
+  source.own_channel = options_.own_channel;
   source.pages.id = state_->id;
   source.blob = [this](std::uint64_t offset, void* buf, std::size_t len) { state_->shared.read(offset, buf, len); };
   source.read_page = [&session](std::uint64_t addr, char(&page)[4096]) {
@@ -122,6 +127,22 @@ Report Snapshot::rollback(const RestoreOptions& restore) {
     if (agent) agent->outcome(saved ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, saved);
   });
   rollback.carry_out(Stage::thaw, [&] { report.frozen_ns = session.thaw(); });
+}
+
+Report Snapshot::rollback(const RestoreOptions& restore) {
+  enter(Stage::open);
+  Report report;
+  const std::uint64_t begin = Stopwatch::now();
+  Stopwatch watch;
+  check_image(state_->process, restore, RestoreMode::pause);
+  report.open_ns = watch.lap();
+  enter(Stage::callbacks);
+  const auto agent = call_agent(*session_, CR_PHASE_PAUSE, options_);
+  report.agent_ns = watch.lap();
+  enter(Stage::freeze);
+  // An agent hears the outcome before the process goes on.
+  const bool heard = (agent && agent->present()) || state_->process.has_agent();
+  if (heard || !rollback_by_one_call(report)) rollback_by_steps(restore, agent.get(), report);
   report.pages = report_.pages;
   report.image_taken_unix_ns = report_.image_taken_unix_ns;
   report.total_ns = Stopwatch::now() - begin;

@@ -6,8 +6,10 @@
  * in this process. It lives as long as the session and can be rolled back to repeatedly.
  */
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "request/one_call.h"
 #include "request/options.h"
 #include "request/state.h"
 #include "restore/options.h"
@@ -16,11 +18,15 @@
 
 namespace reprise {
 
+class Agent;
+
 struct SnapshotOptions {
   unsigned timeout_ms = 0;        ///< time to stop all threads; 0: 5 s
   unsigned agent_timeout_ms = 0;  ///< time for the program's own callbacks; 0: 60 s
   unsigned request_flags = 0;     ///< passed to the program's callbacks, see base/request_flags.h
   bool notify = true;             ///< run the program's callbacks
+  /** The caller is the helper of the process and writes the memory that they share after each rollback. */
+  bool own_channel = false;
 };
 
 class Snapshot {
@@ -47,9 +53,14 @@ class Snapshot {
 
  private:
   Snapshot(Session& session, const SnapshotOptions& options);
+  /** @return false: it cannot, nothing has changed, and the process may be frozen */
+  bool rollback_by_one_call(Report& report);
+  void rollback_by_steps(const RestoreOptions& restore, Agent* agent, Report& report);
   Session* session_;
   SnapshotOptions options_;
   std::unique_ptr<State> state_;
+  std::optional<OneCall> one_call_;  // none: more would have to be restored than one call can
+  bool has_differed_ = false;        // at the latest rollback by one call
   Report report_;
 };
 

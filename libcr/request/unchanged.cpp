@@ -2,6 +2,7 @@
 #include "request/unchanged.h"
 
 #include "descriptors/descriptors.h"
+#include "process/sharing.h"
 
 namespace reprise {
 
@@ -10,16 +11,23 @@ void collect_digests(Session& session, Process& process) {
   process.mutable_digests()->Assign(std::begin(digest.area), std::end(digest.area));
 }
 
-Unchanged compare_digests(Session& session, const Process& image) {
+bool has_shared_content(const Process& image, bool own_channel) {
+  if (image.shared_objects_size() == 0) return false;
+  const SharedObject& object = image.shared_objects(0);
+  return !own_channel || image.shared_objects_size() > 1 || !is_channel(object);
+}
+
+Unchanged compare_digests(Session& session, const Process& image, bool own_channel) {
   if (image.digests_size() < CR_AREAS) return {};
   const cr_digest now = session.digest();
   const auto same = [&](cr_area area) { return now.area[area] != 0 && now.area[area] == image.digests(area); };
-  // No digest covers the content of shared memory, which belongs to mappings and memfds.
-  const bool shared = image.shared_objects_size() > 0;
+  // Mappings and memfds have the content.
+  const bool shared = has_shared_content(image, own_channel);
   return {.mappings = !shared && same(CR_AREA_MAPPINGS),
           .descriptors = !shared && same(CR_AREA_DESCRIPTORS) && may_be_unchanged(image),
           .process = same(CR_AREA_PROCESS),
-          .threads = same(CR_AREA_THREADS)};
+          .threads = same(CR_AREA_THREADS),
+          .pipes = same(CR_AREA_PIPES)};
 }
 
 }  // namespace reprise

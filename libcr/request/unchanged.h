@@ -12,12 +12,22 @@ struct Unchanged {
   bool descriptors = false;
   bool process = false;
   bool threads = false;
+  bool pipes = false;
 };
 
 /** Save the digests of the frozen target. Call it when nothing of its state is changed any more. */
 void collect_digests(Session& session, Process& process);
 
-/** Compare the digests of the frozen target with those of an image. All false when the image has none. */
-Unchanged compare_digests(Session& session, const Process& image);
+/**
+ * Compare the digests of the frozen target with those of an image. All false when the image has none.
+ * @param own_channel  as for has_shared_content()
+ */
+Unchanged compare_digests(Session& session, const Process& image, bool own_channel);
+
+/**
+ * Has the image shared memory, whose content no digest covers?
+ * @param own_channel  the shared memory between a program and its helper does not count, if there is just one
+ */
+bool has_shared_content(const Process& image, bool own_channel);
 
 }  // namespace reprise

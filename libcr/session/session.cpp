@@ -164,8 +164,8 @@ int Session::call(unsigned long request, void* arg) const {
   if (!only_reads(request)) refresh();
   for (;;) {
     if (::ioctl(dev_.get(), request, arg) == 0) return 0;
-    // CR_IOC_RUN returns EINTR when the target was killed. Repeat all others.
-    if (errno != EINTR || request == CR_IOC_RUN) return -errno;
+    // These return EINTR when the target was killed. Repeat all others.
+    if (errno != EINTR || request == CR_IOC_RUN || request == CR_IOC_ROLLBACK) return -errno;
   }
 }
 
@@ -178,9 +178,13 @@ void Session::fail(const char* what, int err, const cr_why* why) const {
   throw Error(failure_of(code, why), traced ? CR_EPTRACED : code, "process " + std::to_string(pid_) + ": " + text);
 }
 
-cr_freeze Session::freeze(unsigned timeout_ms, unsigned thaw_after_ms) {
+void Session::prepare_heartbeat() {
   // Start the thread before the freeze: the target shall not wait for it.
   if (!heartbeat_) heartbeat_ = std::make_unique<Heartbeat>(dev_.get(), std::chrono::milliseconds(silence_ms() / 6));
+}
+
+cr_freeze Session::freeze(unsigned timeout_ms, unsigned thaw_after_ms) {
+  prepare_heartbeat();
   cr_freeze request{};
   request.timeout_ms = timeout_ms;
   request.thaw_after_ms = thaw_after_ms ? thaw_after_ms : silence_ms();
@@ -332,6 +336,22 @@ void Session::set_threads(std::span<const cr_thread_regs> threads) {
       fail(("thread " + std::to_string(part[std::min<std::size_t>(request.done, part.size() - 1)].tid) + ", registers").c_str(), err, &request.why);
     threads = threads.subspan(part.size());
   }
+}
+
+bool Session::rollback(cr_rollback& request, std::span<const cr_thread_regs> threads) {
+  prepare_heartbeat();
+  request.freeze.thaw_after_ms = silence_ms();
+  request.threads.threads = pointer(threads.data());
+  request.threads.count = static_cast<std::uint32_t>(threads.size());
+  for (const cr_thread_regs& one : threads)
+    request.threads.room = std::max(request.threads.room, static_cast<std::uint32_t>(one.extended_len));
+  frozen_ = true;
+  heartbeat_->begin();
+  const int err = call(CR_IOC_ROLLBACK, &request);
+  frozen_ = request.result == CR_ROLLBACK_DIFFERS || request.result == CR_ROLLBACK_BROKEN;
+  if (!frozen_) heartbeat_->end();
+  if (err) fail("rolling back", err, request.result == CR_ROLLBACK_NONE ? &request.freeze.why : nullptr);
+  return request.result == CR_ROLLBACK_DONE;
 }
 
 bool Session::set_restart(pid_t tid) {

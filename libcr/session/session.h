@@ -114,6 +114,14 @@ class Session {
   /** Fills in the out members. Throws; ESTALE is an Error with code ESTALE and nothing changed. */
   void restore(cr_restore& request);
 
+  /**
+   * CR_IOC_ROLLBACK. Target not frozen. Fills in the out members.
+   * @param threads  registers and signal masks, at most CR_MAX_THREADS
+   * @return false: more has changed; the target is frozen then. Throws; with request.result CR_ROLLBACK_BROKEN the target is
+   * frozen and half restored, otherwise it is as it was
+   */
+  bool rollback(cr_rollback& request, std::span<const cr_thread_regs> threads);
+
   /** Set what the agent reads at the next notification: the image, and the requester's pid (0: this process). */
   void origin(const std::string& image, pid_t requester);
   /**
@@ -144,6 +152,7 @@ class Session {
     std::optional<std::vector<cr_thread>> threads;
   };
   Kept& kept();
+  void prepare_heartbeat();
   UniqueFd dev_, mem_;
   pid_t pid_ = 0;
   std::uint64_t arena_size_ = 0;

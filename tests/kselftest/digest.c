@@ -26,7 +26,7 @@
 // ---------------------------------------------------------------- the target
 
 static char *area;                       // three pages, the middle one of its own
-static int file, other, pipe_ends[2];         // a file opened twice, and a pipe
+static int file, other, pipe_ends[2], fifo;   // a file opened twice, a pipe and a FIFO
 static char folder[] = "/tmp/digest.XXXXXX";
 static volatile int stay;
 
@@ -75,6 +75,14 @@ DO(grow_file, return ok(ftruncate(other, 50000)))
 DO(lock_file, return ok(flock(file, LOCK_EX)))
 DO(unlock_file, return ok(flock(file, LOCK_UN)))
 DO(replace_file, char name[64]; snprintf(name, sizeof name, "%s/b", folder); int fd = open(name, O_RDONLY | O_CREAT, 0600); return fd < 0 ? errno : ok(dup2(fd, file)))
+
+DO(fill_pipe, return ok(write(pipe_ends[1], "some", 4)))
+DO(drain_pipe, char some[4]; return ok(read(pipe_ends[0], some, 4)))
+DO(fill_fifo, return ok(write(fifo, "some", 4)))
+DO(drain_fifo, char some[4]; return ok(read(fifo, some, 4)))
+static int pipe_size;
+DO(resize_pipe, pipe_size = fcntl(pipe_ends[0], F_GETPIPE_SZ); return ok(fcntl(pipe_ends[0], F_SETPIPE_SZ, 2 * pipe_size)))
+DO(reset_pipe, return ok(fcntl(pipe_ends[0], F_SETPIPE_SZ, pipe_size)))
 
 static void on_usr2(int signal) { (void)signal; }
 DO(handle, return signal(SIGUSR2, on_usr2) == SIG_ERR ? errno : 0)
@@ -138,6 +146,7 @@ DO(one_thread_less, stay = 0; return pthread_join(helper, NULL))
 #define D (1U << CR_AREA_DESCRIPTORS)
 #define P (1U << CR_AREA_PROCESS)
 #define T (1U << CR_AREA_THREADS)
+#define I (1U << CR_AREA_PIPES)
 static const struct change {
   const char *name;
   int (*make)(void), (*undo)(void);  // undo NULL: it cannot be undone
@@ -157,6 +166,9 @@ static const struct change {
     {"file_size", grow_file, NULL, D, 0},
     {"file_locked", lock_file, unlock_file, D, 0},
     {"replaced", replace_file, NULL, D, 0},
+    {"pipe_filled", fill_pipe, drain_pipe, I, 0},
+    {"fifo_filled", fill_fifo, drain_fifo, I, 0},
+    {"pipe_resized", resize_pipe, reset_pipe, I, 0},
     {"handler", handle, unhandle, P, 0},
     {"directory", go_elsewhere, go_back, P, 0},
     {"umask", mask_more, mask_less, P, 0},
@@ -188,7 +200,7 @@ static const struct change {
 static const struct change *now;  // the change of this case
 
 static void changing(void) {
-  char name[64];
+  char name[80];
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGUSR1);
@@ -200,7 +212,8 @@ static void changing(void) {
   file = open(name, O_RDWR | O_CREAT, 0600);
   other = open(name, O_RDWR);
   if (file < 0 || other < 0 || ftruncate(file, 2 * PAGE) || pipe(pipe_ends) || chdir(folder)) _exit(1);
-  if (write(pipe_ends[1], "some", 4) != 4) _exit(1);
+  snprintf(name, sizeof name, "%s/fifo", folder);
+  if (mkfifo(name, 0600) || (fifo = open(name, O_RDWR)) < 0) _exit(1);
   area = mmap(NULL, 32 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   munmap(area + 16 * PAGE, 16 * PAGE);
   mprotect(area, PAGE, PROT_READ | PROT_WRITE);
@@ -273,7 +286,7 @@ static void one_change(void) {
   }
 #define CASES(f) \
   f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12) f(13) f(14) f(15) f(16) f(17) f(18) f(19) f(20) f(21) \
-  f(22) f(23) f(24) f(25) f(26) f(27) f(28) f(29) f(30) f(31) f(32) f(33) f(34) f(35) f(36) f(37) f(38) f(39)
+  f(22) f(23) f(24) f(25) f(26) f(27) f(28) f(29) f(30) f(31) f(32) f(33) f(34) f(35) f(36) f(37) f(38) f(39) f(40) f(41) f(42)
 CASES(CASE)
 #define ENTRY(n) {NULL, case_##n, 0},
 static struct tcase cases[] = {CASES(ENTRY)};

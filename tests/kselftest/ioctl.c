@@ -213,9 +213,9 @@ static void test_freeze(void) {
       "no thread of the target: ESRCH, and how many are set");
   one[1] = (struct cr_thread_regs){.tid = t[1].tid, .general = 8};
   tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EFAULT, "no memory: EFAULT");
-  one[0].reserved = 1;
-  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL && !set.done, "a reserved member: EINVAL");
-  one[0].reserved = 0;
+  one[0].flags = 2;
+  tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL && !set.done, "an unknown flag: EINVAL");
+  one[0].flags = 0;
   set.room--;
   tap(io(CR_IOC_SET_THREADS, &set) < 0 && errno == EINVAL, "more extended registers than room: EINVAL");
   set = (struct cr_set_threads){.threads = (unsigned long)one, .count = CR_MAX_THREADS + 1};

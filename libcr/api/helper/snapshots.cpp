@@ -61,6 +61,7 @@ void Snapshots::take(const Order& order) {
   Entry entry{service_.number(), order.flags, 0, nullptr, nullptr};
   entry.session = std::make_unique<Session>(Session::attach_mem(std::move(own), order.target));
   SnapshotOptions options;
+  options.own_channel = of_owner();
   options.notify = (order.flags & CR_SNAPSHOT_CALLBACKS) != 0;
   options.request_flags = pack_request(0, CR_SCOPE_PROC, order.target);
   entry.snapshot = patiently([&] { return std::make_unique<Snapshot>(Snapshot::take(*entry.session, options)); });

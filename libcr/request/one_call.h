@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Rollback to a snapshot by one call of the module (CR_IOC_ROLLBACK), for processes of which little has changed. */
+#include <optional>
+#include <vector>
+
+#include "request/state.h"
+#include "restore/report.h"
+#include "session/session.h"
+
+namespace reprise {
+
+class OneCall {
+ public:
+  /**
+   * Prepare the calls that roll back to a snapshot.
+   * @param state        of the snapshot; must outlive the result
+   * @param own_channel  as in SnapshotOptions
+   * @return nothing if the state has parts that the module does not compare: sockets, timers, shared memory …
+   */
+  static std::optional<OneCall> of(const State& state, bool own_channel);
+
+  /**
+   * Roll back, unless more has changed than pages and registers. Target not frozen.
+   * @return false: more has changed. Then the target is frozen, and all is as it was. Throws Error: the target is not frozen,
+   *         and all is as it was; except after the commit, with broken()
+   */
+  bool roll_back(Session& session, unsigned timeout_ms, Report& report);
+  /** Whether roll_back() has failed after the commit. The target is frozen then. */
+  bool broken() const { return request_.result == CR_ROLLBACK_BROKEN; }
+
+ private:
+  explicit OneCall(const State& state) : state_(&state) {}
+  const State* state_;
+  std::vector<cr_range> scope_;
+  std::vector<cr_thread_regs> threads_;
+  cr_rollback request_{};
+};
+
+}  // namespace reprise

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// CR_IOC_ROLLBACK: a rollback in one call restores pages, registers and restart blocks. When anything else differs, or it
+// is refused, nothing has changed.
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cases.h"
+
+enum { PAGES = 600, NONE = 100 };  // the target's pages; from NONE on they are not present when the snapshot is taken
+static const unsigned char tag[24] = "a counter of this test";
+
+// ---------------------------------------------------------------- the target
+
+static volatile uint64_t *words;   // one page after the other; private, so that a rollback restores it
+static struct { uint64_t value; unsigned char tag[24]; } *counter;
+static int pipe_ends[2];
+static void (*job)(void);          // what the target does when told so
+
+static volatile uint64_t *word(int page) { return words + page * PAGE / sizeof *words; }
+
+static void write_all(void) {
+  for (int i = 0; i < PAGES; i++) *word(i) += 1000;
+}
+static void write_some(void) {
+  for (int i = 0; i < PAGES; i += 37) *word(i) += 1;
+}
+static void map_more(void) { mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+static void open_more(void) { sh->wrong |= open("/dev/null", O_RDONLY) < 0; }
+static void fill_pipe(void) { sh->wrong |= write(pipe_ends[1], "some", 4) != 4; }
+static void go_elsewhere(void) { sh->wrong |= chdir("/usr") != 0; }
+static void name_thread(void) { pthread_setname_np(pthread_self(), "another"); }
+static void lose_tag(void) { counter->tag[3] ^= 1; }
+static void guard(void) {
+  if (madvise((void *)word(500), PAGE, 102 /* MADV_GUARD_INSTALL */)) sh->value[9] = errno;
+}
+
+static void *sleeping(void *unused) {
+  (void)unused;
+  sh->value[3] = 1;
+  for (;;) {
+    const struct timespec second = {1, 0};
+    nanosleep(&second, NULL);
+    sh->value[1]++;
+  }
+  return NULL;
+}
+
+/* Counts the orders it has carried out in memory of its own, and tells. */
+static void working(void) {
+  static volatile long done;
+  pthread_t thread;
+  words = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  counter = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (words == MAP_FAILED || counter == MAP_FAILED || pipe(pipe_ends)) _exit(1);
+  for (int i = 0; i < NONE; i++) *word(i) = (uint64_t)i;
+  memcpy(counter->tag, tag, sizeof tag);
+  counter->value = 5;
+  if (pthread_create(&thread, NULL, sleeping, NULL)) _exit(1);
+  while (!sh->value[3]) usleep(500);  // a thread that is being made differs from what it is later
+  sh->at[0] = (void *)words;
+  sh->at[1] = counter;
+  sh->ready = 1;
+  for (;;) {
+    usleep(500);
+    const int order = sh->go;
+    if (order > done) {
+      job();
+      done = order;
+    }
+    sh->value[0] = done;
+    sh->value[2]++;
+  }
+}
+
+// ---------------------------------------------------------------- its snapshot
+
+static struct session s;
+static struct cr_rollback request;
+static struct cr_range scope;
+static struct cr_thread_regs threads[8];
+static struct user_regs_struct general[8];
+static char extended[8][CR_MAX_REGSET];
+static pid_t pid;
+static int order;
+
+static bool has_done(void *number) { return sh->value[0] == *(int *)number; }
+
+static void does(void (*what)(void)) {
+  (void)what;
+  sh->go = ++order;
+  need(soon(has_done, &order, 10), "the target does not do what it is told");
+  need(!sh->wrong, "the target fails");
+}
+
+static void save_registers(const struct cr_thread *thread, int n) {
+  struct cr_regs regs = {.tid = thread->tid, .type = NT_PRSTATUS, .buf = (uintptr_t)&general[n], .len = sizeof general[n]};
+  need(!session_ioctl(&s, CR_IOC_GET_REGS, &regs), "general registers: errno %d", errno);
+  threads[n] = (struct cr_thread_regs){.tid = thread->tid, .sigmask = thread->sigmask, .general = (uintptr_t)&general[n]};
+  regs = (struct cr_regs){.tid = thread->tid, .type = NT_X86_XSTATE, .buf = (uintptr_t)extended[n], .len = sizeof extended[n]};
+  need(!session_ioctl(&s, CR_IOC_GET_REGS, &regs), "extended registers: errno %d", errno);
+  threads[n].extended = (uintptr_t)extended[n];
+  threads[n].extended_len = regs.len;
+  if ((long)general[n].orig_rax >= 0 && (long)general[n].rax == -516) threads[n].flags = CR_REGS_RESTART;
+  if (regs.len > request.threads.room) request.threads.room = (unsigned)regs.len;
+}
+
+/* Start a target that does @what when told, and take a snapshot of it. */
+static void take(void (*what)(void)) {
+  struct cr_snapshot snapshot = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "rollback"};
+  struct cr_thread list[8];
+  struct cr_digest digest;
+  job = what;
+  pid = target(working);
+  need(!session_open(&s, pid), "attach");
+  need(session_freeze(&s, 5000, 0) == 2, "freeze");
+  request = (struct cr_rollback){0};
+  const int n = session_threads(&s, list, 8);
+  need(n == 2, "%d threads", n);
+  for (int i = 0; i < n; i++) save_registers(&list[i], i);
+  need(!session_ioctl(&s, CR_IOC_DIGEST, &digest), "digest");
+  need(!session_ioctl(&s, CR_IOC_SNAPSHOT, &snapshot), "snapshot");
+  need(!session_thaw(&s, 0), "thaw");
+  scope = (struct cr_range){(uintptr_t)sh->at[0], PAGES * PAGE};
+  memcpy(request.area, digest.area, sizeof digest.area);
+  for (int i = 0; i < CR_AREAS; i++) need(request.area[i], "area %d cannot be compared", i);
+  request.pages = (struct cr_restore){.source_fd = -1, .flags = CR_RESTORE_TRACK, .id = "rollback", .scope = (uintptr_t)&scope, .nscope = 1};
+  request.threads.threads = (uintptr_t)threads;
+  request.threads.count = (unsigned)n;
+}
+
+static int roll_back(void) { return session_ioctl(&s, CR_IOC_ROLLBACK, &request); }
+
+static uint64_t peek(const volatile void *at) {
+  uint64_t value = ~0ULL;
+  const ssize_t got = pread(s.mem, &value, sizeof value, (off_t)(uintptr_t)at);
+  need(got == sizeof value, "the target's memory cannot be read: errno %d", errno);
+  return value;
+}
+
+static volatile uint64_t *there(int page) { return (volatile uint64_t *)sh->at[0] + page * PAGE / sizeof(uint64_t); }
+
+static void pages_are_back(const char *when) {
+  for (int i = 0; i < PAGES; i++) {
+    const uint64_t value = peek(there(i));
+    if (!expect(value == (i < NONE ? (uint64_t)i : 0), "%s: page %d is %lu", when, i, (unsigned long)value)) return;
+  }
+}
+
+static bool counts(void *before) { return sh->value[2] > *(long *)before; }
+
+static bool goes_on(void) {
+  long before = sh->value[2];
+  return soon(counts, &before, 10);
+}
+
+/* Names the areas that the module finds changed, for messages. Target frozen. */
+static void note_areas(void) {
+  struct cr_digest now;
+  if (session_ioctl(&s, CR_IOC_DIGEST, &now)) return;
+  for (int i = 0; i < CR_AREAS; i++)
+    if (now.area[i] != request.area[i]) note("area %d differs", i);
+}
+
+static void is_done(const char *when) {
+  const int r = roll_back();
+  if (!r && request.result == CR_ROLLBACK_DIFFERS) note_areas();
+  need(!r && request.result == CR_ROLLBACK_DONE, "%s: %d, result %u", when, r, request.result);
+  expect(request.frozen_ns > 0, "%s: no time", when);
+}
+
+// ---------------------------------------------------------------- the cases
+
+static void nothing(void) {
+  take(write_all);
+  for (int i = 0; i < 20; i++) {
+    is_done("nothing has changed");
+    expect(!request.pages.restored && !request.pages.dropped, "%lu pages restored, %lu dropped", (unsigned long)request.pages.restored,
+           (unsigned long)request.pages.dropped);
+    expect(goes_on(), "it does not go on");
+  }
+}
+
+static void changed(void (*what)(void), int rounds) {
+  take(what);
+  for (int i = 0; i < rounds; i++) {
+    does(what);
+    expect(peek(there(0)) != 0, "the target has not written");
+    is_done("pages have changed");
+    pages_are_back("after the rollback");
+    // the private count of orders is not in the scope: the target does the next order only
+  }
+  expect(goes_on(), "it does not go on");
+}
+static void all_pages(void) { changed(write_all, 5); }
+static void some_pages(void) { changed(write_some, 50); }
+
+static void tracked_again(void) {
+  take(write_some);
+  does(write_some);
+  is_done("some pages");
+  const unsigned long first = request.pages.restored;
+  is_done("no page");
+  expect(!request.pages.restored && !request.pages.dropped, "%lu pages again", (unsigned long)request.pages.restored);
+  does(write_some);
+  is_done("the same pages");
+  expect(request.pages.restored == first, "%lu pages, before %lu", (unsigned long)request.pages.restored, first);
+  pages_are_back("after both");
+}
+
+/* A thread in nanosleep(1 s) sleeps on for what it had left, however often it is rolled back. */
+static void sleeper(void) {
+  take(write_some);
+  const int64_t end = now_ms() + 3000;
+  const long before = sh->value[1];
+  int rounds = 0;
+  while (now_ms() < end) {
+    is_done("a sleeping thread");
+    rounds++;
+    sleep_ms(20);
+  }
+  expect(rounds >= 10, "only %d rounds", rounds);
+  expect(sh->value[1] == before, "it has woken %ld times", sh->value[1] - before);
+  sleep_ms(2500);
+  expect(sh->value[1] > before, "it does not wake");
+}
+
+static void counts_up(void) {
+  take(write_some);
+  request.counter = (struct cr_counter){.addr = (uintptr_t)sh->at[1], .value = 100};
+  memcpy(request.counter.tag, tag, sizeof tag);
+  is_done("with a counter");
+  expect(peek(sh->at[1]) == 101, "the counter is %lu", (unsigned long)peek(sh->at[1]));
+  request.counter.value = 3;
+  is_done("again");
+  expect(peek(sh->at[1]) == 102, "the counter is %lu", (unsigned long)peek(sh->at[1]));
+  // in the scope, its page is rolled back before it is counted
+  struct cr_range both[2] = {scope, {(uintptr_t)sh->at[1], PAGE}};
+  if (both[1].addr < both[0].addr) both[0] = both[1], both[1] = scope;
+  request.pages.scope = (uintptr_t)both;
+  request.pages.nscope = 2;
+  is_done("in the scope");
+  expect(peek(sh->at[1]) == 103, "the counter is %lu", (unsigned long)peek(sh->at[1]));
+}
+
+/* After @what the call must leave everything as it is, and the target frozen. */
+static void differs(void (*what)(void)) {
+  take(what);
+  request.counter = (struct cr_counter){.addr = (uintptr_t)sh->at[1], .value = 1};
+  memcpy(request.counter.tag, tag, sizeof tag);
+  does(what);
+  if (sh->value[9]) skip("this kernel has no guard pages");
+  const uint64_t mark = 4711;
+  need(pwrite(s.mem, &mark, sizeof mark, (off_t)(uintptr_t)there(3)) == sizeof mark, "write");
+  const int r = roll_back();
+  need(!r && request.result == CR_ROLLBACK_DIFFERS, "%d, result %u", r, request.result);
+  expect(peek(there(3)) == mark && peek(sh->at[1]) == 5, "it has changed something");
+  struct cr_thread list[8];
+  expect(session_threads(&s, list, 8) == 2, "the target is not frozen");
+  expect(roll_back() == -EINVAL && request.result == CR_ROLLBACK_NONE, "a frozen target is rolled back");
+  expect(session_threads(&s, list, 8) == 2, "the refusal has thawed the target");
+  need(!session_thaw(&s, 0), "thaw");
+  expect(goes_on(), "it does not go on");
+}
+static void mapping(void) { differs(map_more); }
+static void descriptor(void) { differs(open_more); }
+static void full_pipe(void) { differs(fill_pipe); }
+static void directory(void) { differs(go_elsewhere); }
+static void thread_name(void) { differs(name_thread); }
+static void wrong_tag(void) { differs(lose_tag); }
+static void guard_page(void) { differs(guard); }
+
+static void no_digest(void) {
+  take(write_some);
+  for (int i = 0; i < CR_AREAS; i++) {
+    const uint64_t saved = request.area[i];
+    request.area[i] = 0;
+    int r = roll_back();
+    expect(!r && request.result == CR_ROLLBACK_DIFFERS, "area %d is 0: %d, result %u", i, r, request.result);
+    session_thaw(&s, 0);
+    request.area[i] = saved ^ 1;
+    r = roll_back();
+    expect(!r && request.result == CR_ROLLBACK_DIFFERS, "area %d differs: %d, result %u", i, r, request.result);
+    session_thaw(&s, 0);
+    request.area[i] = saved;
+  }
+  is_done("with all digests");
+}
+
+/* The call fails with @error, and the target runs on as it was. */
+static void refused(const struct cr_rollback *good, int error, const char *what) {
+  const int r = roll_back();
+  if (!r && request.result == CR_ROLLBACK_DIFFERS) note_areas();
+  expect(r == error && request.result == CR_ROLLBACK_NONE, "%s: %d instead of %d, result %u", what, r, error, request.result);
+  struct cr_thread list[8];
+  expect(session_threads(&s, list, 8) == -ENOTCONN, "%s: the target is frozen", what);
+  expect(goes_on(), "%s: it does not go on", what);
+  request = *good;
+}
+
+static void refusals(void) {
+  struct session other;
+  take(write_some);
+  does(write_some);
+  const uint64_t value = peek(there(37));
+  const struct cr_rollback good = request;
+  request.reserved = 1;
+  refused(&good, -EINVAL, "a reserved member");
+  request.pages.source_fd = 0;
+  refused(&good, -EINVAL, "a file");
+  request.pages.flags |= CR_RESTORE_DIRTY;
+  refused(&good, -EINVAL, "a flag of images");
+  request.pages.flags |= 1U << 31;
+  refused(&good, -EINVAL, "an unknown flag");
+  request.pages.nruns = 1;
+  refused(&good, -EINVAL, "runs of a file");
+  request.pages.scope = 8;
+  refused(&good, -EFAULT, "a scope that cannot be read");
+  request.pages.nscope = 1ULL << 40;
+  refused(&good, -E2BIG, "too many ranges");
+  scope.len++;
+  refused(&good, -EINVAL, "a scope that is not aligned");
+  scope.len--;
+  request.threads.count = CR_MAX_THREADS + 1;
+  refused(&good, -EINVAL, "too many threads");
+  request.threads.room = CR_MAX_REGSET + 1;
+  refused(&good, -EINVAL, "too large registers");
+  request.threads.reserved = 1;
+  refused(&good, -EINVAL, "a reserved member of the threads");
+  request.freeze.reserved = 1;
+  refused(&good, -EINVAL, "a reserved member of the freeze");
+  need(!session_open(&other, pid), "attach");
+  need(session_freeze(&other, 5000, 0) == 2, "freeze by another session");
+  request.freeze.timeout_ms = 100;
+  const int r = roll_back();
+  expect(r == -EBUSY && request.result == CR_ROLLBACK_NONE && request.freeze.why.reason == CR_WHY_BUSY, "frozen by another: %d", r);
+  session_close(&other);
+  request = good;
+  expect(peek(there(37)) == value, "a refusal has changed the memory");
+  need(!session_ioctl(&s, CR_IOC_SNAP_DROP, NULL), "drop");
+  refused(&good, -ENXIO, "no snapshot");
+  expect(peek(there(37)) == value, "a refusal has changed the memory");
+  session_close(&s);
+}
+
+/* Registers that cannot be read are found out after the commit: the target stays frozen, to be killed. */
+static void broken(void) {
+  int status;
+  take(write_some);
+  threads[1].general = 8;
+  int r = roll_back();
+  need(r == -EFAULT && request.result == CR_ROLLBACK_BROKEN, "%d, result %u", r, request.result);
+  expect(request.threads.done == 1, "%u threads are done", request.threads.done);
+  struct cr_thread list[8];
+  expect(session_threads(&s, list, 8) == 2, "the target is not frozen");
+  need(!session_thaw(&s, CR_THAW_KILL), "kill");
+  expect(ends(pid, 10, &status) && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it has not been killed");
+  r = roll_back();
+  expect(r == -ESRCH && request.result == CR_ROLLBACK_NONE, "an ended process: %d, result %u", r, request.result);
+}
+
+/* Rolled back and killed at the same time. */
+static void killed(void) {
+  take(write_all);
+  pid_t killer = fork();
+  if (killer == 0) {
+    sleep_ms(below(300));
+    kill(pid, SIGKILL);
+    _exit(0);
+  }
+  int r = 0, rounds = 0;
+  for (; !r && rounds < 100000; rounds++) {
+    r = roll_back();
+    if (!r) need(request.result == CR_ROLLBACK_DONE, "result %u", request.result);
+  }
+  note("killed in round %d: %d, result %u", rounds, r, request.result);
+  expect(r == -ESRCH || r == -EINTR, "errno %d", -r);
+  session_thaw(&s, CR_THAW_KILL);
+  expect(ends(pid, 10, NULL), "it does not end");
+}
+
+static struct tcase cases[] = {
+    {"nothing", nothing, 0},     {"all_pages", all_pages, 0},     {"some_pages", some_pages, 60}, {"tracked_again", tracked_again, 0},
+    {"sleeper", sleeper, 60},    {"counter", counts_up, 0},       {"mapping", mapping, 0},        {"descriptor", descriptor, 0},
+    {"pipe", full_pipe, 0},      {"directory", directory, 0},     {"thread_name", thread_name, 0}, {"tag", wrong_tag, 0},
+    {"guard_page", guard_page, 0}, {"no_digest", no_digest, 0},   {"refusals", refusals, 0},      {"broken", broken, 0},
+    {"killed", killed, 0},
+};
+
+int main(int argc, char **argv) { return cases_main(argc, argv, cases, ARRAY_SIZE(cases)); }
