@@ -59,6 +59,8 @@ static void *ticker(void *arg) {
   return NULL;
 }
 
+static bool no_signal;  // the next target has no pending signal, so that its state can be compared
+
 static void spawn_target(void) {
   unsigned char *heap = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   madvise(heap, PAGES * PAGE, MADV_NOHUGEPAGE);
@@ -68,7 +70,7 @@ static void spawn_target(void) {
   sigemptyset(&set);
   sigaddset(&set, SIGUSR1);
   sigprocmask(SIG_BLOCK, &set, NULL);
-  sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = 7});
+  if (!no_signal) sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = 7});
   for (long i = 1; i < THREADS; i++) {
     pthread_t t;
     pthread_create(&t, NULL, ticker, (void *)i);
@@ -599,6 +601,64 @@ static void test_committed(void) {
   fresh();
 }
 
+/*
+ * A rollback in one call: with an error before its commit nothing has changed, and the same call succeeds; with one
+ * after it, the session's close kills the target.
+ */
+static const char *rollback_with_fault(unsigned n, bool of_target, bool *hit, bool *failed) {
+  static char why[200];
+  const struct fault_case taken = {.level = SNAPPED, .type = CR_SNAP_PAGES | CR_SNAP_TRACK};
+  struct cr_range heap = {(unsigned long)sh->heap, PAGES * PAGE};
+  struct cr_rollback a = {.pages = {.source_fd = -1, .flags = CR_RESTORE_TRACK, .id = "faults", .scope = (unsigned long)&heap, .nscope = 1}};
+  struct cr_digest now;
+  if (reach(&taken) || ask(CR_IOC_DIGEST, &now) || spoil() || thaw()) return "cannot be tried";
+  memcpy(a.area, now.area, sizeof now.area);
+  struct cr_rollback again = a;
+  inject_arm(of_target ? pid : 0, n);
+  int r = ask(CR_IOC_ROLLBACK, &a);
+  *hit = inject_disarm();
+  *failed = r;
+  if (a.result == CR_ROLLBACK_BROKEN) {
+    int status = 0;
+    if (!r || !*hit || !clean(r)) return snprintf(why, sizeof why, "fault %u: half restored, errno %d", n, -r), why;
+    close_dev();
+    for (int i = 0; i < 3000 && waitpid(pid, &status, WNOHANG) == 0; i++) usleep(10000);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return "a half-restored process lives";
+    pid = 0;
+    return NULL;
+  }
+  if (r && (!*hit || !clean(r) || a.result != CR_ROLLBACK_NONE)) return snprintf(why, sizeof why, "fault %u: errno %d, result %u", n, -r, a.result), why;
+  // EFAULT: it is done, but could not be reported
+  if (r && r != -EFAULT && !heap_wrong()) return "a rollback that failed has changed memory";
+  if (r) r = ask(CR_IOC_ROLLBACK, &again);
+  else again = a;
+  if (r || again.result != CR_ROLLBACK_DONE) return snprintf(why, sizeof why, "after fault %u: errno %d, result %u", n, -r, again.result), why;
+  return heap_wrong() ?: runs_on() ? NULL : "the target does not run on";
+}
+
+static void test_rollback(void) {
+  no_signal = true;
+  for (int side = 0; side < 2; side++) {
+    int met = 0, errors = 0;
+    const char *why = NULL;
+    bool hit = true;
+    for (unsigned n = 1; n < MOST && hit && !why; n += 1 + n / 16) {
+      bool failed = false;
+      fresh();
+      runs_on();  // a thread that is being made differs from what it is later
+      why = rollback_with_fault(n, side, &hit, &failed);
+      unmap_data();
+      met += hit;
+      errors += failed;
+    }
+    char what[200];
+    snprintf(what, sizeof what, "ROLLBACK, faults of %s: %d, of these errors %d", side ? "the target" : "the caller", met, errors);
+    tap(!why && met, what, why ? why : "no fault was met");
+  }
+  no_signal = false;
+  fresh();
+}
+
 /* ---- agents */
 static const char *agent_round(int arm, unsigned n, bool of_caller, bool *hit) {
   static char why[100];
@@ -677,6 +737,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (!only || strstr(cases[i].name, only)) try_case(&cases[i]);
   if (!only || strstr("COMMIT", only)) test_committed();
+  if (!only || strstr("ROLLBACK", only)) test_rollback();
   if (!only || strstr("AGENT NOTIFY OUTCOME", only)) test_agent();
   leave();
   end();
