@@ -214,9 +214,9 @@ static __always_inline pteval_t cr_frame(const struct page *page)
 }
 
 /* One comparison tells both that it is this frame and that it has only those flags of @mask. */
-static __always_inline bool cr_pte_shares(const pte_t *ptep, pteval_t frame, pteval_t mask)
+static __always_inline bool cr_pte_shares(pte_t pte, pteval_t frame, pteval_t mask)
 {
-	return likely(!((native_pte_val(ptep_get((pte_t *)ptep)) ^ frame) & mask));
+	return !((native_pte_val(pte) ^ frame) & mask);
 }
 
 /**
@@ -237,7 +237,7 @@ unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t
 			     unsigned int n, pteval_t mask, unsigned long *rest)
 {
 	unsigned long shared = 0, empty = 0, bit = 1;
-	const pte_t *end = ptep + n;
+	pte_t *end = ptep + n;
 	struct page **pages;
 	pteval_t frame;
 
@@ -245,14 +245,14 @@ unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t
 	if (chunk->whole) {
 		frame = cr_frame(chunk->whole + k);
 		for (; ptep < end; ptep++, bit <<= 1, frame += PAGE_SIZE)
-			if (cr_pte_shares(ptep, frame, mask))
+			if (cr_pte_shares(ptep_get(ptep), frame, mask))
 				shared |= bit;
 	} else {
 		for (pages = chunk->pages + k; ptep < end; ptep++, bit <<= 1, pages++) {
 			if (!*pages) {
 				if (pte_none(ptep_get(ptep)))
 					empty |= bit;
-			} else if (cr_pte_shares(ptep, cr_frame(*pages), mask)) {
+			} else if (cr_pte_shares(ptep_get(ptep), cr_frame(*pages), mask)) {
 				shared |= bit;
 			}
 		}

@@ -152,7 +152,7 @@ int cr_set_restart(struct cr_session *s, struct cr_member *m)
  * @s: the session
  * @a: argument of the ioctl, in and out
  *
- * Return: 0, -ENOENT (there is none), -ESRCH, -EINVAL, -ENOMEM, -EINTR.
+ * Return: 0, -ENOENT (there is none), -ESRCH, -EINVAL, -EINTR.
  */
 long cr_ioc_set_restart(struct cr_session *s, struct cr_restart *a)
 {

@@ -277,13 +277,13 @@ static int cr_restore_chunk(struct cr_worker *worker, unsigned long addr, unsign
 		r = -EFAULT;
 		if (!vma || vma->vm_start > addr)
 			break;
-		if (vma->vm_flags & VM_SOFTDIRTY)
-			WRITE_ONCE(worker->job->younger, true);
 		upto = min(end, vma->vm_end);
 		if (cr_vma_is_volatile(vma)) {	/* cr_wipe_volatile() drops all its pages */
 			addr = upto;
 			r = 0;
 		} else if (cr_vma_has_pages(vma)) {
+			if (vma->vm_flags & VM_SOFTDIRTY)
+				WRITE_ONCE(worker->job->younger, true);
 			r = cr_restore_range(worker, vma, &addr, upto);
 		}
 	}
@@ -548,6 +548,26 @@ static bool cr_has_to_track(struct cr_job *job)
 	return !job->dirty_only || READ_ONCE(job->younger) || !cr_pageset_is_empty(&job->again);
 }
 
+static int cr_restore_pages(struct cr_job *job, struct cr_session *s, struct cr_restore *a,
+			    bool tracked)
+{
+	int r;
+
+	/* a snapshot does not need valid bits: cr_sort_ptes() compares page frames, too */
+	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
+	job->track = a->flags & CR_RESTORE_TRACK;
+	r = cr_call_many(s, a->max_workers, &job->req, &a->workers);
+	if (r == -EINTR && fatal_signal_pending(current))
+		return r;	/* workers may still be running */
+	a->restored = atomic64_read(&job->restored);
+	a->dropped = atomic64_read(&job->dropped);
+	a->unchanged = atomic64_read(&job->unchanged);
+	r = job->error ? job->error : r;
+	if (!r && cr_has_to_track(job))
+		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? &job->again : NULL);
+	return r;
+}
+
 /**
  * cr_restore_run() - carry out CR_IOC_RESTORE
  * @job: from cr_restore_prepare(), holding what it needs
@@ -563,18 +583,13 @@ int cr_restore_run(struct cr_job *job, struct cr_session *s, struct cr_restore *
 
 	if (a->flags & CR_RESTORE_DIRTY && !tracked)
 		return -ESTALE;
-	/* a snapshot does not need valid bits: cr_sort_ptes() compares page frames, too */
-	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
-	job->track = a->flags & CR_RESTORE_TRACK;
-	r = cr_call_many(s, a->max_workers, &job->req, &a->workers);
-	if (r == -EINTR && fatal_signal_pending(current))
-		return r;	/* workers may still be running */
-	a->restored = atomic64_read(&job->restored);
-	a->dropped = atomic64_read(&job->dropped);
-	a->unchanged = atomic64_read(&job->unchanged);
-	r = job->error ? job->error : r;
-	if (!r && cr_has_to_track(job))
-		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? &job->again : NULL);
+	r = cr_restore_pages(job, s, a, tracked);
+	/*
+	 * A worker may have marked pages as unchanged, and the TLBs are not flushed, or not yet:
+	 * when the target runs on, writes to them can go unnoticed.
+	 */
+	if (r && job->track && !job->source)
+		cr_track_stop(s->mm);
 	return r;
 }
 

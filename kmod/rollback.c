@@ -23,8 +23,8 @@ static bool cr_next_count(struct cr_session *s, struct cr_counter *counter)
 	if (access_process_vm(s->leader, counter->addr, &now, sizeof(now), 0) != sizeof(now) ||
 	    memcmp(now.tag, counter->tag, sizeof(now.tag)))
 		return false;
-	counter->value = max(counter->value, now.value) + 1;
-	return counter->value <= S64_MAX;
+	counter->value = max(counter->value, now.value);
+	return counter->value++ < S64_MAX;
 }
 
 static int cr_count(struct cr_session *s, const struct cr_counter *counter)

@@ -28,7 +28,7 @@ static void change(uint64_t *words, size_t pages, size_t n)
 		words[marked_word(i * pages / n)]++;
 }
 
-static uint64_t fork_cycle(uint64_t *words, size_t pages, size_t n)
+static void fork_cycle(uint64_t *words, size_t pages, size_t n)
 {
 	pid_t child = fork();
 
@@ -40,7 +40,6 @@ static uint64_t fork_cycle(uint64_t *words, size_t pages, size_t n)
 		perror("fork");
 		exit(1);
 	}
-	return 0;
 }
 
 int main(int argc, char **argv)

@@ -585,7 +585,8 @@ struct cr_page_run {
  * the scope, as in a child after fork.
  * CR_RESTORE_DIRTY: skip pages that are unchanged according to tracking under `id`.
  * ESTALE: the process is not tracked under `id`; nothing has changed.
- * CR_RESTORE_TRACK: track from now on under `id`. With CR_RESTORE_DIRTY the scope may
+ * CR_RESTORE_TRACK: track from now on under `id`. A restore from the snapshot that fails ends the
+ * tracking. With CR_RESTORE_DIRTY the scope may
  * be the result of CR_IOC_DIRTY. Memory outside the scope then keeps its content and
  * its tracking state.
  */
@@ -607,16 +608,17 @@ struct cr_restore {
 /*
  * CR_IOC_ROLLBACK [not frozen]: roll a process back to the session's snapshot in one call, if
  * nothing but what this call restores has changed: CR_IOC_FREEZE, CR_IOC_DIGEST, CR_IOC_COMMIT,
- * CR_IOC_RESTORE, CR_IOC_SET_THREADS, CR_IOC_THAW. The caller has the digests of when the snapshot
- * was taken.
- * The counter is then higher than it was before, and than `value`.
- * Returns 0 with CR_ROLLBACK_DONE; or with CR_ROLLBACK_DIFFERS, if a digest differs or is 0, there
- * are guard pages, or the counter's tag is not there: then nothing has changed, and the target
- * stays frozen.
- * Fails with CR_ROLLBACK_NONE: nothing has changed, and the target is not frozen; EINVAL: it was
- * frozen before, or a member is wrong; and the errors of these ioctls. Fails with
- * CR_ROLLBACK_BROKEN: it failed after the commit, as when registers cannot be read from the
- * caller's memory, and the target stays frozen, half restored.
+ * CR_IOC_RESTORE, CR_IOC_SET_THREADS, CR_IOC_THAW. `area` are the digests of the time of the
+ * snapshot. `counter` is not rolled back: it gets a value higher than it had, and than `value`.
+ *
+ * result	ioctl	target
+ * DONE		0	rolled back, runs
+ * DIFFERS	0	unchanged, frozen: a digest differs or is 0, there are guard pages, the tag
+ *			of the counter is not there, or the counter would exceed 2^63 - 1
+ * NONE		fails	unchanged, runs or is frozen as before. EINVAL: it is frozen, or a member is
+ *			wrong. Else the error of one of these ioctls
+ * BROKEN	fails	half restored, frozen: an error after the commit, for example EFAULT for
+ *			registers that cannot be read from the caller's memory
  */
 struct cr_counter {		/* a __u64 in the target's memory, with the tag behind it */
 	__u64 addr;		/* 0: none */

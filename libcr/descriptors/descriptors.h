@@ -67,7 +67,7 @@ std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& im
 bool may_be_unchanged(const Process& image);
 
 /** Does the module compare all that is in the image's open files (CR_AREA_DESCRIPTORS, CR_AREA_PIPES)? */
-bool is_compared(const Process& image);
+bool module_compares_all(const Process& image);
 
 /**
  * Instead of check_descriptors_live() and restore_descriptors(), if the module says that no descriptor has changed: restore

@@ -166,7 +166,7 @@ bool may_be_unchanged(const Process& image) {
   });
 }
 
-bool is_compared(const Process& image) {
+bool module_compares_all(const Process& image) {
   return std::all_of(image.descriptions().begin(), image.descriptions().end(), [](const Description& description) {
     const Stays stays = kind_ops(description.kind()).stays;
     return stays == Stays::as_it_is || stays == Stays::empty;

@@ -16,7 +16,7 @@ std::optional<OneCall> OneCall::of(const State& state, bool own_channel) {
   const Process& process = state.process;
   const bool compared = process.digests_size() == CR_AREAS &&
                         std::none_of(process.digests().begin(), process.digests().end(), [](auto digest) { return digest == 0; });
-  if (!compared || process.guards_size() > 0 || has_shared_content(process, own_channel) || !is_compared(process)) return {};
+  if (!compared || process.guards_size() > 0 || has_shared_content(process, own_channel) || !module_compares_all(process)) return {};
   OneCall call(state);
   call.threads_ = thread_registers(process, state.regs);
   if (call.threads_.empty()) return {};

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/silence.h"
+#include "base/stage.h"
 #include "base/text.h"
 #include "libcr.h"
 #include "session/device.h"
@@ -345,12 +346,13 @@ bool Session::rollback(cr_rollback& request, std::span<const cr_thread_regs> thr
   request.threads.count = static_cast<std::uint32_t>(threads.size());
   for (const cr_thread_regs& one : threads)
     request.threads.room = std::max(request.threads.room, static_cast<std::uint32_t>(one.extended_len));
-  frozen_ = true;
   heartbeat_->begin();
   const int err = call(CR_IOC_ROLLBACK, &request);
   frozen_ = request.result == CR_ROLLBACK_DIFFERS || request.result == CR_ROLLBACK_BROKEN;
   if (!frozen_) heartbeat_->end();
-  if (err) fail("rolling back", err, request.result == CR_ROLLBACK_NONE ? &request.freeze.why : nullptr);
+  const bool broken = request.result == CR_ROLLBACK_BROKEN;
+  if (broken) enter(Stage::commit);
+  if (err) fail("rolling back", err, broken ? &request.threads.why : &request.freeze.why);
   return request.result == CR_ROLLBACK_DONE;
 }
 
