@@ -43,6 +43,12 @@ void collect_descriptors(Session& session, Process& process, bool save_deleted);
 void check_descriptors(const Process& image, const RestoreOptions& options, RestoreMode mode);
 
 /**
+ * Check that several processes can have the descriptors of the image at once. Adds to @p report which files they share.
+ * Throws Error (refused) naming each one that only one process can have.
+ */
+void check_copies(const Process& image, const RestoreOptions& options, Report& report);
+
+/**
  * Check what depends on the target and the system. Target frozen, not committed; changes nothing in the target.
  * Throws Error (refused).
  * @param spare     number of descriptors that other steps install in the target temporarily

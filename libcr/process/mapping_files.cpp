@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -114,11 +115,15 @@ void MappingFiles::keep(Report& report) {
   made_.clear();
 }
 
-MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOptions& options) {
+MappingFiles MappingFiles::for_restart(const Process& image, const RestoreOptions& options, const MappingPlan* plan) {
   MappingFiles files;
   const OnBehalf behalf = OnBehalf::of_image(image, options);
-  for (const Mapping& mapping : image.mappings()) {
-    if (!mapping.has_file()) continue;
+  std::set<int> made;
+  if (plan)
+    for (const MappingPlan::Map& step : plan->maps) made.insert(step.mapping);
+  for (int index = 0; index < image.mappings_size(); ++index) {
+    const Mapping& mapping = image.mappings(index);
+    if (!mapping.has_file() || (plan && !made.contains(index))) continue;
     const Key key = key_of(mapping);
     if (files.files_.count(key)) continue;
     const SharedObject* object = object_of(mapping, image);

@@ -41,8 +41,9 @@ class MappingFiles {
    * Restart: open every file of the image by its path. A missing file is created if the image holds all of its content;
    * the destructor deletes it unless keep() is called. Throws Error (refused) naming a file that is missing or has
    * changed since the checkpoint.
+   * @param plan  open only the files of the mappings that it makes; nullptr: those of all mappings
    */
-  static MappingFiles for_restart(const Process& image, const RestoreOptions& options);
+  static MappingFiles for_restart(const Process& image, const RestoreOptions& options, const MappingPlan* plan = nullptr);
 
   /**
    * Pause: find the files of mappings that @p plan makes anew, in the target's mappings and descriptors or by path.

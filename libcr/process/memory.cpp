@@ -138,7 +138,7 @@ void restore_pages(Session& session, const Process& image, const PageSource& sou
   constexpr std::size_t kMaxPieces = 1 << 16;
   std::vector<cr_range> scope = page_scope(image);
   std::vector<cr_page_run> runs;
-  const bool partly = source.tracked && source.changed.size() <= kMaxPieces;
+  const bool partly = source.others_right || (source.tracked && source.changed.size() <= kMaxPieces);
   if (partly) scope = intersect(scope, source.changed);
   cr_restore request{};
   request.source_fd = -1;

@@ -30,11 +30,13 @@ std::vector<cr_range> unchanged_pages(const Image& parent, const Process& proces
 /** Which pages to restore, and what is known about the target's pages. */
 struct PageSource {
   const Image* file = nullptr;  ///< null: the session's own snapshot
-  std::vector<cr_range> changed;  ///< if tracked: all that may differ from the image, new mappings included; sorted
+  std::vector<cr_range> changed;  ///< if tracked or others_right: all that may differ from the image, new mappings included; sorted
   std::array<std::uint8_t, CR_ID_SIZE> id{};
   /** Skip pages that the module has tracked as unchanged. Not set for a snapshot: the module then finds out what has changed
    *  while it restores, and gets the whole scope. */
   bool tracked = false;
+  /** All pages outside of `changed` are as in the image, though the module has not tracked them. */
+  bool others_right = false;
 };
 
 /** Restore the pages in the mappings of @p image, which must be in place, and start tracking changes. */

@@ -99,8 +99,8 @@ void take_own_ids(Process& image) {
   if (others) rename_ids(image, ids);
 }
 
-void make_threads_with_new_ids(Session& session, Remote& remote, Process& image) {
-  std::map<pid_t, pid_t> ids;
+std::map<pid_t, pid_t> make_threads_with_new_ids(Session& session, Remote& remote, Process& image) {
+  std::map<pid_t, pid_t> ids, own;
   for (const Thread& thread : image.threads()) {
     if (&thread == &image.threads(0)) {
       ids[thread.tid()] = session.pid();
@@ -111,7 +111,24 @@ void make_threads_with_new_ids(Session& session, Remote& remote, Process& image)
       throw Error(Failure::temporary, static_cast<int>(-got), thread_name(thread) + " cannot be made: " + error_text(got));
     ids[thread.tid()] = static_cast<pid_t>(got);
   }
+  for (const Thread& thread : image.threads()) own[own_id(thread)] = ids[thread.tid()];
   rename_ids(image, ids);
+  return own;
+}
+
+void tell_new_ids(const Session& session, const Process& image, const std::map<pid_t, pid_t>& ids) {
+  for (const Thread& thread : image.threads()) {
+    pid_t known = 0;
+    if (!thread.clear_child_tid()) continue;
+    try {
+      session.read_mem(thread.clear_child_tid(), &known, sizeof known);
+    } catch (const Error&) {
+      continue;  // nothing is mapped there: the kernel would not clear anything either
+    }
+    const auto found = ids.find(known);
+    if (found != ids.end() && found->second == thread.tid())
+      session.write_mem(thread.clear_child_tid(), &found->second, sizeof found->second);
+  }
 }
 
 }  // namespace reprise

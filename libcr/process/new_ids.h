@@ -24,7 +24,15 @@ void take_own_ids(Process& image);
 /**
  * Make all threads but the first in the new process, with ids that the kernel chooses, and rename_ids() those of the
  * image. Throws Error (temporary) if a thread cannot be made.
+ * @return each thread's id as the program knew it -> its new id
  */
-void make_threads_with_new_ids(Session& session, Remote& remote, Process& image);
+std::map<pid_t, pid_t> make_threads_with_new_ids(Session& session, Remote& remote, Process& image);
+
+/**
+ * Write the new ids where the C library keeps those of its threads. That is where the kernel clears them when a thread
+ * ends (set_tid_address(2)), if the old id is there: some libraries have other things cleared. Ids in locks that are held
+ * stay as they are. The pages must be restored, and @p image have its new ids.
+ */
+void tell_new_ids(const Session& session, const Process& image, const std::map<pid_t, pid_t>& ids);
 
 }  // namespace reprise

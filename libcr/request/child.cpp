@@ -142,7 +142,7 @@ pid_t BlankChild::make(const Process& image, const RestartOptions& options, cons
  */
 struct BlankChild::Maker {
   std::thread thread;
-  std::promise<UniqueFd> done;  ///< pidfd of the process to wait for; empty: the thread ends at once
+  std::promise<std::vector<UniqueFd>> done;  ///< pidfds of the processes to wait for; none: the thread ends at once
 };
 
 BlankChild::BlankChild(const Process& image, const RestartOptions& options, Report& report)
@@ -163,9 +163,10 @@ BlankChild::BlankChild(const Process& image, const RestartOptions& options, Repo
     maker_->thread = std::thread([&, result = std::move(result), done = maker_->done.get_future()]() mutable {
       const int error = enter_time_namespace(offsets);
       result.set_value({error, make(image, options, nullptr)});
-      const UniqueFd process = done.get();
-      pollfd end{process.get(), POLLIN, 0};
-      while (process && ::poll(&end, 1, -1) < 0 && errno == EINTR) {
+      for (const UniqueFd& process : done.get()) {
+        pollfd end{process.get(), POLLIN, 0};
+        while (process && ::poll(&end, 1, -1) < 0 && errno == EINTR) {
+        }
       }
     });
     int error;
@@ -203,15 +204,25 @@ BlankChild::~BlankChild() {
 
 void BlankChild::end_maker() {
   if (!maker_) return;
-  maker_->done.set_value(UniqueFd());
+  maker_->done.set_value({});
   maker_->thread.join();
   maker_.reset();
 }
 
-void BlankChild::release() {
+int BlankChild::wait() {
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  return status;
+}
+
+void BlankChild::release(const std::vector<pid_t>& restored) {
   if (maker_ && dies_with_parent_) {
-    // Keep the thread until the process ends: its exit would send the parent-death signal.
-    maker_->done.set_value(UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))));
+    // Keep the thread until the processes end: its exit would send the parent-death signal.
+    std::vector<UniqueFd> processes;
+    for (const pid_t pid : restored) processes.emplace_back(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    maker_->done.set_value(std::move(processes));
     maker_->thread.detach();
     maker_.reset();
   }

@@ -2,6 +2,7 @@
 #pragma once
 /** @file The blank process into which a restart restores the image. */
 #include <memory>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -33,8 +34,13 @@ class BlankChild {
   pid_t pid() const { return pid_; }
   /** Bind a session to the process. Throws Error. */
   Session attach();
-  /** The process is restored: the destructor leaves it alone. */
-  void release();
+  /**
+   * The destructor leaves the process alone from now on.
+   * @param restored  the process, or the processes that were made from it
+   */
+  void release(const std::vector<pid_t>& restored);
+  /** Wait until the process ends by itself, and reap it. @return its status as of waitpid(2) */
+  int wait();
 
   /**
    * Create a session or process group for the target if the image's process led one. Otherwise, where @p options ask

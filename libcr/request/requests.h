@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file The requests: checkpoint, pause, restart. Each throws Error. */
+#include <map>
+#include <vector>
+
 #include "request/options.h"
 #include "restore/report.h"
 
@@ -24,5 +27,16 @@ Report pause(const PauseOptions& options);
  * On failure there is no such child.
  */
 Report restart(const RestartOptions& options);
+
+inline constexpr unsigned kMostCopies = 1000;
+
+/**
+ * Create several processes from an image, which is opened and verified once: children of the caller, which must reap
+ * them. They have new ids whatever @p options say, and share the pages of their private memory copy-on-write. Either all
+ * of them run or, on failure, there are none.
+ * @param substitutes  for each copy what RestoreOptions::substitute is for one process, with the same keys; 1 to kMostCopies
+ * @return one report for each
+ */
+std::vector<Report> restart_copies(const RestartOptions& options, const std::vector<std::map<int, int>>& substitutes);
 
 }  // namespace reprise

@@ -37,12 +37,14 @@ namespace reprise {
 struct Rollback::Plan {
   explicit Plan(Session& session, std::uint64_t gap) : remote(session, gap) {}
   LazyRemote remote;
+  std::vector<cr_vma> vmas;        // of the target before the rollback
   bool same_processor = false;     // the registers are of this machine, in this boot
   Unchanged same;                  // what is as in the image
   bool own_rights = false;         // the target sets limits, priorities and OOM score itself
   Limits limits_before{};          // with own_rights: before any was raised
   std::optional<OnBehalf> behalf;  // opens what the image names
   std::uint64_t gap = 0;  // unused address space before the arena, for MappingFiles
+  std::uint64_t extra = 0;  // bytes of both
   cr_process now{};
   FutureFlags future;
   std::vector<cr_range> policies;  // mappings that have a NUMA policy of their own
@@ -51,6 +53,7 @@ struct Rollback::Plan {
   WiderLimits limits;
   std::uint64_t generation = 0;  // the generation number after the rollback
   std::set<int> kept;  // shared objects of the image that the rollback leaves unchanged
+  std::map<pid_t, pid_t> new_ids;  // of threads, where they have changed
   ThreadPlan threads;
   PreparedDescriptors descriptors;
   std::optional<NamelessFiles> nameless;
@@ -63,21 +66,38 @@ void check_image(const Process& image, const RestoreOptions& options, RestoreMod
   check_environment(image, options, mode);
 }
 
-std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
-  enter(Stage::compare);
-  Stopwatch watch;
-  const std::vector<cr_vma> vmas = session_.vmas();
+/** Compare the mappings, and find room for the arena. */
+std::unique_ptr<Rollback::Plan> Rollback::begin_plan() {
+  std::vector<cr_vma> vmas = session_.vmas();
   MappingPlan mappings = plan_mappings(vmas, image_);
   const std::uint64_t arena = session_.arena_size();
   const std::uint64_t room = MappingFiles::gap_size(mappings, image_);
   // The arena must overlap neither the current mappings nor those of the image.
   const std::uint64_t gap = find_gap(vmas, image_, arena + room);
   auto made = std::make_unique<Plan>(session_, gap + room);
+  made->gap = gap;
+  made->extra = arena + room;
+  made->vmas = std::move(vmas);
+  made->mappings = std::move(mappings);
+  return made;
+}
+
+/** Plan the generation number and wider limits, when all else about memory is known. */
+void Rollback::plan_memory(Plan& plan) {
+  plan.generation = next_generation(session_, plan.vmas, image_);
+  const std::uint64_t pages = source_.pages.file && !source_.pages.others_right ? source_.pages.file->page_count() : 0;
+  plan.limits = check_memory_limits(session_, plan.vmas, image_, plan.mappings, plan.extra, pages * image::kPage);
+}
+
+std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
+  enter(Stage::compare);
+  Stopwatch watch;
+  auto made = begin_plan();
   Plan& plan = *made;
-  plan.gap = gap;
+  const std::vector<cr_vma>& vmas = plan.vmas;
   // First of all: this replaces the tids in image_, and later comparisons use the new ones.
   if (mode_ == RestoreMode::restart && !options_.restore_pid) {
-    make_threads_with_new_ids(session_, *plan.remote, image_);
+    plan.new_ids = make_threads_with_new_ids(session_, *plan.remote, image_);
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
   }
   // With a new identity after a restart, or without tracking, it may be another process.
@@ -91,9 +111,9 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   const OnBehalf behalf = mode_ == RestoreMode::pause ? OnBehalf::of_target(session_, plan.remote, image_)
                                                       : OnBehalf::of_image(image_, options_);
   plan.behalf = behalf;
-  plan.files = source_.files ? std::move(*source_.files)
-                                  : MappingFiles::for_pause(session_, vmas, mappings, image_, behalf);
-  plan.mappings = std::move(mappings);
+  plan.files = source_.files                  ? std::move(*source_.files)
+               : mode_ == RestoreMode::restart ? MappingFiles::for_restart(image_, options_, &plan.mappings)
+                                               : MappingFiles::for_pause(session_, vmas, plan.mappings, image_, behalf);
   plan.nameless.emplace(session_, image_, options_, mode_, source_.blob);
   if (!same.descriptors)
     plan.descriptors =
@@ -105,9 +125,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   if (mode_ == RestoreMode::pause && !same.mappings) check_seals(session_, vmas, image_);
   plan.kept = check_sharing(session_, vmas, image_, plan.files, options_, mode_, source_.blob, report);
   plan.room = SharedRoom::take(session_, image_, options_, mode_, source_.blob, plan.files, *plan.nameless, plan.kept);
-  plan.generation = next_generation(session_, vmas, image_);
-  plan.limits = check_memory_limits(session_, vmas, image_, plan.mappings, arena + room,
-                                    source_.pages.file ? source_.pages.file->page_count() * image::kPage : 0);
+  plan_memory(plan);
   if (!same.process) check_timers_live(session_, plan.remote, image_, mode_);
   if (!same.threads) plan.threads = plan_threads(session_.threads(), image_);
   if (!plan.same_processor || !plan.threads.missing.empty())
@@ -124,6 +142,20 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   // Last, because a later failure would have to undo it.
   make_threads(session_, *plan.remote, image_, plan.threads);
   report.threads_ns += watch.lap();
+  return made;
+}
+
+/** As prepare(), for run_memory(). The files are open already. */
+std::unique_ptr<Rollback::Plan> Rollback::prepare_memory(Report& report) {
+  enter(Stage::compare);
+  Stopwatch watch;
+  auto made = begin_plan();
+  made->now = session_.process();
+  made->policies = with_policy(made->vmas);
+  made->files = std::move(*source_.files);
+  plan_memory(*made);
+  source_.pages.changed = page_scope(image_);
+  report.collect_ns += watch.lap();
   return made;
 }
 
@@ -166,6 +198,7 @@ void Rollback::restore_private_memory(Plan& plan, Report& report) {
   restore_pages(session_, image_, source_.pages, report);
   restore_guards(session_, *plan.remote, image_);
   restore_generation(session_, image_, plan.generation);
+  tell_new_ids(session_, image_, plan.new_ids);
   if (plan.same.mappings && plan.same.process) return;
   restore_locks(session_, *plan.remote, plan.future, plan.mappings, image_, report);
 }
@@ -238,6 +271,32 @@ void end_process(Session& session, const Process& image) {
                   stage_name(stage) + ": " + why);
 }
 
+void Rollback::commit(Plan& plan) {
+  try {
+    enter(Stage::commit);
+    session_.commit();
+  } catch (...) {
+    unmake_threads(session_, *plan.remote);
+    throw;
+  }
+  committed_ = true;
+}
+
+void Rollback::run_memory(Report& report) {
+  const std::unique_ptr<Plan> made = prepare_memory(report);
+  Plan& plan = *made;
+  commit(plan);
+  Stopwatch watch;
+  carry_out(Stage::surplus, [&] { end_surplus(plan, report); });
+  carry_out(Stage::mappings, [&] { restore_address_space(plan, report); });
+  report.mappings_ns += watch.lap();
+  carry_out(Stage::pages, [&] {
+    restore_pages(session_, image_, source_.pages, report);
+    restore_guards(session_, *plan.remote, image_);
+  });
+  report.pages_ns += watch.lap();
+}
+
 void Rollback::run(Report& report) {
   report.pid = session_.pid();
   report.comm = image_.comm();
@@ -248,14 +307,7 @@ void Rollback::run(Report& report) {
   report.threads_ended = plan.threads.surplus.size();
   report.mappings = static_cast<std::uint64_t>(image_.mappings_size());
   report.descriptors = static_cast<std::uint64_t>(image_.descriptors_size());
-  try {
-    enter(Stage::commit);
-    session_.commit();
-  } catch (...) {
-    unmake_threads(session_, *plan.remote);
-    throw;
-  }
-  committed_ = true;
+  commit(plan);
   for (const Step& step : kSteps) {
     Stopwatch watch;
     if (step.make) {

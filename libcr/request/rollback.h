@@ -27,7 +27,8 @@ struct RollbackSource {
   std::vector<cr_range> dirty;        ///< with tracking: ranges that have changed since the checkpoint
   bool in_session = false;            ///< the source is the session's own snapshot
   bool own_channel = false;           ///< as in SnapshotOptions
-  std::optional<MappingFiles> files;  ///< restart: files that were opened before the target existed
+  /** Restart: files that were opened before the target existed; none: run() opens those of the mappings that it makes. */
+  std::optional<MappingFiles> files;
   /** Called before the commit to verify the pages that will be restored. Throws Error. May be empty. */
   std::function<void(const std::vector<cr_range>& ranges)> verify;
   /**
@@ -62,6 +63,12 @@ class Rollback {
   bool committed() const { return committed_; }
 
   /**
+   * Restart: restore only the address space and the private memory of the image. As run(), but the target still needs
+   * registers to run with.
+   */
+  void run_memory(Report& report);
+
+  /**
    * Run a step after the commit. If it throws, the target is killed, and an Error (permanent) says so.
    */
   template <class Work>
@@ -78,7 +85,11 @@ class Rollback {
   struct Plan;
   struct Step;
   static const Step kSteps[];
+  std::unique_ptr<Plan> begin_plan();
+  void plan_memory(Plan& plan);
+  std::unique_ptr<Plan> prepare_memory(Report& report);
   std::unique_ptr<Plan> prepare(Report& report);
+  void commit(Plan& plan);
   void end_surplus(Plan& plan, Report& report);
   void restore_address_space(Plan& plan, Report& report);
   void restore_private_memory(Plan& plan, Report& report);

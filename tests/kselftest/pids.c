@@ -61,6 +61,7 @@ static const char *signalled(void) {
 /* ---- kernel objects that refer to the process or its threads by id, and must do so after the ids have changed */
 
 static struct worker w;
+static pthread_t main_thread;
 static int timer_main, timer_worker, own_pidfd, pipe_main[2], pipe_worker[2];
 static int make_timer(pid_t tid, int signal_) {
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signal_};
@@ -79,11 +80,12 @@ static void owned_pipe(int *ends, int type, pid_t owner, int signal_) {
 static void block(void) {
   sigset_t set;
   sigemptyset(&set);
-  for (int i = 50; i < 56; i++) sigaddset(&set, i);
+  for (int i = 50; i < 57; i++) sigaddset(&set, i);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 static void names_setup(void) {
   block();  // the worker inherits the mask
+  main_thread = pthread_self();
   worker_start(&w);
   timer_main = make_timer(gettid_(), 50);
   timer_worker = make_timer(w.tid, 51);
@@ -116,6 +118,8 @@ static const char *names_finish(void) {
   part("owner of a pipe", take_own((void *)52));
   MUST(write(pipe_worker[1], "x", 1));
   part("owner of a pipe, a thread", worker_do(&w, take_own, (void *)53));
+  part("pthread_kill() to the worker", pthread_kill(w.thread, 56) ? no("fails") : worker_do(&w, take_own, (void *)56));
+  part("pthread_kill() to the main thread", pthread_kill(main_thread, 56) ? no("fails") : take_own((void *)56));
   siginfo_t info;
   int got = take(54, &info);
   part("sender of a pending signal", got != 54 ? no("%d", got) : info.si_pid != getpid() ? no("%d", info.si_pid) : NULL);

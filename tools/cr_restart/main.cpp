@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_restart: create a new process from an image.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/request_flags.h"
 #include "base/error.h"
@@ -31,6 +37,13 @@ void apply_relocations(const std::vector<std::string>& relocate, RestoreOptions&
   }
 }
 
+/** Leave each warning only with the first copy that it is about. */
+void drop_repeated_warnings(std::vector<Report>& reports) {
+  std::set<std::string> seen;
+  for (Report& report : reports)
+    std::erase_if(report.warnings, [&](const std::string& warning) { return !seen.insert(warning).second; });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,16 +53,22 @@ int main(int argc, char** argv) {
   RestartOptions options;
   std::vector<std::string> relocate, substitutes;
   bool detach = false, hold = false;
+  unsigned copies = 0;
   app.add_option("IMAGE,-f,--file", options.image, "image to restart from; -: standard input")->required()->type_name("IMAGE");
-  app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
+  CLI::Option* same_pid = app.add_flag("--restore-pid,!--no-restore-pid", options.restore.restore_pid,
                "restore its process and thread ids (default), or give it new ones");
+  app.add_option("--copies", copies,
+                 "create N processes with new ids, which share the pages of their private memory until they write to them; "
+                 "all run or none does")
+      ->check(CLI::Range(1U, kMostCopies).description(""))
+      ->type_name("N");
   app.add_flag("--restore-pgid,!--no-restore-pgid", options.restore.restore_pgid,
                "restore its process group even if it did not lead it; the group must be in this session");
   app.add_flag("--restore-sid,!--no-restore-sid", options.restore.restore_sid,
                "fail unless its session can be restored: it led the session, or the session is this one");
   app.add_option("--fd", substitutes,
-                 "replace its descriptor N by descriptor M of this command, or by the file or Unix socket PATH; may be "
-                 "given again")
+                 "replace its descriptor N by descriptor M of this command, or by the file or Unix socket PATH, in which %n "
+                 "stands for the number of the copy; may be given again")
       ->type_name("N=M|N=PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -61,11 +80,13 @@ int main(int argc, char** argv) {
   app.add_flag("--trust", options.restore.trust,
                "as root: accept any user's image, and open its files with root's rights instead of its user's");
   tool::add_restore_options(app, options.restore);
-  tool::add_hold(app, hold, "the process");
+  tool::add_hold(app, hold, "the process or the copies");
   signal.add(app, "once it is restored");
   common.add(app, "fail if the new process cannot be stopped within SECONDS seconds (default: 5)");
 
   return tool::run(app, common, argc, argv, [&] {
+    if (copies && same_pid->count() && options.restore.restore_pid)
+      throw Error(Failure::usage, EINVAL, "--copies: several processes cannot have the same id: leave --restore-pid out");
     apply_relocations(relocate, options.restore);
     options.image_fd = tool::image_from_input(options.image, hold);
     options.signal = signal.signal();
@@ -75,18 +96,29 @@ int main(int argc, char** argv) {
     tool::Supervisor supervisor;
     // During the hold signals are not forwarded: they end this command, and with it the process.
     if (hold) options.hold = tool::hold_until_line(common, &supervisor.before());
-    Report report;
+    std::vector<Report> reports;
     {
-      const tool::Substitutes files(substitutes, options.restore);
+      std::vector<tool::Substitutes> files;
+      std::vector<std::map<int, int>> of_copies(copies);
+      for (unsigned i = 0; i < std::max(copies, 1U); ++i)
+        files.emplace_back(substitutes, copies ? i + 1 : 0, copies ? of_copies[i] : options.restore.substitute);
       ProgressBar bar("checking", !common.json && !common.quiet);
       options.progress = bar.callback();
-      report = restart(options);
+      reports = copies ? restart_copies(options, of_copies) : std::vector<Report>{restart(options)};
     }
-    // Standard output belongs to the program.
-    tool::print(common, report,
-                "restarted from " + report.image + " (" + tool::age(report) + "): " + tool::counted(report.threads, "thread") +
-                    ", " + tool::counted(report.pages, "page") + ", in " + tool::duration(report.total_ns),
-                stderr);
-    return detach ? 0 : supervisor.wait(report.pid);
+    if (!common.json) drop_repeated_warnings(reports);
+    std::vector<pid_t> pids;
+    for (const Report& report : reports) {
+      pids.push_back(report.pid);
+      const std::string which = copies ? "copy " + std::to_string(pids.size()) + " of " + std::to_string(copies) + ", " : "";
+      // Standard output belongs to the program.
+      tool::print(common, report,
+                  which + "restarted from " + report.image + " (" + tool::age(report) + "): " +
+                      tool::counted(report.threads, "thread") + ", " + tool::counted(report.pages, "page") + ", in " +
+                      tool::duration(report.total_ns),
+                  stderr);
+    }
+    if (detach) return 0;
+    return copies ? supervisor.wait_for_all(std::move(pids)) : supervisor.wait(pids.front());
   });
 }

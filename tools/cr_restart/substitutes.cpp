@@ -34,34 +34,45 @@ UniqueFd connect_to(const std::string& path) {
   return {};
 }
 
-UniqueFd open_for(const std::string& path) {
+/** @param create  make the file if there is none */
+UniqueFd open_for(const std::string& path, bool create) {
   struct stat st {};
   if (::stat(path.c_str(), &st) == 0 && S_ISSOCK(st.st_mode)) return connect_to(path);
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | (create ? O_CREAT : 0), 0666));
   if (!fd && (errno == EACCES || errno == EISDIR || errno == EROFS))
     fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   return fd;
 }
 
+/** @return whether @p path was a pattern, in which every %n is now @p copy */
+bool fill_in(std::string& path, unsigned copy) {
+  const std::string number = std::to_string(copy);
+  bool found = false;
+  for (std::size_t at = 0; copy && (at = path.find("%n", at)) != std::string::npos; at += number.size(), found = true)
+    path.replace(at, 2, number);
+  return found;
+}
+
 }  // namespace
 
-Substitutes::Substitutes(const std::vector<std::string>& arguments, RestoreOptions& restore) {
+Substitutes::Substitutes(const std::vector<std::string>& arguments, unsigned copy, std::map<int, int>& substitute) {
   for (const std::string& argument : arguments) {
     const std::size_t at = argument.find('=');
     int fd = -1, with = -1;
     if (at == std::string::npos || !number(argument.substr(0, at), fd) || at + 1 == argument.size())
       throw Error(Failure::usage, EINVAL, "--fd " + argument + ": give it as N=M or N=PATH");
-    const std::string what = argument.substr(at + 1);
+    std::string what = argument.substr(at + 1);
     if (number(what, with)) {
       if (::fcntl(with, F_GETFD) < 0)
         throw Error(Failure::usage, EBADF, "--fd " + argument + ": descriptor " + what + " is not open");
     } else {
-      UniqueFd opened = open_for(what);
+      const bool pattern = fill_in(what, copy);
+      UniqueFd opened = open_for(what, pattern);
       if (!opened) throw Error(Failure::refused, errno, "--fd " + argument + ": cannot open " + what + ": " + error_text(errno));
       with = opened.get();
       opened_.push_back(std::move(opened));
     }
-    restore.substitute[fd] = with;
+    substitute[fd] = with;
   }
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The option --fd N=…: replacements of descriptors. */
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "request/options.h"
-#include "restore/options.h"
 
 namespace reprise::tool {
 
@@ -15,10 +14,11 @@ class Substitutes {
  public:
   /**
    * @param arguments  arguments N=M or N=PATH
-   * @param restore    receives the replacements in its member substitute
+   * @param copy       number of the copy whose descriptors they are, which is put for %n in PATH; 0: there are no copies
+   * @param substitute  receives the replacements
    * Throws Error (usage, refused) naming the argument.
    */
-  Substitutes(const std::vector<std::string>& arguments, RestoreOptions& restore);
+  Substitutes(const std::vector<std::string>& arguments, unsigned copy, std::map<int, int>& substitute);
 
  private:
   std::vector<UniqueFd> opened_;

@@ -56,4 +56,24 @@ int Supervisor::wait(pid_t pid) {
   }
 }
 
+int Supervisor::wait_for_all(std::vector<pid_t> pids) {
+  int failed = 0;
+  for (;;) {
+    std::erase_if(pids, [&](pid_t pid) {
+      int status = 0;
+      const pid_t got = ::waitpid(pid, &status, WNOHANG);
+      if (got == pid && failed == 0) failed = status;
+      return got == pid || (got < 0 && errno == ECHILD);
+    });
+    if (pids.empty()) break;
+    siginfo_t info{};
+    const int signal = ::sigwaitinfo(&watched_, &info);
+    if (signal <= 0 || signal == SIGCHLD) continue;
+    for (const pid_t pid : pids)
+      if (!had_it_too(info, pid)) ::kill(pid, signal);
+  }
+  if (WIFSIGNALED(failed)) die_of(WTERMSIG(failed));
+  return WEXITSTATUS(failed);
+}
+
 }  // namespace reprise::tool

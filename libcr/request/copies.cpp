@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Several copies of one process. The image is opened and verified once. A template gets its private memory, the copies
+// inherit that, and each is then restored like any restarted process: its memory is in place already, all else is its own.
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/raised_limit.h"
+#include "base/text.h"
+#include "descriptors/descriptors.h"
+#include "request/child.h"
+#include "request/image_source.h"
+#include "request/requests.h"
+#include "request/restart_parts.h"
+#include "request/stopwatch.h"
+#include "request/template.h"
+
+namespace reprise {
+namespace {
+
+void use(const std::map<int, int>& substitute, RestoreOptions& options) {
+  for (const auto& [fd, ours] : substitute) options.substitute[fd] = ours;
+}
+
+/** One copy, from the time when it waits for its state. */
+class Copy {
+ public:
+  /** @param substitute  RestoreOptions::substitute of this one */
+  Copy(pid_t pid, const OpenedImage& opened, RestartOptions options, const std::map<int, int>& substitute, const Report& begin)
+      : process_(opened.process), options_(std::move(options)), report_(begin), session_(Session::attach(pid)) {
+    use(substitute, options_.restore);
+    session_.origin(report_.image, options_.requester);
+    enter(Stage::freeze);
+    report_.freeze_ns = session_.freeze(options_.timeout_ms).ns;
+    if (!process_.lineage().empty()) session_.set_lineage(process_.lineage());
+    {
+      Remote remote(session_);
+      BlankChild::prepare(remote, process_, options_.restore);
+    }
+    RollbackSource source = source_from(opened.image);
+    source.pages.others_right = true;
+    rollback_.emplace(session_, process_, opened.image.threads(), options_.restore, RestoreMode::restart, std::move(source));
+    last_.emplace(session_, *rollback_, process_, options_, report_);
+  }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+
+  /** All but letting it run. */
+  void restore() {
+    rollback_->run(report_);
+    last_->tell();
+  }
+  LastSteps& last() { return *last_; }
+  Report& report() { return report_; }
+
+ private:
+  Process process_;  // with the new ids
+  RestartOptions options_;
+  Report report_;
+  Session session_;
+  std::optional<Rollback> rollback_;
+  std::optional<LastSteps> last_;
+};
+
+/** Children of ours, which are ended unless they are released. */
+class Children {
+ public:
+  explicit Children(std::vector<pid_t> pids) : pids_(std::move(pids)) {}
+  ~Children() { end_children(pids_); }
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+  const std::vector<pid_t>& pids() const { return pids_; }
+  void release() { pids_.clear(); }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+/** Run @p work for copy number @p index. Throws the Error that it throws with the number. */
+template <class Work>
+void for_copy(std::size_t index, std::size_t number, Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    stage_of_thread = error.stage();
+    throw Error(error.kind(), error.code(),
+                "copy " + std::to_string(index + 1) + " of " + std::to_string(number) + ", so that none runs: " + error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<Report> restart_copies(const RestartOptions& request, const std::vector<std::map<int, int>>& substitutes) {
+  const std::size_t number = substitutes.size();
+  if (number == 0 || number > kMostCopies)
+    throw Error(Failure::usage, EINVAL, "the number of copies must be 1 to " + std::to_string(kMostCopies));
+  if (request.make_child) throw Error(Failure::usage, EINVAL, "copies are children of the caller");
+  RestartOptions options = request;
+  options.restore.restore_pid = false;
+  use(substitutes.front(), options.restore);  // what is checked once for all depends on which descriptors have one
+  Report shared;
+  const std::uint64_t begin = Stopwatch::now();
+  const OpenedImage opened = open_for_restart(options, shared);
+  options.restore = opened.restore;
+  check_copies(opened.process, options.restore, shared);
+
+  // Two descriptors for each copy that waits, and what the restore of one needs.
+  const RaisedLimit raised(0, RLIMIT_NOFILE, RLIM_INFINITY);
+  enter(Stage::child);
+  Template made(opened.process, opened.image, options, shared);
+  Verification verification(opened.image, options.progress);
+  warn_of_new_ids(opened.process, shared);
+  verification.finish(shared);
+  Children children(made.copy(static_cast<unsigned>(number)));
+  hold_for_caller(options.hold, shared);
+
+  std::vector<std::unique_ptr<Copy>> copies;
+  for (std::size_t i = 0; i < number; ++i)
+    for_copy(i, number, [&] {
+      copies.push_back(std::make_unique<Copy>(children.pids()[i], opened, options, substitutes[i], shared));
+      copies.back()->restore();
+    });
+  // All are complete: from here on no copy depends on another.
+  for (const auto& copy : copies) copy->last().let_go();
+  for (const auto& copy : copies) copy->last().finish();
+  made.release(children.pids());
+  std::vector<Report> reports;
+  for (const auto& copy : copies) {
+    Report& report = copy->report();
+    report.pages = opened.image.page_count();
+    report.bytes = opened.image.file_size();
+    report.total_ns = Stopwatch::now() - begin - report.held_ns;
+    reports.push_back(std::move(report));
+  }
+  children.release();
+  return reports;
+}
+
+}  // namespace reprise

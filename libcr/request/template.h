@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file The template of several copies of a process: it has the private memory of the image, and they share its pages. */
+#include <vector>
+
+#include <sys/types.h>
+
+#include "image/reader.h"
+#include "request/child.h"
+#include "request/options.h"
+#include "restore/report.h"
+
+namespace reprise {
+
+/**
+ * A blank process that gets the image's private memory, and then runs a few instructions of ours: it makes the copies by
+ * clone3() without CLONE_VM, so that the kernel shares its pages with them copy-on-write, and ends. The copies are our
+ * children and wait, with the template's mappings and nothing else of the image.
+ */
+class Template {
+ public:
+  /**
+   * Make the process and restore its memory.
+   * @param process  the image's state
+   * @param options  new ids must be asked for; all references must outlive this
+   * Throws Error.
+   */
+  Template(const Process& process, const Image& image, const RestartOptions& options, Report& report);
+
+  /**
+   * Make the copies; the template has ended then. On failure there are none.
+   * @return their pids: children of ours, which the caller must end and reap
+   */
+  std::vector<pid_t> copy(unsigned number);
+
+  /** The copies are restored. Until then the thread that is their parent must not end. */
+  void release(const std::vector<pid_t>& copies) { child_.release(copies); }
+
+ private:
+  const Process& process_;
+  BlankChild child_;
+  Session session_;
+};
+
+/** End and reap children of ours. */
+void end_children(const std::vector<pid_t>& children);
+
+}  // namespace reprise
