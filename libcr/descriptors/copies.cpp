@@ -2,11 +2,9 @@
 //
 // Which open files several processes, restored from one image, can have at once. Each opens or makes its own, so most can.
 #include <fcntl.h>
-#include <linux/netlink.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string>
 
@@ -27,11 +25,7 @@ bool shares_port(const Socket& socket) {
 /** Is its address one that the socket has to itself? Not groups of netlink alone, and not the protocol of raw sockets. */
 bool has_own_address(const Socket& socket) {
   if (socket.local().empty() || socket.inside() || socket_was_dead(socket)) return false;
-  if (socket.family() == AF_NETLINK) {
-    sockaddr_nl netlink = {};
-    std::memcpy(&netlink, socket.local().data(), std::min(socket.local().size(), sizeof netlink));
-    return netlink.nl_pid != 0;
-  }
+  if (socket.family() == AF_NETLINK) return netlink_port(socket.local()) != 0;
   return socket.type() != SOCK_RAW && socket.family() != AF_PACKET && !shares_port(socket);
 }
 

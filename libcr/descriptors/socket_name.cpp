@@ -62,7 +62,7 @@ std::string address_text(const std::string& bytes) {
       }
       return path.substr(0, path.find('\0'));
     }
-    case AF_NETLINK: return "port " + std::to_string(as<sockaddr_nl>(bytes).nl_pid);
+    case AF_NETLINK: return "port " + std::to_string(netlink_port(bytes));
     default: return {};
   }
 }
@@ -73,10 +73,12 @@ const Socket::Option* find_option(const Socket& socket, int level, int name) {
   return nullptr;
 }
 
+std::uint32_t netlink_port(const std::string& sockaddr) { return as<sockaddr_nl>(sockaddr).nl_pid; }
+
 bool socket_was_dead(const Socket& socket) { return find_option(socket, kOwnLevel, kOwnDead) != nullptr; }
 bool socket_connected(const Socket& socket) {
   // getpeername() of a netlink socket returns port 0, the kernel, if it is not connected.
-  if (socket.family() == AF_NETLINK && as<sockaddr_nl>(socket.peer()).nl_pid == 0) return false;
+  if (socket.family() == AF_NETLINK && netlink_port(socket.peer()) == 0) return false;
   return !socket.peer().empty() && !socket_was_dead(socket);
 }
 

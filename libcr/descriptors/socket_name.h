@@ -30,6 +30,9 @@ std::string socket_text(const Socket& socket);
 /** @return a saved option, or null */
 const Socket::Option* find_option(const Socket& socket, int level, int name);
 
+/** @return the port in an address of a netlink socket; 0: none of its own, or the kernel */
+std::uint32_t netlink_port(const std::string& sockaddr);
+
 /** Does it have (or is it getting) a peer? */
 bool socket_connected(const Socket& socket);
 /** Did it already return end of file and EPIPE when it was saved? */

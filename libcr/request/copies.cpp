@@ -13,7 +13,6 @@
 #include "base/raised_limit.h"
 #include "base/text.h"
 #include "descriptors/descriptors.h"
-#include "request/child.h"
 #include "request/image_source.h"
 #include "request/requests.h"
 #include "request/restart_parts.h"
@@ -34,14 +33,7 @@ class Copy {
   Copy(pid_t pid, const OpenedImage& opened, RestartOptions options, const std::map<int, int>& substitute, const Report& begin)
       : process_(opened.process), options_(std::move(options)), report_(begin), session_(Session::attach(pid)) {
     use(substitute, options_.restore);
-    session_.origin(report_.image, options_.requester);
-    enter(Stage::freeze);
-    report_.freeze_ns = session_.freeze(options_.timeout_ms).ns;
-    if (!process_.lineage().empty()) session_.set_lineage(process_.lineage());
-    {
-      Remote remote(session_);
-      BlankChild::prepare(remote, process_, options_.restore);
-    }
+    take_over(session_, process_, options_, options_.restore, report_);
     RollbackSource source = source_from(opened.image);
     source.pages.others_right = true;
     rollback_.emplace(session_, process_, opened.image.threads(), options_.restore, RestoreMode::restart, std::move(source));
@@ -65,20 +57,6 @@ class Copy {
   Session session_;
   std::optional<Rollback> rollback_;
   std::optional<LastSteps> last_;
-};
-
-/** Children of ours, which are ended unless they are released. */
-class Children {
- public:
-  explicit Children(std::vector<pid_t> pids) : pids_(std::move(pids)) {}
-  ~Children() { end_children(pids_); }
-  Children(const Children&) = delete;
-  Children& operator=(const Children&) = delete;
-  const std::vector<pid_t>& pids() const { return pids_; }
-  void release() { pids_.clear(); }
-
- private:
-  std::vector<pid_t> pids_;
 };
 
 /** Run @p work for copy number @p index. Throws the Error that it throws with the number. */
@@ -116,7 +94,7 @@ std::vector<Report> restart_copies(const RestartOptions& request, const std::vec
   Verification verification(opened.image, options.progress);
   warn_of_new_ids(opened.process, shared);
   verification.finish(shared);
-  Children children(made.copy(static_cast<unsigned>(number)));
+  Children children = made.copy(static_cast<unsigned>(number));
   hold_for_caller(options.hold, shared);
 
   std::vector<std::unique_ptr<Copy>> copies;
@@ -131,11 +109,8 @@ std::vector<Report> restart_copies(const RestartOptions& request, const std::vec
   made.release(children.pids());
   std::vector<Report> reports;
   for (const auto& copy : copies) {
-    Report& report = copy->report();
-    report.pages = opened.image.page_count();
-    report.bytes = opened.image.file_size();
-    report.total_ns = Stopwatch::now() - begin - report.held_ns;
-    reports.push_back(std::move(report));
+    report_whole(opened.image, begin, copy->report());
+    reports.push_back(std::move(copy->report()));
   }
   children.release();
   return reports;

@@ -23,14 +23,7 @@ Report restart(const RestartOptions& options) {
   Verification verification(opened.image, options.progress);
   if (!opened.restore.restore_pid) warn_of_new_ids(process, report);
   Session session = child.attach();
-  session.origin(report.image, options.requester);
-  enter(Stage::freeze);
-  report.freeze_ns = session.freeze(options.timeout_ms).ns;
-  if (!process.lineage().empty()) session.set_lineage(process.lineage());
-  {
-    Remote remote(session);
-    BlankChild::prepare(remote, process, opened.restore);
-  }
+  take_over(session, process, options, opened.restore, report);
   RollbackSource source = source_from(opened.image);
   source.files = std::move(files);
   // The next stages change files that other processes use too: wait for the verification first.
@@ -45,9 +38,7 @@ Report restart(const RestartOptions& options) {
   last.let_go();
   last.finish();
   child.release({child.pid()});
-  report.pages = opened.image.page_count();
-  report.bytes = opened.image.file_size();
-  report.total_ns = Stopwatch::now() - begin - report.held_ns;
+  report_whole(opened.image, begin, report);
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include "libcr.h"
 #include "process/new_ids.h"
 #include "request/agent.h"
+#include "request/child.h"
 #include "request/identity.h"
 #include "request/image_source.h"
 #include "request/send_signal.h"
@@ -47,6 +48,16 @@ OpenedImage open_for_restart(const RestartOptions& options, Report& report) {
   check_image(process, restore, RestoreMode::restart);
   report.open_ns += watch.lap();
   return {std::move(image), std::move(process), std::move(restore)};
+}
+
+void take_over(Session& session, const Process& process, const RestartOptions& options, const RestoreOptions& restore,
+               Report& report) {
+  session.origin(report.image, options.requester);
+  enter(Stage::freeze);
+  report.freeze_ns = session.freeze(options.timeout_ms).ns;
+  if (!process.lineage().empty()) session.set_lineage(process.lineage());
+  Remote remote(session);
+  BlankChild::prepare(remote, process, restore);
 }
 
 void warn_of_new_ids(const Process& process, Report& report) {
@@ -111,6 +122,12 @@ void LastSteps::finish() {
   }
   report_.agent_ns += watch.lap();
   if (!options_.signal_first) signal();
+}
+
+void report_whole(const Image& image, std::uint64_t begin, Report& report) {
+  report.pages = image.page_count();
+  report.bytes = image.file_size();
+  report.total_ns = Stopwatch::now() - begin - report.held_ns;
 }
 
 }  // namespace reprise

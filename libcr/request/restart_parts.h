@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file What a restart of one process and a restart of several copies have in common: how they begin and end. */
+#include <cstdint>
 #include <future>
 
 #include "image/reader.h"
@@ -21,6 +22,14 @@ struct OpenedImage {
 
 /** Throws Error (refused, usage) where the image and the options alone rule a restart out. */
 OpenedImage open_for_restart(const RestartOptions& options, Report& report);
+
+/**
+ * Stop the new process, and give it what a rollback does not: its origin, its lineage, its session and group.
+ * @param restore  the restore's options
+ * Throws Error.
+ */
+void take_over(Session& session, const Process& process, const RestartOptions& options, const RestoreOptions& restore,
+               Report& report);
 
 /** Add the warning that new thread ids deserve, if the process has several threads. */
 void warn_of_new_ids(const Process& process, Report& report);
@@ -60,5 +69,8 @@ class LastSteps {
   const RestartOptions& options_;
   Report& report_;
 };
+
+/** Add what is known of the whole restart, which began at @p begin (Stopwatch::now()). */
+void report_whole(const Image& image, std::uint64_t begin, Report& report);
 
 }  // namespace reprise

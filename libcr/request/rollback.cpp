@@ -145,14 +145,14 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   return made;
 }
 
-/** As prepare(), for run_memory(). The files are open already. */
+/** As prepare(), for run_memory(). */
 std::unique_ptr<Rollback::Plan> Rollback::prepare_memory(Report& report) {
   enter(Stage::compare);
   Stopwatch watch;
   auto made = begin_plan();
   made->now = session_.process();
   made->policies = with_policy(made->vmas);
-  made->files = std::move(*source_.files);
+  made->files = MappingFiles::for_restart(image_, options_, &made->mappings);
   plan_memory(*made);
   source_.pages.changed = page_scope(image_);
   report.collect_ns += watch.lap();

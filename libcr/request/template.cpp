@@ -160,9 +160,9 @@ void set_up(Session& session, const Process& process, Table& table) {
 
 }  // namespace
 
-void end_children(const std::vector<pid_t>& children) {
-  for (const pid_t child : children) ::kill(child, SIGKILL);
-  for (const pid_t child : children)
+Children::~Children() {
+  for (const pid_t child : pids_) ::kill(child, SIGKILL);
+  for (const pid_t child : pids_)
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
 }
@@ -174,27 +174,26 @@ Template::Template(const Process& process, const Image& image, const RestartOpti
   Process part = inherited_part(process);
   RollbackSource source = source_from(image);
   source.pages.others_right = true;
-  source.files = MappingFiles::for_restart(part, options.restore);
   const std::vector<ThreadRegs> none;
   Rollback rollback(session_, part, none, options.restore, RestoreMode::restart, std::move(source));
   rollback.run_memory(report);
 }
 
-std::vector<pid_t> Template::copy(unsigned number) {
+Children Template::copy(unsigned number) {
   enter(Stage::child);
   Table table(number);
   set_up(session_, process_, table);
   session_.thaw();
   const int status = child_.wait();
-  std::vector<pid_t> copies;
+  std::vector<pid_t> made;
   std::int64_t error = 0;
   for (const Entry& entry : table.entries()) {
-    if (entry.result > 0) copies.push_back(static_cast<pid_t>(entry.result));
+    if (entry.result > 0) made.push_back(static_cast<pid_t>(entry.result));
     if (entry.result < 0) error = entry.result;
   }
-  if (copies.size() == number) return copies;
-  end_children(copies);
-  const std::string which = "copy " + std::to_string(copies.size() + 1) + " of " + std::to_string(number);
+  Children copies(std::move(made));
+  if (copies.pids().size() == number) return copies;
+  const std::string which = "copy " + std::to_string(copies.pids().size() + 1) + " of " + std::to_string(number);
   if (error) throw Error(Failure::temporary, static_cast<int>(-error), which + " cannot be made: " + error_text(error));
   throw Error(Failure::temporary, ECHILD,
               which + " cannot be made: the template was ended" +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file The template of several copies of a process: it has the private memory of the image, and they share its pages. */
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -11,6 +12,21 @@
 #include "restore/report.h"
 
 namespace reprise {
+
+/** Children of ours, which are ended and reaped unless they are released. */
+class Children {
+ public:
+  explicit Children(std::vector<pid_t> pids) : pids_(std::move(pids)) {}
+  ~Children();
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+  Children(Children&& other) noexcept : pids_(std::exchange(other.pids_, {})) {}
+  const std::vector<pid_t>& pids() const { return pids_; }
+  void release() { pids_.clear(); }
+
+ private:
+  std::vector<pid_t> pids_;
+};
 
 /**
  * A blank process that gets the image's private memory, and then runs a few instructions of ours: it makes the copies by
@@ -29,9 +45,8 @@ class Template {
 
   /**
    * Make the copies; the template has ended then. On failure there are none.
-   * @return their pids: children of ours, which the caller must end and reap
    */
-  std::vector<pid_t> copy(unsigned number);
+  Children copy(unsigned number);
 
   /** The copies are restored. Until then the thread that is their parent must not end. */
   void release(const std::vector<pid_t>& copies) { child_.release(copies); }
@@ -41,8 +56,5 @@ class Template {
   BlankChild child_;
   Session session_;
 };
-
-/** End and reap children of ours. */
-void end_children(const std::vector<pid_t>& children);
 
 }  // namespace reprise

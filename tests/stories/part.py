@@ -9,7 +9,6 @@ import mmap
 import os
 import queue
 import signal
-import sys
 import threading
 import time
 
@@ -18,7 +17,6 @@ import numpy
 THREADS = 4
 data = numpy.arange(4 << 20, dtype=numpy.float64)  # 32 MB
 shared = mmap.mmap(-1, 1 << 16)
-wake = threading.Event()
 lock = threading.RLock()
 work, done = queue.Queue(), queue.Queue()
 signalled = []
@@ -56,8 +54,6 @@ signal.pthread_kill(threads[0].ident, signal.SIGUSR1)  # by the id that the C li
 time.sleep(0.2)
 right = (total == expected * number and int.from_bytes(shared[:8], "little") == number and signalled == [os.getpid()]
          and all(thread.is_alive() for thread in threads))
-line = f"{number} {os.getpid()} {right}\n".encode()
-os.write(1, line)
+os.write(1, f"{number} {os.getpid()} {right}\n".encode())
 until("end")
-sys.stdout.flush()
 os._exit(status)

@@ -21,6 +21,25 @@ class Broken(Exception):
     """The story cannot continue."""
 
 
+def until(condition, what, limit=30):
+    """Wait until condition() holds. Returns its value."""
+    end = time.monotonic() + limit * SLOW
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise Broken(f"{what}: not within {limit * SLOW} s")
+
+
+def content(path):
+    """The text of a file; "" if there is none."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
 class Story:
     """One story: a directory of its own, a target process, numbered results."""
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_restart: create a new process from an image.
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -100,8 +99,8 @@ int main(int argc, char** argv) {
     {
       std::vector<tool::Substitutes> files;
       std::vector<std::map<int, int>> of_copies(copies);
-      for (unsigned i = 0; i < std::max(copies, 1U); ++i)
-        files.emplace_back(substitutes, copies ? i + 1 : 0, copies ? of_copies[i] : options.restore.substitute);
+      for (auto& of_copy : of_copies) files.emplace_back(substitutes, files.size() + 1, of_copy);
+      if (!copies) files.emplace_back(substitutes, 0, options.restore.substitute);
       ProgressBar bar("checking", !common.json && !common.quiet);
       options.progress = bar.callback();
       reports = copies ? restart_copies(options, of_copies) : std::vector<Report>{restart(options)};

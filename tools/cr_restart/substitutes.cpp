@@ -45,7 +45,7 @@ UniqueFd open_for(const std::string& path, bool create) {
 }
 
 /** @return whether @p path was a pattern, in which every %n is now @p copy */
-bool fill_in(std::string& path, unsigned copy) {
+bool fill_in(std::string& path, std::size_t copy) {
   const std::string number = std::to_string(copy);
   bool found = false;
   for (std::size_t at = 0; copy && (at = path.find("%n", at)) != std::string::npos; at += number.size(), found = true)
@@ -55,7 +55,7 @@ bool fill_in(std::string& path, unsigned copy) {
 
 }  // namespace
 
-Substitutes::Substitutes(const std::vector<std::string>& arguments, unsigned copy, std::map<int, int>& substitute) {
+Substitutes::Substitutes(const std::vector<std::string>& arguments, std::size_t copy, std::map<int, int>& substitute) {
   for (const std::string& argument : arguments) {
     const std::size_t at = argument.find('=');
     int fd = -1, with = -1;

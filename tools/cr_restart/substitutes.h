@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The option --fd N=…: replacements of descriptors. */
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,12 +14,12 @@ namespace reprise::tool {
 class Substitutes {
  public:
   /**
-   * @param arguments  arguments N=M or N=PATH
-   * @param copy       number of the copy whose descriptors they are, which is put for %n in PATH; 0: there are no copies
+   * @param arguments   arguments N=M or N=PATH
+   * @param copy        number of the copy whose descriptors they are, which is put for %n in PATH; 0: there are no copies
    * @param substitute  receives the replacements
    * Throws Error (usage, refused) naming the argument.
    */
-  Substitutes(const std::vector<std::string>& arguments, unsigned copy, std::map<int, int>& substitute);
+  Substitutes(const std::vector<std::string>& arguments, std::size_t copy, std::map<int, int>& substitute);
 
  private:
   std::vector<UniqueFd> opened_;
