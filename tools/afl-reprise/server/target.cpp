@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "target.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "base/proc_stat.h"
+#include "base/text.h"
+
+namespace reprise::afl {
+namespace {
+
+/** Threads that start up get so long to come to rest before the snapshot is taken. */
+constexpr auto kSettle = std::chrono::seconds(1);
+constexpr auto kLook = std::chrono::milliseconds(2);
+
+struct Pipe {
+  UniqueFd read, write;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "a pipe to the target");
+    read.reset(ends[0]);
+    write.reset(ends[1]);
+  }
+};
+
+std::string ended_by(int status) {
+  return WIFSIGNALED(status) ? "was killed by signal " + std::to_string(WTERMSIG(status))
+                             : "ended with status " + std::to_string(WEXITSTATUS(status));
+}
+
+bool all_sleep(pid_t pid) {
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
+    const auto stat = proc_stat(std::atoi(task.path().filename().c_str()));
+    if (stat && stat->state != 'S') return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Target::Target(const Command& command) {
+  Pipe go, news;
+  const pid_t server = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) fail_errno(errno, "starting the target");
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != server) ::_exit(1);
+    execute(command, std::move(go.read), std::move(news.write));
+    ::_exit(127);
+  }
+  go_ = std::move(go.write);
+  news_ = std::move(news.read);
+  news.write.reset();
+  try {
+    end_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    if (!end_) fail_errno(errno, "a descriptor of the target");
+    await_ready(std::getenv(kAt));
+    settle();
+    session_.emplace(Session::attach(pid_));
+    snapshot_.emplace(Snapshot::take(*session_, SnapshotOptions{.notify = false}));
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+Target::~Target() { end(); }
+
+void Target::end() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  reap();
+}
+
+int Target::reap() {
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
+  pid_ = -1;
+  can_roll_back_ = false;
+  return status;
+}
+
+void Target::execute(const Command& command, UniqueFd go, UniqueFd news) {
+  // Above both numbers first: one of them may be the other's.
+  const int from[] = {::fcntl(go.get(), F_DUPFD_CLOEXEC, kAnswers + 1), ::fcntl(news.get(), F_DUPFD_CLOEXEC, kAnswers + 1)};
+  if (::dup2(from[0], kGo) < 0 || ::dup2(from[1], kNews) < 0) return;
+  ::setenv("LD_PRELOAD", command.preload.c_str(), 1);
+  ::setenv(kServer, std::to_string(::getppid()).c_str(), 1);
+  if (!command.offset.empty()) ::setenv(kOffset, command.offset.c_str(), 1);
+  // The runtime of afl-cc starts no fork server of its own, and runs the body of a persistent loop once.
+  ::setenv("__AFL_DEFER_FORKSRV", "1", 1);
+  ::unsetenv("__AFL_PERSISTENT");
+  std::vector<char*> argv;
+  for (const std::string& word : command.words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execv(command.program.c_str(), argv.data());
+}
+
+void Target::await_ready(const std::string& at) {
+  const std::string where = at == kAtInput    ? "reads its input"
+                            : at == kAtAccept ? "waits for a connection"
+                                              : "calls " + at.substr(1) + "()";
+  pollfd fds[] = {{news_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}};
+  while (::poll(fds, 2, -1) < 0 && errno == EINTR) {}
+  if (fds[0].revents & POLLIN && ::read(news_.get(), &ready_, sizeof ready_) == sizeof ready_) {
+    if (ready_.kind == Message::ready) return;
+    if (ready_.kind == Message::no_function)
+      throw Error(Failure::refused, ready_.value,
+                  "the target cannot begin where it " + where + ": " +
+                      (ready_.value == ENOENT ? "neither its symbols nor its libraries have that function" : error_text(ready_.value)));
+  }
+  // It may have closed the descriptors that it did not open, as daemons do, and live on.
+  const std::string how = lives() ? "closed descriptor " + std::to_string(kNews) : ended_by(reap());
+  throw Error(Failure::refused, ESRCH,
+              "the target " + how + " before it " + where + ": choose another place with --at FUNCTION, --at main say");
+}
+
+void Target::settle() const {
+  const auto end = std::chrono::steady_clock::now() + kSettle;
+  for (int quiet = 0; quiet < 2 && std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(kLook))
+    quiet = all_sleep(pid_) ? quiet + 1 : 0;
+}
+
+bool Target::lives() const {
+  pollfd end{end_.get(), POLLIN, 0};
+  return pid_ > 0 && ::poll(&end, 1, 0) == 0;
+}
+
+int Target::run() {
+  can_roll_back_ = still_runs_ = false;
+  std::optional<Client> client;
+  if (ready_.address_size > 0) client.emplace(ready_.address, ready_.address_size);
+  const char go = 0;
+  if (::write(go_.get(), &go, 1) == 1) {
+    for (bool closed = false;;) {
+      pollfd fds[] = {{closed ? -1 : news_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}, {-1, 0, 0}};
+      if (client) client->wants(fds[2]);
+      if (::poll(fds, 3, -1) < 0) {
+        if (errno == EINTR) continue;
+        fail_errno(errno, "waiting for the target");
+      }
+      Message news{};
+      if (fds[0].revents & POLLIN && ::read(news_.get(), &news, sizeof news) == sizeof news) {
+        still_runs_ = news.more_threads;
+        // A connection that nobody has accepted would be there for the next run, too.
+        can_roll_back_ = news.kind == Message::ended && (!client || news.accepted);
+        return W_EXITCODE(news.value & 0xff, 0);
+      }
+      if (fds[1].revents) break;
+      closed = closed || fds[0].revents;  // by the target: then it can only end
+      if (fds[2].revents && client->serve()) {
+        // Its end of the connection is closed, by a way that the library does not see.
+        still_runs_ = can_roll_back_ = true;
+        return 0;
+      }
+    }
+  }
+  return reap();
+}
+
+void Target::roll_back() {
+  RestoreOptions options;
+  options.shared_memory = SharedMemory::keep;  // the coverage map
+  snapshot_->rollback(options);
+}
+
+}  // namespace reprise::afl
