@@ -7,7 +7,7 @@
  * All that libcr restores must be hashed here, or make the digest 0. Pages, registers, signal
  * masks and the content of shared memory are not part of any digest.
  */
-#include "internal.h"
+#include "grown.h"
 #include <linux/cred.h>
 #include <linux/fdtable.h>
 #include <linux/fs_struct.h>
@@ -48,26 +48,33 @@ struct cr_digest_request {
 	struct cr_process process;
 	struct rlimit limits[RLIM_NLIMITS];
 	u64 area[CR_AREAS];
+	const struct file_operations *own;	/* of /dev/cr */
+	struct cr_grown *grown;			/* a reference of its request; NULL: nothing may have grown */
 };
 
 static void cr_digest_release(struct cr_request *req)
 {
-	kfree(container_of(req, struct cr_digest_request, req));
+	struct cr_digest_request *digest = container_of(req, struct cr_digest_request, req);
+
+	if (digest->grown)
+		cr_request_put(&digest->grown->req);
+	kfree(digest);
 }
 
 /* ----------------------------------------------------------------- mappings */
 
 #define CR_VMAS_AT_ONCE 256	/* mappings hashed before the mmap lock is dropped */
 
-static void cr_hash_vma(struct cr_hash *hash, struct vm_area_struct *vma)
+/* The part of a mapping that is in the snapshot; @c: all of it. */
+static void cr_hash_part(struct cr_hash *hash, struct vm_area_struct *vma, struct cr_vma c,
+			 unsigned long from, unsigned long to)
 {
-	struct cr_vma c = { };
 	unsigned long id[3];
 
-	if (cr_vma_is_arena(vma))
-		return;
-	cr_fill_vma(vma, &c);
 	hash->blind |= c.flags & (CR_VMA_POLICY | CR_VMA_UFFD);
+	c.offset += from - c.start;
+	c.start = from;
+	c.end = to;
 	cr_hash(hash, &c, sizeof(c));
 	if (!vma->vm_file)
 		return;
@@ -77,8 +84,36 @@ static void cr_hash_vma(struct cr_hash *hash, struct vm_area_struct *vma)
 	cr_hash(hash, id, sizeof(id));
 }
 
+static void cr_hash_vma(struct cr_hash *hash, struct vm_area_struct *vma, struct cr_grown *grown)
+{
+	unsigned long from, to;
+	struct cr_vma c = { };
+
+	if (cr_vma_is_arena(vma))
+		return;
+	cr_fill_vma(vma, &c);
+	/* the kernel makes special mappings when it likes; none of them grows */
+	if (!grown || !grown->nmappings || c.flags & CR_VMA_SPECIAL) {
+		cr_hash_part(hash, vma, c, c.start, c.end);
+		return;
+	}
+	for (from = c.start; from < c.end; from = to) {
+		switch (cr_grown_vma(grown, vma, c.flags, from, &to)) {
+		case CR_PART_KEPT:
+			cr_hash_part(hash, vma, c, from, to);
+			break;
+		case CR_PART_BLIND:
+			hash->blind = true;
+			break;
+		case CR_PART_ENDS:
+			break;
+		}
+	}
+}
+
 /* Hash mappings from *next on. Return: 1: more exist, 0, -EINTR. */
-static int cr_hash_some_vmas(struct cr_hash *hash, struct mm_struct *mm, unsigned long *next)
+static int cr_hash_some_vmas(struct cr_hash *hash, struct mm_struct *mm, struct cr_grown *grown,
+			     unsigned long *next)
 {
 	struct vm_area_struct *vma;
 	struct vma_iterator vmi;
@@ -90,21 +125,22 @@ static int cr_hash_some_vmas(struct cr_hash *hash, struct mm_struct *mm, unsigne
 	for_each_vma(vmi, vma) {
 		if (n++ == CR_VMAS_AT_ONCE)
 			break;
-		cr_hash_vma(hash, vma);
+		cr_hash_vma(hash, vma, grown);
 		*next = vma->vm_end;
 	}
 	mmap_read_unlock(mm);
 	return n > CR_VMAS_AT_ONCE;
 }
 
-static int cr_hash_vmas(struct cr_hash *hash, struct mm_struct *mm, struct cr_request *req)
+static int cr_hash_vmas(struct cr_hash *hash, struct mm_struct *mm,
+			struct cr_digest_request *digest)
 {
 	unsigned long next = 0;
 	int r;
 
 	do {
-		r = cr_hash_some_vmas(hash, mm, &next);
-		if (cr_request_abandoned(req))
+		r = cr_hash_some_vmas(hash, mm, digest->grown, &next);
+		if (cr_request_abandoned(&digest->req))
 			r = -EINTR;
 	} while (r > 0);
 	return r;
@@ -112,17 +148,21 @@ static int cr_hash_vmas(struct cr_hash *hash, struct mm_struct *mm, struct cr_re
 
 /* -------------------------------------------------------------- descriptors */
 
-/* The size and time of a file, for what a rollback says of files that were written to. */
-static void cr_hash_file(struct cr_hash *hash, struct file *file)
+static bool cr_has_locks(struct inode *inode)
 {
-	struct file_lock_context *locks = READ_ONCE(file_inode(file)->i_flctx);
+	struct file_lock_context *locks = READ_ONCE(inode->i_flctx);
+
+	return locks && !(list_empty_careful(&locks->flc_flock) &&
+			  list_empty_careful(&locks->flc_posix) &&
+			  list_empty_careful(&locks->flc_lease));
+}
+
+/* The size and time of a file, for what a rollback says of files that were written to. */
+static void cr_hash_content(struct cr_hash *hash, struct file *file)
+{
 	struct kstat stat;
 	u64 seen[3];
 
-	if (locks && !(list_empty_careful(&locks->flc_flock) &&
-		       list_empty_careful(&locks->flc_posix) &&
-		       list_empty_careful(&locks->flc_lease)))
-		hash->blind = true;
 	if (vfs_getattr(&file->f_path, &stat, STATX_SIZE | STATX_MTIME, AT_STATX_DONT_SYNC)) {
 		hash->blind = true;
 		return;
@@ -161,16 +201,17 @@ static struct file *cr_next_file(struct files_struct *files, unsigned int *fd,
 	return file;
 }
 
-static void cr_hash_fd(struct cr_hash *hash, unsigned int fd, struct file *file, bool cloexec)
+static void cr_hash_file(struct cr_hash *hash, struct cr_fd *c, struct file *file)
 {
 	struct inode *inode = file_inode(file);
-	struct cr_fd c = { .fd = fd, .flags = cloexec ? CR_FD_CLOEXEC : 0 };
 
-	cr_fill_file(file, &c);
-	cr_hash(hash, &c, sizeof(c));
-	if (!(file->f_mode & FMODE_PATH) && S_ISREG(inode->i_mode) &&
-	    !(inode->i_sb->s_flags & SB_NOUSER))	/* not one of the kernel's own */
-		cr_hash_file(hash, file);
+	cr_hash(hash, c, sizeof(*c));
+	if (file->f_mode & FMODE_PATH || !S_ISREG(inode->i_mode) ||
+	    inode->i_sb->s_flags & SB_NOUSER)	/* one of the kernel's own */
+		return;
+	hash->blind |= cr_has_locks(inode);
+	if (file->f_mode & FMODE_WRITE)
+		cr_hash_content(hash, file);
 }
 
 /*
@@ -185,6 +226,25 @@ static void cr_hash_pipe(struct cr_hash *hash, unsigned int fd, const struct pip
 	cr_hash(hash, size, sizeof(size));
 }
 
+static void cr_hash_fd(struct cr_hash *hash, struct cr_hash *pipes,
+		       struct cr_digest_request *digest, unsigned int fd, struct file *file,
+		       bool cloexec)
+{
+	struct cr_fd c = { .fd = fd, .flags = cloexec ? CR_FD_CLOEXEC : 0 };
+	enum cr_part part = CR_PART_KEPT;
+
+	cr_fill_file(file, &c);
+	if (digest->grown && digest->grown->nfds)
+		part = cr_grown_fd(digest->grown, fd, file, digest->own, &c.pos);
+	hash->blind |= part == CR_PART_BLIND;
+	if (part != CR_PART_KEPT)
+		return;
+	cr_hash_file(hash, &c, file);
+	/* a FIFO opened with O_PATH has none */
+	if (S_ISFIFO(file_inode(file)->i_mode) && !(file->f_mode & FMODE_PATH))
+		cr_hash_pipe(pipes, fd, file->private_data);
+}
+
 static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes,
 		       struct cr_digest_request *digest)
 {
@@ -195,10 +255,7 @@ static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes,
 	do {
 		file = cr_next_file(current->files, &fd, &end, &cloexec);
 		if (file) {
-			cr_hash_fd(hash, fd, file, cloexec);
-			/* a FIFO opened with O_PATH has none */
-			if (S_ISFIFO(file_inode(file)->i_mode) && !(file->f_mode & FMODE_PATH))
-				cr_hash_pipe(pipes, fd, file->private_data);
+			cr_hash_fd(hash, pipes, digest, fd, file, cloexec);
 			fput(file);
 			fd++;
 		}
@@ -249,6 +306,8 @@ static void cr_hash_process(struct cr_hash *hash, struct cr_session *s,
 	u32 set[2];
 
 	cr_fill_process(s, process);
+	if (digest->grown)
+		cr_grown_heap(digest->grown, process);
 	hash->blind |= process->shared_pending || process->stopped || process->ldt_entries ||
 		       cr_has_timers(process);
 	cr_hash(hash, process, sizeof(*process));
@@ -268,7 +327,9 @@ static int cr_op_digest(struct cr_member *m, struct cr_request *req)
 	struct cr_hash mappings = { }, files = { }, pipes = { }, process = { };
 	int r;
 
-	r = cr_hash_vmas(&mappings, m->session->mm, req);
+	if (digest->grown)
+		cr_grown_begin(digest->grown);
+	r = cr_hash_vmas(&mappings, m->session->mm, digest);
 	if (!r)
 		r = cr_hash_fds(&files, &pipes, digest);
 	if (r)
@@ -356,13 +417,14 @@ static int cr_hash_threads(struct cr_hash *hash, struct cr_session *s)
 }
 
 /**
- * cr_ioc_digest() - CR_IOC_DIGEST
+ * cr_digest_since() - the digests of what the target has of its snapshot
  * @s: the session
- * @a: its argument
+ * @a: out
+ * @grown: finds what it has more; NULL: what is more makes another digest
  *
  * Return: 0, -ESRCH, -ENOMEM, -EINTR.
  */
-long cr_ioc_digest(struct cr_session *s, struct cr_digest *a)
+int cr_digest_since(struct cr_session *s, struct cr_digest *a, struct cr_grown *grown)
 {
 	struct cr_digest_request *digest;
 	struct cr_hash threads = { };
@@ -374,6 +436,11 @@ long cr_ioc_digest(struct cr_session *s, struct cr_digest *a)
 	if (!digest)
 		return -ENOMEM;
 	cr_request_init(&digest->req, cr_op_digest, cr_digest_release);
+	digest->own = s->file->f_op;
+	if (grown) {
+		kref_get(&grown->req.ref);
+		digest->grown = grown;
+	}
 	r = cr_hash_threads(&threads, s);
 	if (!r)
 		r = cr_call_any(s, &digest->req);
@@ -383,4 +450,16 @@ long cr_ioc_digest(struct cr_session *s, struct cr_digest *a)
 	}
 	cr_request_put(&digest->req);
 	return r;
+}
+
+/**
+ * cr_ioc_digest() - CR_IOC_DIGEST
+ * @s: the session
+ * @a: its argument
+ *
+ * Return: as cr_digest_since().
+ */
+long cr_ioc_digest(struct cr_session *s, struct cr_digest *a)
+{
+	return cr_digest_since(s, a, NULL);
 }

@@ -10,6 +10,7 @@
  *   descent.c                                  which processes these are
  *   rollback.c                                 a rollback in one call
  *   digest.c                                   has the state changed?
+ *   grown.c                                    what a process has more than at its snapshot
  *   attach.c agent.c threads.c registers.c     the ioctls of a session
  *   process.c files.c vmas.c restore.c dirty.c
  *   restart.c                                  restart blocks of threads
@@ -584,7 +585,9 @@ int cr_pageset_walk(struct cr_pageset *set, struct cr_walk *walk);
 void cr_flush_mm(struct mm_struct *mm);
 int cr_flush_init(void);
 
-/* stream.c: write arrays to user space in pieces */
+/* stream.c: arrays of user space, written in pieces */
+void *cr_get_table(u64 user, u64 n, size_t size);
+
 struct cr_stream {
 	u64 to, room, count;	/* user address of the next element; capacity; elements so far */
 	size_t size;		/* bytes of one element */

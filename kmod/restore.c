@@ -423,25 +423,6 @@ static bool cr_job_ok(struct cr_job *job)
 	return true;
 }
 
-/* Copy a table. Probe it first, so that a large n without such a table allocates nothing. */
-static void *cr_get_table(u64 user, u64 n, size_t size)
-{
-	void *table;
-
-	if (n > CR_MAX_RUNS)
-		return ERR_PTR(-E2BIG);
-	if (fault_in_readable(u64_to_user_ptr(user), n * size))
-		return ERR_PTR(-EFAULT);
-	table = kvmalloc_array(n + 1, size, GFP_KERNEL_ACCOUNT);
-	if (!table)
-		return ERR_PTR(-ENOMEM);
-	if (copy_from_user(table, u64_to_user_ptr(user), n * size)) {
-		kvfree(table);
-		return ERR_PTR(-EFAULT);
-	}
-	return table;
-}
-
 static void cr_job_release(struct cr_request *req)
 {
 	struct cr_job *job = container_of(req, struct cr_job, req);

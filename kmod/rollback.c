@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Roll a process back to the session's snapshot in one call, if nothing has changed but its
- * pages, registers and signal masks. All else is left to the caller, who restores what differs by
- * the other ioctls.
+ * pages, registers and signal masks, and what it has more than before. All else is left to the
+ * caller, who restores what differs by the other ioctls.
  */
+#include "grown.h"
 #include "restore.h"
 #include <linux/sched/mm.h>
 
@@ -39,13 +40,13 @@ static int cr_count(struct cr_session *s, const struct cr_counter *counter)
 }
 
 /* Is the state what the caller's digests say? 1, 0, or -errno. */
-static int cr_same_state(struct cr_session *s, const u64 *area)
+static int cr_same_state(struct cr_session *s, const u64 *area, struct cr_grown *grown)
 {
 	struct cr_array guards = { };
 	struct cr_digest now;
 	int i, r;
 
-	r = cr_ioc_digest(s, &now);
+	r = cr_digest_since(s, &now, grown);
 	if (r)
 		return r;
 	for (i = 0; i < CR_AREAS; i++)
@@ -58,9 +59,10 @@ static int cr_same_state(struct cr_session *s, const u64 *area)
 }
 
 /* The target is frozen; its memory is held. */
-static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struct cr_job *pages)
+static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struct cr_job *pages,
+			      struct cr_grown *grown)
 {
-	int r = cr_same_state(s, a->area);
+	int r = cr_same_state(s, a->area, grown);
 
 	if (r < 0)
 		return r;
@@ -74,7 +76,9 @@ static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struc
 	if (r)
 		return r;
 	a->result = CR_ROLLBACK_BROKEN;
-	r = cr_restore_run(pages, s, &a->pages);
+	r = cr_grown_undo(grown, s);
+	if (!r)
+		r = cr_restore_run(pages, s, &a->pages);
 	if (!r)
 		r = cr_count(s, &a->counter);
 	if (!r)
@@ -88,7 +92,8 @@ static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struc
  * The memory is held only while the target is frozen: a freeze may wait for long, and an exiting
  * process shall not keep its memory so long.
  */
-static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_job *pages)
+static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_job *pages,
+			struct cr_grown *grown)
 {
 	struct cr_thaw thaw = { };
 	long r = cr_ioc_freeze(s, &a->freeze);
@@ -97,7 +102,7 @@ static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_j
 		return r;
 	r = -ESRCH;
 	if (mmget_not_zero(s->mm)) {
-		r = cr_rollback_frozen(s, a, pages);
+		r = cr_rollback_frozen(s, a, pages, grown);
 		mmput(s->mm);
 	}
 	if (a->result == CR_ROLLBACK_NONE || a->result == CR_ROLLBACK_DONE) {
@@ -116,6 +121,7 @@ static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_j
  */
 long cr_ioc_rollback(struct cr_session *s, struct cr_rollback *a)
 {
+	struct cr_grown *grown;
 	struct cr_job *pages;
 	long r;
 
@@ -126,7 +132,12 @@ long cr_ioc_rollback(struct cr_session *s, struct cr_rollback *a)
 	pages = cr_restore_prepare(&a->pages);
 	if (IS_ERR(pages))
 		return PTR_ERR(pages);
-	r = cr_rollback(s, a, pages);
+	grown = cr_grown_prepare(a);
+	r = PTR_ERR_OR_ZERO(grown);
+	if (!r) {
+		r = cr_rollback(s, a, pages, grown);
+		cr_request_put(&grown->req);
+	}
 	cr_request_put(&pages->req);
 	return r;
 }

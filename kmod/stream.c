@@ -1,11 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Write arrays of any length to user space in pieces: they need one page of kernel memory,
- * and the caller can drop its locks before user memory is written.
+ * Arrays of user space. They are written in pieces: arrays of any length need one page of kernel
+ * memory, and the caller can drop its locks before user memory is written.
  */
 #include "internal.h"
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+
+/**
+ * cr_get_table() - copy an array from user space
+ * @user: its address
+ * @n: number of elements
+ * @size: bytes of one element
+ *
+ * It is probed first, so that a large n without such an array allocates nothing.
+ *
+ * Return: to be freed by kvfree(); or -E2BIG, -EFAULT, -ENOMEM as an error pointer.
+ */
+void *cr_get_table(u64 user, u64 n, size_t size)
+{
+	void *table;
+
+	if (n > CR_MAX_RUNS)
+		return ERR_PTR(-E2BIG);
+	if (fault_in_readable(u64_to_user_ptr(user), n * size))
+		return ERR_PTR(-EFAULT);
+	table = kvmalloc_array(n + 1, size, GFP_KERNEL_ACCOUNT);
+	if (!table)
+		return ERR_PTR(-ENOMEM);
+	if (copy_from_user(table, u64_to_user_ptr(user), n * size)) {
+		kvfree(table);
+		return ERR_PTR(-EFAULT);
+	}
+	return table;
+}
 
 /**
  * cr_stream_begin() - begin to fill an array

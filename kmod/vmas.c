@@ -90,6 +90,27 @@ static bool cr_is_shmem(struct file *file)
 	return file_inode(file)->i_sb->s_magic == TMPFS_MAGIC;
 }
 
+#define CR_LOOKED_AT 256	/* mappings of a file that are looked at */
+
+/* Does another process share the memory of this mapping? If it has very many: as if none did. */
+static bool cr_is_elsewhere(struct vm_area_struct *vma)
+{
+	struct address_space *mapping = vma->vm_file->f_mapping;
+	struct vm_area_struct *other;
+	unsigned int n = 0;
+	struct rb_node *node;
+	bool found = false;
+
+	i_mmap_lock_read(mapping);
+	for (node = rb_first_cached(&mapping->i_mmap); node && n < CR_LOOKED_AT && !found;
+	     node = rb_next(node), n++) {
+		other = rb_entry(node, struct vm_area_struct, shared.rb);
+		found = other->vm_mm != vma->vm_mm && other->vm_flags & VM_MAYSHARE;
+	}
+	i_mmap_unlock_read(mapping);
+	return found;
+}
+
 /**
  * cr_fill_vma() - report a mapping
  * @vma: the mapping, mmap lock held
@@ -111,6 +132,8 @@ void cr_fill_vma(struct vm_area_struct *vma, struct cr_vma *c)
 	 */
 	if (vma->vm_flags & VM_MAYSHARE)
 		c->flags |= CR_VMA_SHARED;
+	if (vma->vm_flags & VM_MAYSHARE && vma->vm_file && cr_is_elsewhere(vma))
+		c->flags |= CR_VMA_ELSEWHERE;
 	if (cr_vma_is_special(vma))
 		c->flags |= CR_VMA_SPECIAL;
 	if (cr_vma_has_pages(vma))

@@ -336,6 +336,7 @@ struct cr_process {
 #define CR_VMA_ARENA		(1ULL << 26)	/* the session's own arena */
 #define CR_VMA_DROPPABLE	(1ULL << 27)	/* MAP_DROPPABLE: the kernel may drop its pages any time */
 #define CR_VMA_POLICY		(1ULL << 28)	/* has a NUMA policy of its own (mbind) */
+#define CR_VMA_ELSEWHERE	(1ULL << 29)	/* shared, and another process maps it, too */
 
 struct cr_vma {
 	__u64 start, end;
@@ -483,7 +484,7 @@ struct cr_run {
  */
 enum cr_area {
 	CR_AREA_MAPPINGS = 0,	/* CR_IOC_VMAS, and which files are mapped */
-	CR_AREA_DESCRIPTORS,	/* CR_IOC_FDS, size and time of files */
+	CR_AREA_DESCRIPTORS,	/* CR_IOC_FDS, size and time of files that it may write to */
 	CR_AREA_PROCESS,	/* CR_IOC_PROCESS, limits, directories, umask, OOM score … */
 	CR_AREA_THREADS,	/* CR_IOC_THREADS, credentials, scheduling, CPUs */
 	CR_AREA_PIPES,		/* sizes of open pipes and FIFOs; 0: one of them is not empty */
@@ -611,6 +612,13 @@ struct cr_restore {
  * CR_IOC_RESTORE, CR_IOC_SET_THREADS, CR_IOC_THAW. `area` are the digests of the time of the
  * snapshot. `counter` is not rolled back: it gets a value higher than it had, and than `value`.
  *
+ * It takes away what the process has more than in the snapshot, if it is told what it had:
+ * `mappings` with each mapping and `brk` with the end of the heap, `fds` with each open descriptor
+ * and the position of its file. Memory elsewhere is unmapped, the heap is cut back, other
+ * descriptors are closed, and regular files get their position back. Without `mappings` or `fds`,
+ * these must be as they were. Some cannot be taken away: special, huge, sealed and device memory,
+ * descriptors of /dev/cr, files with locks, and more than 64 of one kind.
+ *
  * result	ioctl	target
  * DONE		0	rolled back, runs
  * DIFFERS	0	unchanged, frozen: a digest differs or is 0, there are guard pages, the tag
@@ -625,6 +633,11 @@ struct cr_counter {		/* a __u64 in the target's memory, with the tag behind it *
 	__u64 value;
 	__u8  tag[24];
 };
+struct cr_fd_pos {
+	__s32 fd;
+	__u32 reserved;
+	__u64 pos;
+};
 #define CR_ROLLBACK_NONE	0
 #define CR_ROLLBACK_DONE	1
 #define CR_ROLLBACK_DIFFERS	2
@@ -635,6 +648,9 @@ struct cr_rollback {
 	struct cr_restore pages;	/* source_fd is -1 */
 	struct cr_set_threads threads;
 	struct cr_counter counter;
+	__u64 mappings, nmappings;	/* struct cr_range[], by address, not overlapping */
+	__u64 fds, nfds;		/* struct cr_fd_pos[], by number */
+	__u64 brk;
 	__u64 frozen_ns;		/* out: as CR_IOC_THAW */
 	__u32 result;			/* out: CR_ROLLBACK_* */
 	__u32 reserved;

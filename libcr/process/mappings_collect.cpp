@@ -70,12 +70,15 @@ class Files {
     }
     const Key key{file.dev(), file.ino()};
     std::uint32_t& index = objects_[key];
-    if (index) return index;
-    SharedObject& object = *process_.add_shared_objects();
-    object.set_kind(kind);
-    *object.mutable_file() = file;
-    object.set_size(file.size());
-    return index = static_cast<std::uint32_t>(process_.shared_objects_size());
+    if (!index) {
+      SharedObject& object = *process_.add_shared_objects();
+      object.set_kind(kind);
+      *object.mutable_file() = file;
+      object.set_size(file.size());
+      index = static_cast<std::uint32_t>(process_.shared_objects_size());
+    }
+    if (vma.flags & CR_VMA_ELSEWHERE) process_.mutable_shared_objects(static_cast<int>(index) - 1)->set_mapped_elsewhere(true);
+    return index;
   }
 
  private:
@@ -120,7 +123,7 @@ void collect_mappings(Session& session, std::span<const cr_vma> vmas, Process& p
     Mapping& mapping = *process.add_mappings();
     mapping.set_start(vma.start);
     mapping.set_end(vma.end);
-    mapping.set_flags(vma.flags);
+    mapping.set_flags(vma.flags & ~CR_VMA_ELSEWHERE);
     mapping.set_offset(vma.offset);
     mapping.set_pkey(vma.pkey);
     if ((vma.flags & CR_VMA_FILE) && !(vma.flags & CR_VMA_SPECIAL)) {

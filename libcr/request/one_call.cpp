@@ -16,11 +16,17 @@ std::optional<OneCall> OneCall::of(const State& state, bool own_channel) {
   const Process& process = state.process;
   const bool compared = process.digests_size() == CR_AREAS &&
                         std::none_of(process.digests().begin(), process.digests().end(), [](auto digest) { return digest == 0; });
-  if (!compared || process.guards_size() > 0 || has_shared_content(process, own_channel) || !module_compares_all(process)) return {};
+  if (!compared || process.guards_size() > 0 || !module_compares_all(process)) return {};
+  if (has_shared_content(process, own_channel, SharedMemory::keep)) return {};
   OneCall call(state);
+  call.only_keeping_ = has_shared_content(process, own_channel, SharedMemory::restore);
   call.threads_ = thread_registers(process, state.regs);
   if (call.threads_.empty()) return {};
   call.scope_ = page_scope(process);
+  for (const Mapping& mapping : process.mappings()) call.mappings_.push_back({mapping.start(), mapping.end() - mapping.start()});
+  for (const Descriptor& descriptor : process.descriptors())
+    call.descriptors_.push_back(
+        {descriptor.fd(), 0, static_cast<std::uint64_t>(process.descriptions(static_cast<int>(descriptor.description())).offset())});
   return call;
 }
 
@@ -34,6 +40,11 @@ bool OneCall::roll_back(Session& session, unsigned timeout_ms, Report& report) {
   request_.pages.scope = reinterpret_cast<std::uintptr_t>(scope_.data());
   request_.pages.nscope = scope_.size();
   std::memcpy(request_.pages.id, state_->id.data(), CR_ID_SIZE);
+  request_.mappings = reinterpret_cast<std::uintptr_t>(mappings_.data());
+  request_.nmappings = mappings_.size();
+  request_.fds = reinterpret_cast<std::uintptr_t>(descriptors_.data());
+  request_.nfds = descriptors_.size();
+  request_.brk = process.layout().brk();
   request_.freeze.timeout_ms = timeout_ms;
   if (!session.rollback(request_, threads_)) return false;
   report.pid = session.pid();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "request/state.h"
+#include "restore/options.h"
 #include "restore/report.h"
 #include "session/session.h"
 
@@ -16,12 +17,16 @@ class OneCall {
    * Prepare the calls that roll back to a snapshot.
    * @param state        of the snapshot; must outlive the result
    * @param own_channel  as in SnapshotOptions
-   * @return nothing if the state has parts that the module does not compare: sockets, timers, shared memory …
+   * @return nothing if the state has parts that the module does not compare: sockets, timers, shared memory of its own …
    */
   static std::optional<OneCall> of(const State& state, bool own_channel);
 
+  /** Whether it can be used with this option. */
+  bool fits(SharedMemory shared_memory) const { return !only_keeping_ || shared_memory == SharedMemory::keep; }
+
   /**
-   * Roll back, unless more has changed than pages and registers. Target not frozen.
+   * Roll back, unless more has changed than pages, registers and positions in files, and more was added than memory and
+   * descriptors. Target not frozen.
    * @return false: more has changed. Then the target is frozen, and all is as it was. Throws Error: the target is not frozen,
    *         and all is as it was; except after the commit, with broken()
    */
@@ -32,7 +37,10 @@ class OneCall {
  private:
   explicit OneCall(const State& state) : state_(&state) {}
   const State* state_;
+  bool only_keeping_ = false;  ///< other processes map its shared memory
   std::vector<cr_range> scope_;
+  std::vector<cr_range> mappings_;
+  std::vector<cr_fd_pos> descriptors_;
   std::vector<cr_thread_regs> threads_;
   cr_rollback request_{};
 };

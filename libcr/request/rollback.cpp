@@ -102,7 +102,7 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   }
   // With a new identity after a restart, or without tracking, it may be another process.
   plan.same_processor = mode_ == RestoreMode::pause && (source_.in_session || source_.pages.tracked);
-  if (plan.same_processor) plan.same = compare_digests(session_, image_, source_.own_channel);
+  if (plan.same_processor) plan.same = compare_digests(session_, image_, source_.own_channel, options_.shared_memory);
   const Unchanged& same = plan.same;
   plan.own_rights = mode_ == RestoreMode::pause && !options_.trust;
   if (!same.process || !same.mappings) plan.now = session_.process();

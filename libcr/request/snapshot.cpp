@@ -85,9 +85,9 @@ Snapshot Snapshot::take(Session& session, const SnapshotOptions& options) {
   return made;
 }
 
-bool Snapshot::rollback_by_one_call(Report& report) {
+bool Snapshot::rollback_by_one_call(const RestoreOptions& restore, Report& report) {
   // A process in which more has changed once is likely to do that again: then the attempt costs more than it saves.
-  if (!one_call_ || std::exchange(has_differed_, false)) return false;
+  if (!one_call_ || !one_call_->fits(restore.shared_memory) || std::exchange(has_differed_, false)) return false;
   try {
     has_differed_ = !one_call_->roll_back(*session_, options_.timeout_ms, report);
   } catch (...) {
@@ -142,7 +142,7 @@ Report Snapshot::rollback(const RestoreOptions& restore) {
   enter(Stage::freeze);
   // An agent hears the outcome before the process goes on.
   const bool heard = (agent && agent->present()) || state_->process.has_agent();
-  if (heard || !rollback_by_one_call(report)) rollback_by_steps(restore, agent.get(), report);
+  if (heard || !rollback_by_one_call(restore, report)) rollback_by_steps(restore, agent.get(), report);
   report.pages = report_.pages;
   report.image_taken_unix_ns = report_.image_taken_unix_ns;
   report.total_ns = Stopwatch::now() - begin;

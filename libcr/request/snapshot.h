@@ -54,7 +54,7 @@ class Snapshot {
  private:
   Snapshot(Session& session, const SnapshotOptions& options);
   /** @return false: it cannot, nothing has changed, and the process may be frozen */
-  bool rollback_by_one_call(Report& report);
+  bool rollback_by_one_call(const RestoreOptions& restore, Report& report);
   void rollback_by_steps(const RestoreOptions& restore, Agent* agent, Report& report);
   Session* session_;
   SnapshotOptions options_;

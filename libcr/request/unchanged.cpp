@@ -11,18 +11,21 @@ void collect_digests(Session& session, Process& process) {
   process.mutable_digests()->Assign(std::begin(digest.area), std::end(digest.area));
 }
 
-bool has_shared_content(const Process& image, bool own_channel) {
-  if (image.shared_objects_size() == 0) return false;
-  const SharedObject& object = image.shared_objects(0);
-  return !own_channel || image.shared_objects_size() > 1 || !is_channel(object);
+bool has_shared_content(const Process& image, bool own_channel, SharedMemory keep) {
+  int channels = 0;
+  for (const SharedObject& object : image.shared_objects()) {
+    if (own_channel && is_channel(object) && ++channels == 1) continue;
+    if (keep != SharedMemory::keep || !object.mapped_elsewhere()) return true;
+  }
+  return false;
 }
 
-Unchanged compare_digests(Session& session, const Process& image, bool own_channel) {
+Unchanged compare_digests(Session& session, const Process& image, bool own_channel, SharedMemory keep) {
   if (image.digests_size() < CR_AREAS) return {};
   const cr_digest now = session.digest();
   const auto same = [&](cr_area area) { return now.area[area] != 0 && now.area[area] == image.digests(area); };
   // Mappings and memfds have the content.
-  const bool shared = has_shared_content(image, own_channel);
+  const bool shared = has_shared_content(image, own_channel, keep);
   return {.mappings = !shared && same(CR_AREA_MAPPINGS),
           .descriptors = !shared && same(CR_AREA_DESCRIPTORS) && may_be_unchanged(image),
           .process = same(CR_AREA_PROCESS),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// CR_IOC_ROLLBACK: a rollback in one call restores pages, registers and restart blocks. When anything else differs, or it
-// is refused, nothing has changed.
+// CR_IOC_ROLLBACK: a rollback in one call restores pages, registers and restart blocks, and takes away what the process has
+// more than before. When anything else differs, or it is refused, nothing has changed.
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static const unsigned char tag[24] = "a counter of this test";
 
 static volatile uint64_t *words;   // one page after the other; private, so that a rollback restores it
 static struct { uint64_t value; unsigned char tag[24]; } *counter;
-static int pipe_ends[2];
+static int pipe_ends[2], file = -1, read_only = -1;
 static void (*job)(void);          // what the target does when told so
 
 static volatile uint64_t *word(int page) { return words + page * PAGE / sizeof *words; }
@@ -40,6 +40,41 @@ static void open_more(void) { sh->wrong |= open("/dev/null", O_RDONLY) < 0; }
 static void fill_pipe(void) { sh->wrong |= write(pipe_ends[1], "some", 4) != 4; }
 static void go_elsewhere(void) { sh->wrong |= chdir("/usr") != 0; }
 static void name_thread(void) { pthread_setname_np(pthread_self(), "another"); }
+/* What programs do in the meantime: a larger heap, more and merged mappings, a deeper stack, more files, read further. */
+static void grow(void) {
+  volatile char deep[300000];
+  char byte;
+  for (unsigned i = 0; i < sizeof deep; i += PAGE) deep[i] = 1;
+  volatile char *more = sbrk(500000);
+  more[499999] = 1;
+  more = mmap((void *)word(PAGES), 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (more == MAP_FAILED) more = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  more[0] = 1;
+  for (int i = 0; i < 10; i++) {
+    mmap(NULL, 3 * PAGE, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, i % 3 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sh->wrong |= open("/etc/passwd", O_RDONLY) < 0;
+  }
+  sh->wrong |= mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, read_only, 0) == MAP_FAILED;
+  sh->wrong |= read(read_only, &byte, 1) != 1 || dup(read_only) < 0;
+  write_some();
+}
+static void grow_too_much(void) {
+  for (int i = 0; i < 70; i++) sh->wrong |= open("/dev/null", O_RDONLY) < 0;
+}
+static void map_in_pieces(void) {
+  char *all = mmap(NULL, 200 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (int i = 1; i < 200; i += 2) munmap(all + i * PAGE, PAGE);
+}
+static void lock_more(void) {
+  const int more = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  sh->wrong |= more < 0 || fcntl(more, F_SETLK, &(struct flock){.l_type = F_WRLCK}) != 0;
+}
+static void open_session(void) { sh->wrong |= open("/dev/cr", O_RDWR) < 0; }
+static void close_one(void) { sh->wrong |= close(pipe_ends[0]) != 0; }
+static void unmap_one(void) { sh->wrong |= munmap((void *)word(PAGES - 1), PAGE) != 0; }
+static void protect_one(void) { sh->wrong |= mprotect((void *)word(PAGES - 1), PAGE, PROT_READ) != 0; }
+static void write_file(void) { sh->wrong |= pwrite(file, "more", 4, 8000) != 4; }
+static void replace_fd(void) { sh->wrong |= dup2(pipe_ends[0], read_only) < 0; }
 static void lose_tag(void) { counter->tag[3] ^= 1; }
 static void guard(void) {
   if (madvise((void *)word(500), PAGE, 102 /* MADV_GUARD_INSTALL */)) sh->value[9] = errno;
@@ -64,6 +99,9 @@ static void working(void) {
   words = mmap(NULL, (PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (words == MAP_FAILED || counter == MAP_FAILED || pipe(pipe_ends)) _exit(1);
   munmap((void *)word(PAGES), PAGE);  // a hole behind them
+  file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  read_only = open("/etc/passwd", O_RDONLY);
+  if (file < 0 || read_only < 0 || sbrk(PAGE) == (void *)-1) _exit(1);
   for (int i = 0; i < NONE; i++) *word(i) = (uint64_t)i;
   memcpy(counter->tag, tag, sizeof tag);
   counter->value = 5;
@@ -94,6 +132,13 @@ static struct user_regs_struct general[8];
 static char extended[8][CR_MAX_REGSET];
 static pid_t pid;
 static int order;
+// what it had
+static struct cr_vma vmas[256];
+static struct cr_fd fds[64];
+static struct cr_process data;
+static struct cr_range mappings[256];
+static struct cr_fd_pos positions[64];
+static unsigned nvmas, nfds;
 
 static bool has_done(void *number) { return sh->value[0] == *(int *)number; }
 
@@ -115,6 +160,28 @@ static void save_registers(const struct cr_thread *thread, int n) {
   if (regs.len > request.threads.room) request.threads.room = (unsigned)regs.len;
 }
 
+/* What a frozen target has. */
+static void look(void) {
+  struct cr_array list = {(uintptr_t)vmas, ARRAY_SIZE(vmas)};
+  need(!session_ioctl(&s, CR_IOC_VMAS, &list), "mappings");
+  nvmas = (unsigned)list.count;
+  list = (struct cr_array){(uintptr_t)fds, ARRAY_SIZE(fds)};
+  need(!session_ioctl(&s, CR_IOC_FDS, &list), "descriptors");
+  nfds = (unsigned)list.count;
+  need(!session_ioctl(&s, CR_IOC_PROCESS, &data), "process");
+}
+
+/* Tell the call what the target had. */
+static void told(void) {
+  for (unsigned i = 0; i < nvmas; i++) mappings[i] = (struct cr_range){vmas[i].start, vmas[i].end - vmas[i].start};
+  for (unsigned i = 0; i < nfds; i++) positions[i] = (struct cr_fd_pos){.fd = fds[i].fd, .pos = fds[i].pos};
+  request.mappings = (uintptr_t)mappings;
+  request.nmappings = nvmas;
+  request.fds = (uintptr_t)positions;
+  request.nfds = nfds;
+  request.brk = data.brk;
+}
+
 /* Start a target that does @what when told, and take a snapshot of it. */
 static void take(void (*what)(void)) {
   struct cr_snapshot snapshot = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "rollback"};
@@ -129,6 +196,7 @@ static void take(void (*what)(void)) {
   need(n == 2, "%d threads", n);
   for (int i = 0; i < n; i++) save_registers(&list[i], i);
   need(!session_ioctl(&s, CR_IOC_DIGEST, &digest), "digest");
+  look();
   need(!session_ioctl(&s, CR_IOC_SNAPSHOT, &snapshot), "snapshot");
   need(!session_thaw(&s, 0), "thaw");
   scope = (struct cr_range){(uintptr_t)sh->at[0], PAGES * PAGE};
@@ -257,6 +325,63 @@ static void counts_up(void) {
   expect(peek(sh->at[1]) == 103, "the counter is %lu", (unsigned long)peek(sh->at[1]));
 }
 
+static void grown(void) {
+  static struct cr_vma vmas_before[256];
+  static struct cr_fd fds_before[64];
+  take(grow);
+  told();
+  const unsigned nvmas_before = nvmas, nfds_before = nfds;
+  const uint64_t brk_before = data.brk;
+  memcpy(vmas_before, vmas, sizeof vmas);
+  memcpy(fds_before, fds, sizeof fds);
+  for (int i = 0; i < 20; i++) {
+    works();
+    is_done("it has grown");
+    pages_are_back("after the rollback");
+    need(session_freeze(&s, 5000, 0) == 2, "freeze");
+    look();
+    // what the thaw has left to the thread itself, such as the end of closed files, may be under way
+    expect(nvmas == nvmas_before && nfds == nfds_before, "%u mappings, %u descriptors; before %u, %u", nvmas, nfds, nvmas_before, nfds_before);
+    expect(!memcmp(vmas, vmas_before, nvmas * sizeof *vmas), "other mappings");
+    for (unsigned k = 0; k < nfds; k++)
+      expect(fds[k].fd == fds_before[k].fd && fds[k].serial == fds_before[k].serial && fds[k].pos == fds_before[k].pos,
+             "descriptor %d instead of %d, position %lu", fds[k].fd, fds_before[k].fd, (unsigned long)fds[k].pos);
+    expect(data.brk == brk_before, "the heap ends at %lx", (unsigned long)data.brk);
+    need(!session_thaw(&s, 0), "thaw");
+    expect(goes_on(), "it does not go on");
+  }
+}
+
+static bool differs_now(void (*what)(void), const char *name) {
+  sh->go = order = 0;
+  sh->value[0] = sh->value[3] = 0;
+  take(what);
+  told();
+  works();
+  const int r = roll_back();
+  need(!r, "%s: %d", name, r);
+  if (request.result != CR_ROLLBACK_DIFFERS) return false;
+  need(!session_thaw(&s, 0), "thaw");
+  expect(goes_on(), "it does not go on");
+  session_close(&s);
+  kill(pid, SIGKILL);
+  return true;
+}
+
+/* What cannot be taken away, and what is less or other than before, is left to the caller. */
+static void not_more(void) {
+  expect(differs_now(grow_too_much, "70 descriptors"), "70 descriptors");
+  expect(differs_now(map_in_pieces, "100 mappings"), "100 mappings");
+  expect(differs_now(lock_more, "a file with a lock"), "a file with a lock");
+  expect(differs_now(open_session, "a session"), "a session");
+  expect(differs_now(close_one, "a closed descriptor"), "a closed descriptor");
+  expect(differs_now(unmap_one, "an unmapped page"), "an unmapped page");
+  expect(differs_now(protect_one, "a protected page"), "a protected page");
+  expect(differs_now(write_file, "a file written to"), "a file written to");
+  expect(differs_now(replace_fd, "another file"), "another file");
+  expect(differs_now(fill_pipe, "a filled pipe"), "a filled pipe");
+}
+
 /* After @what the call must leave everything as it is, and the target frozen. */
 static void differs(void (*what)(void)) {
   take(what);
@@ -343,6 +468,37 @@ static void refusals(void) {
   refused(&good, -EINVAL, "a reserved member of the threads");
   request.freeze.reserved = 1;
   refused(&good, -EINVAL, "a reserved member of the freeze");
+  told();
+  struct cr_rollback known = request;
+  mappings[1].len++;
+  refused(&known, -EINVAL, "a mapping of part of a page");
+  mappings[1] = mappings[0];
+  refused(&known, -EINVAL, "a mapping twice");
+  mappings[1] = (struct cr_range){.addr = mappings[0].addr + mappings[0].len, .len = -PAGE};
+  refused(&known, -EINVAL, "a mapping beyond all addresses");
+  told();
+  positions[1].fd = positions[0].fd;
+  refused(&known, -EINVAL, "a descriptor twice");
+  positions[1] = (struct cr_fd_pos){.fd = -1};
+  refused(&known, -EINVAL, "a descriptor below 0");
+  told();
+  positions[0].reserved = 1;
+  refused(&known, -EINVAL, "a reserved member of a descriptor");
+  told();
+  request.fds = 8;
+  refused(&known, -EFAULT, "descriptors that cannot be read");
+  request.nmappings = 1ULL << 40;
+  refused(&known, -E2BIG, "too many mappings");
+  // a heap that would end before it begins
+  request.brk = data.start_brk - PAGE;
+  is_done("a heap that has not changed");
+  need(session_freeze(&s, 5000, 0) == 2, "freeze");
+  const uint64_t brk = data.brk;
+  look();
+  expect(data.brk == brk, "the heap ends at %lx", (unsigned long)data.brk);
+  need(!session_thaw(&s, 0), "thaw");
+  works();
+  request = good;
   need(!session_open(&other, pid), "attach");
   need(session_freeze(&other, 5000, 0) == 2, "freeze by another session");
   request.freeze.timeout_ms = 100;
@@ -426,6 +582,7 @@ static struct tcase cases[] = {
     {"pipe", full_pipe, 0},      {"directory", directory, 0},     {"thread_name", thread_name, 0}, {"tag", wrong_tag, 0},
     {"guard_page", guard_page, 0}, {"no_digest", no_digest, 0},   {"refusals", refusals, 0},      {"broken", broken, 0},
     {"failed_halfway", failed_halfway, 0}, {"killed", killed, 0},
+    {"grown", grown, 60},        {"not_more", not_more, 60},
 };
 
 int main(int argc, char **argv) { return cases_main(argc, argv, cases, ARRAY_SIZE(cases)); }
