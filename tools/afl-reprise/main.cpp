@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// afl-reprise: runs afl-fuzz so that the target is rolled back behind each input, instead of forked for it.
+// afl-reprise: runs a command of AFL++ so that the target is rolled back behind each input, instead of forked for it.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -45,22 +45,25 @@ int run(const std::string& at, const std::vector<std::string>& words) {
   // afl-fuzz leaves the target without standard error.
   const int messages = ::fcntl(STDERR_FILENO, F_DUPFD, kAnswers + 1);
   if (messages >= 0) set(kMessages, std::to_string(messages));
-  std::vector<char*> argv{const_cast<char*>("afl-fuzz")};
+  std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
-  throw Error(Failure::permanent, errno, "afl-fuzz: " + error_text(errno) + (errno == ENOENT ? ": install the package afl++" : ""));
+  const int error = errno;
+  throw Error(error == ENOENT ? Failure::usage : Failure::permanent, error,
+              words.front() + ": " + error_text(error) +
+                  (error == ENOENT ? ": give a command of AFL++ such as afl-fuzz (package afl++), and then its arguments" : ""));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   tool::Common common("afl-reprise");
-  CLI::App app{"Run afl-fuzz with a target that is rolled back behind each input, instead of forked for it: with all its threads "
-               "and connections, to where it first comes to its input.",
+  CLI::App app{"Run a command of AFL++, such as afl-fuzz, with a target that is rolled back behind each input, instead of forked "
+               "for it: with all its threads and open files, to where it first comes to its input.",
                common.name};
   tool::set_up(app);
-  app.usage("Usage: afl-reprise [--at FUNCTION | --at-accept] [--] AFL-FUZZ'S ARGUMENTS");
+  app.usage("Usage: afl-reprise [--at FUNCTION | --at-accept] COMMAND [ARGUMENT ...]");
   std::string function;
   bool accept = false;
   app.add_option("--at", function, "runs begin where the target calls this function, of its own or of a library, for the first time")
@@ -71,11 +74,11 @@ int main(int argc, char** argv) {
       ->excludes("--at");
   app.prefix_command();
   app.footer("Without either, runs begin where the target first opens its input file or uses standard input.\n"
-             "Exit status: afl-fuzz's; 2 wrong usage, 3 refused, 5 failed.");
+             "Exit status: the command's; 2 wrong usage, 3 refused, 5 failed.");
   return tool::run(app, common, argc, argv, [&] {
     std::vector<std::string> words = app.remaining();
     if (!words.empty() && words.front() == "--") words.erase(words.begin());
-    if (words.empty()) throw Error(Failure::usage, EINVAL, "afl-fuzz's arguments are missing (--help tells more)");
+    if (words.empty()) throw Error(Failure::usage, EINVAL, "the command is missing, such as afl-fuzz (--help tells more)");
     return run(!function.empty() ? "=" + function : accept ? kAtAccept : kAtInput, words);
   });
 }

@@ -34,8 +34,8 @@ class Target {
 
   pid_t pid() const { return pid_; }
   std::uint32_t map_size() const { return ready_.map_size; }
-  /** Whether nothing has ended it since the last run. */
-  bool lives() const;
+  /** Whether it lives, and still does after @p wait_ms. */
+  bool lives(int wait_ms = 0) const;
   /** Run one input. @return its status, as of waitpid(2) */
   int run();
   /** Whether threads may still change the coverage map: then the rollback comes before the answer. */
