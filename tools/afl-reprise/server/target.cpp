@@ -25,7 +25,10 @@ namespace {
 
 /** Threads that start up get so long to come to rest before the snapshot is taken. */
 constexpr auto kSettle = std::chrono::seconds(1);
+/** And so long at the end of a run, so that it does not depend on who was first how far the others have come. */
+constexpr auto kRest = std::chrono::milliseconds(10);
 constexpr auto kLook = std::chrono::milliseconds(2);
+constexpr auto kLookSoon = std::chrono::microseconds(200);
 
 struct Pipe {
   UniqueFd read, write;
@@ -129,12 +132,17 @@ void Target::await_ready(const std::string& at) {
     if (ready_.kind == Message::no_function)
       throw Error(Failure::refused, ready_.value,
                   "the target cannot begin where it " + where + ": " +
-                      (ready_.value == ENOENT ? "neither its symbols nor its libraries have that function" : error_text(ready_.value)));
+                      (ready_.value == ENOENT ? "neither its symbols nor its libraries have that function (the compiler may have inlined it)" : error_text(ready_.value)));
   }
   // It may have closed the descriptors that it did not open, as daemons do, and live on.
   const std::string how = lives() ? "closed descriptor " + std::to_string(kNews) : ended_by(reap());
   throw Error(Failure::refused, ESRCH,
               "the target " + how + " before it " + where + ": choose another place with --at FUNCTION, --at main say");
+}
+
+void Target::rest() const {
+  const auto end = std::chrono::steady_clock::now() + kRest;
+  while (!all_sleep(pid_) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kLookSoon);
 }
 
 void Target::settle() const {
@@ -164,6 +172,7 @@ int Target::run() {
       Message news{};
       if (fds[0].revents & POLLIN && ::read(news_.get(), &news, sizeof news) == sizeof news) {
         still_runs_ = news.more_threads;
+        if (still_runs_) rest();
         // A connection that nobody has accepted would be there for the next run, too.
         can_roll_back_ = news.kind == Message::ended && (!client || news.accepted);
         return W_EXITCODE(news.value & 0xff, 0);
@@ -173,6 +182,7 @@ int Target::run() {
       if (fds[2].revents && client->serve()) {
         // Its end of the connection is closed, by a way that the library does not see.
         still_runs_ = can_roll_back_ = true;
+        rest();
         return 0;
       }
     }

@@ -48,7 +48,9 @@ class Target {
  private:
   void execute(const Command& command, UniqueFd go, UniqueFd news);
   void await_ready(const std::string& at);
+  /** Wait until all its threads wait: when it begins to run, and after a run. */
   void settle() const;
+  void rest() const;
   /** Kill it, if it has not been reaped. */
   void end();
   /** Wait for its end. @return its status, as of waitpid(2) */
