@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Completion of cr_checkpoint, cr_pause, cr_restart, cr_info, cr_snapshot, crrun and crjob in bash.
+# Completion of cr_checkpoint, cr_pause, cr_restart, cr_info, cr_snapshot, afl-reprise, crrun and crjob in bash.
 
 # Options by command. tests/unit/completions_test.sh compares them with --help.
 _reprise_options() { # COMMAND
@@ -17,6 +17,7 @@ _reprise_options() { # COMMAND
 	'cr_snapshot drop') echo "$(_reprise_options cr_snapshot) --all" ;;
 	'cr_snapshot save') echo "$(_reprise_options cr_snapshot) --no-clobber --no-sync" ;;
 	'cr_snapshot '*) _reprise_options cr_snapshot ;;
+	afl-reprise) echo '--at --at-accept --help --version' ;;
 	crjob) echo "$common --output --force" ;;
 	crrun)
 		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --npernode --map-by \
@@ -174,8 +175,31 @@ _reprise_cr_snapshot() {
 	fi
 }
 
+_reprise_afl() {
+	local word=${COMP_WORDS[COMP_CWORD]} i
+	COMPREPLY=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--at) ((++i)) ;;
+		-*) ;;
+		*)
+			# The words of a command of AFL++.
+			declare -F _command_offset >/dev/null && _command_offset "$i" || compopt -o default 2>/dev/null
+			return
+			;;
+		esac
+	done
+	((i == COMP_CWORD)) || return
+	if [[ $word == -* ]]; then
+		COMPREPLY=($(compgen -W "$(_reprise_options afl-reprise)" -- "$word"))
+	else
+		COMPREPLY=($(compgen -c -- "${word:-afl-}"))
+	fi
+}
+
 _reprise() {
 	case ${1##*/} in
+	afl-reprise) _reprise_afl && return || return ;;
 	crrun | crjob | cr_snapshot) "_reprise_${1##*/}" && return || return ;;
 	esac
 	local command=${1##*/} words=() word before='' option='' value='' i positionals=0
@@ -234,4 +258,4 @@ _reprise() {
 	fi
 }
 
-complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info cr_snapshot crrun crjob
+complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info cr_snapshot afl-reprise crrun crjob

@@ -26,7 +26,8 @@ namespace {
 /** Threads that start up get so long to come to rest before the snapshot is taken. */
 constexpr auto kSettle = std::chrono::seconds(1);
 /** And so long at the end of a run, so that it does not depend on who was first how far the others have come. */
-constexpr auto kRest = std::chrono::milliseconds(10);
+constexpr auto kRest = std::chrono::milliseconds(50);
+constexpr int kRestless = 3;  ///< runs after which threads that never wait are not waited for
 constexpr auto kLook = std::chrono::milliseconds(2);
 constexpr auto kLookSoon = std::chrono::microseconds(200);
 
@@ -140,9 +141,17 @@ void Target::await_ready(const std::string& at) {
               "the target " + how + " before it " + where + ": choose another place with --at FUNCTION, --at main say");
 }
 
-void Target::rest() const {
+void Target::rest() {
+  if (restless_ >= kRestless) return;
   const auto end = std::chrono::steady_clock::now() + kRest;
-  while (!all_sleep(pid_) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kLookSoon);
+  while (!all_sleep(pid_)) {
+    if (std::chrono::steady_clock::now() > end) {
+      ++restless_;
+      return;
+    }
+    std::this_thread::sleep_for(kLookSoon);
+  }
+  restless_ = 0;
 }
 
 void Target::settle() const {

@@ -50,7 +50,7 @@ class Target {
   void await_ready(const std::string& at);
   /** Wait until all its threads wait: when it begins to run, and after a run. */
   void settle() const;
-  void rest() const;
+  void rest();
   /** Kill it, if it has not been reaped. */
   void end();
   /** Wait for its end. @return its status, as of waitpid(2) */
@@ -60,6 +60,7 @@ class Target {
   UniqueFd end_, go_, news_;  ///< its pidfd; our ends of the pipes
   Message ready_{};
   bool still_runs_ = false, can_roll_back_ = false;
+  int restless_ = 0;  ///< runs in a row at whose end threads did not wait
   std::optional<Session> session_;
   std::optional<Snapshot> snapshot_;
 };
