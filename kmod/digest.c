@@ -7,7 +7,7 @@
  * All that libcr restores must be hashed here, or make the digest 0. Pages, registers, signal
  * masks and the content of shared memory are not part of any digest.
  */
-#include "grown.h"
+#include "digest.h"
 #include <linux/cred.h>
 #include <linux/fdtable.h>
 #include <linux/fs_struct.h>
@@ -41,24 +41,6 @@ static void cr_hash(struct cr_hash *hash, const void *data, size_t len)
 static u64 cr_hash_end(const struct cr_hash *hash)
 {
 	return hash->blind ? 0 : hash->value | 1;
-}
-
-struct cr_digest_request {
-	struct cr_request req;
-	struct cr_process process;
-	struct rlimit limits[RLIM_NLIMITS];
-	u64 area[CR_AREAS];
-	const struct file_operations *own;	/* of /dev/cr */
-	struct cr_grown *grown;			/* a reference of its request; NULL: nothing may have grown */
-};
-
-static void cr_digest_release(struct cr_request *req)
-{
-	struct cr_digest_request *digest = container_of(req, struct cr_digest_request, req);
-
-	if (digest->grown)
-		cr_request_put(&digest->grown->req);
-	kfree(digest);
 }
 
 /* ----------------------------------------------------------------- mappings */
@@ -132,15 +114,14 @@ static int cr_hash_some_vmas(struct cr_hash *hash, struct mm_struct *mm, struct 
 	return n > CR_VMAS_AT_ONCE;
 }
 
-static int cr_hash_vmas(struct cr_hash *hash, struct mm_struct *mm,
-			struct cr_digest_request *digest)
+static int cr_hash_vmas(struct cr_hash *hash, struct mm_struct *mm, struct cr_digester *digest)
 {
 	unsigned long next = 0;
 	int r;
 
 	do {
 		r = cr_hash_some_vmas(hash, mm, digest->grown, &next);
-		if (cr_request_abandoned(&digest->req))
+		if (cr_request_abandoned(digest->req))
 			r = -EINTR;
 	} while (r > 0);
 	return r;
@@ -226,9 +207,8 @@ static void cr_hash_pipe(struct cr_hash *hash, unsigned int fd, const struct pip
 	cr_hash(hash, size, sizeof(size));
 }
 
-static void cr_hash_fd(struct cr_hash *hash, struct cr_hash *pipes,
-		       struct cr_digest_request *digest, unsigned int fd, struct file *file,
-		       bool cloexec)
+static void cr_hash_fd(struct cr_hash *hash, struct cr_hash *pipes, struct cr_digester *digest,
+		       unsigned int fd, struct file *file, bool cloexec)
 {
 	struct cr_fd c = { .fd = fd, .flags = cloexec ? CR_FD_CLOEXEC : 0 };
 	enum cr_part part = CR_PART_KEPT;
@@ -245,8 +225,7 @@ static void cr_hash_fd(struct cr_hash *hash, struct cr_hash *pipes,
 		cr_hash_pipe(pipes, fd, file->private_data);
 }
 
-static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes,
-		       struct cr_digest_request *digest)
+static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes, struct cr_digester *digest)
 {
 	unsigned int fd = 0, end;
 	struct file *file;
@@ -259,7 +238,7 @@ static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes,
 			fput(file);
 			fd++;
 		}
-		if (cr_request_abandoned(&digest->req))
+		if (cr_request_abandoned(digest->req))
 			return -EINTR;
 		cond_resched();
 	} while (fd < end && !(hash->blind && pipes->blind));
@@ -299,8 +278,7 @@ static bool cr_has_timers(const struct cr_process *process)
 	       process->itimer_value_ns[2] || cr_has_posix_timers(current->signal);
 }
 
-static void cr_hash_process(struct cr_hash *hash, struct cr_session *s,
-			    struct cr_digest_request *digest)
+static void cr_hash_process(struct cr_hash *hash, struct cr_session *s, struct cr_digester *digest)
 {
 	struct cr_process *process = &digest->process;
 	u32 set[2];
@@ -319,27 +297,6 @@ static void cr_hash_process(struct cr_hash *hash, struct cr_session *s,
 	set[1] = cr_dump_filter(s->mm);
 	cr_hash(hash, set, sizeof(set));
 	cr_hash_fs(hash);
-}
-
-static int cr_op_digest(struct cr_member *m, struct cr_request *req)
-{
-	struct cr_digest_request *digest = container_of(req, struct cr_digest_request, req);
-	struct cr_hash mappings = { }, files = { }, pipes = { }, process = { };
-	int r;
-
-	if (digest->grown)
-		cr_grown_begin(digest->grown);
-	r = cr_hash_vmas(&mappings, m->session->mm, digest);
-	if (!r)
-		r = cr_hash_fds(&files, &pipes, digest);
-	if (r)
-		return r;
-	cr_hash_process(&process, m->session, digest);
-	digest->area[CR_AREA_MAPPINGS] = cr_hash_end(&mappings);
-	digest->area[CR_AREA_DESCRIPTORS] = cr_hash_end(&files);
-	digest->area[CR_AREA_PIPES] = cr_hash_end(&pipes);
-	digest->area[CR_AREA_PROCESS] = cr_hash_end(&process);
-	return 0;
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -402,6 +359,10 @@ static int cr_hash_threads(struct cr_hash *hash, struct cr_session *s)
 	int r;
 
 	cr_for_each_member(s, i, m) {
+		if (m->task == current) {	/* it changes nothing of its own meanwhile */
+			cr_hash_thread(hash, s, m);
+			continue;
+		}
 		r = cr_pin(m);
 		if (r == -EINTR) {
 			cr_member_put(m);
@@ -417,39 +378,61 @@ static int cr_hash_threads(struct cr_hash *hash, struct cr_session *s)
 }
 
 /**
- * cr_digest_since() - the digests of what the target has of its snapshot
- * @s: the session
- * @a: out
- * @grown: finds what it has more; NULL: what is more makes another digest
+ * cr_digest_here() - the digests of what the target has of its snapshot
+ * @m: current, working on @digest->req; the others are parked
+ * @digest: what to compute
  *
- * Return: 0, -ESRCH, -ENOMEM, -EINTR.
+ * Return: 0, -EINTR.
  */
-int cr_digest_since(struct cr_session *s, struct cr_digest *a, struct cr_grown *grown)
+int cr_digest_here(struct cr_member *m, struct cr_digester *digest)
 {
-	struct cr_digest_request *digest;
-	struct cr_hash threads = { };
+	struct cr_hash mappings = { }, files = { }, pipes = { }, process = { }, threads = { };
 	int r;
 
-	get_random_once(&cr_digest_key, sizeof(cr_digest_key));
-	memset(a, 0, sizeof(*a));
-	digest = kzalloc(sizeof(*digest), GFP_KERNEL_ACCOUNT);
-	if (!digest)
-		return -ENOMEM;
-	cr_request_init(&digest->req, cr_op_digest, cr_digest_release);
-	digest->own = s->file->f_op;
-	if (grown) {
-		kref_get(&grown->req.ref);
-		digest->grown = grown;
-	}
-	r = cr_hash_threads(&threads, s);
+	if (digest->grown)
+		cr_grown_begin(digest->grown);
+	r = cr_hash_vmas(&mappings, m->session->mm, digest);
 	if (!r)
-		r = cr_call_any(s, &digest->req);
-	if (!r) {
-		memcpy(a->area, digest->area, sizeof(digest->area));
-		a->area[CR_AREA_THREADS] = cr_hash_end(&threads);
-	}
-	cr_request_put(&digest->req);
-	return r;
+		r = cr_hash_fds(&files, &pipes, digest);
+	if (!r)
+		r = cr_hash_threads(&threads, m->session);
+	if (r)
+		return r;
+	cr_hash_process(&process, m->session, digest);
+	digest->area[CR_AREA_MAPPINGS] = cr_hash_end(&mappings);
+	digest->area[CR_AREA_DESCRIPTORS] = cr_hash_end(&files);
+	digest->area[CR_AREA_PIPES] = cr_hash_end(&pipes);
+	digest->area[CR_AREA_PROCESS] = cr_hash_end(&process);
+	digest->area[CR_AREA_THREADS] = cr_hash_end(&threads);
+	return 0;
+}
+
+/**
+ * cr_digest_init() - prepare a digest
+ * @digest: zeroed before
+ * @s: the session
+ * @req: the request of the thread that will compute it; the object has @digest, too
+ */
+void cr_digest_init(struct cr_digester *digest, struct cr_session *s, struct cr_request *req)
+{
+	get_random_once(&cr_digest_key, sizeof(cr_digest_key));
+	digest->req = req;
+	digest->own = s->file->f_op;
+}
+
+struct cr_digest_request {
+	struct cr_request req;
+	struct cr_digester digest;
+};
+
+static int cr_op_digest(struct cr_member *m, struct cr_request *req)
+{
+	return cr_digest_here(m, &container_of(req, struct cr_digest_request, req)->digest);
+}
+
+static void cr_digest_release(struct cr_request *req)
+{
+	kfree(container_of(req, struct cr_digest_request, req));
 }
 
 /**
@@ -457,9 +440,21 @@ int cr_digest_since(struct cr_session *s, struct cr_digest *a, struct cr_grown *
  * @s: the session
  * @a: its argument
  *
- * Return: as cr_digest_since().
+ * Return: 0, -ESRCH, -ENOMEM, -EINTR.
  */
 long cr_ioc_digest(struct cr_session *s, struct cr_digest *a)
 {
-	return cr_digest_since(s, a, NULL);
+	struct cr_digest_request *request = kzalloc(sizeof(*request), GFP_KERNEL_ACCOUNT);
+	int r;
+
+	memset(a, 0, sizeof(*a));
+	if (!request)
+		return -ENOMEM;
+	cr_request_init(&request->req, cr_op_digest, cr_digest_release);
+	cr_digest_init(&request->digest, s, &request->req);
+	r = cr_call_any(s, &request->req);
+	if (!r)
+		memcpy(a->area, request->digest.area, sizeof(a->area));
+	cr_request_put(&request->req);
+	return r;
 }

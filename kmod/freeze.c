@@ -82,9 +82,24 @@ out:
 	return r;
 }
 
+/* Each parked thread is a user of the mm. Are there no others? */
+static bool cr_are_only_users(struct cr_session *s)
+{
+	struct cr_member *m;
+	unsigned long i;
+	int n = 0;
+
+	spin_lock(&s->lock);
+	xa_for_each(&s->members, i, m)
+		n += m->state == CR_PARKED;
+	spin_unlock(&s->lock);
+	return atomic_read(&s->mm->mm_users) == n;
+}
+
 /* Refuse an mm that others use, after waiting for those that are exiting. */
 static int cr_check_alone(struct cr_session *s, unsigned long end, struct cr_why *why)
 {
+	unsigned int naps = 0;
 	int r;
 
 #ifdef CONFIG_AIO
@@ -93,10 +108,13 @@ static int cr_check_alone(struct cr_session *s, unsigned long end, struct cr_why
 		return -EOPNOTSUPP;
 	}
 #endif
+	/* to look through all processes of the machine takes longer than a small rollback */
+	if (cr_are_only_users(s))
+		return 0;
 	while ((r = cr_check_shared_mm(s, why)) == -EAGAIN) {
 		if (time_after(jiffies, end))
 			return -EOPNOTSUPP;
-		schedule_timeout_killable(1);
+		cr_nap(&naps);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 	}
@@ -251,6 +269,7 @@ static long cr_wait_all(struct cr_session *s, unsigned long end)
 
 static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *why)
 {
+	unsigned int naps = 0;
 	int n, leaving;
 	long left;
 
@@ -260,7 +279,7 @@ static int cr_park_all(struct cr_session *s, unsigned long end, struct cr_why *w
 			return n;
 		left = cr_wait_all(s, end);
 		if (left > 0 && leaving)
-			schedule_timeout_killable(1);	/* they leave an earlier freeze */
+			cr_nap(&naps);	/* they leave an earlier freeze */
 		if (left < 0 || fatal_signal_pending(current))
 			return -EINTR;
 		if (READ_ONCE(s->stage) != CR_FREEZING)
@@ -386,7 +405,7 @@ static int cr_freeze(struct cr_session *s, struct cr_freeze *a)
 	}
 	r = cr_freeze_all(s, end, &a->why);
 	if (r)
-		cr_thaw_begin(s, false);
+		cr_thaw_begin(s, CR_THAW_TO_RUN);
 	else
 		cr_watch_silence(s, cr_timeout_jiffies(a->thaw_after_ms, CR_THAW_MS,
 						       CR_THAW_MOST_MS));
@@ -456,21 +475,26 @@ int cr_wait_born(struct cr_session *s, unsigned long timeout)
 /**
  * cr_thaw_begin - let all threads run on, or kill them; does not wait
  * @s: the session
- * @kill: the process is half restored: kill each thread that leaves
+ * @how: what becomes of them
  *
  * A thread that is in a call made for the session leaves when the call returns, in its
  * old state. The stage is THAWING until then. Also undoes an unfinished freeze.
+ *
+ * Return: are they killed?
  */
-void cr_thaw_begin(struct cr_session *s, bool kill)
+bool cr_thaw_begin(struct cr_session *s, enum cr_thaw_how how)
 {
 	struct cr_member *m;
 	unsigned long i;
+	bool kill;
 
 	spin_lock(&s->lock);
 	if (s->stage == CR_THAWED || s->stage == CR_THAWING) {
 		spin_unlock(&s->lock);
-		return;
+		return false;
 	}
+	/* under the lock: a parked thread may be about to commit, see rollback.c */
+	kill = how == CR_THAW_TO_DEATH || (how == CR_THAW_BY_STAGE && s->stage == CR_COMMITTED);
 	s->stage = CR_THAWING;
 	s->kill = kill;
 	xa_for_each(&s->members, i, m) {
@@ -495,6 +519,7 @@ void cr_thaw_begin(struct cr_session *s, bool kill)
 	/* interrupt the threads that run in the stub */
 	cr_for_each_member(s, i, m)
 		cr_queue(m);
+	return kill;
 }
 
 /**
@@ -524,7 +549,7 @@ long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a)
 		return -EINVAL;
 	if (!(a->flags & CR_THAW_KILL))
 		cr_unmap_arena(s);
-	cr_thaw_begin(s, a->flags & CR_THAW_KILL);
+	cr_thaw_begin(s, a->flags & CR_THAW_KILL ? CR_THAW_TO_DEATH : CR_THAW_TO_RUN);
 	a->frozen_ns = ktime_to_ns(ktime_sub(ktime_get(), since));
 	return 0;
 }
@@ -533,12 +558,11 @@ long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a)
 static void cr_silence(struct work_struct *work)
 {
 	struct cr_session *s = container_of(to_delayed_work(work), struct cr_session, timeout);
-	bool frozen, committed, again = false;
+	bool frozen, killed, again = false;
 	unsigned long due;
 
 	spin_lock(&s->lock);
 	frozen = cr_is_frozen(s);
-	committed = s->stage == CR_COMMITTED;
 	due = READ_ONCE(s->alive) + s->thaw_after;
 	if (frozen && !s->closed && time_before(jiffies, due))
 		/* under the lock, so that a close sees it; the work keeps the reference */
@@ -547,11 +571,11 @@ static void cr_silence(struct work_struct *work)
 	if (again)
 		return;
 	if (frozen && !time_before(jiffies, due)) {
+		killed = cr_thaw_begin(s, CR_THAW_BY_STAGE);
 		pr_warn_ratelimited("session of process %d silent for %u ms: %s process %d\n",
 				    pid_nr(s->owner), jiffies_to_msecs(s->thaw_after),
-				    committed ? "killing half-restored" : "thawing",
+				    killed ? "killing half-restored" : "thawing",
 				    task_tgid_nr(s->leader));
-		cr_thaw_begin(s, committed);
 	}
 	cr_session_put(s);
 }
@@ -564,12 +588,9 @@ void cr_freeze_init(struct cr_session *s)
 /* The owner has closed its descriptor or died: thaw the target, or kill it if committed. */
 void cr_owner_gone(struct cr_session *s)
 {
-	bool committed = READ_ONCE(s->stage) == CR_COMMITTED;
-
-	if (committed)
+	if (cr_thaw_begin(s, CR_THAW_BY_STAGE))
 		pr_warn_ratelimited("process %d left process %d half restored: killing it\n",
 				    pid_nr(s->owner), task_tgid_nr(s->leader));
-	cr_thaw_begin(s, committed);
 }
 
 /**
@@ -580,13 +601,10 @@ void cr_owner_gone(struct cr_session *s)
  */
 void cr_freeze_close(struct cr_session *s)
 {
-	bool committed;
-
 	spin_lock(&s->lock);
 	s->closed = true;
-	committed = s->stage == CR_COMMITTED;
 	spin_unlock(&s->lock);
-	cr_thaw_begin(s, committed);
+	cr_thaw_begin(s, CR_THAW_BY_STAGE);
 	if (cancel_delayed_work(&s->timeout))
 		cr_session_put(s);
 }

@@ -15,51 +15,6 @@
 #define CR_VMA_STAYS (CR_VMA_SPECIAL | CR_VMA_DEVICE | CR_VMA_HUGETLB | CR_VMA_UFFD | \
 		      CR_VMA_SEALED | CR_VMA_SHADOW_STACK | CR_VMA_ARENA)
 
-static int cr_take_away(struct cr_grown *grown)
-{
-	struct mm_struct *mm = current->mm;
-	struct file *file;
-	unsigned int i;
-	int r;
-
-	for (i = 0; i < grown->nunmap; i++) {
-		r = vm_munmap(grown->unmap[i].addr, grown->unmap[i].len);
-		if (r)
-			return r;
-	}
-	if (grown->heap) {
-		if (mmap_write_lock_killable(mm))
-			return -EINTR;
-		mm->brk = grown->brk;
-		mmap_write_unlock(mm);
-	}
-	for (i = 0; i < grown->nseek; i++) {
-		file = fget(grown->seek[i].fd);
-		if (!file)
-			return -EBADF;
-		vfs_llseek(file, grown->seek[i].pos, SEEK_SET);
-		fput(file);
-	}
-	/* an error is one of the file's last writes, which the process itself had caused */
-	for (i = 0; i < grown->nclose; i++)
-		close_fd(grown->close[i]);
-	return 0;
-}
-
-static int cr_op_undo(struct cr_member *m, struct cr_request *req)
-{
-	return cr_take_away(container_of(req, struct cr_grown, req));
-}
-
-static void cr_grown_release(struct cr_request *req)
-{
-	struct cr_grown *grown = container_of(req, struct cr_grown, req);
-
-	kvfree(grown->mappings);
-	kvfree(grown->fds);
-	kfree(grown);
-}
-
 static bool cr_tables_ok(const struct cr_grown *grown)
 {
 	u64 i, end = 0;
@@ -79,7 +34,14 @@ static bool cr_tables_ok(const struct cr_grown *grown)
 	return true;
 }
 
-static int cr_grown_fill(struct cr_grown *grown, const struct cr_rollback *a)
+/**
+ * cr_grown_init() - check and copy what the snapshot has
+ * @grown: zeroed before; ends by cr_grown_free(), also after an error
+ * @a: argument of CR_IOC_ROLLBACK
+ *
+ * Return: 0 or -errno.
+ */
+int cr_grown_init(struct cr_grown *grown, const struct cr_rollback *a)
 {
 	void *table;
 
@@ -97,25 +59,11 @@ static int cr_grown_fill(struct cr_grown *grown, const struct cr_rollback *a)
 	return cr_tables_ok(grown) ? 0 : -EINVAL;
 }
 
-/**
- * cr_grown_prepare() - check and copy what the snapshot has
- * @a: argument of CR_IOC_ROLLBACK
- *
- * Return: with one reference of its request; or -errno as an error pointer.
- */
-struct cr_grown *cr_grown_prepare(const struct cr_rollback *a)
+/* Free what it refers to. */
+void cr_grown_free(struct cr_grown *grown)
 {
-	struct cr_grown *grown = kzalloc(sizeof(*grown), GFP_KERNEL_ACCOUNT);
-	int r;
-
-	if (!grown)
-		return ERR_PTR(-ENOMEM);
-	cr_request_init(&grown->req, cr_op_undo, cr_grown_release);
-	r = cr_grown_fill(grown, a);
-	if (!r)
-		return grown;
-	cr_request_put(&grown->req);
-	return ERR_PTR(r);
+	kvfree(grown->mappings);
+	kvfree(grown->fds);
 }
 
 /* Begin a search. */
@@ -242,15 +190,40 @@ void cr_grown_heap(struct cr_grown *grown, struct cr_process *process)
 }
 
 /**
- * cr_grown_undo() - take away what the last search has found. The target is committed.
+ * cr_grown_undo() - take away what the last search has found
  * @grown: the search
- * @s: the session
+ *
+ * current is a thread of the target, which is committed.
  *
  * Return: 0 or -errno.
  */
-int cr_grown_undo(struct cr_grown *grown, struct cr_session *s)
+int cr_grown_undo(const struct cr_grown *grown)
 {
-	if (!grown->nunmap && !grown->nclose && !grown->nseek && !grown->heap)
-		return 0;
-	return cr_call_any(s, &grown->req);
+	struct mm_struct *mm = current->mm;
+	struct file *file;
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < grown->nunmap; i++) {
+		r = vm_munmap(grown->unmap[i].addr, grown->unmap[i].len);
+		if (r)
+			return r;
+	}
+	if (grown->heap) {
+		if (mmap_write_lock_killable(mm))
+			return -EINTR;
+		mm->brk = grown->brk;
+		mmap_write_unlock(mm);
+	}
+	for (i = 0; i < grown->nseek; i++) {
+		file = fget(grown->seek[i].fd);
+		if (!file)
+			return -EBADF;
+		vfs_llseek(file, grown->seek[i].pos, SEEK_SET);
+		fput(file);
+	}
+	/* an error is one of the file's last writes, which the process itself had caused */
+	for (i = 0; i < grown->nclose; i++)
+		close_fd(grown->close[i]);
+	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a process has more than at its snapshot: for grown.c, digest.c and rollback.c. */
+/* What a process has more than at its snapshot: for grown.c and digest.c. */
 #ifndef CR_GROWN_H
 #define CR_GROWN_H
 
@@ -9,7 +9,6 @@
 
 /**
  * struct cr_grown - what to take away from a process, so that it has what it had at its snapshot
- * @req: takes it away; its release frees all other fields
  * @mappings: mappings of the snapshot, by address, from user space
  * @nmappings: number of @mappings; 0: no memory may be there more
  * @fds: open descriptors of the snapshot, by number, from user space
@@ -24,7 +23,6 @@
  * @heap: found: the heap has grown
  */
 struct cr_grown {
-	struct cr_request req;
 	struct cr_range *mappings;
 	struct cr_fd_pos *fds;
 	u64 nmappings, nfds, brk;
@@ -43,17 +41,14 @@ enum cr_part {
 	CR_PART_BLIND,		/* it cannot be taken away here */
 };
 
-/* grown.c */
-struct cr_grown *cr_grown_prepare(const struct cr_rollback *a);
+int cr_grown_init(struct cr_grown *grown, const struct cr_rollback *a);
+void cr_grown_free(struct cr_grown *grown);
 void cr_grown_begin(struct cr_grown *grown);
 enum cr_part cr_grown_vma(struct cr_grown *grown, struct vm_area_struct *vma, u64 flags,
 			  unsigned long from, unsigned long *to);
 enum cr_part cr_grown_fd(struct cr_grown *grown, unsigned int fd, struct file *file,
 			 const struct file_operations *own, u64 *pos);
 void cr_grown_heap(struct cr_grown *grown, struct cr_process *process);
-int cr_grown_undo(struct cr_grown *grown, struct cr_session *s);
-
-/* digest.c */
-int cr_digest_since(struct cr_session *s, struct cr_digest *a, struct cr_grown *grown);
+int cr_grown_undo(const struct cr_grown *grown);
 
 #endif /* CR_GROWN_H */

@@ -364,8 +364,7 @@ void cr_request_put(struct cr_request *req);
 bool cr_request_abandoned(struct cr_request *req);
 int cr_call(struct cr_session *s, struct cr_member *m, struct cr_request *req);
 int cr_call_any(struct cr_session *s, struct cr_request *req);
-int cr_call_many(struct cr_session *s, unsigned int max, struct cr_request *req,
-		 unsigned int *workers);
+void cr_pass_on(struct cr_member *mine, struct cr_request *req, unsigned int most);
 int cr_queue(struct cr_member *m);
 void cr_park(struct callback_head *work);
 void cr_adopt(struct cr_member *m);
@@ -375,18 +374,25 @@ bool cr_arena_needed(struct cr_session *s, bool to_end);
 int cr_wait_parked(struct cr_member *m, unsigned long timeout);
 struct cr_member *cr_find(struct cr_session *s, pid_t vtid, struct cr_why *why);
 struct cr_member *cr_any(struct cr_session *s);
+void cr_nap(unsigned int *naps);
 int cr_pin(struct cr_member *m);
 void cr_unpin(struct cr_member *m);
 void cr_unmap_arena_here(struct cr_session *s);
 int cr_unmap_arena(struct cr_session *s);
 
 /* freeze.c */
+enum cr_thaw_how {
+	CR_THAW_TO_RUN,		/* the threads run on */
+	CR_THAW_TO_DEATH,	/* the process is half restored: each thread that leaves is killed */
+	CR_THAW_BY_STAGE,	/* killed if committed, else they run on */
+};
+
 long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a);
 long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a);
 int cr_commit(struct cr_session *s);
 int cr_check_task(struct task_struct *t, struct cr_why *why);
 void cr_freeze_init(struct cr_session *s);
-void cr_thaw_begin(struct cr_session *s, bool kill);
+bool cr_thaw_begin(struct cr_session *s, enum cr_thaw_how how);
 int cr_wait_born(struct cr_session *s, unsigned long timeout);
 void cr_blame(struct cr_session *s, struct cr_why *why);
 void cr_owner_gone(struct cr_session *s);

@@ -133,34 +133,24 @@ int cr_call_any(struct cr_session *s, struct cr_request *req)
 }
 
 /**
- * cr_call_many - have several parked threads execute a request in parallel
- * @s: the session
- * @max:     number of threads at most; 0: the number of online CPUs
+ * cr_pass_on - have other parked threads work on a request, too
+ * @mine: current, a thread that works on it
  * @req: the request
- * @workers: out: number of threads; may be NULL
- *
- * Return: the first error, otherwise as cr_call().
+ * @most: of how many threads
  */
-int cr_call_many(struct cr_session *s, unsigned int max, struct cr_request *req,
-		 unsigned int *workers)
+void cr_pass_on(struct cr_member *mine, struct cr_request *req, unsigned int most)
 {
-	unsigned int n = 0;
 	struct cr_member *m;
 	unsigned long i;
 
-	if (!max || max > num_online_cpus())
-		max = num_online_cpus();
-	cr_for_each_member(s, i, m) {
-		if (!cr_hand_over(m, req))
-			n++;
-		if (n == max) {
+	if (!most)
+		return;
+	cr_for_each_member(mine->session, i, m) {
+		if (!cr_hand_over(m, req) && !--most) {
 			cr_member_put(m);
 			break;
 		}
 	}
-	if (workers)
-		*workers = n;
-	return n ? cr_request_wait(s, req) : -ESRCH;
 }
 
 /* --------------------------------------------------- in the target's context */
@@ -302,8 +292,13 @@ static enum cr_way cr_wait_turn(struct cr_member *m)
 	struct cr_request *req = NULL;
 	enum cr_way way = CR_STAY;
 
-	if (wait_event_state(m->wake, READ_ONCE(m->req) || READ_ONCE(m->leave),
-			     (TASK_KILLABLE | TASK_FREEZABLE)))
+	/*
+	 * Not wait_event_state(), which lets the requester run that we have just woken: where it
+	 * needs our processor it would wait for us to sleep, see cr_pin().
+	 */
+	if (!READ_ONCE(m->req) && !READ_ONCE(m->leave) &&
+	    __wait_event_state(m->wake, READ_ONCE(m->req) || READ_ONCE(m->leave),
+			       (TASK_KILLABLE | TASK_FREEZABLE)))
 		return CR_AWAY;
 	spin_lock(&s->lock);
 	if (m->leave) {
@@ -570,6 +565,27 @@ struct cr_member *cr_any(struct cr_session *s)
 	return NULL;
 }
 
+#define CR_NAP_US	20
+#define CR_SHORT_NAPS	50	/* then it is one that waits for something else */
+
+/**
+ * cr_nap() - let another thread run that needs a processor for some microseconds, perhaps ours
+ * @naps: how many there were; 0 at first
+ *
+ * A fatal signal ends it.
+ */
+void cr_nap(unsigned int *naps)
+{
+	ktime_t time = ns_to_ktime(CR_NAP_US * NSEC_PER_USEC);
+
+	if ((*naps)++ >= CR_SHORT_NAPS) {
+		schedule_timeout_killable(1);
+		return;
+	}
+	set_current_state(TASK_KILLABLE);
+	schedule_hrtimeout_range(&time, CR_NAP_US * NSEC_PER_USEC, HRTIMER_MODE_REL);
+}
+
 /**
  * cr_pin - keep a parked thread's registers valid until cr_unpin()
  * @m: the member
@@ -583,7 +599,7 @@ struct cr_member *cr_any(struct cr_session *s)
 int cr_pin(struct cr_member *m)
 {
 	struct cr_session *s = m->session;
-	unsigned int spins = 0;
+	unsigned int spins = 0, naps = 0;
 	int r = -ESRCH;
 
 	spin_lock(&s->lock);
@@ -597,8 +613,8 @@ int cr_pin(struct cr_member *m)
 		if (fatal_signal_pending(current)) {
 			cr_unpin(m);
 			r = -EINTR;
-		} else if (++spins > 1000) {
-			schedule_timeout_uninterruptible(1);
+		} else if (task_cpu(m->task) == raw_smp_processor_id() || ++spins > 1000) {
+			cr_nap(&naps);	/* it waits for our processor */
 		} else {
 			cpu_relax();
 			cond_resched();

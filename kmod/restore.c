@@ -21,9 +21,13 @@
 #define CR_CHUNK_SIZE	(8UL << 20)	/* bytes that a worker takes at a time */
 #define CR_IO_PAGES	128		/* pages of one read */
 
+/* More than this is worth waking other threads. */
+#define CR_ALONE_PAGES	256		/* restored */
+#define CR_ALONE_SIZE	(64UL << 20)	/* bytes looked at */
+
 struct cr_worker {
 	struct cr_job *job;
-	struct cr_session *session;
+	struct cr_member *member;	/* current */
 	struct mm_struct *mm;
 	bool locked;		/* the mmap lock is held for reading */
 	bool moved;		/* the mmap lock was dropped: look up mappings again */
@@ -31,6 +35,7 @@ struct cr_worker {
 	struct bio_vec bv[CR_IO_PAGES];
 	struct cr_sort sort;
 	u64 restored, dropped, unchanged;	/* pages, see struct cr_job */
+	u64 seen;				/* bytes */
 };
 
 static int cr_worker_lock(struct cr_worker *worker)
@@ -307,6 +312,18 @@ static int cr_wipe_volatile(struct mm_struct *mm)
 	return 0;
 }
 
+/* Have other threads work, too, if there is enough to do. */
+static void cr_share_work(struct cr_worker *worker, unsigned long len)
+{
+	struct cr_job *job = worker->job;
+
+	worker->seen += len;
+	if (worker->restored + worker->dropped < CR_ALONE_PAGES && worker->seen < CR_ALONE_SIZE)
+		return;
+	if (atomic_read(&job->alone) && atomic_xchg(&job->alone, 0))
+		cr_pass_on(worker->member, &job->req, job->most - 1);
+}
+
 /* The chunks of the scope are numbered. Each worker takes the next number. */
 static int cr_restore_chunks(struct cr_worker *worker)
 {
@@ -331,7 +348,8 @@ static int cr_restore_chunks(struct cr_worker *worker)
 				r = -EINTR;
 			else
 				r = cr_restore_chunk(worker, addr, upto);
-			cr_session_alive(worker->session);
+			cr_session_alive(worker->member->session);
+			cr_share_work(worker, upto - addr);
 			mine = atomic64_inc_return(&job->next) - 1;
 		}
 		number += n;
@@ -349,9 +367,15 @@ static int cr_flush_marked(struct mm_struct *mm)
 	return 0;
 }
 
-static int cr_op_restore(struct cr_member *m, struct cr_request *req)
+/**
+ * cr_restore_work() - restore pages until all are restored
+ * @m: current, working on @job->req
+ * @job: the job
+ *
+ * Return: 0 or -errno; 0 also when another thread has failed.
+ */
+int cr_restore_work(struct cr_member *m, struct cr_job *job)
 {
-	struct cr_job *job = container_of(req, struct cr_job, req);
 	/* not accounted: after the commit a target at its memcg limit must not fail here */
 	struct cr_worker *worker = kvzalloc(sizeof(*worker), GFP_KERNEL);
 	sigset_t before;
@@ -361,7 +385,8 @@ static int cr_op_restore(struct cr_member *m, struct cr_request *req)
 		return -ENOMEM;
 	worker->job = job;
 	worker->mm = current->mm;
-	worker->session = m->session;
+	worker->member = m;
+	atomic_inc(&job->workers);
 	if (!atomic_xchg(&job->wiped, 1))
 		r = cr_wipe_volatile(worker->mm);
 	if (job->source)
@@ -423,10 +448,9 @@ static bool cr_job_ok(struct cr_job *job)
 	return true;
 }
 
-static void cr_job_release(struct cr_request *req)
+/* Free what the job refers to. */
+void cr_restore_free(struct cr_job *job)
 {
-	struct cr_job *job = container_of(req, struct cr_job, req);
-
 	if (job->source)
 		fput(job->source);
 	if (job->snap) {
@@ -436,7 +460,6 @@ static void cr_job_release(struct cr_request *req)
 	cr_pageset_free(&job->again);
 	kvfree(job->scope);
 	kvfree(job->runs);
-	kfree(job);
 }
 
 /* Accept regular files only: they can be read at any offset, and do not block like pipes. */
@@ -450,10 +473,26 @@ static int cr_job_file(struct cr_job *job, int fd)
 	return job->source->f_mode & FMODE_CAN_READ ? 0 : -EBADF;
 }
 
-static int cr_job_fill(struct cr_job *job, const struct cr_restore *a)
+/**
+ * cr_restore_init() - check and copy the argument of CR_IOC_RESTORE
+ * @job: zeroed before; ends by cr_restore_free(), also after an error
+ * @a: the argument
+ *
+ * No target need be frozen. The job does not hold the session's snapshot: while it waits for a
+ * freeze, the snapshot can be dropped when memory runs out.
+ *
+ * Return: 0 or -errno.
+ */
+int cr_restore_init(struct cr_job *job, const struct cr_restore *a)
 {
 	void *table;
 
+	cr_pageset_init(&job->again);
+	job->asked = *a;
+	atomic_set(&job->alone, 1);
+	job->most = a->max_workers ? min(a->max_workers, num_online_cpus()) : num_online_cpus();
+	if (a->flags & ~(CR_RESTORE_DIRTY | CR_RESTORE_TRACK) || (a->source_fd < 0 && a->nruns))
+		return -EINVAL;
 	table = cr_get_table(a->runs, a->nruns, sizeof(*job->runs));
 	if (IS_ERR(table))
 		return PTR_ERR(table);
@@ -470,36 +509,8 @@ static int cr_job_fill(struct cr_job *job, const struct cr_restore *a)
 }
 
 /**
- * cr_restore_prepare() - check and copy the argument of CR_IOC_RESTORE
- * @a: the argument
- *
- * No target need be frozen. The job does not hold the session's snapshot: while it waits for a
- * freeze, the snapshot can be dropped when memory runs out.
- *
- * Return: a job with one reference of its request, or -errno as an error pointer.
- */
-struct cr_job *cr_restore_prepare(const struct cr_restore *a)
-{
-	struct cr_job *job;
-	int r;
-
-	if (a->flags & ~(CR_RESTORE_DIRTY | CR_RESTORE_TRACK) || (a->source_fd < 0 && a->nruns))
-		return ERR_PTR(-EINVAL);
-	job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
-	if (!job)
-		return ERR_PTR(-ENOMEM);
-	cr_request_init(&job->req, cr_op_restore, cr_job_release);
-	cr_pageset_init(&job->again);
-	r = cr_job_fill(job, a);
-	if (!r)
-		return job;
-	cr_request_put(&job->req);
-	return ERR_PTR(r);
-}
-
-/**
  * cr_restore_hold() - hold the snapshot, if the content comes from there
- * @job: from cr_restore_prepare()
+ * @job: from cr_restore_init()
  * @s: the session
  *
  * Return: 0; -ENXIO: there is none.
@@ -529,42 +540,37 @@ static bool cr_has_to_track(struct cr_job *job)
 	return !job->dirty_only || READ_ONCE(job->younger) || !cr_pageset_is_empty(&job->again);
 }
 
-static int cr_restore_pages(struct cr_job *job, struct cr_session *s, struct cr_restore *a,
-			    bool tracked)
+/**
+ * cr_restore_begin() - decide what need be looked at
+ * @job: from cr_restore_init(); no thread works on it yet
+ * @s: the session, frozen
+ */
+void cr_restore_begin(struct cr_job *job, struct cr_session *s)
 {
-	int r;
-
 	/* a snapshot does not need valid bits: cr_sort_ptes() compares page frames, too */
-	job->dirty_only = tracked && (a->source_fd < 0 || a->flags & CR_RESTORE_DIRTY);
-	job->track = a->flags & CR_RESTORE_TRACK;
-	r = cr_call_many(s, a->max_workers, &job->req, &a->workers);
-	if (r == -EINTR && fatal_signal_pending(current))
-		return r;	/* workers may still be running */
+	job->dirty_only = (!job->source || job->asked.flags & CR_RESTORE_DIRTY) &&
+			  cr_track_is(s->mm, job->asked.id);
+	job->track = job->asked.flags & CR_RESTORE_TRACK;
+}
+
+/**
+ * cr_restore_end() - the threads have done their work: track from now on, and report
+ * @job: the job
+ * @s: the session
+ * @a: the argument, in and out
+ * @r: result of the work. After an error threads may still work, if the caller is being killed
+ *
+ * Return: 0 or -errno.
+ */
+int cr_restore_end(struct cr_job *job, struct cr_session *s, struct cr_restore *a, int r)
+{
+	a->workers = atomic_read(&job->workers);
 	a->restored = atomic64_read(&job->restored);
 	a->dropped = atomic64_read(&job->dropped);
 	a->unchanged = atomic64_read(&job->unchanged);
 	r = job->error ? job->error : r;
 	if (!r && cr_has_to_track(job))
 		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? &job->again : NULL);
-	return r;
-}
-
-/**
- * cr_restore_run() - carry out CR_IOC_RESTORE
- * @job: from cr_restore_prepare(), holding what it needs
- * @s: the session, frozen
- * @a: the argument, in and out
- *
- * Return: 0 or -errno. -ESTALE: nothing has changed.
- */
-int cr_restore_run(struct cr_job *job, struct cr_session *s, struct cr_restore *a)
-{
-	bool tracked = cr_track_is(s->mm, a->id);
-	int r;
-
-	if (a->flags & CR_RESTORE_DIRTY && !tracked)
-		return -ESTALE;
-	r = cr_restore_pages(job, s, a, tracked);
 	/*
 	 * A worker may have marked pages as unchanged, and the TLBs are not flushed, or not yet:
 	 * when the target runs on, writes to them can go unnoticed.
@@ -574,22 +580,51 @@ int cr_restore_run(struct cr_job *job, struct cr_session *s, struct cr_restore *
 	return r;
 }
 
+static int cr_op_restore(struct cr_member *m, struct cr_request *req)
+{
+	return cr_restore_work(m, container_of(req, struct cr_job, req));
+}
+
+static void cr_restore_release(struct cr_request *req)
+{
+	struct cr_job *job = container_of(req, struct cr_job, req);
+
+	cr_restore_free(job);
+	kfree(job);
+}
+
+static int cr_restore(struct cr_session *s, struct cr_restore *a, struct cr_job *job)
+{
+	int r = cr_restore_init(job, a);
+
+	if (!r)
+		r = cr_restore_hold(job, s);
+	if (r)
+		return r;
+	cr_restore_begin(job, s);
+	if (a->flags & CR_RESTORE_DIRTY && !job->dirty_only)
+		return -ESTALE;
+	r = cr_call_any(s, &job->req);
+	return cr_restore_end(job, s, a, r);
+}
+
 /**
  * cr_ioc_restore() - CR_IOC_RESTORE
  * @s: the session
  * @a: its argument
+ *
+ * Return: 0 or -errno. -ESTALE: nothing has changed.
  */
 long cr_ioc_restore(struct cr_session *s, struct cr_restore *a)
 {
+	struct cr_job *job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
 	ktime_t t0 = ktime_get();
-	struct cr_job *job = cr_restore_prepare(a);
 	int r;
 
-	if (IS_ERR(job))
-		return PTR_ERR(job);
-	r = cr_restore_hold(job, s);
-	if (!r)
-		r = cr_restore_run(job, s, a);
+	if (!job)
+		return -ENOMEM;
+	cr_request_init(&job->req, cr_op_restore, cr_restore_release);
+	r = cr_restore(s, a, job);
 	cr_request_put(&job->req);
 	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
 	return r;

@@ -9,8 +9,13 @@
 
 /**
  * struct cr_job - one CR_IOC_RESTORE
- * @req: the request; its release frees all other fields
+ * @req: the request; the object of which the job is a part
+ * @asked: the argument of the ioctl
+ * @most: number of threads that may work on it
+ * @alone: the first of them works alone until it finds more than a little to do; then it has
+ *	   the others work, too
  * @source: the file with the content; NULL: the content is in @snap
+ * @workers: number of threads that work, or did
  * @snap: the snapshot, held by cr_snap_use() while the job runs; NULL: the content is in @source
  * @runs: pages with content and their offsets in @source, sorted by address
  * @nruns: number of @runs
@@ -29,6 +34,7 @@
  */
 struct cr_job {
 	struct cr_request req;
+	struct cr_restore asked;
 	struct file *source;
 	struct cr_snap *snap;
 	struct cr_page_run *runs;
@@ -36,6 +42,8 @@ struct cr_job {
 	struct cr_range *scope;
 	u64 nscope;
 	bool dirty_only, track;
+	unsigned int most;
+	atomic_t alone, workers;
 	struct cr_pageset again;
 	bool younger;		/* WRITE_ONCE */
 	atomic_t wiped;
@@ -62,9 +70,12 @@ struct cr_sort {
 };
 
 u64 cr_run_at(const struct cr_job *job, unsigned long addr);
-struct cr_job *cr_restore_prepare(const struct cr_restore *a);
+int cr_restore_init(struct cr_job *job, const struct cr_restore *a);
+void cr_restore_free(struct cr_job *job);
 int cr_restore_hold(struct cr_job *job, struct cr_session *s);
-int cr_restore_run(struct cr_job *job, struct cr_session *s, struct cr_restore *a);
+void cr_restore_begin(struct cr_job *job, struct cr_session *s);
+int cr_restore_work(struct cr_member *m, struct cr_job *job);
+int cr_restore_end(struct cr_job *job, struct cr_session *s, struct cr_restore *a, int r);
 int cr_sort_pmd(struct cr_sort *sort, struct cr_job *job, struct vm_area_struct *vma,
 		unsigned long addr, unsigned long end);
 

@@ -4,9 +4,28 @@
  * pages, registers and signal masks, and what it has more than before. All else is left to the
  * caller, who restores what differs by the other ioctls.
  */
-#include "grown.h"
+#include "digest.h"
 #include "restore.h"
 #include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+/**
+ * struct cr_rewind - the part of a rollback that parked threads do
+ * @pages: the job for the pages; its request is that of the whole part
+ * @digest: what the state is now
+ * @grown: what there is more than at the snapshot
+ * @area: the digests of the snapshot
+ * @counter: the counter; out: its next value
+ * @committed: out: the state was the same, and the target has begun to change
+ */
+struct cr_rewind {
+	struct cr_job pages;
+	struct cr_digester digest;
+	struct cr_grown grown;
+	u64 area[CR_AREAS];
+	struct cr_counter counter;
+	bool committed;
+};
 
 /* The counter as it is in the target's memory. */
 struct cr_counter_there {
@@ -39,48 +58,78 @@ static int cr_count(struct cr_session *s, const struct cr_counter *counter)
 	       sizeof(next) ? 0 : -EFAULT;
 }
 
-/* Is the state what the caller's digests say? 1, 0, or -errno. */
-static int cr_same_state(struct cr_session *s, const u64 *area, struct cr_grown *grown)
+/* Is the state that of the snapshot? 1, 0, or -errno. */
+static int cr_same_state(struct cr_member *m, struct cr_rewind *rewind)
 {
 	struct cr_array guards = { };
-	struct cr_digest now;
 	int i, r;
 
-	r = cr_digest_since(s, &now, grown);
+	r = cr_digest_here(m, &rewind->digest);
 	if (r)
 		return r;
 	for (i = 0; i < CR_AREAS; i++)
-		if (!now.area[i] || now.area[i] != area[i])
+		if (!rewind->area[i] || rewind->digest.area[i] != rewind->area[i])
 			return 0;
-	r = cr_ioc_guards(s, &guards);
+	r = cr_ioc_guards(m->session, &guards);
 	if (r == -ENOBUFS)
 		return 0;
-	return r ? r : 1;
+	return r ? r : cr_next_count(m->session, &rewind->counter);
+}
+
+/* The first thread has others help with the pages, once the target is committed. */
+static int cr_op_rewind(struct cr_member *m, struct cr_request *req)
+{
+	struct cr_rewind *rewind = container_of(req, struct cr_rewind, pages.req);
+	int r;
+
+	if (!rewind->committed) {
+		r = cr_same_state(m, rewind);
+		if (r <= 0)
+			return r;
+		r = cr_restore_hold(&rewind->pages, m->session);
+		if (!r)
+			r = cr_commit(m->session);
+		if (r)
+			return r;
+		rewind->committed = true;
+		r = cr_grown_undo(&rewind->grown);
+		if (r)
+			return r;
+		cr_restore_begin(&rewind->pages, m->session);
+	}
+	return cr_restore_work(m, &rewind->pages);
+}
+
+static void cr_rewind_release(struct cr_request *req)
+{
+	struct cr_rewind *rewind = container_of(req, struct cr_rewind, pages.req);
+
+	cr_restore_free(&rewind->pages);
+	cr_grown_free(&rewind->grown);
+	kfree(rewind);
 }
 
 /* The target is frozen; its memory is held. */
-static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struct cr_job *pages,
-			      struct cr_grown *grown)
+static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struct cr_rewind *rewind)
 {
-	int r = cr_same_state(s, a->area, grown);
+	int r;
 
-	if (r < 0)
-		return r;
-	if (!r || !cr_next_count(s, &a->counter)) {
-		a->result = CR_ROLLBACK_DIFFERS;
-		return 0;
+	r = cr_call_any(s, &rewind->pages.req);
+	if (r == -EINTR && fatal_signal_pending(current)) {
+		/* the thread may still be working: how far it is, is known under the lock only */
+		a->result = CR_ROLLBACK_BROKEN;
+		cr_thaw_begin(s, CR_THAW_BY_STAGE);
+		return cr_restore_end(&rewind->pages, s, &a->pages, r);
 	}
-	r = cr_restore_hold(pages, s);
-	if (!r)
-		r = cr_commit(s);
-	if (r)
+	if (!rewind->committed) {
+		if (!r)
+			a->result = CR_ROLLBACK_DIFFERS;
 		return r;
+	}
 	a->result = CR_ROLLBACK_BROKEN;
-	r = cr_grown_undo(grown, s);
+	r = cr_restore_end(&rewind->pages, s, &a->pages, r);
 	if (!r)
-		r = cr_restore_run(pages, s, &a->pages);
-	if (!r)
-		r = cr_count(s, &a->counter);
+		r = cr_count(s, &rewind->counter);
 	if (!r)
 		r = cr_ioc_set_threads(s, &a->threads);
 	if (!r)
@@ -92,8 +141,7 @@ static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struc
  * The memory is held only while the target is frozen: a freeze may wait for long, and an exiting
  * process shall not keep its memory so long.
  */
-static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_job *pages,
-			struct cr_grown *grown)
+static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_rewind *rewind)
 {
 	struct cr_thaw thaw = { };
 	long r = cr_ioc_freeze(s, &a->freeze);
@@ -102,7 +150,7 @@ static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_j
 		return r;
 	r = -ESRCH;
 	if (mmget_not_zero(s->mm)) {
-		r = cr_rollback_frozen(s, a, pages, grown);
+		r = cr_rollback_frozen(s, a, rewind);
 		mmput(s->mm);
 	}
 	if (a->result == CR_ROLLBACK_NONE || a->result == CR_ROLLBACK_DONE) {
@@ -110,6 +158,18 @@ static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_j
 		a->frozen_ns = thaw.frozen_ns;
 	}
 	return r;
+}
+
+static int cr_rewind_init(struct cr_rewind *rewind, struct cr_session *s, const struct cr_rollback *a)
+{
+	int r;
+
+	cr_digest_init(&rewind->digest, s, &rewind->pages.req);
+	rewind->digest.grown = &rewind->grown;
+	memcpy(rewind->area, a->area, sizeof(rewind->area));
+	rewind->counter = a->counter;
+	r = cr_restore_init(&rewind->pages, &a->pages);
+	return r ? r : cr_grown_init(&rewind->grown, a);
 }
 
 /**
@@ -121,23 +181,21 @@ static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_j
  */
 long cr_ioc_rollback(struct cr_session *s, struct cr_rollback *a)
 {
-	struct cr_grown *grown;
-	struct cr_job *pages;
+	struct cr_rewind *rewind;
 	long r;
 
 	a->result = CR_ROLLBACK_NONE;
 	if (a->reserved || a->pages.source_fd >= 0 || a->pages.flags & CR_RESTORE_DIRTY ||
 	    !cr_set_threads_ok(&a->threads) || cr_is_frozen(s))
 		return -EINVAL;
-	pages = cr_restore_prepare(&a->pages);
-	if (IS_ERR(pages))
-		return PTR_ERR(pages);
-	grown = cr_grown_prepare(a);
-	r = PTR_ERR_OR_ZERO(grown);
-	if (!r) {
-		r = cr_rollback(s, a, pages, grown);
-		cr_request_put(&grown->req);
-	}
-	cr_request_put(&pages->req);
+	rewind = kzalloc(sizeof(*rewind), GFP_KERNEL_ACCOUNT);
+	if (!rewind)
+		return -ENOMEM;
+	cr_request_init(&rewind->pages.req, cr_op_rewind, cr_rewind_release);
+	r = cr_rewind_init(rewind, s, a);
+	if (!r)
+		r = cr_rollback(s, a, rewind);
+	a->counter.value = rewind->counter.value;
+	cr_request_put(&rewind->pages.req);
 	return r;
 }

@@ -46,12 +46,14 @@ static bool cr_is_blocked(struct cr_member *m)
 /* CR_RUN_BLOCK: wait until the thread sleeps in the call or has returned; interrupt it. */
 static int cr_block(struct cr_member *m, unsigned long end)
 {
+	unsigned int naps = 0;
+
 	while (READ_ONCE(m->state) == CR_RUNNING && !cr_is_blocked(m)) {
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		if (time_after(jiffies, end) || cr_lost(m))
 			return 0;
-		schedule_timeout_killable(1);
+		cr_nap(&naps);
 	}
 	cr_queue(m);
 	return 0;
