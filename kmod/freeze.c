@@ -82,7 +82,7 @@ out:
 	return r;
 }
 
-/* Each parked thread is a user of the mm. Are there no others? */
+/* Each parked thread is a user of the mm, and so is a requester of the target. Are there no others? */
 static bool cr_are_only_users(struct cr_session *s)
 {
 	struct cr_member *m;
@@ -91,7 +91,7 @@ static bool cr_are_only_users(struct cr_session *s)
 
 	spin_lock(&s->lock);
 	xa_for_each(&s->members, i, m)
-		n += m->state == CR_PARKED;
+		n += m->state == CR_PARKED || m == s->self;
 	spin_unlock(&s->lock);
 	return atomic_read(&s->mm->mm_users) == n;
 }
@@ -236,7 +236,8 @@ void cr_blame(struct cr_session *s, struct cr_why *why)
 
 	cr_why(why, CR_WHY_STUCK, task_tgid_vnr(s->leader));
 	cr_for_each_member(s, i, m) {
-		if (READ_ONCE(m->state) == CR_PARKED || READ_ONCE(m->state) == CR_GONE)
+		if (READ_ONCE(m->state) == CR_PARKED || READ_ONCE(m->state) == CR_GONE ||
+		    m == s->self)
 			continue;
 		state = READ_ONCE(m->task->__state);
 		cr_why(why, cr_lease_parks(m->task) ? CR_WHY_LEASE :
@@ -343,7 +344,7 @@ static int cr_freeze_all(struct cr_session *s, unsigned long end, struct cr_why 
 	if (r)
 		return r;
 	m = cr_any(s);
-	if (!m || READ_ONCE(s->leader->mm) != s->mm) {
+	if ((!m && !s->self) || READ_ONCE(s->leader->mm) != s->mm) {
 		cr_why(why, CR_WHY_GONE, task_tgid_vnr(s->leader));
 		r = -ESRCH;
 	}
@@ -373,7 +374,21 @@ static void cr_watch_silence(struct cr_session *s, unsigned long thaw_after)
 		cr_session_put(s);
 }
 
-static int cr_freeze(struct cr_session *s, struct cr_freeze *a)
+/* The thread of the target that makes the ioctl cannot be parked: it takes part as it is. */
+static int cr_freeze_self(struct cr_session *s, struct cr_why *why)
+{
+	int r = cr_check_task(current, why);
+
+	if (r)
+		return r;
+	if (cr_lease_parks(current)) {
+		cr_why(why, CR_WHY_LEASE, task_tgid_vnr(current));
+		return -EBUSY;
+	}
+	return cr_self_enter(s);
+}
+
+static int cr_freeze_now(struct cr_session *s, struct cr_freeze *a)
 {
 	unsigned long end = jiffies + cr_timeout_jiffies(a->timeout_ms, CR_FREEZE_MS,
 							 CR_FREEZE_MOST_MS);
@@ -381,7 +396,12 @@ static int cr_freeze(struct cr_session *s, struct cr_freeze *a)
 	int r;
 
 	/* threads of an earlier freeze may still be in a call made for this session */
-	left = wait_event_killable_timeout(s->coord, READ_ONCE(s->stage) != CR_THAWING, left);
+	if (cr_is_of_target(s))	/* one of them may be current, which then must not wait */
+		left = wait_event_interruptible_timeout(s->coord,
+							READ_ONCE(s->stage) != CR_THAWING, left);
+	else
+		left = wait_event_killable_timeout(s->coord, READ_ONCE(s->stage) != CR_THAWING,
+						   left);
 	if (left < 0)
 		return -EINTR;
 	if (!left) {
@@ -403,16 +423,28 @@ static int cr_freeze(struct cr_session *s, struct cr_freeze *a)
 		cr_unclaim(s);
 		return r;
 	}
-	r = cr_freeze_all(s, end, &a->why);
-	if (r)
+	if (cr_is_of_target(s))
+		r = cr_freeze_self(s, &a->why);
+	if (!r)
+		r = cr_freeze_all(s, end, &a->why);
+	if (r) {
 		cr_thaw_begin(s, CR_THAW_TO_RUN);
-	else
+		cr_self_leave(s);
+	} else {
 		cr_watch_silence(s, cr_timeout_jiffies(a->thaw_after_ms, CR_THAW_MS,
 						       CR_THAW_MOST_MS));
+	}
 	return r;
 }
 
-long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a)
+/**
+ * cr_freeze() - freeze the target; for one of its own threads, all others
+ * @s: the session
+ * @a: argument of CR_IOC_FREEZE
+ *
+ * Return: 0 or -errno: it runs.
+ */
+int cr_freeze(struct cr_session *s, struct cr_freeze *a)
 {
 	ktime_t t0 = ktime_get();
 	struct cr_member *m;
@@ -421,7 +453,7 @@ long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a)
 
 	if (a->reserved)
 		return -EINVAL;
-	r = cr_is_frozen(s) ? 0 : cr_freeze(s, a);
+	r = cr_is_frozen(s) ? 0 : cr_freeze_now(s, a);
 	if (r)
 		return r;
 	cr_why(&a->why, CR_WHY_NONE, 0);
@@ -430,6 +462,15 @@ long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a)
 		a->nthreads++;
 	a->ns = ktime_to_ns(ktime_sub(ktime_get(), t0));
 	return 0;
+}
+
+long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a)
+{
+	if (cr_is_of_target(s)) {
+		cr_why(&a->why, CR_WHY_SELF, task_tgid_vnr(current));
+		return -EDEADLK;
+	}
+	return cr_freeze(s, a);
 }
 
 static bool cr_all_parked(struct cr_session *s)

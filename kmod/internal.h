@@ -20,6 +20,7 @@
  *   pages.c flush.c stream.c                   page tables, TLBs, arrays for user space
  *   run.c  arena.c                             system calls by parked threads
  *   freeze.c                                   all threads of the target: freeze, thaw
+ *   self.c                                     a thread of the target as the requester
  *   park.c                                     one thread: parking, requests
  *   session.c                                  lifetimes of sessions and members
  *   lodge.c                                    parking of a thread by a lease
@@ -198,6 +199,7 @@ struct cr_session {
 	struct cr_account *account;
 	struct pid *owner;	/* process that opened the session; its close thaws */
 	struct mutex ioctl_lock;
+	struct cr_member *self;	/* under ioctl_lock: the target's thread that makes the ioctl */
 
 	/* set once by CR_IOC_ATTACH; leader is published last */
 	struct task_struct *leader;
@@ -367,6 +369,7 @@ int cr_call_any(struct cr_session *s, struct cr_request *req);
 void cr_pass_on(struct cr_member *mine, struct cr_request *req, unsigned int most);
 int cr_queue(struct cr_member *m);
 void cr_park(struct callback_head *work);
+void cr_leave_here(struct cr_member *m);
 void cr_adopt(struct cr_member *m);
 bool cr_lost(struct cr_member *m);
 bool cr_is_dying(struct cr_session *s);
@@ -380,6 +383,11 @@ void cr_unpin(struct cr_member *m);
 void cr_unmap_arena_here(struct cr_session *s);
 int cr_unmap_arena(struct cr_session *s);
 
+/* self.c */
+bool cr_is_of_target(struct cr_session *s);
+int cr_self_enter(struct cr_session *s);
+void cr_self_leave(struct cr_session *s);
+
 /* freeze.c */
 enum cr_thaw_how {
 	CR_THAW_TO_RUN,		/* the threads run on */
@@ -388,6 +396,7 @@ enum cr_thaw_how {
 };
 
 long cr_ioc_freeze(struct cr_session *s, struct cr_freeze *a);
+int cr_freeze(struct cr_session *s, struct cr_freeze *a);
 long cr_ioc_thaw(struct cr_session *s, struct cr_thaw *a);
 int cr_commit(struct cr_session *s);
 int cr_check_task(struct task_struct *t, struct cr_why *why);

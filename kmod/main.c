@@ -64,7 +64,7 @@ static long cr_ioc_info(struct cr_session *s, struct cr_info *a)
 	a->features = CR_FEAT_COW | CR_FEAT_TRACK | CR_FEAT_RUN | CR_FEAT_AGENT | CR_FEAT_LEASE |
 		      CR_FEAT_GUARDS | CR_FEAT_ORIGIN | CR_FEAT_THREAD_CREDS | CR_FEAT_SHARERS |
 		      CR_FEAT_LINEAGE | CR_FEAT_CHANGED | CR_FEAT_DIGEST |
-		      CR_FEAT_SET_THREADS | CR_FEAT_ROLLBACK;
+		      CR_FEAT_SET_THREADS | CR_FEAT_ROLLBACK | CR_FEAT_ROLLBACK_SELF;
 	a->arena_size = CR_ARENA_SIZE;
 	/* The owner can show that it lives while a request of its own holds ioctl_lock. */
 	cr_session_alive(s);
@@ -239,8 +239,13 @@ static long cr_handle_alone(struct cr_session *s, const struct cr_request_arg *r
 {
 	long r;
 
-	if (mutex_lock_killable(&s->ioctl_lock))
+	/* who holds it may be freezing us: do not wait; leader: see cr_dispatch() */
+	if (smp_load_acquire(&s->leader) && cr_is_of_target(s)) {
+		if (!mutex_trylock(&s->ioctl_lock))
+			return -EBUSY;
+	} else if (mutex_lock_killable(&s->ioctl_lock)) {
 		return -EINTR;
+	}
 	cr_session_alive(s);
 	if (ra->entry->flags & CR_STILL && !cr_is_frozen(s))
 		r = -ENOTCONN;

@@ -119,12 +119,39 @@ int cr_call(struct cr_session *s, struct cr_member *m, struct cr_request *req)
 	return cr_hand_over(m, req) ?: cr_request_wait(s, req);
 }
 
-/* cr_call() for any parked thread, the leader if possible. */
-int cr_call_any(struct cr_session *s, struct cr_request *req)
+/* current is a thread of the target, but not parked: it works on the request itself. */
+static int cr_call_here(struct cr_session *s, struct cr_member *m, struct cr_request *req)
 {
-	struct cr_member *m = cr_any(s);
 	int r = -ESRCH;
 
+	spin_lock(&s->lock);
+	if (!m->leave) {
+		kref_get(&req->ref);
+		atomic_inc(&req->pending);
+		m->serving = req;
+		r = 0;
+	}
+	spin_unlock(&s->lock);
+	if (r)
+		return r;
+	r = req->op(m, req);
+	spin_lock(&s->lock);
+	m->serving = NULL;
+	spin_unlock(&s->lock);
+	cr_request_done(s, req, r);
+	return cr_request_wait(s, req);
+}
+
+/* cr_call() for the requester if it is of the target, else any parked thread, the leader if possible. */
+int cr_call_any(struct cr_session *s, struct cr_request *req)
+{
+	struct cr_member *m;
+	int r = -ESRCH;
+
+	lockdep_assert_held(&s->ioctl_lock);
+	if (s->self)
+		return cr_call_here(s, s->self, req);
+	m = cr_any(s);
 	if (m) {
 		r = cr_call(s, m, req);
 		cr_member_put(m);
@@ -360,6 +387,15 @@ static void cr_depart(struct cr_member *m, enum cr_way way)
 	cr_member_gone(m);
 	spin_unlock(&s->lock);
 	wake_up_all(&s->coord);
+}
+
+/**
+ * cr_leave_here() - end the part that current has in a session that is thawed, without having parked
+ * @m: current
+ */
+void cr_leave_here(struct cr_member *m)
+{
+	cr_depart(m, CR_LEAVE);
 }
 
 void cr_park(struct callback_head *work)

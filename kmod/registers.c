@@ -169,19 +169,29 @@ static void cr_mask_release(struct cr_request *req)
 	kfree(container_of(req, struct cr_mask_request, req));
 }
 
-static int cr_op_sigmask(struct cr_member *m, struct cr_request *req)
+static void cr_set_own_sigmask(const sigset_t *mask)
 {
 	spin_lock_irq(&cr_own_sighand()->siglock);
 	clear_restore_sigmask();
-	current->blocked = container_of(req, struct cr_mask_request, req)->mask;
+	current->blocked = *mask;
 	recalc_sigpending();
 	spin_unlock_irq(&cr_own_sighand()->siglock);
+}
+
+static int cr_op_sigmask(struct cr_member *m, struct cr_request *req)
+{
+	cr_set_own_sigmask(&container_of(req, struct cr_mask_request, req)->mask);
 	return 0;
+}
+
+static sigset_t cr_mask_of(u64 bits)
+{
+	return (sigset_t){ .sig = { bits & ~(sigmask(SIGKILL) | sigmask(SIGSTOP)) } };
 }
 
 static int cr_set_sigmask(struct cr_session *s, struct cr_member *m, u64 bits)
 {
-	sigset_t mask = { .sig = { bits & ~(sigmask(SIGKILL) | sigmask(SIGSTOP)) } };
+	sigset_t mask = cr_mask_of(bits);
 	struct cr_mask_request *set;
 	bool same;
 	int r = cr_pin(m);
@@ -274,10 +284,16 @@ static int cr_set_one(struct cr_session *s, const struct cr_thread_regs *t,
 		      struct cr_regs_buffer *buffer, struct cr_why *why)
 {
 	struct cr_member *m;
+	sigset_t mask;
 	int r;
 
 	if (t->flags & ~CR_REGS_RESTART || t->extended_len > buffer->room)
 		return -EINVAL;
+	if (s->self && t->tid == task_pid_vnr(current)) {
+		mask = cr_mask_of(t->sigmask);
+		cr_set_own_sigmask(&mask);
+		return 0;
+	}
 	r = cr_take_regs(buffer, t);
 	if (r)
 		return r;

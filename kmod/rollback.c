@@ -144,7 +144,7 @@ static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struc
 static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_rewind *rewind)
 {
 	struct cr_thaw thaw = { };
-	long r = cr_ioc_freeze(s, &a->freeze);
+	long r = cr_freeze(s, &a->freeze);
 
 	if (r)
 		return r;
@@ -156,7 +156,10 @@ static long cr_rollback(struct cr_session *s, struct cr_rollback *a, struct cr_r
 	if (a->result == CR_ROLLBACK_NONE || a->result == CR_ROLLBACK_DONE) {
 		cr_ioc_thaw(s, &thaw);
 		a->frozen_ns = thaw.frozen_ns;
+	} else if (s->self) {	/* it cannot go on while it is frozen */
+		cr_thaw_begin(s, CR_THAW_BY_STAGE);
 	}
+	cr_self_leave(s);
 	return r;
 }
 

@@ -52,6 +52,7 @@
 #define CR_FEAT_DIGEST		(1ULL << 11)	/* CR_IOC_DIGEST */
 #define CR_FEAT_SET_THREADS	(1ULL << 12)	/* CR_IOC_SET_THREADS */
 #define CR_FEAT_ROLLBACK	(1ULL << 13)	/* CR_IOC_ROLLBACK, CR_AREA_PIPES */
+#define CR_FEAT_ROLLBACK_SELF	(1ULL << 14)	/* CR_IOC_ROLLBACK by a thread of the target */
 
 /* Upper limits of the counts that a caller passes. */
 #define CR_MAX_THREADS		32768
@@ -627,6 +628,13 @@ struct cr_restore {
  *			wrong. Else the error of one of these ioctls
  * BROKEN	fails	half restored, frozen: an error after the commit, for example EFAULT for
  *			registers that cannot be read from the caller's memory
+ *
+ * A thread of the target can make the call, too, by a descriptor of the session that it has
+ * inherited or got from another process. It goes on behind the call with the memory of the
+ * snapshot and with its own registers; of its entry in `threads` only the signal mask is used. The
+ * argument and what it points to must be in memory that is not restored, as shared memory outside
+ * of `pages.scope`. The target is never left frozen: DIFFERS is unchanged and runs, BROKEN is killed.
+ * EBUSY: another thread makes an ioctl of the session. EINTR: another freeze waits for the caller.
  */
 struct cr_counter {		/* a __u64 in the target's memory, with the tag behind it */
 	__u64 addr;		/* 0: none */
