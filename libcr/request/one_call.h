@@ -2,6 +2,7 @@
 #pragma once
 /** @file Rollback to a snapshot by one call of the module (CR_IOC_ROLLBACK), for processes of which little has changed. */
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "request/state.h"
@@ -31,11 +32,22 @@ class OneCall {
    *         and all is as it was; except after the commit, with broken()
    */
   bool roll_back(Session& session, unsigned timeout_ms, Report& report);
+  /**
+   * Write the request to memory where a thread of the process itself can make it: a struct cr_rollback, and behind it what
+   * it points to. What it restores must not contain that memory.
+   * @param room  memory that the process shares with us
+   * @param at    its address in the process
+   * @return false: there is not enough room
+   */
+  bool place(std::span<char> room, std::uint64_t at) const;
   /** Whether roll_back() has failed after the commit. The target is frozen then. */
   bool broken() const { return request_.result == CR_ROLLBACK_BROKEN; }
 
  private:
   explicit OneCall(const State& state) : state_(&state) {}
+  /** The request, but for what it points to. */
+  cr_rollback request() const;
+
   const State* state_;
   bool only_keeping_ = false;  ///< other processes map its shared memory
   std::vector<cr_range> scope_;

@@ -42,6 +42,13 @@ class Snapshot {
 
   /** Roll the process back to the snapshot, in place. Throws Error as pause() does. */
   Report rollback(const RestoreOptions& restore = {});
+  /**
+   * Let the process roll itself back, with its shared memory kept: see OneCall::place().
+   * @return false: more would have to be restored than one call can, or there is not enough room
+   */
+  bool place_one_call(std::span<char> room, std::uint64_t at) const {
+    return one_call_ && one_call_->fits(SharedMemory::keep) && one_call_->place(room, at);
+  }
   /** Write the snapshot to an image at @p path. @return the report of an equivalent checkpoint. Throws Error. */
   Report write(const std::string& path, bool clobber = true, bool sync = true, const Progress& progress = {});
 

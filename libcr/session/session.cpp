@@ -97,10 +97,11 @@ Session& Session::operator=(Session&& other) noexcept {
 }
 Session::~Session() = default;
 
-Session Session::attach(pid_t pid) {
+UniqueFd Session::device() { return open_device(); }
+
+// The device is opened first: a missing module is the more useful error.
+Session Session::attach(pid_t pid, UniqueFd dev) {
   if (pid <= 0) throw Error(Failure::usage, EINVAL, std::to_string(pid) + " is not a process id");
-  // Open the device first: a missing module is the more useful error.
-  UniqueFd dev = open_device();
   UniqueFd mem = open_mem(pid);
   const cr_info info = module_info(dev.get());
   Session session(std::move(dev), std::move(mem), pid, info);

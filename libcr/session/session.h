@@ -40,7 +40,11 @@ class Session {
   ~Session();
 
   /** Open /dev/cr and bind it to process @p pid. Throws Error (refused, permission, gone, no module). */
-  static Session attach(pid_t pid);
+  static Session attach(pid_t pid) { return attach(pid, device()); }
+  /** As attach(), with what device() has returned. */
+  static Session attach(pid_t pid, UniqueFd dev);
+  /** Open /dev/cr: a process that inherits it can roll itself back, see CR_IOC_ROLLBACK. Throws Error. */
+  static UniqueFd device();
   /** As attach(), with a descriptor of the target's /proc/PID/mem that was opened O_RDWR, possibly by another process. */
   static Session attach_mem(UniqueFd mem, pid_t pid_hint);
 

@@ -7,6 +7,8 @@
  */
 #include <sys/socket.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace reprise::afl {
@@ -40,6 +42,8 @@ inline constexpr char kOffset[] = "REPRISE_AFL_OFFSET";
 inline constexpr int kRequests = 198, kAnswers = 199;
 /** The server's, of a target: a byte from the first starts a run, a Message to the second says what has happened. */
 inline constexpr int kGo = 196, kNews = 197;
+/** The server's, of a target: the session of its snapshot, by which it can roll itself back, and a Room. */
+inline constexpr int kSession = 194, kRoom = 195;
 
 /** What a target tells the server. Smaller than PIPE_BUF, so that it is written at once. */
 struct Message {
@@ -53,8 +57,19 @@ struct Message {
   std::uint32_t map_size;        ///< ready: bytes of the coverage map that the target uses
   bool more_threads;             ///< ended: threads other than the one that reports it may still run
   bool accepted;                 ///< ended: by closing the connection
+  bool rolled_back;              ///< ended: the target has rolled itself back
   socklen_t address_size;        ///< ready, at accept: of the socket on which the target listens
   sockaddr_storage address;
+  std::uint64_t room;            ///< ready: where the target has mapped the Room; 0: it has not
 };
+
+/** Memory of the server and one target. A rollback does not change it. */
+struct Room {
+  std::atomic<bool> armed;    ///< by the server: the target can roll itself back by the request at kRequest
+  std::atomic<bool> rolling;  ///< by the target: it does so
+  Message ended;              ///< by the target: what it will tell afterwards
+};
+inline constexpr std::size_t kRequest = 4096, kRoomSize = 1 << 18;
+static_assert(sizeof(Room) <= kRequest);
 
 }  // namespace reprise::afl

@@ -11,6 +11,7 @@
 
 #include "breakpoint.h"
 #include "exit.h"
+#include "itself.h"
 #include "run.h"
 
 extern char** environ;
@@ -38,7 +39,8 @@ void become_server(char** argv, int argc) {
 
 void become_target(const char* where) {
   ::unsetenv(kServer);
-  for (const int fd : {kGo, kNews}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  for (const int fd : {kGo, kNews, kSession}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  open_room();
   watch_exits();
   if (std::strcmp(where, kAtAccept) == 0) return set_target(At::accept);
   if (where[0] != '=') return set_target(At::input);

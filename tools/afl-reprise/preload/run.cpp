@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "itself.h"
+
 namespace reprise::afl {
 namespace {
 
@@ -63,9 +65,10 @@ void begin(const sockaddr* address, socklen_t address_size) {
     std::memcpy(&message.address, address, address_size);
     message.address_size = address_size;
   }
+  message.room = room_address();
   g_running = true;
   if (!tell(message)) ::syscall(SYS_exit_group, 1);
-  wait_for_go();
+  wait_here(tell, wait_for_go);
   errno = saved;
 }
 
@@ -86,6 +89,7 @@ void end(int status, bool accepted) {
     message.value = status;
     message.more_threads = has_more_threads();
     message.accepted = accepted;
+    roll_back_itself(message);
     if (!tell(message)) return;
   }
   for (;;) ::syscall(SYS_pause);  // until the rollback

@@ -90,7 +90,7 @@ class Server {
     // While threads run the map may change, so they are stopped first. Else afl-fuzz looks at it while we roll back.
     if (target_->still_runs()) roll_back();
     const bool going_on = answer(static_cast<std::uint32_t>(status));
-    if (target_ && !target_->still_runs()) roll_back();
+    if (target_ && !target_->still_runs() && !target_->rolled_back()) roll_back();
     return going_on;
   }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "base/error.h"
@@ -57,34 +59,49 @@ bool all_sleep(pid_t pid) {
 
 }  // namespace
 
+/** What it gets from the server, by number. */
+struct Target::Given {
+  UniqueFd go, news, session, room;
+};
+
 Target::Target(const Command& command) {
   Pipe go, news;
+  Given given{std::move(go.read), std::move(news.write), Session::device(), UniqueFd(::memfd_create("afl-reprise", MFD_CLOEXEC))};
+  if (!given.room || ::ftruncate(given.room.get(), kRoomSize) != 0) fail_errno(errno, "memory for the target");
+  void* const room = ::mmap(nullptr, kRoomSize, PROT_READ | PROT_WRITE, MAP_SHARED, given.room.get(), 0);
+  if (room == MAP_FAILED) fail_errno(errno, "memory for the target");
+  room_ = static_cast<Room*>(room);
   const pid_t server = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) fail_errno(errno, "starting the target");
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != server) ::_exit(1);
-    execute(command, std::move(go.read), std::move(news.write));
+    execute(command, given);
     ::_exit(127);
   }
   go_ = std::move(go.write);
   news_ = std::move(news.read);
-  news.write.reset();
+  given.news.reset();
   try {
     end_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
     if (!end_) fail_errno(errno, "a descriptor of the target");
     await_ready(std::getenv(kAt));
     settle();
-    session_.emplace(Session::attach(pid_));
+    session_.emplace(Session::attach(pid_, std::move(given.session)));
     snapshot_.emplace(Snapshot::take(*session_, SnapshotOptions{.notify = false}));
+    const std::span<char> rest{reinterpret_cast<char*>(room_) + kRequest, kRoomSize - kRequest};
+    room_->armed = ready_.room && snapshot_->place_one_call(rest, ready_.room + kRequest);
   } catch (...) {
     end();
     throw;
   }
 }
 
-Target::~Target() { end(); }
+Target::~Target() {
+  end();
+  if (room_) ::munmap(room_, kRoomSize);
+}
 
 void Target::end() {
   if (pid_ <= 0) return;
@@ -100,16 +117,19 @@ int Target::reap() {
   return status;
 }
 
-void Target::execute(const Command& command, UniqueFd go, UniqueFd news) {
+void Target::execute(const Command& command, const Given& given) {
   // afl-fuzz writes to its description of the input. In one of its own, only the position changes for the target.
   struct stat input {};
   if (::fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode)) {
     const UniqueFd own(::open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC));
     if (!own || ::dup2(own.get(), STDIN_FILENO) < 0) return;
   }
-  // Above both numbers first: one of them may be the other's.
-  const int from[] = {::fcntl(go.get(), F_DUPFD_CLOEXEC, kAnswers + 1), ::fcntl(news.get(), F_DUPFD_CLOEXEC, kAnswers + 1)};
-  if (::dup2(from[0], kGo) < 0 || ::dup2(from[1], kNews) < 0) return;
+  // Above all numbers first: one of them may be another's.
+  int from[] = {given.go.get(), given.news.get(), given.session.get(), given.room.get()};
+  constexpr int to[] = {kGo, kNews, kSession, kRoom};
+  for (int& fd : from) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, kAnswers + 1);
+  for (std::size_t i = 0; i < std::size(to); ++i)
+    if (::dup2(from[i], to[i]) < 0) return;
   ::setenv("LD_PRELOAD", command.preload.c_str(), 1);
   ::setenv(kServer, std::to_string(::getppid()).c_str(), 1);
   if (!command.offset.empty()) ::setenv(kOffset, command.offset.c_str(), 1);
@@ -166,7 +186,7 @@ bool Target::lives(int wait_ms) const {
 }
 
 int Target::run() {
-  can_roll_back_ = still_runs_ = false;
+  can_roll_back_ = still_runs_ = rolled_back_ = false;
   std::optional<Client> client;
   if (ready_.address_size > 0) client.emplace(ready_.address, ready_.address_size);
   const char go = 0;
@@ -180,6 +200,7 @@ int Target::run() {
       }
       Message news{};
       if (fds[0].revents & POLLIN && ::read(news_.get(), &news, sizeof news) == sizeof news) {
+        rolled_back_ = news.rolled_back;
         still_runs_ = news.more_threads;
         if (still_runs_) rest();
         // A connection that nobody has accepted would be there for the next run, too.
@@ -196,7 +217,9 @@ int Target::run() {
       }
     }
   }
-  return reap();
+  const int status = reap();
+  // An error in the middle of a rollback kills it, as afl-fuzz may do: this is no end of the run.
+  return room_->rolling ? W_EXITCODE(room_->ended.value & 0xff, 0) : status;
 }
 
 void Target::roll_back() {

@@ -42,11 +42,14 @@ class Target {
   bool still_runs() const { return still_runs_; }
   /** Whether it is where a rollback brings it back from: not after a crash. */
   bool can_roll_back() const { return can_roll_back_; }
+  /** Whether it has brought itself back. */
+  bool rolled_back() const { return rolled_back_; }
   /** Bring it back to where the run began. Throws Error. */
   void roll_back();
 
  private:
-  void execute(const Command& command, UniqueFd go, UniqueFd news);
+  struct Given;
+  void execute(const Command& command, const Given& given);
   void await_ready(const std::string& at);
   /** Wait until all its threads wait: when it begins to run, and after a run. */
   void settle() const;
@@ -59,7 +62,8 @@ class Target {
   pid_t pid_ = -1;
   UniqueFd end_, go_, news_;  ///< its pidfd; our ends of the pipes
   Message ready_{};
-  bool still_runs_ = false, can_roll_back_ = false;
+  Room* room_ = nullptr;  // shared with it
+  bool still_runs_ = false, can_roll_back_ = false, rolled_back_ = false;
   int restless_ = 0;  ///< runs in a row at whose end threads did not wait
   std::optional<Session> session_;
   std::optional<Snapshot> snapshot_;
