@@ -642,6 +642,7 @@ void cr_snap_install(struct cr_session *s, struct cr_snap *snap);
 void cr_snap_drop(struct cr_session *s);
 struct cr_chunk cr_snap_chunk(struct cr_snap *snap, unsigned long addr);
 unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned long end);
+unsigned long cr_snap_next_page(struct cr_snap *snap, unsigned long addr, unsigned long end);
 bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct restart_block *rb,
 		     ktime_t *taken);
 long cr_ioc_snap_runs(struct cr_session *s, struct cr_array *a);

@@ -205,13 +205,18 @@ static int cr_restore_pmd(struct cr_worker *worker, struct vm_area_struct *vma,
 
 /* ------------------------------------------------------------ sharing the work */
 
-/* The first address in [addr, end) with content in the source, or end. */
-static unsigned long cr_source_next(struct cr_job *job, unsigned long addr, unsigned long end)
+/*
+ * An address in [addr, end) before which the source has no content, or end: the first page, or with
+ * @roughly in memory, the first 2 MB with one.
+ */
+static unsigned long cr_source_next(struct cr_job *job, unsigned long addr, unsigned long end,
+				    bool roughly)
 {
 	u64 run;
 
 	if (!job->source)
-		return cr_snap_next(job->snap, addr, end);
+		return roughly ? cr_snap_next(job->snap, addr, end) :
+				 cr_snap_next_page(job->snap, addr, end);
 	run = cr_run_at(job, addr);
 	if (run == job->nruns || job->runs[run].addr >= end)
 		return end;
@@ -235,14 +240,17 @@ static int cr_probe_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, u
 static int cr_skip_hole(struct cr_job *job, struct vm_area_struct *vma, unsigned long *addr,
 			unsigned long end)
 {
-	unsigned long found = cr_source_next(job, *addr, end);
+	/*
+	 * A private mapping without anon_vma has no page that could be dropped. Such mappings are
+	 * code and constants, with thousands of pages of their files in the page tables.
+	 */
+	unsigned long found = cr_source_next(job, *addr, end, vma->anon_vma);
 	struct cr_walk probe = {
 		.mm = vma->vm_mm, .vma = vma, .arg = &found, .req = &job->req,
 		.ptes = cr_probe_ptes, .huge = cr_probe_huge,
 	};
 	int r = 0;
 
-	/* a private mapping without anon_vma has no page that could be dropped */
 	if (vma->anon_vma)
 		r = cr_walk_range(&probe, *addr, found);
 	*addr = found;

@@ -282,6 +282,36 @@ unsigned long cr_snap_next(struct cr_snap *snap, unsigned long addr, unsigned lo
 }
 
 /**
+ * cr_snap_next_page() - find the next page
+ * @snap: a snapshot that is in use or whose lock is held
+ * @addr: start of the search
+ * @end: end of the search
+ *
+ * Return: address of the first page in [@addr, @end); or @end.
+ */
+unsigned long cr_snap_next_page(struct cr_snap *snap, unsigned long addr, unsigned long end)
+{
+	struct cr_chunk chunk;
+	struct page **from, **found;
+	unsigned long upto;
+
+	while ((addr = cr_snap_next(snap, addr, end)) < end) {
+		chunk = cr_snap_chunk(snap, addr);
+		if (chunk.whole)
+			return addr;
+		upto = min(end, (addr | ~PMD_MASK) + 1);
+		from = chunk.pages + cr_snap_slot(addr);
+		found = memchr_inv(from, 0, ((upto - addr) >> PAGE_SHIFT) * sizeof(*from));
+		if (found) {
+			found = PTR_ALIGN_DOWN(found, sizeof(*found));	/* its first byte may be 0 */
+			return addr + ((found - from) << PAGE_SHIFT);
+		}
+		addr = upto;
+	}
+	return end;
+}
+
+/**
  * cr_snap_restart() - get a thread's restart block from the session's snapshot
  * @s: the session
  * @task: the thread
