@@ -22,6 +22,7 @@ static const unsigned char tag[24] = "a counter of this test";
 
 // ---------------------------------------------------------------- the target
 
+static char *mapped;               // a private mapping of a file, of which one page was written
 static volatile uint64_t *words;   // one page after the other; private, so that a rollback restores it
 static struct { uint64_t value; unsigned char tag[24]; } *counter;
 static int pipe_ends[2], file = -1, read_only = -1;
@@ -74,6 +75,9 @@ static void close_one(void) { sh->wrong |= close(pipe_ends[0]) != 0; }
 static void unmap_one(void) { sh->wrong |= munmap((void *)word(PAGES - 1), PAGE) != 0; }
 static void protect_one(void) { sh->wrong |= mprotect((void *)word(PAGES - 1), PAGE, PROT_READ) != 0; }
 static void write_file(void) { sh->wrong |= pwrite(file, "more", 4, 8000) != 4; }
+static void map_again(void) {
+  sh->wrong |= mmap(mapped, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, read_only, 0) != mapped || *mapped == 0x55;
+}
 static void replace_fd(void) { sh->wrong |= dup2(pipe_ends[0], read_only) < 0; }
 static void lose_tag(void) { counter->tag[3] ^= 1; }
 static void guard(void) {
@@ -101,6 +105,9 @@ static void working(void) {
   munmap((void *)word(PAGES), PAGE);  // a hole behind them
   file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
   read_only = open("/etc/passwd", O_RDONLY);
+  mapped = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, read_only, 0);
+  if (mapped == MAP_FAILED) _exit(1);
+  *mapped = 0x55;
   if (file < 0 || read_only < 0 || sbrk(PAGE) == (void *)-1) _exit(1);
   for (int i = 0; i < NONE; i++) *word(i) = (uint64_t)i;
   memcpy(counter->tag, tag, sizeof tag);
@@ -109,6 +116,7 @@ static void working(void) {
   while (!sh->value[3]) usleep(500);  // a thread that is being made differs from what it is later
   sh->at[0] = (void *)words;
   sh->at[1] = counter;
+  sh->at[2] = mapped;
   sh->ready = 1;
   for (;;) {
     usleep(500);
@@ -283,6 +291,20 @@ static void tracked_again(void) {
   is_done("the same pages");
   expect(request.pages.restored == first, "%lu pages, before %lu", (unsigned long)request.pages.restored, first);
   pages_are_back("after both");
+}
+
+/* The mapping has no pages of its own any more, the snapshot has one. */
+static void remapped(void) {
+  take(map_again);
+  struct cr_range both[2] = {scope, {(uintptr_t)sh->at[2], PAGE}};
+  if (both[1].addr < both[0].addr) both[0] = both[1], both[1] = scope;
+  request.pages.scope = (uintptr_t)both;
+  request.pages.nscope = 2;
+  for (int i = 0; i < 3; i++) {
+    works();
+    is_done("a file that was mapped anew");
+    expect((peek(sh->at[2]) & 0xff) == 0x55, "its page is not as it was");
+  }
 }
 
 /* A thread in nanosleep(1 s) sleeps on for what it had left, however often it is rolled back. */
@@ -578,6 +600,7 @@ static void killed(void) {
 
 static struct tcase cases[] = {
     {"nothing", nothing, 0},     {"all_pages", all_pages, 0},     {"some_pages", some_pages, 60}, {"tracked_again", tracked_again, 0},
+    {"remapped", remapped, 0},
     {"sleeper", sleeper, 60},    {"counter", counts_up, 0},       {"mapping", mapping, 0},        {"descriptor", descriptor, 0},
     {"pipe", full_pipe, 0},      {"directory", directory, 0},     {"thread_name", thread_name, 0}, {"tag", wrong_tag, 0},
     {"guard_page", guard_page, 0}, {"no_digest", no_digest, 0},   {"refusals", refusals, 0},      {"broken", broken, 0},
