@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/text.h"
+#include "image/compression.h"
 #include "image/loader.h"
 #include "image/spool.h"
 #include "image/system_error.h"
@@ -30,8 +31,14 @@ Image Image::open(UniqueFd fd, const std::string& name) {
   image.fd_ = std::move(fd);
   if (::lseek(image.fd_.get(), 0, SEEK_CUR) < 0 && errno == ESPIPE) {
     UniqueFd copy = spool_file(name);
-    copy_all(image.fd_.get(), copy.get(), name);
+    read_all(image.fd_.get(), name, [&](const char* data, std::size_t len) { write_all(copy.get(), name, data, len); });
     image.fd_ = std::move(copy);
+  }
+  const struct stat opened = image.status();
+  image.owner_ = opened.st_uid;
+  if (UniqueFd expanded = expand(image.fd_.get(), name)) {
+    image.fd_ = std::move(expanded);
+    image.compressed_size_ = static_cast<std::uint64_t>(opened.st_size);
   }
   image.opened_ = image.times();
   Loaded loaded;
@@ -49,9 +56,14 @@ Image Image::open(UniqueFd fd, const std::string& name) {
   return image;
 }
 
-Image::Times Image::times() const {
+struct stat Image::status() const {
   struct stat st {};
   if (::fstat(fd_.get(), &st) != 0) throw_system(name_, "cannot be looked at", errno);
+  return st;
+}
+
+Image::Times Image::times() const {
+  const struct stat st = status();
   return {st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec, st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec,
           static_cast<std::uint64_t>(st.st_size)};
 }

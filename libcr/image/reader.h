@@ -6,6 +6,8 @@
  * of page checksums, but not the pages. The pages are verified where they are
  * used. Every defect of an image is an Error that names the image.
  */
+#include <sys/stat.h>
+
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -33,11 +35,17 @@ class Image {
    * @throws Error permanent (damaged, truncated, not an image, of a newer format), usage (no such file)
    */
   static Image open(const std::string& path);
-  /** As above, for an open descriptor. A descriptor that cannot seek (a pipe) is first copied to a temporary file. */
+  /**
+   * As above, for an open descriptor. What comes from a descriptor that cannot seek (a pipe), and what is compressed
+   * (compression.h), is first written to a temporary file.
+   */
   static Image open(UniqueFd fd, const std::string& name);
 
   const std::string& name() const { return name_; }
+  /** The file, or an unnamed copy of an image that came from a pipe or is compressed. */
   int fd() const { return fd_.get(); }
+  /** User who owns the file, and can forge its content; of an image from a pipe, ours. */
+  uid_t owner() const { return owner_; }
   const Process& process() const { return *process_; }
   /** Identity of the checkpoint, in the module's format. */
   std::array<std::uint8_t, CR_ID_SIZE> id() const;
@@ -94,6 +102,8 @@ class Image {
   /** The checksum in the seal. By way of the tables it covers every byte of the file. */
   std::uint64_t checksum() const { return seal_.hash; }
   std::uint64_t file_size() const { return seal_.file_size; }
+  /** Bytes of the file that was opened, if it is compressed; else 0. */
+  std::uint64_t compressed_size() const { return compressed_size_; }
   std::uint64_t page_bytes() const { return seal_.pages_size; }
   std::uint64_t blob_bytes() const { return seal_.blob_size; }
   /** Bytes of headers, notes and checksums. */
@@ -120,11 +130,14 @@ class Image {
 
   std::string name_;
   UniqueFd fd_;
+  uid_t owner_ = 0;
+  std::uint64_t compressed_size_ = 0;
   struct Times {
     std::int64_t modified_ns, changed_ns;
     std::uint64_t size;
     bool operator==(const Times&) const = default;
   };
+  struct stat status() const;
   Times times() const;
   Times opened_{};
   image::Seal seal_{};

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <vector>
@@ -25,19 +26,25 @@ UniqueFd spool_file(const std::string& name) {
   return fd;
 }
 
-void copy_all(int from, int to, const std::string& name) {
+void write_all(int fd, const std::string& name, const char* data, std::size_t len) {
+  constexpr std::size_t most = 1UL << 30;
+  while (len > 0) {
+    const ssize_t put = ::write(fd, data, std::min(len, most));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) throw_system(name, "writing failed", errno);
+    data += put;
+    len -= static_cast<std::size_t>(put);
+  }
+}
+
+void read_all(int from, const std::string& name, const std::function<void(const char* data, std::size_t len)>& use) {
   std::vector<char> buffer(1 << 20);
   for (;;) {
     const ssize_t got = ::read(from, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_system(name, "reading failed", errno);
     if (got == 0) return;
-    for (ssize_t done = 0; done < got;) {
-      const ssize_t put = ::write(to, buffer.data() + done, got - done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) throw_system(name, "writing failed", errno);
-      done += put;
-    }
+    use(buffer.data(), static_cast<std::size_t>(got));
   }
 }
 

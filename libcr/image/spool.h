@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 /** @file An unnamed temporary file, for images that are read from or written to a descriptor that cannot seek. */
+#include <functional>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -14,7 +15,10 @@ namespace reprise::image {
  */
 UniqueFd spool_file(const std::string& name);
 
-/** Copy @p from, from its current position to its end, to the current position of @p to. @throws Error */
-void copy_all(int from, int to, const std::string& name);
+/** Write all of @p data at the current position of @p fd. @throws Error */
+void write_all(int fd, const std::string& name, const char* data, std::size_t len);
+
+/** Give @p use what @p from has, from its current position to its end. @throws Error */
+void read_all(int from, const std::string& name, const std::function<void(const char* data, std::size_t len)>& use);
 
 }  // namespace reprise::image

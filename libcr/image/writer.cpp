@@ -19,6 +19,7 @@
 #include "image/state.pb.h"
 #include "image/system_error.h"
 #include "image/validate.h"
+#include "image/zeros.h"
 
 namespace reprise {
 
@@ -29,10 +30,6 @@ namespace {
 constexpr std::uint64_t kPutLimit = 1ULL << 30;  // bytes of one pwrite
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
-
-bool all_zero(const char* data, std::size_t len) {
-  return len == 0 || (data[0] == 0 && std::memcmp(data, data + 1, len - 1) == 0);
-}
 
 std::uint64_t blob_size_of(const Process& process) {
   std::uint64_t size = 0;
@@ -83,9 +80,10 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
   block_hashed_.assign(blocks, 0);
   // A write beyond RLIMIT_FSIZE raises SIGXFSZ, whose default action ends the program.
   rlimit limit;
-  if (!in_order() && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && file_size_ > limit.rlim_cur)
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && place(file_size_) > limit.rlim_cur)
     fail("cannot make the file " + std::to_string(file_size_) + " bytes long", EFBIG);
   touched_ = true;
+  if (in_place_ && out_ && ::ftruncate(out_.get(), 0)) fail("cannot be replaced", errno);
   if (::ftruncate(fd_.get(), 0) || ::ftruncate(fd_.get(), static_cast<off_t>(place(file_size_))))
     fail("cannot make the file " + std::to_string(file_size_) + " bytes long", errno);
   put(0, head_.data(), head_.size());
@@ -94,14 +92,8 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
 void ImageWriter::send(std::uint64_t offset, const char* data, std::size_t len) {
   if (offset != sent_)
     throw Error(Failure::permanent, ESPIPE, name_ + ": cannot be written at " + hex(offset) + " before what precedes it");
-  while (len > 0) {
-    const ssize_t done = ::write(out_.get(), data, std::min<std::size_t>(len, kPutLimit));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail("writing failed", errno);
-    data += done;
-    sent_ += static_cast<std::uint64_t>(done);
-    len -= static_cast<std::size_t>(done);
-  }
+  out(data, len);
+  sent_ += len;
 }
 
 void ImageWriter::put(std::uint64_t offset, const void* buf, std::size_t len) {
@@ -128,18 +120,10 @@ void ImageWriter::put_sparse(std::uint64_t offset, const void* buf, std::size_t 
     stored_ += len;
     return;
   }
-  std::size_t from = 0, at = 0;
-  while (at < len) {
-    const std::size_t step = std::min<std::size_t>(kPage, len - at);
-    if (all_zero(data + at, step)) {
-      if (at > from) put(offset + from, data + from, at - from);
-      stored_ += at - from;
-      from = at + step;
-    }
-    at += step;
-  }
-  if (len > from) put(offset + from, data + from, len - from);
-  stored_ += len - from;
+  for_each_content(data, len, [&](std::size_t from, std::size_t part) {
+    put(offset + from, data + from, part);
+    stored_ += part;
+  });
 }
 
 template <class Use>

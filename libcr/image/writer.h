@@ -19,6 +19,7 @@
 
 #include "base/unique_fd.h"
 #include "cr.h"
+#include "image/compression.h"
 #include "image/format.h"
 
 namespace reprise {
@@ -30,7 +31,8 @@ struct WriterOptions {
   bool clobber = false;  ///< replace an existing file of that name
   bool backup = false;   ///< with clobber: keep the replaced file under another name, see backup_name
   bool sync = true;      ///< fsync the file and its directory
-  bool stream = false;   ///< to a descriptor that cannot seek: write in the order of the file, see in_order()
+  Compression compression = {};  ///< of the whole file, see compression.h
+  bool stream = false;   ///< compressed, or to a descriptor that cannot seek: write in the order of the file, see in_order()
   bool unnamed = true;   ///< use O_TMPFILE where the file system supports it, instead of a temporary name
   mode_t mode = 0600;    ///< private by default: an image holds the process's memory
   /** Name of the backup, relative to the working directory. "": the first free of NAME.~1~, NAME.~2~ … */
@@ -51,7 +53,8 @@ class ImageWriter {
    * that is open for reading and writing, without O_APPEND and at position 0, is
    * replaced in place. For anything else (a pipe, a socket, a later position) the image
    * is spooled to a temporary file, and finish() copies it to the descriptor; with
-   * options.stream only shared content is, and all else is written as it comes.
+   * options.stream only shared content is, and all else is written as it comes. So is
+   * each image that is compressed.
    * @param name name of the image in messages
    * @throws Error usage (not open for writing)
    */
@@ -88,8 +91,11 @@ class ImageWriter {
   /** Must pages be written by address, by one thread, and are they not to be taken from another image? */
   bool in_order() const { return out_ && options_.stream; }
   const std::string& name() const { return name_; }
-  /** Bytes of the whole file. Valid after begin(). */
+  /** Bytes of the whole image, not compressed. Valid after begin(). */
   std::uint64_t file_size() const { return file_size_; }
+  bool compressed() const { return compressor_ != nullptr; }
+  /** Bytes of the file as it is compressed. Valid after finish(). */
+  std::uint64_t compressed_size() const { return put_out_; }
   /** Bytes of pages and blob content, without pages of zeros, that were written so far. */
   std::uint64_t stored_bytes() const { return stored_.load(); }
 
@@ -97,6 +103,8 @@ class ImageWriter {
   void put(std::uint64_t offset, const void* buf, std::size_t len);
   void put_sparse(std::uint64_t offset, const void* buf, std::size_t len);
   void send(std::uint64_t offset, const char* data, std::size_t len);
+  void out(const char* data, std::size_t len);
+  void put_out(const char* data, std::size_t len);
   /** Place in fd_ of what belongs at @p offset of the image. */
   std::uint64_t place(std::uint64_t offset) const { return in_order() ? offset - blob_offset_ : offset; }
   void copy_data(int from, std::uint64_t at, std::uint64_t offset, std::uint64_t len);
@@ -104,6 +112,9 @@ class ImageWriter {
   template <class Use>
   void in_runs(std::uint64_t addr, std::uint64_t len, const Use& use);
   void hash_partial_blocks();
+  void spool_to(UniqueFd fd);
+  void finish_spooling();
+  void give_name(int fd);
   void publish();
   [[noreturn]] void fail(const std::string& what, int err) const;
 
@@ -113,10 +124,13 @@ class ImageWriter {
   WriterOptions options_;
   UniqueFd fd_;                         // the file that is written
   UniqueFd dir_;                        // directory of the final name
-  UniqueFd out_;                        // if spooling: the caller's descriptor. in_order(): fd_ is for what follows the pages
-  std::uint64_t sent_ = 0;              // in_order(): bytes written to it
+  UniqueFd out_;                        // if spooling: where to. in_order(): fd_ is for what follows the pages
+  std::uint64_t sent_ = 0;              // in_order(): bytes of the image written to it
+  std::uint64_t put_out_ = 0;           // bytes written to out_
+  std::uint64_t out_most_ = UINT64_MAX; // bytes that RLIMIT_FSIZE lets us write to out_
+  std::unique_ptr<image::Compressor> compressor_;
   std::string final_name_, temp_name_;  // inside dir_; temp_name_ empty: unnamed file
-  bool in_place_ = false;               // fd_ is the caller's own file
+  bool in_place_ = false;               // the caller's own file is replaced
   bool touched_ = false;                // the file was truncated or written to
   bool finished_ = false;
   std::vector<cr_page_run> runs_;

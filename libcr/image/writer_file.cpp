@@ -2,6 +2,7 @@
 // Open the file of an image and give it its name.
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +75,7 @@ ImageWriter::ImageWriter(std::string path, WriterOptions options, int dir_fd)
     }
   }
   if (!fd_) fail("cannot create a temporary file", EEXIST);
+  if (options_.compression) spool_to(std::move(fd_));
 }
 
 ImageWriter::ImageWriter(UniqueFd fd, std::string name, WriterOptions options)
@@ -88,17 +90,44 @@ ImageWriter::ImageWriter(UniqueFd fd, std::string name, WriterOptions options)
       ::lseek(fd.get(), 0, SEEK_CUR) == 0) {
     in_place_ = true;
     fd_ = std::move(fd);
+    if (options_.compression) spool_to(std::move(fd_));
   } else {
-    out_ = std::move(fd);
-    fd_ = spool_file(name_);
+    spool_to(std::move(fd));
   }
+}
+
+void ImageWriter::spool_to(UniqueFd fd) {
+  out_ = std::move(fd);
+  fd_ = spool_file(name_);
+  if (options_.compression)
+    compressor_ = make_compressor(options_.compression, name_, [this](const char* data, std::size_t len) { put_out(data, len); });
+  // A write beyond RLIMIT_FSIZE raises SIGXFSZ, whose default action ends the program.
+  struct stat st;
+  rlimit limit;
+  if (::fstat(out_.get(), &st) != 0 || !S_ISREG(st.st_mode) || ::getrlimit(RLIMIT_FSIZE, &limit) != 0) return;
+  const off_t at = ::lseek(out_.get(), 0, ::fcntl(out_.get(), F_GETFL) & O_APPEND ? SEEK_END : SEEK_CUR);
+  if (at < 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  out_most_ = limit.rlim_cur > static_cast<std::uint64_t>(at) ? limit.rlim_cur - static_cast<std::uint64_t>(at) : 0;
+}
+
+void ImageWriter::put_out(const char* data, std::size_t len) {
+  if (len > out_most_ - put_out_) fail("cannot make the file longer", EFBIG);
+  write_all(out_.get(), name_, data, len);
+  put_out_ += len;
+}
+
+void ImageWriter::out(const char* data, std::size_t len) {
+  if (compressor_)
+    compressor_->write(data, len);
+  else
+    put_out(data, len);
 }
 
 ImageWriter::~ImageWriter() {
   if (finished_) return;
   if (!temp_name_.empty()) ::unlinkat(dir_.get(), temp_name_.c_str(), 0);
   // Empty the caller's file, so that nobody mistakes its content for an image.
-  if (in_place_ && touched_ && ::ftruncate(fd_.get(), 0) != 0) return;
+  if (in_place_ && touched_ && ::ftruncate(out_ ? out_.get() : fd_.get(), 0) != 0) return;
 }
 
 // Link the old image to a second name. It keeps its first name until the new image replaces it.
@@ -118,27 +147,32 @@ void ImageWriter::keep_backup() {
   fail("there are too many backups of it", EEXIST);
 }
 
+// Write to out_ what is in the temporary file.
+void ImageWriter::finish_spooling() {
+  if (::lseek(fd_.get(), 0, SEEK_SET) != 0) fail("rewinding the temporary file failed", errno);
+  read_all(fd_.get(), name_, [this](const char* data, std::size_t len) { out(data, len); });
+  if (compressor_) compressor_->finish();
+}
+
 void ImageWriter::publish() {
-  if (out_) {
-    if (::lseek(fd_.get(), 0, SEEK_SET) != 0) fail("rewinding the temporary file failed", errno);
-    copy_all(fd_.get(), out_.get(), name_);
-    if (options_.sync && ::fsync(out_.get()) != 0 && errno != EINVAL && errno != EROFS) fail("syncing failed", errno);
-    return;
-  }
-  if (options_.sync && ::fsync(fd_.get()) != 0) fail("syncing failed", errno);
-  if (in_place_) {
-    // Leave the position where writing would: the caller may append after the image.
-    if (::lseek(fd_.get(), 0, SEEK_END) < 0) fail("seeking failed", errno);
-    return;
-  }
+  if (out_) finish_spooling();
+  const int fd = out_ ? out_.get() : fd_.get();
+  const bool may_be_a_pipe = out_ && !dir_ && !in_place_;
+  if (options_.sync && ::fsync(fd) != 0 && !(may_be_a_pipe && (errno == EINVAL || errno == EROFS))) fail("syncing failed", errno);
+  if (dir_) return give_name(fd);
+  // Leave the position where writing would: the caller may append after the image.
+  if (in_place_ && ::lseek(fd, 0, SEEK_END) < 0) fail("seeking failed", errno);
+}
+
+void ImageWriter::give_name(int fd) {
   if (options_.backup && options_.clobber) keep_backup();
   int result;
   if (temp_name_.empty()) {
-    result = link_unnamed(fd_.get(), dir_.get(), final_name_);
+    result = link_unnamed(fd, dir_.get(), final_name_);
     if (result != 0 && errno == EEXIST && options_.clobber) {
       // linkat(2) never replaces a file: link to a temporary name, then rename.
       std::string name = temporary_name(final_name_);
-      if (link_unnamed(fd_.get(), dir_.get(), name) != 0) fail("cannot name the file", errno);
+      if (link_unnamed(fd, dir_.get(), name) != 0) fail("cannot name the file", errno);
       temp_name_ = name;
     }
   } else {

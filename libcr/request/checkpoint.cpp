@@ -27,6 +27,7 @@ ImageWriter writer_for(const CheckpointOptions& options, const std::string& path
   const WriterOptions how{.clobber = options.clobber,
                           .backup = options.backup,
                           .sync = options.sync,
+                          .compression = options.compression,
                           // Pages of a parent are written behind those that have changed.
                           .stream = options.parent.empty(),
                           .backup_name = options.backup_name};

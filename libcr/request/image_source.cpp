@@ -6,7 +6,6 @@
 #include <memory>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -24,11 +23,6 @@ RollbackSource source_from(const Image& image) {
     return true;
   };
   return source;
-}
-
-uid_t owner_of(const Image& image) {
-  struct stat st {};
-  return ::fstat(image.fd(), &st) == 0 ? st.st_uid : 0;
 }
 
 Image open_image(const std::string& path, int fd) {

@@ -13,9 +13,6 @@ RollbackSource source_from(const Image& image);
 /** Compare the content of shared memory with its checksums, as Image::verify() does for private pages. Throws Error. */
 void verify_shared(const Image& image);
 
-/** @return the owner of the image file, who can forge its content; 0 if it cannot be determined */
-uid_t owner_of(const Image& image);
-
 /**
  * Open an image. Throws Error.
  * @param path  file to open; with a descriptor the name in messages

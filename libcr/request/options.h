@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/unique_fd.h"
+#include "image/compression.h"
 #include "restore/options.h"
 #include "restore/report.h"
 
@@ -43,6 +44,7 @@ struct CheckpointOptions {
   bool backup = false;          ///< keep the replaced image under another name
   std::string backup_name;      ///< name of the backup; "": the first free of IMAGE.~1~, IMAGE.~2~ …
   bool sync = true;             ///< fsync before the image gets its name
+  Compression compression = {}; ///< of the image
   int signal = 0;               ///< sent when the image is complete, before the target runs again; 0: none
   unsigned timeout_ms = 0;      ///< time to stop all threads; 0: 5 s
   unsigned agent_timeout_ms = 0;  ///< time for the program's own callbacks; 0: 60 s

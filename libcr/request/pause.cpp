@@ -97,7 +97,7 @@ Report pause(const PauseOptions& options) {
   report.pipes = queued_in_pipes(session, image.process());
   Process process = image.process();
   RestoreOptions restore = options.restore;
-  restore.trust = ::geteuid() == 0 && owner_of(image) == 0;  // nobody but root has written what is asked of root
+  restore.trust = ::geteuid() == 0 && image.owner() == 0;  // nobody but root has written what is asked of root
   RollbackSource source = source_from(image);
   source.pages.tracked = tracked;
   source.dirty = std::move(dirty);

@@ -25,9 +25,9 @@ namespace {
  * restarts it, who cannot grant what the owner does not have. Root can, so refuse other users' images for root.
  */
 void check_owner(const Image& image, const RestoreOptions& options) {
-  if (::geteuid() != 0 || options.trust || owner_of(image) == 0) return;
+  if (::geteuid() != 0 || options.trust || image.owner() == 0) return;
   throw Error(Failure::refused, EPERM,
-              image.name() + " belongs to user " + std::to_string(owner_of(image)) +
+              image.name() + " belongs to user " + std::to_string(image.owner()) +
                   ", who can forge its content: restart it as that user, or with --trust if you vouch for it");
 }
 

@@ -79,6 +79,7 @@ void write_image(Session& session, ImageWriter& writer, const State& state, cons
   }
   writer.finish();
   report.bytes = writer.file_size();
+  if (writer.compressed()) report.bytes_compressed = writer.compressed_size();
 }
 
 }  // namespace reprise

@@ -18,7 +18,7 @@ struct Inheritance {
 };
 
 /**
- * Write and publish the image. The target may run meanwhile. Fills in Report.bytes, pages_inherited and pages, which were
+ * Write and publish the image. The target may run meanwhile. Fills in Report.bytes, bytes_compressed, pages_inherited and pages, which were
  * those of the snapshot. Throws Error.
  */
 void write_image(Session& session, ImageWriter& writer, const State& state, const Inheritance& from,

@@ -49,7 +49,8 @@ struct Report {
   std::uint64_t pages_inherited = 0; ///< of these, taken from the parent image because they have not changed
   std::uint64_t pages_restored = 0;  ///< pages whose content was restored
   std::uint64_t pages_dropped = 0;   ///< pages touched since the checkpoint that were freed
-  std::uint64_t bytes = 0;           ///< size of the image file
+  std::uint64_t bytes = 0;           ///< size of the image
+  std::uint64_t bytes_compressed = 0; ///< size of its file, if it is compressed
   std::uint64_t kernel_bytes = 0;    ///< kernel memory used in addition to the pages
   std::uint32_t workers = 0;
   /** Descriptor of a pipe to another process -> bytes in the pipe; a rollback leaves them there. */

@@ -37,6 +37,7 @@ constexpr Field kCounts[] = {
     {"pages_restored", &Report::pages_restored},
     {"pages_dropped", &Report::pages_dropped},
     {"bytes", &Report::bytes},
+    {"bytes_compressed", &Report::bytes_compressed},
     {"kernel_bytes", &Report::kernel_bytes},
 };
 

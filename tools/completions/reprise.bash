@@ -6,7 +6,7 @@ _reprise_options() { # COMMAND
 	local common='--json --help --version'
 	local request="$common --file --quiet --verbose --timeout --stop --term --kill --cont"
 	case $1 in
-	cr_checkpoint) echo "$request --parent --tree --group --pgid --session --sid --ptraced-skip --backup --clobber --no-clobber --sync --no-sync --track --no-track --split-huge --deleted-limit" ;;
+	cr_checkpoint) echo "$request --parent --compress --tree --group --pgid --session --sid --ptraced-skip --backup --clobber --no-clobber --sync --no-sync --track --no-track --split-huge --deleted-limit" ;;
 	cr_pause) echo "$request --no-tracking --rewind-files --shared-memory --dead-sockets --hold" ;;
 	cr_restart)
 		echo "$request --restore-pid --no-restore-pid --copies --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
@@ -216,7 +216,7 @@ _reprise() {
 	word=${words[-1]}
 	for ((i = 0; i < ${#words[@]} - 1; i++)); do
 		case ${words[i]} in
-		-f | --file | --parent | --timeout | --relocate | --fd) before=${words[i]} && continue ;;
+		-f | --file | --parent | --compress | --timeout | --relocate | --fd) before=${words[i]} && continue ;;
 		-*) ;;
 		*) [[ -n $before ]] || ((++positionals)) ;;
 		esac
@@ -231,6 +231,7 @@ _reprise() {
 	case $option in
 	-f | --file | --parent) _reprise_files "$value" ;;
 	--kill) _reprise_signals "$value" ;;
+	--compress) mapfile -t COMPREPLY < <(compgen -W 'lz4 zstd' -- "$value") ;;
 	--relocate) value=${value##*=} && _reprise_files "$value" -d ;;
 	--fd)
 		# N=PATH; nothing is known of numbers.

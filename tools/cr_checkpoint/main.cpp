@@ -46,9 +46,10 @@ void save(CheckpointOptions& options, const tool::Common& common) {
   }
   const std::string inherited =
       report.pages_inherited ? " (" + tool::grouped(report.pages_inherited) + " of " + options.parent + ")" : "";
+  const std::string compressed = report.bytes_compressed ? " (compressed to " + tool::bytes(report.bytes_compressed) + ")" : "";
   tool::print(common, report,
               "saved to " + report.image + ": " + tool::counted(report.threads, "thread") + ", " +
-                  tool::counted(report.pages, "page") + inherited + ", " + tool::bytes(report.bytes) + " in " +
+                  tool::counted(report.pages, "page") + inherited + ", " + tool::bytes(report.bytes) + compressed + " in " +
                   tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
               stdout);
 }
@@ -87,7 +88,7 @@ int main(int argc, char** argv) {
   tool::SignalOptions signal;
   CheckpointOptions options;
   Whom whom;
-  std::string backup;
+  std::string backup, compress;
   app.add_option("PID", options.pid, "process to save")
       ->required()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""))
@@ -103,6 +104,9 @@ int main(int argc, char** argv) {
                             "keep a replaced image as NAME (default: the first free of IMAGE.~1~, IMAGE.~2~ ...)");
   keep->type_name("NAME");
   app.add_flag("--clobber,!--no-clobber", options.clobber, "replace an existing image (default), or do not");
+  app.add_option("--compress", compress,
+                 "compress the image: lz4, zstd, or with a level zstd:19. cr_pause and cr_restart expand it to $TMPDIR each time")
+      ->type_name("METHOD");
   app.add_flag("--sync,!--no-sync", options.sync,
                "sync the image to disk before it gets its name (default), or do not");
   app.add_flag("--track,!--no-track", options.track,
@@ -124,6 +128,7 @@ int main(int argc, char** argv) {
     options.request_flags = api::pack_request(options.signal, whom.scope(), options.pid);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
     options.backup = keep->count() > 0;
+    if (!compress.empty()) options.compression = Compression::parse(compress);
     options.backup_name = backup == "~" ? "" : backup;
     if (options.image == tool::kStandard) {
       if (whom.scope() != CR_SCOPE_PROC)

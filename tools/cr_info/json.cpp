@@ -85,6 +85,7 @@ std::string to_json(const Image& image, const Verification& verification) {
   ordered_json out;
   out["image"] = {{"path", image.name()},
                   {"bytes", image.file_size()},
+                  {"bytes_compressed", image.compressed_size()},
                   {"page_bytes", image.page_bytes()},
                   {"shared_bytes", image.blob_bytes()},
                   {"meta_bytes", image.meta_bytes()}};

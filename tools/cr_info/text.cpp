@@ -43,6 +43,7 @@ void print_summary(const Image& image, const Verification& verification) {
   print_line("Size", fmt::format("{}: pages {}, shared content {}, everything else {}", tool::bytes(image.file_size()),
                                  tool::bytes(image.page_bytes()), tool::bytes(image.blob_bytes()),
                                  tool::bytes(image.meta_bytes())));
+  if (image.compressed_size()) print_line("Compressed", fmt::format("to {}", tool::bytes(image.compressed_size())));
   const std::uint64_t content = image.page_bytes() + image.blob_bytes();
   if (!verification.done)
     print_line("Verified", "headers only");
