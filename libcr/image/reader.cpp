@@ -36,7 +36,8 @@ Image Image::open(UniqueFd fd, const std::string& name) {
   }
   const struct stat opened = image.status();
   image.owner_ = opened.st_uid;
-  if (UniqueFd expanded = expand(image.fd_.get(), name)) {
+  // load() says what else is wrong with other kinds of files.
+  if (UniqueFd expanded = S_ISREG(opened.st_mode) ? expand(image.fd_.get(), name) : UniqueFd()) {
     image.fd_ = std::move(expanded);
     image.compressed_size_ = static_cast<std::uint64_t>(opened.st_size);
   }

@@ -146,6 +146,28 @@ WRITE = 1 | 1 << 16 | 2 << 18  # register 0: eight bytes, traps after they are w
 EXECUTE = 1  # register 0: traps before the instruction
 
 
+def traps():
+    """Whether this machine stops a process at a place that is watched. Some virtual machines ignore the debug registers."""
+    word = ctypes.c_uint64()
+    go, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(go, 1)
+        word.value = 1
+        os._exit(0)
+    tracer = Tracer(child, limit=10)
+    tracer.watch(ctypes.addressof(word), WRITE)
+    os.write(tell, b"x")
+    os.close(go)
+    os.close(tell)
+    try:
+        tracer.go()
+    except NotReached:  # it has ended
+        return False
+    tracer.kill()
+    return True
+
+
 def in_the_middle_of_copying(tracer, lane):
     """Stop it when it has written bytes of which the reader does not know yet, while the reader has the frame's beginning.
     @return number of bytes that are written behind the position"""
