@@ -450,6 +450,11 @@ long cr_ioc_set_regs(struct cr_session *s, struct cr_regs *a);
 long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a);
 bool cr_set_threads_ok(const struct cr_set_threads *a);
 long cr_ioc_set_threads(struct cr_session *s, struct cr_set_threads *a);
+struct cr_saved_threads;
+struct cr_saved_threads *cr_take_threads(struct cr_session *s, const struct cr_set_threads *a);
+int cr_put_threads(struct cr_session *s, const struct cr_saved_threads *all,
+		   struct cr_set_threads *a);
+void cr_free_threads(struct cr_saved_threads *all);
 
 /* restart.c */
 u64 cr_restart_left(struct cr_member *m);

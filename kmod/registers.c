@@ -4,6 +4,7 @@
  * them; and signal masks.
  */
 #include "internal.h"
+#include <linux/sched/signal.h>
 #include <linux/elf.h>
 #include <linux/regset.h>
 #include <linux/sched/task_stack.h>
@@ -243,27 +244,53 @@ long cr_ioc_set_sigmask(struct cr_session *s, struct cr_sigmask *a)
 
 /* --------------------------------------------------------- many threads at once */
 
-/* The buffers of CR_IOC_SET_THREADS, for one thread after the other. */
-struct cr_regs_buffer {
+/* What the caller wants of a thread, in the kernel's memory. */
+struct cr_saved_thread {
+	struct cr_thread_regs t;
 	struct user_regs_struct general;
-	size_t room;
 	char extended[];
 };
 
-static int cr_take_regs(struct cr_regs_buffer *buffer, const struct cr_thread_regs *t)
+struct cr_saved_threads {
+	u32 count;
+	struct cr_saved_thread *of[];
+};
+
+/* A thread of the target that makes the request itself keeps its registers. */
+static bool cr_is_own(struct cr_session *s, const struct cr_thread_regs *t)
 {
-	if (copy_from_user(&buffer->general, u64_to_user_ptr(t->general), sizeof(buffer->general)) ||
-	    (t->extended_len && copy_from_user(buffer->extended, u64_to_user_ptr(t->extended),
+	return s->self && t->tid == task_pid_vnr(current);
+}
+
+static int cr_take_entry(struct cr_thread_regs *t, const struct cr_set_threads *a, u32 n)
+{
+	const struct cr_thread_regs __user *list = u64_to_user_ptr(a->threads);
+
+	if (copy_from_user(t, list + n, sizeof(*t)))
+		return -EFAULT;
+	return t->flags & ~CR_REGS_RESTART || t->extended_len > a->room ? -EINVAL : 0;
+}
+
+/* saved->t is there already. */
+static int cr_take_regs(struct cr_session *s, struct cr_saved_thread *saved)
+{
+	const struct cr_thread_regs *t = &saved->t;
+
+	if (cr_is_own(s, t))
+		return 0;
+	if (copy_from_user(&saved->general, u64_to_user_ptr(t->general), sizeof(saved->general)) ||
+	    (t->extended_len && copy_from_user(saved->extended, u64_to_user_ptr(t->extended),
 					       t->extended_len)))
 		return -EFAULT;
 	return 0;
 }
 
-static int cr_set_thread(struct cr_session *s, struct cr_member *m, const struct cr_thread_regs *t,
-			 struct cr_regs_buffer *buffer)
+static int cr_set_thread(struct cr_session *s, struct cr_member *m,
+			 const struct cr_saved_thread *saved)
 {
 	const struct user_regset *general = cr_regset(m->task, NT_PRSTATUS);
 	const struct user_regset *extended = cr_regset(m->task, NT_X86_XSTATE);
+	const struct cr_thread_regs *t = &saved->t;
 	int r;
 
 	if (!general || (t->extended_len && !extended))
@@ -271,36 +298,32 @@ static int cr_set_thread(struct cr_session *s, struct cr_member *m, const struct
 	r = cr_pin(m);
 	if (r)
 		return r;
-	r = cr_write_regs(m, general, sizeof(buffer->general), &buffer->general);
+	r = cr_write_regs(m, general, sizeof(saved->general), &saved->general);
 	if (!r && t->extended_len)
 		r = cr_write_regs(m, extended, min_t(size_t, t->extended_len,
 						     extended->n * extended->size),
-				  buffer->extended);
+				  saved->extended);
 	cr_unpin(m);
 	return r ? r : cr_set_sigmask(s, m, t->sigmask);
 }
 
-static int cr_set_one(struct cr_session *s, const struct cr_thread_regs *t,
-		      struct cr_regs_buffer *buffer, struct cr_why *why)
+static int cr_set_one(struct cr_session *s, const struct cr_saved_thread *saved,
+		      struct cr_why *why)
 {
+	const struct cr_thread_regs *t = &saved->t;
 	struct cr_member *m;
 	sigset_t mask;
 	int r;
 
-	if (t->flags & ~CR_REGS_RESTART || t->extended_len > buffer->room)
-		return -EINVAL;
-	if (s->self && t->tid == task_pid_vnr(current)) {
+	if (cr_is_own(s, t)) {
 		mask = cr_mask_of(t->sigmask);
 		cr_set_own_sigmask(&mask);
 		return 0;
 	}
-	r = cr_take_regs(buffer, t);
-	if (r)
-		return r;
 	m = cr_find(s, t->tid, why);
 	if (!m)
 		return -ESRCH;
-	r = cr_set_thread(s, m, t, buffer);
+	r = cr_set_thread(s, m, saved);
 	if (!r && t->flags & CR_REGS_RESTART)
 		r = cr_set_restart(s, m);
 	cr_member_put(m);
@@ -326,23 +349,126 @@ bool cr_set_threads_ok(const struct cr_set_threads *a)
  */
 long cr_ioc_set_threads(struct cr_session *s, struct cr_set_threads *a)
 {
-	struct cr_thread_regs t, __user *list = u64_to_user_ptr(a->threads);
-	struct cr_regs_buffer *buffer;
+	struct cr_saved_thread *saved;
 	int r = 0;
 
 	if (!cr_set_threads_ok(a))
 		return -EINVAL;
-	buffer = kvmalloc(struct_size(buffer, extended, a->room), GFP_KERNEL_ACCOUNT);
-	if (!buffer)
+	saved = kvmalloc(struct_size(saved, extended, a->room), GFP_KERNEL_ACCOUNT);
+	if (!saved)
 		return -ENOMEM;
-	buffer->room = a->room;
 	for (a->done = 0; a->done < a->count; a->done++) {
-		r = copy_from_user(&t, list + a->done, sizeof(t)) ? -EFAULT :
-		    cr_set_one(s, &t, buffer, &a->why);
+		r = cr_take_entry(&saved->t, a, a->done);
+		if (!r)
+			r = cr_take_regs(s, saved);
+		if (!r)
+			r = cr_set_one(s, saved, &a->why);
 		if (r)
 			break;
 		cond_resched();
 	}
-	kvfree(buffer);
+	kvfree(saved);
 	return r;
+}
+
+/* Is the thread there, and all that cr_set_one() takes from elsewhere? */
+static int cr_can_set(struct cr_session *s, const struct cr_thread_regs *t)
+{
+	struct restart_block restart;
+	struct cr_member *m;
+	ktime_t taken;
+	int r = 0;
+
+	if (cr_is_own(s, t))
+		return 0;
+	m = cr_find(s, t->tid, NULL);
+	if (!m)
+		return -ESRCH;
+	if (t->flags & CR_REGS_RESTART && !cr_snap_restart(s, m->task, &restart, &taken))
+		r = -ENOENT;
+	cr_member_put(m);
+	return r;
+}
+
+static struct cr_saved_thread *cr_take_one(struct cr_session *s, const struct cr_set_threads *a,
+					   u32 n)
+{
+	const struct user_regset *extended = cr_regset(current, NT_X86_XSTATE);
+	struct cr_saved_thread *saved;
+	struct cr_thread_regs t;
+	int r = cr_take_entry(&t, a, n);
+
+	if (!r && t.extended_len && !extended)
+		r = -EINVAL;
+	if (!r)
+		r = cr_can_set(s, &t);
+	if (r)
+		return ERR_PTR(r);
+	if (t.extended_len)
+		t.extended_len = min_t(size_t, t.extended_len, extended->n * extended->size);
+	saved = kvmalloc(struct_size(saved, extended, t.extended_len), GFP_KERNEL_ACCOUNT);
+	if (!saved)
+		return ERR_PTR(-ENOMEM);
+	saved->t = t;
+	r = cr_take_regs(s, saved);
+	if (!r)
+		return saved;
+	kvfree(saved);
+	return ERR_PTR(r);
+}
+
+/**
+ * cr_take_threads() - take what CR_IOC_SET_THREADS would set, so that setting it needs no memory
+ * @s: the session, frozen, with a snapshot
+ * @a: the argument, checked
+ *
+ * Return: ends with cr_free_threads(); or -ESRCH (there are fewer threads), -EINVAL, -EFAULT,
+ * -ENOMEM, -ENOENT (no restart block), -EINTR.
+ */
+struct cr_saved_threads *cr_take_threads(struct cr_session *s, const struct cr_set_threads *a)
+{
+	struct cr_saved_threads *all;
+	struct cr_saved_thread *one;
+
+	if (a->count > get_nr_threads(s->leader))
+		return ERR_PTR(-ESRCH);
+	all = kvmalloc(struct_size(all, of, a->count), GFP_KERNEL_ACCOUNT);
+	if (!all)
+		return ERR_PTR(-ENOMEM);
+	for (all->count = 0; all->count < a->count; all->count++) {
+		one = fatal_signal_pending(current) ? ERR_PTR(-EINTR) :
+		      cr_take_one(s, a, all->count);
+		if (IS_ERR(one)) {
+			cr_free_threads(all);
+			return ERR_CAST(one);
+		}
+		all->of[all->count] = one;
+		cond_resched();
+	}
+	return all;
+}
+
+/**
+ * cr_put_threads() - set what was taken, as CR_IOC_SET_THREADS
+ * @s: the session, frozen
+ * @all: what was taken
+ * @a: the argument; out: done, why
+ */
+int cr_put_threads(struct cr_session *s, const struct cr_saved_threads *all,
+		   struct cr_set_threads *a)
+{
+	int r = 0;
+
+	for (a->done = 0; !r && a->done < all->count; a->done += !r) {
+		r = cr_set_one(s, all->of[a->done], &a->why);
+		cond_resched();
+	}
+	return r;
+}
+
+void cr_free_threads(struct cr_saved_threads *all)
+{
+	while (all->count)
+		kvfree(all->of[--all->count]);
+	kvfree(all);
 }

@@ -16,6 +16,7 @@
  * @grown: what there is more than at the snapshot
  * @area: the digests of the snapshot
  * @counter: the counter; out: its next value
+ * @threads: registers and signal masks of the snapshot
  * @committed: out: the state was the same, and the target has begun to change
  */
 struct cr_rewind {
@@ -24,6 +25,7 @@ struct cr_rewind {
 	struct cr_grown grown;
 	u64 area[CR_AREAS];
 	struct cr_counter counter;
+	struct cr_saved_threads *threads;
 	bool committed;
 };
 
@@ -86,9 +88,7 @@ static int cr_op_rewind(struct cr_member *m, struct cr_request *req)
 		r = cr_same_state(m, rewind);
 		if (r <= 0)
 			return r;
-		r = cr_restore_hold(&rewind->pages, m->session);
-		if (!r)
-			r = cr_commit(m->session);
+		r = cr_commit(m->session);
 		if (r)
 			return r;
 		rewind->committed = true;
@@ -106,14 +106,38 @@ static void cr_rewind_release(struct cr_request *req)
 
 	cr_restore_free(&rewind->pages);
 	cr_grown_free(&rewind->grown);
+	if (rewind->threads)
+		cr_free_threads(rewind->threads);
 	kfree(rewind);
+}
+
+/* Hold what is needed after the commit, so that it cannot fail there. */
+static int cr_rewind_hold(struct cr_session *s, struct cr_rewind *rewind,
+			  const struct cr_set_threads *a)
+{
+	struct cr_saved_threads *threads;
+	int r = cr_restore_hold(&rewind->pages, s);
+
+	if (r)
+		return r;
+	threads = cr_take_threads(s, a);
+	if (IS_ERR(threads))
+		return PTR_ERR(threads);
+	rewind->threads = threads;
+	return 0;
 }
 
 /* The target is frozen; its memory is held. */
 static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struct cr_rewind *rewind)
 {
-	int r;
+	int r = cr_rewind_hold(s, rewind, &a->threads);
 
+	if (r == -ESRCH) {	/* threads have ended */
+		a->result = CR_ROLLBACK_DIFFERS;
+		return 0;
+	}
+	if (r)
+		return r;
 	r = cr_call_any(s, &rewind->pages.req);
 	if (r == -EINTR && fatal_signal_pending(current)) {
 		/* the thread may still be working: how far it is, is known under the lock only */
@@ -131,7 +155,7 @@ static int cr_rollback_frozen(struct cr_session *s, struct cr_rollback *a, struc
 	if (!r)
 		r = cr_count(s, &rewind->counter);
 	if (!r)
-		r = cr_ioc_set_threads(s, &a->threads);
+		r = cr_put_threads(s, rewind->threads, &a->threads);
 	if (!r)
 		a->result = CR_ROLLBACK_DONE;
 	return r;

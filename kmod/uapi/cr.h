@@ -626,8 +626,8 @@ struct cr_restore {
  *			of the counter is not there, or the counter would exceed 2^63 - 1
  * NONE		fails	unchanged, runs or is frozen as before. EINVAL: it is frozen, or a member is
  *			wrong. Else the error of one of these ioctls
- * BROKEN	fails	half restored, frozen: an error after the commit, for example EFAULT for
- *			registers that cannot be read from the caller's memory
+ * BROKEN	fails	half restored, frozen: an error after the commit, for example EINVAL for
+ *			registers that the processor does not take
  *
  * A thread of the target can make the call, too, by a descriptor of the session that it has
  * inherited or got from another process. It goes on behind the call with the memory of the

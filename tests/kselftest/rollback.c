@@ -27,6 +27,7 @@ static volatile uint64_t *words;   // one page after the other; private, so that
 static struct { uint64_t value; unsigned char tag[24]; } *counter;
 static int pipe_ends[2], file = -1, read_only = -1;
 static void (*job)(void);          // what the target does when told so
+static bool reads;                 // its other thread reads from a pipe
 
 static volatile uint64_t *word(int page) { return words + page * PAGE / sizeof *words; }
 
@@ -85,8 +86,10 @@ static void guard(void) {
 }
 
 static void *sleeping(void *unused) {
+  char byte;
   (void)unused;
   sh->value[3] = 1;
+  if (reads) sh->wrong |= read(pipe_ends[0], &byte, 1) != 1;
   for (;;) {
     const struct timespec second = {1, 0};
     nanosleep(&second, NULL);
@@ -488,6 +491,21 @@ static void refusals(void) {
   refused(&good, -EINVAL, "too large registers");
   request.threads.reserved = 1;
   refused(&good, -EINVAL, "a reserved member of the threads");
+  request.threads.threads = 8;
+  refused(&good, -EFAULT, "threads that cannot be read");
+  const struct cr_thread_regs second = threads[1];
+  threads[1].general = 8;
+  refused(&good, -EFAULT, "registers that cannot be read");
+  threads[1] = second;
+  threads[1].extended = 8;
+  refused(&good, -EFAULT, "extended registers that cannot be read");
+  threads[1] = second;
+  threads[1].flags |= 1U << 31;
+  refused(&good, -EINVAL, "an unknown flag of a thread");
+  threads[1] = second;
+  threads[1].extended_len = request.threads.room + 1;
+  refused(&good, -EINVAL, "larger registers than announced");
+  threads[1] = second;
   request.freeze.reserved = 1;
   refused(&good, -EINVAL, "a reserved member of the freeze");
   told();
@@ -535,13 +553,26 @@ static void refusals(void) {
   session_close(&s);
 }
 
-/* Registers that cannot be read are found out after the commit: the target stays frozen, to be killed. */
+/* A call that the kernel makes again by itself has no restart block. */
+static void no_restart_block(void) {
+  reads = true;
+  take(write_some);
+  const struct cr_rollback good = request;
+  need(!threads[1].flags, "a restart block of a thread that reads");
+  threads[1].flags = CR_REGS_RESTART;
+  refused(&good, -ENOENT, "a restart block that there is not");
+  threads[1].flags = 0;
+  is_done("without it");
+}
+
+/* Registers that the processor does not take are found out after the commit: the target stays frozen, to be killed. */
 static void broken(void) {
   int status;
   take(write_some);
-  threads[1].general = 8;
+  need(threads[1].extended_len > 576, "%lu bytes of extended registers", (unsigned long)threads[1].extended_len);
+  memset((char *)(uintptr_t)threads[1].extended + 512 + 16, 0xff, 48);  // reserved in the header of XSAVE
   int r = roll_back();
-  need(r == -EFAULT && request.result == CR_ROLLBACK_BROKEN, "%d, result %u", r, request.result);
+  need(r == -EINVAL && request.result == CR_ROLLBACK_BROKEN, "%d, result %u", r, request.result);
   expect(request.threads.done == 1, "%u threads are done", request.threads.done);
   struct cr_thread list[8];
   expect(session_threads(&s, list, 8) == 2, "the target is not frozen");
@@ -603,7 +634,7 @@ static struct tcase cases[] = {
     {"remapped", remapped, 0},
     {"sleeper", sleeper, 60},    {"counter", counts_up, 0},       {"mapping", mapping, 0},        {"descriptor", descriptor, 0},
     {"pipe", full_pipe, 0},      {"directory", directory, 0},     {"thread_name", thread_name, 0}, {"tag", wrong_tag, 0},
-    {"guard_page", guard_page, 0}, {"no_digest", no_digest, 0},   {"refusals", refusals, 0},      {"broken", broken, 0},
+    {"guard_page", guard_page, 0}, {"no_digest", no_digest, 0},   {"refusals", refusals, 0},      {"broken", broken, 0},         {"no_restart_block", no_restart_block, 0},
     {"failed_halfway", failed_halfway, 0}, {"killed", killed, 0},
     {"grown", grown, 60},        {"not_more", not_more, 60},
 };
