@@ -21,7 +21,8 @@ enum class Command : std::uint32_t {
   checkpoint,  ///< a helper carries out one of these three, answers and exits
   restart,
   pause,
-  take,        ///< a helper carries out these three any number of times
+  take,        ///< a helper carries out these four any number of times
+  load,        ///< with an image only at its start
   rollback,
   drop,
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "api/snapshot.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -113,17 +114,19 @@ void forget(Snapshot* snapshot) {
   std::free(snapshot);
 }
 
-int take(Target& target, unsigned flags, Snapshot* snapshot, std::int64_t& value) {
+/** @param image  descriptor of the image that the process is rolled back to; -1: take a snapshot of it as it is */
+int obtain(Target& target, int image, unsigned flags, Snapshot* snapshot, std::int64_t& value) {
   Order order;
-  order.command = Command::take;
+  order.command = image < 0 ? Command::take : Command::load;
   order.target = target.id();
   order.flags = flags;
   order.snapshot = snapshot->number;
-  Channel* channel = Channel::find_target(target.id());
+  Channel* channel = image < 0 ? Channel::find_target(target.id()) : nullptr;
   const bool started = channel == nullptr;
   if (started) {
     Channel::Start start{Channel::Kind::snapshot, order};
     start.target_mem = target.mem();
+    start.image = image;
     start.saves_self = target.self();
     channel = Channel::open(start);
     if (channel == nullptr) return errno;
@@ -132,6 +135,27 @@ int take(Target& target, unsigned flags, Snapshot* snapshot, std::int64_t& value
   const int err = converse(*channel, started ? nullptr : &order);
   if (err == 0) value = channel->value();
   return err;
+}
+
+/** @return as cr_snapshot_take() */
+int make(Target& target, int image, unsigned flags, cr_snapshot_t* handle) {
+  const Turn turn;
+  if (!turn.mine()) return refuse_in_callback();
+  auto* snapshot = static_cast<Snapshot*>(std::calloc(1, sizeof(Snapshot)));
+  if (snapshot == nullptr) return fail(ENOMEM);
+
+  install_fork_handlers();
+  // Add it to the list first: the memory that a rollback restores must contain the entry.
+  snapshot->number = ++g_last_number;
+  add(snapshot);
+  *handle = reinterpret_cast<cr_snapshot_t>(snapshot);
+  std::int64_t value = 0;
+  const int err = obtain(target, image, flags, snapshot, value);
+  if (err == 0) return static_cast<int>(value);
+  forget(snapshot);
+  *handle = 0;
+  errno = err;
+  return -1;
 }
 
 }  // namespace
@@ -159,23 +183,19 @@ int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t* handle) {
   if (const int err = target.find(CR_SCOPE_PROC, pid); err != 0) return fail(err);
   if (target.self() && (flags & CR_SNAPSHOT_CALLBACKS) != 0)
     if (const int err = agent_ensure(); err != 0) return fail(err);
-  const Turn turn;
-  if (!turn.mine()) return refuse_in_callback();
-  auto* snapshot = static_cast<Snapshot*>(std::calloc(1, sizeof(Snapshot)));
-  if (snapshot == nullptr) return fail(ENOMEM);
+  return make(target, -1, flags, handle);
+}
 
-  install_fork_handlers();
-  // Add it to the list first: the memory that a rollback restores must contain the entry.
-  snapshot->number = ++g_last_number;
-  add(snapshot);
-  *handle = reinterpret_cast<cr_snapshot_t>(snapshot);
-  std::int64_t value = 0;
-  const int err = take(target, flags, snapshot, value);
-  if (err == 0) return static_cast<int>(value);
-  forget(snapshot);
-  *handle = 0;
-  errno = err;
-  return -1;
+int cr_snapshot_load(pid_t pid, int fd, unsigned int flags, cr_snapshot_t* handle) {
+  clear_error();
+  if (pid < 0 || (flags & ~kFlags) != 0 || (flags & kOneOf) == kOneOf || handle == nullptr) return fail(EINVAL);
+  if (fcntl(fd, F_GETFD) < 0) return fail(EBADF, "fd is not open");
+  if (!device::present()) return fail(ENOSYS, "the kernel module is not loaded (no /dev/cr)");
+  Target target;
+  if (const int err = target.find(CR_SCOPE_PROC, pid); err != 0) return fail(err);
+  if (target.self())
+    return fail(EINVAL, "a process cannot keep an image of itself, since the rollback would undo the call: use cr_request_pause()");
+  return make(target, fd, flags, handle);
 }
 
 int cr_snapshot_rollback(cr_snapshot_t handle) {

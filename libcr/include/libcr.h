@@ -582,6 +582,17 @@ typedef unsigned long cr_snapshot_t;
  */
 extern int cr_snapshot_take(pid_t pid, unsigned int flags, cr_snapshot_t *handle);
 /**
+ * Roll another process back to an image of it, as a pause does, and keep the restored state as a snapshot. A rollback to
+ * the snapshot is a pause to the image that reads nothing and restores only what has changed.
+ * @param pid    the process, not the caller
+ * @param fd     the image, open for reading; it can be closed afterwards
+ * @param flags  CR_SNAPSHOT_*. They apply to this rollback, too. The target's callbacks run in any case
+ * @param handle receives the snapshot
+ * @return 0, or -1 with errno as cr_snapshot_take(); EBADF (fd); CR_EBADARCH, CR_EIMAGE (no image, or a damaged one). With
+ *   ENOMEM or EDQUOT the process may have been rolled back without its state being kept: cr_last_error() says so
+ */
+extern int cr_snapshot_load(pid_t pid, int fd, unsigned int flags, cr_snapshot_t *handle);
+/**
  * Roll back, or forward, to a snapshot, which stays valid. The snapshots of another process
  * are a tree of states: any of them can be gone to, in any order. A rollback of the calling
  * process drops its later snapshots, of which it knows nothing any more, and does not return:

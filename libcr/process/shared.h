@@ -33,11 +33,15 @@ class SharedContents {
    */
   void collect(Session& session, Process& process, std::uint64_t deleted_limit);
 
+  /** @return a copy of the blob section of an image. @param bytes its size */
+  static SharedContents copy(std::uint64_t bytes, const BlobReader& read);
+
   const char* data() const { return data_; }
   std::uint64_t size() const { return size_; }
   void read(std::uint64_t offset, void* buf, std::size_t len) const;
 
  private:
+  void make_room(std::uint64_t bytes);
   char* data_ = nullptr;
   std::uint64_t size_ = 0;
 };

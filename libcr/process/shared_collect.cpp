@@ -97,6 +97,8 @@ std::vector<FileRange> file_ranges(Session& session, const Process& process, int
   return ranges;
 }
 
+constexpr std::uint64_t kChunk = 16 << 20;
+
 }  // namespace
 
 SharedContents::~SharedContents() {
@@ -110,6 +112,22 @@ SharedContents& SharedContents::operator=(SharedContents&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void SharedContents::make_room(std::uint64_t bytes) {
+  if (!bytes) return;
+  void* room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    throw Error(Failure::temporary, errno, "no memory for " + std::to_string(bytes) + " bytes of shared memory");
+  data_ = static_cast<char*>(room);
+  size_ = bytes;
+}
+
+SharedContents SharedContents::copy(std::uint64_t bytes, const BlobReader& read) {
+  SharedContents made;
+  made.make_room(bytes);
+  for (std::uint64_t at = 0; at < bytes; at += kChunk) read(at, made.data_ + at, std::min(kChunk, bytes - at));
+  return made;
 }
 
 void SharedContents::collect(Session& session, Process& process, std::uint64_t deleted_limit) {
@@ -142,19 +160,13 @@ void SharedContents::collect(Session& session, Process& process, std::uint64_t d
     if (object.has_deleted()) check_limit(process, i, deleted, deleted_limit);
     files.push_back(std::move(fd));
   }
-  if (!total) return;
-  void* room = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED)
-    throw Error(Failure::temporary, errno, "no memory for " + std::to_string(total) + " bytes of shared memory");
-  data_ = static_cast<char*>(room);
-  size_ = end;
-  constexpr std::uint64_t chunk = 16 << 20;
+  make_room(end);
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     const SharedObject& object = process.shared_objects(i);
     for (const auto& extent : object.extents()) {
-      for (std::uint64_t at = 0; at < extent.length(); at += chunk) {
+      for (std::uint64_t at = 0; at < extent.length(); at += kChunk) {
         read_content(object, files[static_cast<std::size_t>(i)].get(), extent.offset() + at,
-                     data_ + extent.blob_offset() + at, std::min(chunk, extent.length() - at));
+                     data_ + extent.blob_offset() + at, std::min(kChunk, extent.length() - at));
       }
     }
   }

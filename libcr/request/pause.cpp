@@ -11,6 +11,7 @@
 #include "request/agent.h"
 #include "request/identity.h"
 #include "request/image_source.h"
+#include "request/pause.h"
 #include "request/requests.h"
 #include "request/rollback.h"
 #include "request/send_signal.h"
@@ -49,13 +50,11 @@ class EarlyVerification {
 
 }  // namespace
 
-Report pause(const PauseOptions& options) {
+Image open_for_pause(const PauseOptions& options, Report& report) {
   enter(Stage::open);
-  Report report;
-  const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
   report.image = options.image;
-  const Image image = open_image(options.image, options.image_fd);
+  Image image = open_image(options.image, options.image_fd);
   report.open_ns = watch.lap();
   report.image_taken_unix_ns = static_cast<std::uint64_t>(image.process().taken_unix_ns());
   if (image.process().pid() != options.pid)
@@ -63,15 +62,14 @@ Report pause(const PauseOptions& options) {
                 options.image + " is of process " + process_name(image.process()) + ", not of " +
                     std::to_string(options.pid));
   check_image(image.process(), options.restore, RestoreMode::pause);
-  bool verified = false;
-  if (options.hold) {
-    watch.lap();
-    verified = EarlyVerification(image).wait(options.hold);
-    report.held_ns = watch.lap();
-  }
-  Session session = Session::attach(options.pid);
+  return image;
+}
 
-  watch.lap();
+bool trusts(const Image& image) { return ::geteuid() == 0 && image.owner() == 0; }
+
+void pause_to(Session& session, const Image& image, bool verified, const PauseOptions& options, Report& report,
+              const std::function<void()>& restored) {
+  Stopwatch watch;
   enter(Stage::callbacks);
   session.origin(options.image, options.requester);
   Agent agent(session, CR_PHASE_PAUSE, options.request_flags, options.agent_timeout_ms);
@@ -97,7 +95,7 @@ Report pause(const PauseOptions& options) {
   report.pipes = queued_in_pipes(session, image.process());
   Process process = image.process();
   RestoreOptions restore = options.restore;
-  restore.trust = ::geteuid() == 0 && image.owner() == 0;  // nobody but root has written what is asked of root
+  restore.trust = trusts(image);
   RollbackSource source = source_from(image);
   source.pages.tracked = tracked;
   source.dirty = std::move(dirty);
@@ -110,6 +108,7 @@ Report pause(const PauseOptions& options) {
   rollback.run(report);
   report.pages = image.page_count();
   report.bytes = image.file_size();
+  if (restored) restored();
   if (const int err = options.signal ? send_signal(options.pid, options.signal) : 0)
     report.warnings.push_back("the signal could not be sent: " + error_text(err));
   rollback.carry_out(Stage::outcome, [&] {
@@ -122,6 +121,20 @@ Report pause(const PauseOptions& options) {
       if (!kills(options.signal)) throw;  // after SIGKILL the target has exited, as requested
     }
   });
+}
+
+Report pause(const PauseOptions& options) {
+  Report report;
+  const std::uint64_t begin = Stopwatch::now();
+  const Image image = open_for_pause(options, report);
+  bool verified = false;
+  if (options.hold) {
+    Stopwatch watch;
+    verified = EarlyVerification(image).wait(options.hold);
+    report.held_ns = watch.lap();
+  }
+  Session session = Session::attach(options.pid);
+  pause_to(session, image, verified, options, report);
   report.total_ns = Stopwatch::now() - begin - report.held_ns;
   return report;
 }

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "request/snapshot.h"
 
+#include <cerrno>
+#include <map>
+
 #include "image/writer.h"
 #include "process/memory.h"
+#include "process/threads.h"
 #include "request/agent.h"
+#include "request/pause.h"
 #include "request/rollback.h"
 #include "request/stopwatch.h"
+#include "request/unchanged.h"
 #include "request/write_image.h"
 
 namespace reprise {
@@ -25,6 +31,25 @@ std::unique_ptr<Agent> call_agent(Session& session, unsigned phase, const Snapsh
   return std::make_unique<Agent>(session, phase, options.request_flags, options.agent_timeout_ms);
 }
 
+/** Registers and interrupted calls as they are now: calls with a timeout have been made again. Target frozen. */
+void refresh_threads(Session& session, State& state) {
+  session.refresh();
+  Process now;
+  std::vector<ThreadRegs> regs;
+  collect_threads(session, session.threads(), now, regs);
+  std::map<pid_t, int> index;
+  for (int i = 0; i < now.threads_size(); ++i) index[now.threads(i).tid()] = i;
+  for (int i = 0; i < state.process.threads_size(); ++i) {
+    Thread& thread = *state.process.mutable_threads(i);
+    const auto found = index.find(thread.tid());
+    if (found == index.end()) throw Error(Failure::temporary, ESRCH, thread_name(thread) + " has ended");
+    const Thread& one = now.threads(found->second);
+    thread.set_restart_left_ns(one.restart_left_ns());
+    thread.set_syscall(one.syscall());
+    state.regs[static_cast<std::size_t>(i)] = std::move(regs[static_cast<std::size_t>(found->second)]);
+  }
+}
+
 }  // namespace
 
 Snapshot::Snapshot(Session& session, const SnapshotOptions& options)
@@ -36,6 +61,7 @@ Snapshot::Snapshot(Snapshot&& other) noexcept
       state_(std::move(other.state_)),
       one_call_(std::move(other.one_call_)),
       has_differed_(other.has_differed_),
+      trust_(other.trust_),
       report_(std::move(other.report_)) {}
 
 Snapshot::~Snapshot() {
@@ -85,6 +111,46 @@ Snapshot Snapshot::take(Session& session, const SnapshotOptions& options) {
   return made;
 }
 
+std::optional<Snapshot> Snapshot::load(Session& session, const PauseOptions& options, Report& report) {
+  const std::uint64_t begin = Stopwatch::now();
+  const Image image = open_for_pause(options, report);
+  SnapshotOptions own;
+  own.timeout_ms = options.timeout_ms;
+  own.agent_timeout_ms = options.agent_timeout_ms;
+  own.request_flags = options.request_flags;
+  Snapshot made(session, own);
+  State& state = *made.state_;
+  // What the image says, not what is found now: it is more exact where the pause keeps something as it is.
+  state.process = image.process();
+  state.regs = image.threads();
+  state.shared = SharedContents::copy(
+      image.blob_bytes(), [&](std::uint64_t offset, void* buf, std::size_t len) { image.read_blob(offset, buf, len); });
+  state.id = image.id();  // so that a pause from the image, too, needs only what has changed
+  made.trust_ = trusts(image);
+  std::string lost;
+  pause_to(session, image, false, options, report, [&] {
+    try {
+      enter(Stage::snapshot);
+      Stopwatch watch;
+      collect_digests(session, state.process);
+      refresh_threads(session, state);
+      const cr_snapshot snapshot = session.snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, state.id);
+      report.snapshot_ns = watch.lap();
+      report.kernel_bytes = snapshot.overhead;
+    } catch (const Error& error) {
+      lost = error.what();
+    }
+  });
+  report.total_ns = Stopwatch::now() - begin;
+  made.report_ = report;
+  if (lost.empty()) {
+    made.one_call_ = OneCall::of(state, false);
+    return made;
+  }
+  report.warnings.push_back("its state is not kept in memory: " + lost);
+  return {};
+}
+
 bool Snapshot::rollback_by_one_call(const RestoreOptions& restore, Report& report) {
   // A process in which more has changed once is likely to do that again: then the attempt costs more than it saves.
   if (!one_call_ || !one_call_->fits(restore.shared_memory) || std::exchange(has_differed_, false)) return false;
@@ -114,7 +180,7 @@ void Snapshot::rollback_by_steps(const RestoreOptions& restore, Agent* agent, Re
     }
   };
   RestoreOptions trusting = restore;
-  trusting.trust = true;  // the snapshot is in our own memory
+  trusting.trust = trust_;
   Rollback rollback(session, state_->process, state_->regs, trusting, RestoreMode::pause, std::move(source));
   try {
     rollback.run(report);

@@ -36,6 +36,14 @@ class Snapshot {
    * @p session must outlive the result. Throws Error.
    */
   static Snapshot take(Session& session, const SnapshotOptions& options = {});
+  /**
+   * Roll the process that @p session is bound to back to an image, as pause(), and keep the restored state: a rollback to
+   * the result is a pause to the image that opens and reads nothing. options.hold and options.signal are not for this.
+   * @param report  receives that of the pause
+   * @return nothing if the process is rolled back but its state could not be kept: a warning in @p report says why.
+   *         Throws Error as pause()
+   */
+  static std::optional<Snapshot> load(Session& session, const PauseOptions& options, Report& report);
   ~Snapshot();
   Snapshot(Snapshot&& other) noexcept;
   Snapshot& operator=(Snapshot&&) = delete;
@@ -68,6 +76,7 @@ class Snapshot {
   std::unique_ptr<State> state_;
   std::optional<OneCall> one_call_;  // none: more would have to be restored than one call can
   bool has_differed_ = false;        // at the latest rollback by one call
+  bool trust_ = true;                // as in RestoreOptions: nobody else has written the state
   Report report_;
 };
 

@@ -14,6 +14,7 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 VERBOSE = "-v" in sys.argv
+KEEP = ["--keep"] if os.environ.get("STORY_KEEP") else []
 SLOW = int(os.environ.get("REPRISE_SLOW", "1"))  # factor on all time limits, for a debugging kernel
 
 
@@ -148,7 +149,7 @@ class Story:
         status = self.ended()
         if status is not None:
             raise Broken(f"the target has ended ({status}) before it could be paused")
-        return self.command("cr_pause", *options, str(self.pid), self.image)
+        return self.command("cr_pause", *options, *KEEP, str(self.pid), self.image)
 
     def restart(self, pid, *options):
         text = self.command("cr_restart", "--detach", *options, self.image)

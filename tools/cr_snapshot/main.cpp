@@ -3,11 +3,12 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "asking.h"
 #include "base/error.h"
 #include "exchange.h"
 #include "keeper.h"
-#include "options.h"
 #include "place.h"
+#include "snapshot_options.h"
 
 using namespace reprise;
 using namespace reprise::snapshots;
@@ -15,20 +16,11 @@ using namespace reprise::snapshots;
 namespace {
 
 UniqueFd keeper_of(const Options& options) {
+  if (options.verb == Verb::take) return connect_or_start(options.pid);
   if (UniqueFd keeper = connect_to_keeper(options.pid)) return keeper;
-  if (options.verb != Verb::take)
-    throw Error(Failure::refused, ENOENT,
-                "process " + std::to_string(options.pid) + " has no snapshots of yours: cr_snapshot take " +
-                    std::to_string(options.pid) + " takes one");
-  const StartLock lock;
-  if (UniqueFd keeper = connect_to_keeper(options.pid)) return keeper;
-  start_keeper(options.pid, listen_as_keeper(options.pid));
-  return connect_to_keeper(options.pid);
-}
-
-/** @return the exit status; -1: the keeper has ended before it could do it */
-int ask(const UniqueFd& keeper, const std::vector<std::string>& words) {
-  return keeper && send_request(keeper.get(), words) ? receive_status(keeper.get()) : -1;
+  throw Error(Failure::refused, ENOENT,
+              "process " + std::to_string(options.pid) + " has no snapshots of yours: cr_snapshot take " +
+                  std::to_string(options.pid) + " takes one");
 }
 
 int list_all(const std::vector<std::string>& words) {
@@ -52,14 +44,11 @@ int main(int argc, char** argv) {
   Options options;
   declare(app, options);
   return tool::run(app, options.common, argc, argv, [&] {
-    const std::vector<std::string> words(argv, argv + argc);
+    std::vector<std::string> words(argv, argv + argc);
+    words.front() = options.common.name;
     if (options.verb == Verb::drop && options.drop.empty() && !options.all)
       throw Error(Failure::usage, EINVAL, "say which snapshots to drop, or --all");
     if (options.verb == Verb::list && !options.pid) return list_all(words);
-    // It may have ended with its last snapshot between being found and being asked.
-    for (int attempt = 0; attempt < 3; ++attempt)
-      if (const int status = ask(keeper_of(options), words); status >= 0) return status;
-    throw Error(Failure::permanent, ECONNRESET,
-                "the keeper of the snapshots of process " + std::to_string(options.pid) + " has ended: is the process still there?");
+    return ask_persistently(options.pid, words, [&] { return keeper_of(options); });
   });
 }

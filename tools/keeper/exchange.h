@@ -16,7 +16,7 @@
 namespace reprise::snapshots {
 
 struct Request {
-  std::vector<std::string> words;  ///< argv
+  std::vector<std::string> words;  ///< argv; the first is the command's name whatever it was called by
   UniqueFd out, err, folder;       ///< standard output, standard error and the working directory of the command
   pid_t sender = 0;
 };
@@ -26,8 +26,11 @@ std::optional<pid_t> peer_of(int socket);
 
 /** Throws Error. @return false: the keeper has ended meanwhile, and has done nothing */
 bool send_request(int keeper, const std::vector<std::string>& words);
-/** @return the exit status; -1: the keeper has ended */
+/** @return the exit status, or kNotKept; -1: the keeper has ended */
 int receive_status(int keeper);
+
+/** Status: the keeper has nothing of this image, and has done nothing. */
+inline constexpr int kNotKept = -2;
 
 /** Waits a few seconds at most. @return false: it is not of our user, or incomplete */
 bool receive_request(int command, Request& request);

@@ -18,8 +18,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "exchange.h"
-#include "options.h"
+#include "pause_command.h"
 #include "place.h"
+#include "snapshot_options.h"
 #include "states.h"
 
 namespace reprise::snapshots {
@@ -90,16 +91,26 @@ class Keeper {
   }
 
   int carry_out(const Request& request) {
-    Options options;
-    CLI::App app{"", options.common.name};
-    declare(app, options);
-    std::vector<char*> argv;
-    for (const std::string& word : request.words) argv.push_back(const_cast<char*>(word.c_str()));
-    const AtCommand there(request);
-    return tool::run(app, options.common, static_cast<int>(argv.size()), argv.data(), [&] {
+    if (request.words.front() == kPauseCommand)
+      return carry_out<PauseCommand>(request, [&](PauseCommand& command) {
+        command.complete();
+        return states_.pause(command, request.sender) ? 0 : kNotKept;
+      });
+    return carry_out<Options>(request, [&](Options& options) {
       states_.carry_out(options, request.sender);
       return 0;
     });
+  }
+
+  template <class Command, class Work>
+  int carry_out(const Request& request, Work work) {
+    Command command;
+    CLI::App app{"", command.common.name};
+    declare(app, command);
+    std::vector<char*> argv;
+    for (const std::string& word : request.words) argv.push_back(const_cast<char*>(word.c_str()));
+    const AtCommand there(request);
+    return tool::run(app, command.common, static_cast<int>(argv.size()), argv.data(), [&] { return work(command); });
   }
 
   const pid_t target_;

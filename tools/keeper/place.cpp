@@ -36,7 +36,9 @@ std::string where() {
   return "/tmp/reprise-" + std::to_string(::geteuid());
 }
 
-std::string socket_path(pid_t pid) { return folder() + "/snapshots-" + std::to_string(pid); }
+std::string socket_in(const std::string& folder, pid_t pid) { return folder + "/snapshots-" + std::to_string(pid); }
+
+std::string socket_path(pid_t pid) { return socket_in(folder(), pid); }
 
 sockaddr_un address_of(pid_t pid) {
   const std::string path = socket_path(pid);
@@ -64,6 +66,8 @@ std::string folder() {
     throw Error(Failure::refused, EPERM, path + " can be written to by others: set XDG_RUNTIME_DIR to a folder of your own");
   return path;
 }
+
+bool may_have_keeper(pid_t pid) { return ::access(socket_in(where(), pid).c_str(), F_OK) == 0; }
 
 std::vector<pid_t> processes_with_keepers() {
   constexpr char prefix[] = "snapshots-";

@@ -19,6 +19,9 @@ std::string folder();
 /** @return the processes that have, or had, a keeper */
 std::vector<pid_t> processes_with_keepers();
 
+/** Whether @p pid may have a keeper. Makes no folder. */
+bool may_have_keeper(pid_t pid);
+
 /** @return a connection to the keeper of @p pid; empty: it has none */
 UniqueFd connect_to_keeper(pid_t pid);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "options.h"
+#include "snapshot_options.h"
 
 #include <limits>
 

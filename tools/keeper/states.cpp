@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
@@ -88,15 +89,81 @@ void States::go_to(const Options& options, pid_t requester) {
           tool::duration(report.frozen_ns));
 }
 
+unsigned States::kept(const ImageFile& image) const {
+  for (const auto& [number, state] : states_)
+    if (state.image == image) return number;
+  return 0;
+}
+
+void States::forget(unsigned number) {
+  states_.erase(number);
+  tree_.drop(number);
+}
+
+bool States::pause_to_kept(const PauseCommand& command, unsigned number, Report& report) {
+  const State& state = states_.at(number);
+  state.session->origin(command.options.image, command.options.requester);
+  SnapshotOptions options;
+  options.timeout_ms = options.agent_timeout_ms = command.options.timeout_ms;
+  options.request_flags = command.options.request_flags;
+  state.snapshot->set_options(options);
+  try {
+    report = state.snapshot->rollback(command.options.restore);
+  } catch (const Error& error) {
+    if (error.code() != ENXIO) throw;
+    forget(number);
+    return false;
+  }
+  report.image = command.options.image;
+  report.bytes = state.snapshot->report().bytes;
+  state.session->rest();
+  tree_.go_to(number);
+  return true;
+}
+
+void States::pause_and_keep(const PauseCommand& command, Report& report) {
+  State state;
+  state.image = command.image;
+  state.session = std::make_unique<Session>(Session::attach(pid_));
+  std::optional<Snapshot> loaded = [&] {
+    ProgressBar bar("checking", !command.common.json && !command.common.quiet);
+    PauseOptions options = command.options;
+    options.progress = bar.callback();
+    return Snapshot::load(*state.session, options, report);
+  }();
+  if (!loaded) return;
+  if (ImageFile::of(command.options.image) != command.image) {
+    report.warnings.push_back("its state is not kept in memory: " + command.options.image + " was replaced meanwhile");
+    return;
+  }
+  state.snapshot = std::make_unique<Snapshot>(std::move(*loaded));
+  state.session->rest();
+  const std::string name = std::filesystem::absolute(command.options.image).lexically_normal();
+  // What was kept of another file that had this name is of no use any more.
+  for (const auto& [number, node] : std::map(tree_.nodes()))
+    if (states_.at(number).image && node.name == name) forget(number);
+  tree_.go_to(0);  // no snapshot is its parent
+  states_[tree_.add(tree_.may_be_name(name) ? name : "")] = std::move(state);
+}
+
+bool States::pause(PauseCommand& command, pid_t requester) {
+  command.options.requester = requester;
+  Report report;
+  const unsigned number = command.options.use_tracking ? kept(command.image) : 0;
+  if (number == 0 || !pause_to_kept(command, number, report)) {
+    if (!command.keep) return false;
+    pause_and_keep(command, report);
+  }
+  print_pause(command.common, report);
+  return true;
+}
+
 void States::drop(const Options& options) {
   std::vector<unsigned> numbers;
   for (const std::string& which : options.drop) numbers.push_back(tree_.find(which));
   if (options.all)
     for (const auto& [number, node] : tree_.nodes()) numbers.push_back(number);
-  for (const unsigned number : numbers) {
-    states_.erase(number);
-    tree_.drop(number);
-  }
+  for (const unsigned number : numbers) forget(number);
   const std::string left = states_.empty() ? "none is left" : tool::counted(states_.size(), "snapshot") + " left";
   if (options.common.json)
     print({{"command", options.common.name}, {"ok", true}, {"pid", pid_}, {"dropped", numbers}, {"left", states_.size()}});

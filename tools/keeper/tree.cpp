@@ -25,6 +25,15 @@ void Tree::check_name(const std::string& name) const {
                   "snapshot " + std::to_string(number) + " has the name " + name + " already: drop it, or choose another name");
 }
 
+bool Tree::may_be_name(const std::string& name) const {
+  try {
+    check_name(name);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 unsigned Tree::add(const std::string& name) {
   nodes_[++last_] = {name, current_};
   return current_ = last_;

@@ -17,6 +17,7 @@ class Tree {
 
   /** Throw Error (usage) unless @p name may be the name of a new snapshot: unique, and no number. "" may be. */
   void check_name(const std::string& name) const;
+  bool may_be_name(const std::string& name) const;
   /** Add a child of current(), which becomes current. @return its number */
   unsigned add(const std::string& name);
   /** @return the snapshot with this number or name. Throws Error (refused, ENOENT). */

@@ -44,6 +44,14 @@ class Cell:
         self.reprise.pause(self.target.pid, "pause untracked", "--no-tracking")
         self.target.must_be_unchanged("a pause without tracking")
         self.table.dirty = ""
+        self.reprise.pause(self.target.pid, "pause that keeps", "--keep")
+        for percent in (0, *self.options.dirty):
+            self.table.dirty = percent
+            self.target.change(percent)
+            self.reprise.pause(self.target.pid, "pause kept")
+            self.target.must_be_unchanged(f"a pause to a kept image with {percent} % changed")
+        self.reprise.forget(self.target.pid)
+        self.table.dirty = ""
 
     def snapshots(self):
         """A snapshot in memory: the first rollback, and a later one."""

@@ -58,6 +58,10 @@ class Reprise:
             raise Failed(f"{what}: the pause was {'' if report['tracked'] else 'not '}tracked")
         self.table.add(what, "pages restored", report["pages_restored"], "pages")
 
+    def forget(self, pid):
+        """Drop what --keep has kept."""
+        timed(["cr_snapshot", "drop", str(pid), "--all"], self.log)
+
     def restart(self, pid):
         self.table.add("restart", "kill", kill(pid), "ns")
         if self.run("restart", "cr_restart", "--detach", self.image)["pid"] != pid:

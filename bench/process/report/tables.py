@@ -17,6 +17,8 @@ ONCE = (
 BY_DIRTY = (
     ("pause", "pause", "operation", ms),
     ("pause, command", "pause", "command", ms),
+    ("pause, kept", "pause kept", "operation", ms),
+    ("pause, kept, command", "pause kept", "command", ms),
     ("not tracked", "pause untracked", "operation", ms),
     ("first rollback", "first rollback", "operation", ms),
     ("later rollback", "later rollback", "operation", ms),

@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     Service service(argv[1]);
     Order order;
     if (!service.next(order)) return 0;
-    if (order.command == Command::take) {
+    if (order.command == Command::take || order.command == Command::load) {
       keep_snapshots(service, order);
     } else {
       const Outcome outcome = carry_out(service, order);

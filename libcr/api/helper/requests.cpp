@@ -25,11 +25,6 @@ unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of
 // How long a restart waits for callbacks: the default of a checkpoint.
 constexpr unsigned kCallbacksMs = 60'000;
 
-std::string image_name(const UniqueFd& fd) {
-  const std::string name = name_of(fd);
-  return name.empty() ? "the image" : name;
-}
-
 void log_warnings(Service& service, const Report& report) {
   for (const std::string& warning : report.warnings) service.log(warning);
 }
@@ -65,6 +60,11 @@ std::vector<pid_t> forwarded(const Service& service, const Order& order) {
 }
 
 }  // namespace
+
+std::string image_name(const UniqueFd& fd) {
+  const std::string name = name_of(fd);
+  return name.empty() ? "the image" : name;
+}
 
 Outcome carry_out_checkpoint(Service& service, const Order& order) {
   const auto scope = static_cast<cr_scope_t>(order.scope);

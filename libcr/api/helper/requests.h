@@ -12,6 +12,9 @@ inline SharedMemory shared_memory(unsigned flags, unsigned keep, unsigned restor
   return flags & keep ? SharedMemory::keep : flags & restore ? SharedMemory::restore : SharedMemory::refuse;
 }
 
+/** @return the path of an open image, or words for one without */
+std::string image_name(const UniqueFd& fd);
+
 Outcome carry_out_checkpoint(Service& service, const Order& order);
 Outcome carry_out_restart(Service& service, const Order& order);
 Outcome carry_out_pause(Service& service, const Order& order);

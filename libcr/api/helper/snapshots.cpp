@@ -31,6 +31,13 @@ auto patiently(Action&& action) {
   }
 }
 
+RestoreOptions restore_options(unsigned flags) {
+  RestoreOptions options;
+  options.rewind_files = (flags & CR_SNAPSHOT_REWIND_FILES) != 0;
+  options.shared_memory = shared_memory(flags, CR_SNAPSHOT_KEEP_SHARED, CR_SNAPSHOT_RESTORE_SHARED);
+  return options;
+}
+
 }  // namespace
 
 Snapshots::Entry& Snapshots::find(std::uint64_t number) {
@@ -43,6 +50,7 @@ void Snapshots::serve(const Order& order) {
   try {
     switch (order.command) {
       case Command::take: return take(order);
+      case Command::load: return load(order);
       case Command::rollback: return roll_back(order);
       default:
         entries_.erase(order.snapshot);
@@ -54,12 +62,17 @@ void Snapshots::serve(const Order& order) {
   }
 }
 
-void Snapshots::take(const Order& order) {
+Snapshots::Entry Snapshots::begin(const Order& order) {
   const UniqueFd& mem = of_owner() ? service_.owner_mem() : service_.target_mem();
   UniqueFd own(::fcntl(mem.get(), F_DUPFD_CLOEXEC, 3));
   if (!own) throw Error(Failure::temporary, errno, "no descriptor left in the helper");
   Entry entry{service_.number(), order.flags, 0, nullptr, nullptr};
   entry.session = std::make_unique<Session>(Session::attach_mem(std::move(own), order.target));
+  return entry;
+}
+
+void Snapshots::take(const Order& order) {
+  Entry entry = begin(order);
   SnapshotOptions options;
   options.own_channel = of_owner();
   options.notify = (order.flags & CR_SNAPSHOT_CALLBACKS) != 0;
@@ -69,11 +82,27 @@ void Snapshots::take(const Order& order) {
   service_.answer(0, 0);
 }
 
+void Snapshots::load(const Order& order) {
+  Entry entry = begin(order);
+  PauseOptions options;
+  options.pid = order.target;
+  options.image = image_name(service_.image());
+  options.image_fd = service_.image().get();
+  options.requester = service_.owner();
+  options.request_flags = pack_request(0, CR_SCOPE_PROC, order.target);
+  options.restore = restore_options(order.flags);
+  Report report;
+  auto loaded = patiently([&] { return Snapshot::load(*entry.session, options, report); });
+  service_.image().reset();
+  if (!loaded) throw Error(Failure::temporary, ENOMEM, "the process is rolled back, but " + report.warnings.back());
+  entry.snapshot = std::make_unique<Snapshot>(std::move(*loaded));
+  entries_.insert_or_assign(order.snapshot, std::move(entry));
+  service_.answer(0, 0);
+}
+
 void Snapshots::roll_back(const Order& order) {
   Entry& entry = find(order.snapshot);
-  RestoreOptions options;
-  options.rewind_files = (entry.flags & CR_SNAPSHOT_REWIND_FILES) != 0;
-  options.shared_memory = shared_memory(entry.flags, CR_SNAPSHOT_KEEP_SHARED, CR_SNAPSHOT_RESTORE_SHARED);
+  const RestoreOptions options = restore_options(entry.flags);
   patiently([&] { return entry.snapshot->rollback(options); });
   ++entry.rollbacks;
   if (!of_owner()) {

@@ -30,6 +30,8 @@ class Snapshots {
 
   Entry& find(std::uint64_t number);
   void take(const Order& order);
+  void load(const Order& order);
+  Entry begin(const Order& order);
   void roll_back(const Order& order);
   bool of_owner() const { return !service_.target_mem(); }
 

@@ -44,7 +44,7 @@ from ._pause import pause
 from ._requests import SharedMemory
 from ._restart import Restarted, restart
 from ._sections import critical_section
-from ._snapshot import Snapshot, take
+from ._snapshot import Snapshot, load, take
 from .errors import Code, Error
 
 __version__ = _library.VERSION

@@ -90,6 +90,7 @@ PROTOTYPES = {
     "cr_log_pause": (c_int, (_HANDLE, c_uint, c_char_p)),
     "cr_reap_pause": (c_int, (_HANDLE,)),
     "cr_snapshot_take": (c_int, (c_int, c_uint, POINTER(c_ulong))),
+    "cr_snapshot_load": (c_int, (c_int, c_int, c_uint, POINTER(c_ulong))),
     "cr_snapshot_rollback": (c_int, (c_ulong,)),
     "cr_snapshot_drop": (c_int, (c_ulong,)),
     "cr_generation": (POINTER(c_uint64), ()),

@@ -8,6 +8,7 @@ import os
 import threading
 
 from . import _library
+from ._files import File, shown, source
 from ._library import holding, releasing
 from ._requests import SharedMemory, flags_of, is_caller, process_name, shared_memory_flag
 from ._sections import between_checkpoints, expect_agent
@@ -28,7 +29,7 @@ def _alone(library: ctypes.CDLL) -> contextlib.AbstractContextManager:
 
 
 class Snapshot:
-    """A snapshot in the kernel's memory, made by take().
+    """A snapshot in the kernel's memory, made by take() or load().
 
     It exists until close(), or until the caller or the process ends. The snapshots of another process are a tree of states:
     roll it back, or forward, to any of them in any order. A rollback of the calling process forgets what was taken since.
@@ -130,3 +131,25 @@ def take(pid: int = 0, *, callbacks: bool = False, rewind_files: bool = False, s
         if rollbacks < 0:
             raise failure(f"snapshot of {process_name(pid)}")
         return Snapshot(os.getpid() if own else pid, handle.value, rollbacks, library)
+
+
+def load(pid: int, image: File, *, rewind_files: bool = False, shared_memory: SharedMemory = None) -> Snapshot:
+    """Roll another process back to an image of it, as pause() does, and keep the restored state as a snapshot.
+
+    A rollback to the snapshot is a pause to the image that reads nothing and restores only what has changed. Callbacks that
+    the process has registered with libcr run as in a pause.
+
+    pid: the process, not the caller
+    image: path of the image, or a descriptor from which it is read
+    rewind_files, shared_memory: for this rollback and those to the snapshot, see take()
+
+    Raises Error as pause() and take() do. With ENOMEM or EDQUOT the process may have been rolled back without its state being
+    kept: the text says so.
+    """
+    flags = flags_of((rewind_files, _library.SNAPSHOT_REWIND_FILES))
+    flags |= shared_memory_flag(shared_memory, _library.SNAPSHOT_KEEP_SHARED, _library.SNAPSHOT_RESTORE_SHARED)
+    handle = ctypes.c_ulong()
+    with source(image) as fd, _alone(releasing):
+        if releasing.cr_snapshot_load(pid, fd, flags, ctypes.byref(handle)) != 0:
+            raise failure(f"pause of {process_name(pid)} to {shown(image)}", shown(image))
+        return Snapshot(pid, handle.value, 0, releasing)

@@ -524,6 +524,65 @@ TEST_F(Module, SnapshotsOfOthers) {
   EXPECT_EQ(cr_snapshot_drop(snapshot), 0);
 }
 
+TEST_F(Module, ImagesOfOthersAreKept) {
+  static volatile int* count = new int(0);
+  start([] {
+    note("up");
+    for (;;) {
+      *count = *count + 1;
+      note("count " + std::to_string(*count));
+      usleep(20'000);
+    }
+  });
+  const auto counted = [] {
+    const std::string all = notes();
+    const auto at = all.rfind("count ");
+    return at == std::string::npos ? 0 : std::stoi(all.substr(at + 6));
+  };
+  const auto reaches = [&](int number) {
+    for (int i = 0; i < 1200 && counted() < number; ++i) usleep(50'000);
+    return counted() >= number;
+  };
+  ASSERT_TRUE(reaches(5));
+  ASSERT_EQ(command("cr_checkpoint " + pid() + " " + image_), 0);
+  const int limit = counted() + 40;  // far above what the image has
+  const int fd = open(image_.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  cr_snapshot_t kept = 0;
+  EXPECT_EQ(cr_snapshot_load(0, fd, 0, &kept), -1);
+  EXPECT_EQ(errno, EINVAL) << cr_last_error();
+  EXPECT_EQ(cr_snapshot_load(child_, -1, 0, &kept), -1);
+  EXPECT_EQ(errno, EBADF) << cr_last_error();
+  const int none = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(cr_snapshot_load(child_, none, 0, &kept), -1);
+  EXPECT_EQ(errno, CR_EBADARCH) << cr_last_error();
+  EXPECT_EQ(kept, 0U);
+  close(none);
+  const auto goes_back = [&](const char* when) {
+    unlink(g_notes.c_str());  // what it notes from now on
+    EXPECT_TRUE(reaches(1)) << when;
+    EXPECT_LT(counted(), limit) << when;
+  };
+  ASSERT_TRUE(reaches(limit));
+  ASSERT_EQ(cr_snapshot_load(child_, fd, 0, &kept), 0) << cr_last_error();
+  goes_back("load");
+  close(fd);
+  unlink(image_.c_str());
+  ASSERT_TRUE(reaches(limit));
+  cr_snapshot_t later = 0;
+  ASSERT_EQ(cr_snapshot_take(child_, 0, &later), 0) << cr_last_error();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(cr_snapshot_rollback(kept), 0) << cr_last_error();
+    goes_back("rollback");
+    EXPECT_EQ(cr_snapshot_rollback(later), 0) << cr_last_error();
+    EXPECT_TRUE(reaches(limit)) << "forward";
+  }
+  EXPECT_EQ(cr_snapshot_drop(kept), 0);
+  EXPECT_EQ(cr_snapshot_drop(later), 0);
+  kill(child_, SIGKILL);
+  finish();
+}
+
 TEST_F(Module, CriticalSectionsDelay) {
   start([] {
     const auto id = cr_init();
