@@ -299,7 +299,7 @@ static void others_freeze(void) {
   sh->stop = 1;
   note("%d freezes, %d busy", frozen, busy);
   runs(10);
-  expect(frozen > 10 && plan->done > 10, "%d freezes, %ld rollbacks", frozen, plan->done);
+  expect(frozen > 10 && plan->done > 0, "%d freezes, %ld rollbacks", frozen, plan->done);
   session_close(&other);
 }
 
