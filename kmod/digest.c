@@ -19,6 +19,7 @@
 #include <linux/siphash.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
+#include <net/inet_connection_sock.h>
 
 static siphash_key_t cr_digest_key __read_mostly;
 
@@ -207,7 +208,68 @@ static void cr_hash_pipe(struct cr_hash *hash, unsigned int fd, const struct pip
 	cr_hash(hash, size, sizeof(size));
 }
 
-static void cr_hash_fd(struct cr_hash *hash, struct cr_hash *pipes, struct cr_digester *digest,
+/*
+ * What the kernel tells of a file in /proc/PID/fdinfo is all its state. An epoll set names the
+ * watched files by number and inode only: cr_hash_watchers() tells apart those of one inode.
+ */
+static void cr_hash_shown(struct cr_hash *hash, struct cr_digester *digest, struct file *file)
+{
+	const char *text;
+	size_t len;
+
+	switch (cr_show_file(&digest->shown, file, &text, &len)) {
+	case CR_SHOWN:
+		cr_hash(hash, text, len);
+		break;
+	case CR_NOT_SHOWN:
+		hash->blind = true;
+		break;
+	case CR_NOTHING_TO_SHOW:
+		break;
+	}
+}
+
+#define CR_MOST_WATCHERS 64	/* entries of epoll sets for one file, hashed under a spinlock */
+
+/* The entries of epoll sets for the file, by their place in memory. */
+static void cr_hash_watchers(struct cr_hash *hash, unsigned int fd, struct file *file)
+{
+#ifdef CONFIG_EPOLL
+	struct hlist_node *node;
+	int n = 0;
+
+	if (!READ_ONCE(file->f_ep))
+		return;
+	cr_hash(hash, &fd, sizeof(fd));
+	spin_lock(&file->f_lock);
+	if (file->f_ep) {
+		hlist_for_each(node, file->f_ep) {
+			if (n++ == CR_MOST_WATCHERS)
+				break;
+			cr_hash(hash, &node, sizeof(node));
+		}
+	}
+	spin_unlock(&file->f_lock);
+	hash->blind |= n > CR_MOST_WATCHERS;
+#endif
+}
+
+/* TLS keys and the like, which a connection keeps when its program is rolled back. */
+static bool cr_has_upper_layer(struct file *file)
+{
+#ifdef CONFIG_INET
+	struct socket *socket = sock_from_file(file);
+	const struct sock *sk = socket ? socket->sk : NULL;
+
+	return sk && sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP &&
+	       (sk->sk_family == AF_INET || sk->sk_family == AF_INET6) &&
+	       READ_ONCE(inet_csk(sk)->icsk_ulp_ops);
+#else
+	return false;
+#endif
+}
+
+static void cr_hash_fd(struct cr_hash *hash, struct cr_hash *content, struct cr_digester *digest,
 		       unsigned int fd, struct file *file, bool cloexec)
 {
 	struct cr_fd c = { .fd = fd, .flags = cloexec ? CR_FD_CLOEXEC : 0 };
@@ -220,12 +282,16 @@ static void cr_hash_fd(struct cr_hash *hash, struct cr_hash *pipes, struct cr_di
 	if (part != CR_PART_KEPT)
 		return;
 	cr_hash_file(hash, &c, file);
-	/* a FIFO opened with O_PATH has none */
-	if (S_ISFIFO(file_inode(file)->i_mode) && !(file->f_mode & FMODE_PATH))
-		cr_hash_pipe(pipes, fd, file->private_data);
+	if (file->f_mode & FMODE_PATH)	/* it has no content */
+		return;
+	if (S_ISFIFO(file_inode(file)->i_mode))
+		cr_hash_pipe(content, fd, file->private_data);
+	hash->blind |= cr_has_upper_layer(file);
+	cr_hash_shown(content, digest, file);
+	cr_hash_watchers(content, fd, file);
 }
 
-static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes, struct cr_digester *digest)
+static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *content, struct cr_digester *digest)
 {
 	unsigned int fd = 0, end;
 	struct file *file;
@@ -234,14 +300,14 @@ static int cr_hash_fds(struct cr_hash *hash, struct cr_hash *pipes, struct cr_di
 	do {
 		file = cr_next_file(current->files, &fd, &end, &cloexec);
 		if (file) {
-			cr_hash_fd(hash, pipes, digest, fd, file, cloexec);
+			cr_hash_fd(hash, content, digest, fd, file, cloexec);
 			fput(file);
 			fd++;
 		}
 		if (cr_request_abandoned(digest->req))
 			return -EINTR;
 		cond_resched();
-	} while (fd < end && !(hash->blind && pipes->blind));
+	} while (fd < end && !(hash->blind && content->blind));
 	return 0;
 }
 
@@ -386,14 +452,14 @@ static int cr_hash_threads(struct cr_hash *hash, struct cr_session *s)
  */
 int cr_digest_here(struct cr_member *m, struct cr_digester *digest)
 {
-	struct cr_hash mappings = { }, files = { }, pipes = { }, process = { }, threads = { };
+	struct cr_hash mappings = { }, files = { }, content = { }, process = { }, threads = { };
 	int r;
 
 	if (digest->grown)
 		cr_grown_begin(digest->grown);
 	r = cr_hash_vmas(&mappings, m->session->mm, digest);
 	if (!r)
-		r = cr_hash_fds(&files, &pipes, digest);
+		r = cr_hash_fds(&files, &content, digest);
 	if (!r)
 		r = cr_hash_threads(&threads, m->session);
 	if (r)
@@ -401,7 +467,7 @@ int cr_digest_here(struct cr_member *m, struct cr_digester *digest)
 	cr_hash_process(&process, m->session, digest);
 	digest->area[CR_AREA_MAPPINGS] = cr_hash_end(&mappings);
 	digest->area[CR_AREA_DESCRIPTORS] = cr_hash_end(&files);
-	digest->area[CR_AREA_PIPES] = cr_hash_end(&pipes);
+	digest->area[CR_AREA_CONTENT] = cr_hash_end(&content);
 	digest->area[CR_AREA_PROCESS] = cr_hash_end(&process);
 	digest->area[CR_AREA_THREADS] = cr_hash_end(&threads);
 	return 0;
@@ -420,6 +486,12 @@ void cr_digest_init(struct cr_digester *digest, struct cr_session *s, struct cr_
 	digest->own = s->file->f_op;
 }
 
+/* Free what the digest has needed. */
+void cr_digest_free(struct cr_digester *digest)
+{
+	cr_shown_free(&digest->shown);
+}
+
 struct cr_digest_request {
 	struct cr_request req;
 	struct cr_digester digest;
@@ -432,7 +504,10 @@ static int cr_op_digest(struct cr_member *m, struct cr_request *req)
 
 static void cr_digest_release(struct cr_request *req)
 {
-	kfree(container_of(req, struct cr_digest_request, req));
+	struct cr_digest_request *request = container_of(req, struct cr_digest_request, req);
+
+	cr_digest_free(&request->digest);
+	kfree(request);
 }
 
 /**

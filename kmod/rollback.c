@@ -106,6 +106,7 @@ static void cr_rewind_release(struct cr_request *req)
 
 	cr_restore_free(&rewind->pages);
 	cr_grown_free(&rewind->grown);
+	cr_digest_free(&rewind->digest);
 	if (rewind->threads)
 		cr_free_threads(rewind->threads);
 	kfree(rewind);

@@ -51,7 +51,7 @@
 #define CR_FEAT_CHANGED		(1ULL << 10)	/* CR_SNAP_CHANGED */
 #define CR_FEAT_DIGEST		(1ULL << 11)	/* CR_IOC_DIGEST */
 #define CR_FEAT_SET_THREADS	(1ULL << 12)	/* CR_IOC_SET_THREADS */
-#define CR_FEAT_ROLLBACK	(1ULL << 13)	/* CR_IOC_ROLLBACK, CR_AREA_PIPES */
+#define CR_FEAT_ROLLBACK	(1ULL << 13)	/* CR_IOC_ROLLBACK, CR_AREA_CONTENT */
 #define CR_FEAT_ROLLBACK_SELF	(1ULL << 14)	/* CR_IOC_ROLLBACK by a thread of the target */
 
 /* Upper limits of the counts that a caller passes. */
@@ -478,17 +478,18 @@ struct cr_run {
 /*
  * CR_IOC_DIGEST [frozen]: digests of the target's state. Two equal ones of the same process and
  * area mean that this state has not changed. 0: the area has state that the module cannot
- * compare: a lock on a file, a pending signal, a timer, a NUMA policy …. Digests say nothing
- * after the module was loaded anew. No digest covers pages, guard pages, the content of shared
- * memory, registers, signal masks and restart blocks, nor the state of sockets, terminals, other
- * devices, and files that the kernel makes for calls such as eventfd(2).
+ * compare: a lock on a file, a pending signal, a timer, a NUMA policy, a pipe that is not empty, an
+ * epoll set that others have open, an upper layer protocol of a TCP connection (TLS) …. Digests
+ * say nothing after the module was loaded anew. No digest covers pages, guard pages, the content
+ * of shared memory, registers, signal masks and restart blocks, nor the state of sockets,
+ * terminals, other devices, and of other files that the kernel makes for calls, as inotify.
  */
 enum cr_area {
 	CR_AREA_MAPPINGS = 0,	/* CR_IOC_VMAS, and which files are mapped */
 	CR_AREA_DESCRIPTORS,	/* CR_IOC_FDS, size and time of files that it may write to */
 	CR_AREA_PROCESS,	/* CR_IOC_PROCESS, limits, directories, umask, OOM score … */
 	CR_AREA_THREADS,	/* CR_IOC_THREADS, credentials, scheduling, CPUs */
-	CR_AREA_PIPES,		/* sizes of open pipes and FIFOs; 0: one of them is not empty */
+	CR_AREA_CONTENT,	/* pipes and FIFOs; eventfds, timerfds, signalfds, epoll sets */
 	CR_AREAS,
 };
 struct cr_digest {

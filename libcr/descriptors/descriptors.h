@@ -69,18 +69,22 @@ void make_room(const Session& session, const PreparedDescriptors& prepared);
  */
 std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image);
 
-/** Do all kinds of open files of the image allow restore_unchanged_descriptors()? */
-bool may_be_unchanged(const Process& image);
+/**
+ * Do all open files of the image allow restore_unchanged_descriptors()?
+ * @param same_content  the module says that their content has not changed (CR_AREA_CONTENT)
+ */
+bool may_be_unchanged(const Process& image, bool same_content);
 
-/** Does the module compare all that is in the image's open files (CR_AREA_DESCRIPTORS, CR_AREA_PIPES)? */
+/** Does the module compare all that is in the image's open files (CR_AREA_DESCRIPTORS, CR_AREA_CONTENT)? */
 bool module_compares_all(const Process& image);
 
 /**
  * Instead of check_descriptors_live() and restore_descriptors(), if the module says that no descriptor has changed: restore
  * what it cannot see. Target frozen and committed.
+ * @param same_content  as for may_be_unchanged()
  */
 void restore_unchanged_descriptors(Session& session, const Process& image, const RestoreOptions& options,
-                                   const OnBehalf& behalf, bool pipes_are_empty, Report& report);
+                                   const OnBehalf& behalf, bool same_content, Report& report);
 
 /** Restore the target's descriptors. Target frozen and committed, mappings and pages in place. */
 void restore_descriptors(Session& session, Remote& remote, const Process& image, const RestoreOptions& options,

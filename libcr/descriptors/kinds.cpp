@@ -20,15 +20,15 @@ constexpr KindOps kKinds[] = {
     {D::REGULAR,   nullptr,          make_file,     restore_file_state,     nullptr,     true,     Stays::as_it_is},
     {D::DIRECTORY, nullptr,          make_file,     nullptr,                nullptr,     true,     Stays::as_it_is},
     {D::CHARDEV,   nullptr,          make_file,     nullptr,                nullptr,     true,     Stays::as_it_is},
-    {D::PIPE,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false,    Stays::empty},
-    {D::FIFO,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false,    Stays::empty},
-    {D::EVENTFD,   collect_eventfd,  make_eventfd,  restore_eventfd_state,  nullptr,     false,    Stays::restored},
-    {D::EPOLL,     collect_epoll,    make_epoll,    nullptr,                nullptr,     false,    Stays::compared},
-    {D::TIMERFD,   collect_timerfd,  make_timerfd,  restore_timerfd_state,  nullptr,     false,    Stays::restored},
-    {D::SIGNALFD,  collect_signalfd, make_signalfd, restore_signalfd_state, nullptr,     false,    Stays::restored},
+    {D::PIPE,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false,    Stays::content},
+    {D::FIFO,      collect_pipe,     make_pipe,     restore_pipe_state,     dead_pipe,   false,    Stays::content},
+    {D::EVENTFD,   collect_eventfd,  make_eventfd,  restore_eventfd_state,  nullptr,     false,    Stays::content},
+    {D::EPOLL,     collect_epoll,    make_epoll,    nullptr,                nullptr,     false,    Stays::entries},
+    {D::TIMERFD,   collect_timerfd,  make_timerfd,  restore_timerfd_state,  nullptr,     false,    Stays::content},
+    {D::SIGNALFD,  collect_signalfd, make_signalfd, restore_signalfd_state, nullptr,     false,    Stays::content},
     {D::INOTIFY,   collect_inotify,  make_inotify,  restore_inotify_state,  nullptr,     false,    Stays::compared},
     {D::TERMINAL,  collect_terminal, make_terminal, restore_terminal_state, nullptr,     false,    Stays::restored},
-    {D::SOCKET,    collect_socket,   make_socket,   restore_socket_state,   dead_socket, false,    Stays::compared},
+    {D::SOCKET,    collect_socket,   make_socket,   restore_socket_state,   dead_socket, false,    Stays::as_it_is},
     {D::MEMFD,     collect_memfd,    make_memfd,    restore_memfd_state,    nullptr,     true,     Stays::compared},
     {D::PIDFD,     collect_pidfd,    make_pidfd,    nullptr,                nullptr,     false,    Stays::as_it_is},
     {D::CR_AGENT,  nullptr,          nullptr,       nullptr,                nullptr,     false,    Stays::as_it_is},
@@ -116,6 +116,14 @@ void Restorer::make(std::uint32_t index, bool last) {
 void Restorer::restore_state(std::uint32_t index) {
   if ((way(index) != Way::keep && way(index) != Way::make) || (description(index).flags() & O_PATH)) return;
   if (const auto restore_state = kind_ops(description(index).kind()).restore_state) restore_state(*this, index);
+}
+
+Stays stays(const Description& description) {
+  const Stays of_kind = kind_ops(description.kind()).stays;
+  if (description.kind() != Description::SOCKET) return of_kind;
+  // A pair has a queue, and an upper layer protocol has keys, which the module does not see.
+  const Socket& socket = description.socket();
+  return socket.inside() || !socket.ulp().empty() || socket.ulp_state() != 0 ? Stays::compared : of_kind;
 }
 
 }  // namespace reprise

@@ -142,8 +142,9 @@ class Restorer {
 
 /** What a rollback has to do for a kind when the module says that no descriptor has changed (CR_AREA_DESCRIPTORS). */
 enum class Stays {
-  as_it_is,  ///< nothing: the module has compared all there is
-  empty,     ///< restore_state, unless the pipe is as empty as it was (CR_AREA_PIPES)
+  as_it_is,  ///< nothing: the module has compared all there is, or a pause leaves the rest as it is
+  content,   ///< restore_state, unless the content has not changed either (CR_AREA_CONTENT)
+  entries,   ///< as compared, unless the content has not changed either
   restored,  ///< restore_state
   compared,  ///< compare it with the image, and with other descriptors: nothing is known of it
 };
@@ -162,6 +163,9 @@ struct KindOps {
   bool seekable;
   Stays stays;
 };
+
+/** @return what to do for this one */
+Stays stays(const Description& description);
 
 /** @return the row of @p kind; a row without functions for an unknown kind */
 const KindOps& kind_ops(Description::Kind kind);

@@ -160,27 +160,28 @@ PreparedDescriptors check_descriptors_live(Session& session, const Process& imag
   return {std::move(restorer.made), std::move(restorer.warnings), limit};
 }
 
-bool may_be_unchanged(const Process& image) {
-  return std::none_of(image.descriptions().begin(), image.descriptions().end(), [](const Description& description) {
-    return kind_ops(description.kind()).stays == Stays::compared;
+bool may_be_unchanged(const Process& image, bool same_content) {
+  return std::none_of(image.descriptions().begin(), image.descriptions().end(), [&](const Description& description) {
+    const Stays how = stays(description);
+    return how == Stays::compared || (how == Stays::entries && !same_content);
   });
 }
 
 bool module_compares_all(const Process& image) {
   return std::all_of(image.descriptions().begin(), image.descriptions().end(), [](const Description& description) {
-    const Stays stays = kind_ops(description.kind()).stays;
-    return stays == Stays::as_it_is || stays == Stays::empty;
+    const Stays how = stays(description);
+    return how == Stays::as_it_is || how == Stays::content || how == Stays::entries;
   });
 }
 
 void restore_unchanged_descriptors(Session& session, const Process& image, const RestoreOptions& options,
-                                   const OnBehalf& behalf, bool pipes_are_empty, Report& report) {
+                                   const OnBehalf& behalf, bool same_content, Report& report) {
   SessionSource source(session);
   Restorer restorer(source, image, options, RestoreMode::pause, behalf);
   restorer.decisions.resize(static_cast<std::size_t>(image.descriptions_size()), Decision{Way::keep, {}});
   for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
-    const Stays stays = kind_ops(restorer.description(index).kind()).stays;
-    if (stays != Stays::restored && (stays != Stays::empty || pipes_are_empty)) continue;
+    const Stays how = stays(restorer.description(index));
+    if (how != Stays::restored && (how != Stays::content || same_content)) continue;
     restorer.alive[index] = restorer.number(index);
     restorer.restore_state(index);
     restorer.dups.erase(index);

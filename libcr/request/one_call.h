@@ -18,7 +18,8 @@ class OneCall {
    * Prepare the calls that roll back to a snapshot.
    * @param state        of the snapshot; must outlive the result
    * @param own_channel  as in SnapshotOptions
-   * @return nothing if the state has parts that the module does not compare: sockets, timers, shared memory of its own …
+   * @return nothing if the state has parts that the module does not compare: pairs of Unix sockets, timers, terminals, shared
+   *         memory of its own …
    */
   static std::optional<OneCall> of(const State& state, bool own_channel);
 

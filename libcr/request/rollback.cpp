@@ -205,7 +205,7 @@ void Rollback::restore_private_memory(Plan& plan, Report& report) {
 
 void Rollback::restore_files(Plan& plan, Report& report) {
   if (plan.same.descriptors) {
-    restore_unchanged_descriptors(session_, image_, options_, *plan.behalf, plan.same.pipes, report);
+    restore_unchanged_descriptors(session_, image_, options_, *plan.behalf, plan.same.content, report);
     return;
   }
   restore_descriptors(session_, *plan.remote, image_, options_, mode_, *plan.behalf, report,

@@ -25,12 +25,13 @@ Unchanged compare_digests(Session& session, const Process& image, bool own_chann
   const cr_digest now = session.digest();
   const auto same = [&](cr_area area) { return now.area[area] != 0 && now.area[area] == image.digests(area); };
   // Mappings and memfds have the content.
+  const bool content = same(CR_AREA_CONTENT);
   const bool shared = has_shared_content(image, own_channel, keep);
   return {.mappings = !shared && same(CR_AREA_MAPPINGS),
-          .descriptors = !shared && same(CR_AREA_DESCRIPTORS) && may_be_unchanged(image),
+          .descriptors = !shared && same(CR_AREA_DESCRIPTORS) && may_be_unchanged(image, content),
           .process = same(CR_AREA_PROCESS),
           .threads = same(CR_AREA_THREADS),
-          .pipes = same(CR_AREA_PIPES)};
+          .content = content};
 }
 
 }  // namespace reprise

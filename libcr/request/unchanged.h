@@ -13,7 +13,7 @@ struct Unchanged {
   bool descriptors = false;
   bool process = false;
   bool threads = false;
-  bool pipes = false;
+  bool content = false;
 };
 
 /** Save the digests of the frozen target. Call it when nothing of its state is changed any more. */

@@ -10,14 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +31,7 @@
 
 static char *area;                       // three pages, the middle one of its own
 static int file, other, pipe_ends[2], fifo;   // a file opened twice, a pipe and a FIFO
+static int event, timer_file, signals, polled;   // an eventfd, a timerfd, a signalfd; an epoll set of the pipe
 static char folder[] = "/tmp/digest.XXXXXX";
 static volatile int stay;
 
@@ -83,6 +88,49 @@ DO(drain_fifo, char some[4]; return ok(read(fifo, some, 4)))
 static int pipe_size;
 DO(resize_pipe, pipe_size = fcntl(pipe_ends[0], F_GETPIPE_SZ); return ok(fcntl(pipe_ends[0], F_SETPIPE_SZ, 2 * pipe_size)))
 DO(reset_pipe, return ok(fcntl(pipe_ends[0], F_SETPIPE_SZ, pipe_size)))
+
+DO(count_up, return ok(eventfd_write(event, 3)))
+DO(count_down, eventfd_t value; return eventfd_read(event, &value) ? errno : ok(eventfd_write(event, 1)))
+DO(arm, struct itimerspec t = {.it_value = {1000, 0}}; return ok(timerfd_settime(timer_file, 0, &t, NULL)))
+DO(disarm, struct itimerspec t = {0}; return ok(timerfd_settime(timer_file, 0, &t, NULL)))
+static int mask_of(int number) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, number);
+  return signalfd(signals, &mask, 0);
+}
+DO(other_signal, return ok(mask_of(SIGUSR2)))
+DO(first_signal, return ok(mask_of(SIGUSR1)))
+static int control(int operation, int fd, uint32_t events, uint64_t data) {
+  struct epoll_event e = {.events = events, .data.u64 = data};
+  return epoll_ctl(polled, operation, fd, &e);
+}
+DO(watch_more, return ok(control(EPOLL_CTL_ADD, fifo, EPOLLIN, 2)))
+DO(watch_less, return ok(control(EPOLL_CTL_DEL, fifo, 0, 0)))
+DO(other_events, return ok(control(EPOLL_CTL_MOD, pipe_ends[0], EPOLLIN | EPOLLET, 1)))
+DO(other_data, return ok(control(EPOLL_CTL_MOD, pipe_ends[0], EPOLLIN, 3)))
+DO(first_events, return ok(control(EPOLL_CTL_MOD, pipe_ends[0], EPOLLIN, 1)))
+DO(watch_none, return ok(control(EPOLL_CTL_DEL, pipe_ends[0], 0, 0)))
+// under the number of another file of the same inode
+DO(watch_other_end, int saved = dup(pipe_ends[0]), r = control(EPOLL_CTL_DEL, pipe_ends[0], 0, 0);
+   r = r || dup2(pipe_ends[1], pipe_ends[0]) < 0 || control(EPOLL_CTL_ADD, pipe_ends[0], EPOLLIN, 1);
+   r = r || dup2(saved, pipe_ends[0]) < 0 || close(saved); return r ? errno : 0)
+
+DO(share_set, return ok(dup2(polled, 101)))  // as if another process had it open
+DO(unshare_set, return ok(close(101)))
+#define MANY 40  // more than fits into the first room for the text
+static int watch_many(void) {
+  for (int i = 0; i < MANY; i++) {
+    const int fd = open("fifo", O_RDWR);
+    if (fd < 0 || dup2(fd, 200 + i) < 0 || close(fd) || control(EPOLL_CTL_ADD, 200 + i, EPOLLIN, (uint64_t)i)) return errno;
+  }
+  return 0;
+}
+static int watch_few(void) {
+  for (int i = 0; i < MANY; i++)
+    if (close(200 + i)) return errno;
+  return 0;
+}
 
 static void on_usr2(int signal) { (void)signal; }
 DO(handle, return signal(SIGUSR2, on_usr2) == SIG_ERR ? errno : 0)
@@ -146,7 +194,7 @@ DO(one_thread_less, stay = 0; return pthread_join(helper, NULL))
 #define D (1U << CR_AREA_DESCRIPTORS)
 #define P (1U << CR_AREA_PROCESS)
 #define T (1U << CR_AREA_THREADS)
-#define I (1U << CR_AREA_PIPES)
+#define I (1U << CR_AREA_CONTENT)
 static const struct change {
   const char *name;
   int (*make)(void), (*undo)(void);  // undo NULL: it cannot be undone
@@ -169,6 +217,16 @@ static const struct change {
     {"pipe_filled", fill_pipe, drain_pipe, I, 0},
     {"fifo_filled", fill_fifo, drain_fifo, I, 0},
     {"pipe_resized", resize_pipe, reset_pipe, I, 0},
+    {"eventfd", count_up, count_down, I, 0},
+    {"timerfd", arm, disarm, I, 0},
+    {"signalfd", other_signal, first_signal, I, 0},
+    {"watched", watch_more, watch_less, I, 0},
+    {"watched_events", other_events, first_events, I, 0},
+    {"watched_data", other_data, first_events, I, 0},
+    {"not_watched", watch_none, NULL, I, 0},
+    {"watched_other", watch_other_end, NULL, I, 0},
+    {"set_shared", share_set, unshare_set, D | I, 0},
+    {"many_watched", watch_many, watch_few, D | I, 0},
     {"handler", handle, unhandle, P, 0},
     {"directory", go_elsewhere, go_back, P, 0},
     {"umask", mask_more, mask_less, P, 0},
@@ -214,6 +272,12 @@ static void changing(void) {
   if (file < 0 || other < 0 || ftruncate(file, 2 * PAGE) || pipe(pipe_ends) || chdir(folder)) _exit(1);
   snprintf(name, sizeof name, "%s/fifo", folder);
   if (mkfifo(name, 0600) || (fifo = open(name, O_RDWR)) < 0) _exit(1);
+  event = eventfd(1, 0);
+  timer_file = timerfd_create(CLOCK_MONOTONIC, 0);
+  signals = -1;
+  signals = mask_of(SIGUSR1);
+  polled = epoll_create1(0);
+  if (event < 0 || timer_file < 0 || signals < 0 || polled < 0 || control(EPOLL_CTL_ADD, pipe_ends[0], EPOLLIN, 1)) _exit(1);
   area = mmap(NULL, 32 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   munmap(area + 16 * PAGE, 16 * PAGE);
   mprotect(area, PAGE, PROT_READ | PROT_WRITE);
@@ -286,7 +350,8 @@ static void one_change(void) {
   }
 #define CASES(f) \
   f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11) f(12) f(13) f(14) f(15) f(16) f(17) f(18) f(19) f(20) f(21) \
-  f(22) f(23) f(24) f(25) f(26) f(27) f(28) f(29) f(30) f(31) f(32) f(33) f(34) f(35) f(36) f(37) f(38) f(39) f(40) f(41) f(42)
+  f(22) f(23) f(24) f(25) f(26) f(27) f(28) f(29) f(30) f(31) f(32) f(33) f(34) f(35) f(36) f(37) f(38) f(39) f(40) f(41) f(42) \
+  f(43) f(44) f(45) f(46) f(47) f(48) f(49) f(50) f(51) f(52)
 CASES(CASE)
 #define ENTRY(n) {NULL, case_##n, 0},
 static struct tcase cases[] = {CASES(ENTRY)};
