@@ -107,6 +107,7 @@ class ImageWriter {
   void put_out(const char* data, std::size_t len);
   /** Place in fd_ of what belongs at @p offset of the image. */
   std::uint64_t place(std::uint64_t offset) const { return in_order() ? offset - blob_offset_ : offset; }
+  bool next_data(int fd, std::uint64_t& at, std::uint64_t& upto, std::uint64_t end);
   void copy_data(int from, std::uint64_t at, std::uint64_t offset, std::uint64_t len);
   /** Call @p use(offset in the file, number of the first page, bytes) for each part of [addr, addr + len) in one run. */
   template <class Use>
@@ -141,6 +142,11 @@ class ImageWriter {
   std::atomic<std::uint64_t> stored_{0};
   // The kernel serializes writes to a file (inode rwsem) and lets waiters spin. With this mutex they sleep.
   std::mutex writing_;
+  /** A range of another image without holes. Under writing_. */
+  struct {
+    int fd = -1;
+    std::uint64_t from = 0, upto = 0;
+  } data_;
 };
 
 }  // namespace reprise

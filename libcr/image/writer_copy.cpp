@@ -19,28 +19,34 @@ namespace {
 constexpr std::uint64_t kCopyLimit = 64ULL << 20;  // bytes of one copy_file_range
 constexpr std::uint64_t kBuffer = 1ULL << 20;
 
-/**
- * Find the first whole pages at or behind @p at that are no hole: [at, upto).
- * @return false when there are none before @p end
- */
-bool next_data(int fd, std::uint64_t& at, std::uint64_t& upto, std::uint64_t end) {
-  upto = end;
-  const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
-  // An image ends with data. ENXIO: it has become shorter, which reading will tell. Else the file system has no holes.
-  if (data < 0) return true;
-  at = std::max(at, static_cast<std::uint64_t>(data) / kPage * kPage);
-  if (at >= end) return false;
-  const off_t hole = ::lseek(fd, data, SEEK_HOLE);
-  if (hole > 0) upto = std::min(end, (static_cast<std::uint64_t>(hole) + kPage - 1) / kPage * kPage);
-  return true;
-}
-
 /** Errors of copy_file_range(2) after which reading and writing can still do it. */
 bool other_way(int err) {
   return err == EXDEV || err == EINVAL || err == ENOSYS || err == EOPNOTSUPP || err == EBADF || err == ETXTBSY;
 }
 
 }  // namespace
+
+/**
+ * Find the first whole pages at or behind @p at that are no hole: [at, upto).
+ * @return false when there are none before @p end
+ */
+bool ImageWriter::next_data(int fd, std::uint64_t& at, std::uint64_t& upto, std::uint64_t end) {
+  const std::lock_guard lock(writing_);
+  upto = end;
+  if (fd != data_.fd || at < data_.from || at >= data_.upto) {
+    const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
+    // An image ends with data. ENXIO: it has become shorter, which reading will tell. Else the file system has no holes.
+    if (data < 0) return true;
+    at = std::max(at, static_cast<std::uint64_t>(data) / kPage * kPage);
+    if (at >= end) return false;
+    const off_t hole = ::lseek(fd, data, SEEK_HOLE);
+    if (hole <= 0) return true;
+    // tmpfs looks at every page up to the hole: do not ask again within this range.
+    data_ = {fd, at, (static_cast<std::uint64_t>(hole) + kPage - 1) / kPage * kPage};
+  }
+  upto = std::min(end, data_.upto);
+  return true;
+}
 
 // The file is new: holes of the other one are left as they are.
 void ImageWriter::copy_data(int from, std::uint64_t at, std::uint64_t offset, std::uint64_t len) {
