@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel.h"
 #include "base/raised_limit.h"
 #include "base/text.h"
 #include "descriptors/descriptors.h"
@@ -97,12 +98,13 @@ std::vector<Report> restart_copies(const RestartOptions& request, const std::vec
   Children children = made.copy(static_cast<unsigned>(number));
   hold_for_caller(options.hold, shared);
 
-  std::vector<std::unique_ptr<Copy>> copies;
-  for (std::size_t i = 0; i < number; ++i)
+  std::vector<std::unique_ptr<Copy>> copies(number);
+  in_parallel(number, [&](std::size_t i) {
     for_copy(i, number, [&] {
-      copies.push_back(std::make_unique<Copy>(children.pids()[i], opened, options, substitutes[i], shared));
-      copies.back()->restore();
+      copies[i] = std::make_unique<Copy>(children.pids()[i], opened, options, substitutes[i], shared);
+      copies[i]->restore();
     });
+  });
   // All are complete: from here on no copy depends on another.
   for (const auto& copy : copies) copy->last().let_go();
   for (const auto& copy : copies) copy->last().finish();
