@@ -91,7 +91,7 @@ void States::go_to(const Options& options, pid_t requester) {
 
 unsigned States::kept(const ImageFile& image) const {
   for (const auto& [number, state] : states_)
-    if (state.image == image) return number;
+    if (image && state.image == image) return number;
   return 0;
 }
 
@@ -122,6 +122,9 @@ bool States::pause_to_kept(const PauseCommand& command, unsigned number, Report&
 }
 
 void States::pause_and_keep(const PauseCommand& command, Report& report) {
+  if (ImageFile::of(command.options.image) != command.image)
+    throw Error(Failure::refused, ESTALE,
+                command.options.image + " is another file for the process that keeps snapshots: give the path of the file itself");
   State state;
   state.image = command.image;
   state.session = std::make_unique<Session>(Session::attach(pid_));
