@@ -13,6 +13,13 @@
 
 namespace reprise {
 
+/** Saved pages, contiguous in memory and in a file. */
+struct PageRun {
+  std::uint64_t addr, len;  ///< bytes
+  std::uint64_t offset;     ///< in the file
+  std::uint32_t file = 0;   ///< 0: the image itself; else 1 + index of the base
+};
+
 /** Registers of one thread, as the regsets of its ELF core notes. */
 struct ThreadRegs {
   pid_t tid = 0;
@@ -23,7 +30,8 @@ struct ThreadRegs {
 
 namespace image {
 
-inline constexpr std::uint32_t kFormat = 1;  ///< the format that this code writes, and the newest that it reads
+inline constexpr std::uint32_t kFormat = 1;       ///< of images that stand alone, and of the state
+inline constexpr std::uint32_t kDeltaFormat = 2;  ///< of images with pages in other files; the newest that this code reads
 inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kTaskSize = 0x7ffffffff000;  ///< addresses end below this
 inline constexpr std::uint64_t kBlobBlock = 65536;          ///< bytes of the blob section per checksum
@@ -36,6 +44,8 @@ inline constexpr std::uint64_t kMaxState = 256ULL << 20;      ///< bytes of the 
 inline constexpr std::uint64_t kMaxStateItems = 4ULL << 20;   ///< messages, strings and repeated numbers in Process
 inline constexpr std::uint64_t kMaxMappings = 1ULL << 20;
 inline constexpr std::uint64_t kMaxNotes = 1ULL << 30;  ///< bytes of the first note segment
+inline constexpr int kMaxBases = 16;                    ///< files that a delta image refers to
+inline constexpr int kMaxBaseRuns = 1 << 18;            ///< runs of pages that it has there
 
 /** Name and types of the project's own notes. The types differ from those of CORE: some readers ignore the name. */
 inline constexpr char kNoteName[] = "REPRISE";
@@ -46,7 +56,7 @@ inline constexpr std::uint32_t kNoteSeal = 0x43520004;        ///< struct Seal, 
 
 /** Content of the seal note: the last bytes of an image. Little endian, like the whole image. */
 struct Seal {
-  std::uint32_t format;        ///< kFormat
+  std::uint32_t format;        ///< kFormat or kDeltaFormat
   std::uint32_t page_size;     ///< kPage
   std::uint64_t pages_offset;  ///< file offset of the saved pages
   std::uint64_t pages_size;    ///< bytes of the saved pages

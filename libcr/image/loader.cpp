@@ -32,11 +32,15 @@ class Loader {
  public:
   Loader(int fd, const std::string& name, Loaded& out) : fd_(fd), name_(name), out_(out) {}
 
-  void run() {
+  void read_tables() {
     read_seal();
     read_tail();
+  }
+  void read_all() {
+    read_tables();
     read_segments();
     read_notes();
+    need((out_.seal.format == kDeltaFormat) == (out_.process.bases_size() > 0), "has a format that does not fit its content");
   }
 
  private:
@@ -94,7 +98,7 @@ void Loader::read_seal() {
     bad(EBADMSG, "was cut short, was never finished, or is not an image of this project (its seal is missing)");
   Seal& seal = out_.seal;
   std::memcpy(&seal, note + expected.size(), sizeof seal);
-  if (seal.format > kFormat)
+  if (seal.format > kDeltaFormat)
     bad(ENOTSUP, "has format " + std::to_string(seal.format) + ", newer than this version knows");
   need(seal.format >= 1, "has an impossible format number");
   need(seal.page_size == kPage && seal.blob_block == kBlobBlock, "has a page or block size that is not known");
@@ -255,7 +259,9 @@ void Loader::take_note(std::string_view name, std::uint32_t type, std::string_vi
 
 }  // namespace
 
-void load(int fd, const std::string& name, Loaded& out) { Loader(fd, name, out).run(); }
+void load(int fd, const std::string& name, Loaded& out) { Loader(fd, name, out).read_all(); }
+
+void load_tables(int fd, const std::string& name, Loaded& out) { Loader(fd, name, out).read_tables(); }
 
 void read_exactly(int fd, const std::string& name, std::uint64_t offset, void* buf, std::size_t len) {
   char* to = static_cast<char*>(buf);

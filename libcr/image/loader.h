@@ -33,6 +33,12 @@ struct Loaded {
 void load(int fd, const std::string& name, Loaded& out);
 
 /**
+ * Read and check the seal, and the checksums: of @p out only seal, tail, hashes and blob_hashes are set.
+ * @throws Error as load()
+ */
+void load_tables(int fd, const std::string& name, Loaded& out);
+
+/**
  * Parse a serialized Process. Limits the memory that a small hostile message can
  * make the parser allocate (kMaxState, kMaxStateItems).
  * @return false when the message is malformed or exceeds a limit

@@ -2,6 +2,7 @@
 // Read an image as a file, to copy it.
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <vector>
 
 #include "image/loader.h"
@@ -18,7 +19,7 @@ constexpr std::uint64_t kPart = 1 << 20;  // a multiple of kPage and kBlobBlock
 bool Image::has_page_at(std::uint64_t offset, std::uint64_t checksum) const {
   if (offset < seal_.pages_offset) return false;
   const std::uint64_t index = (offset - seal_.pages_offset) / kPage;
-  return index < hashes_.size() && hashes_[index] == checksum;
+  return index < files_[0].hashes.size() && files_[0].hashes[index] == checksum;
 }
 
 bool Image::has_block_at(std::uint64_t offset, std::uint64_t len, std::uint64_t checksum) const {
@@ -45,23 +46,24 @@ void Image::read_piece(const Piece& piece, const Image* base, std::vector<char>&
     while (end < piece.len && end - at < kPart && !there(end)) end += step;
     end = std::min(end, piece.len);
     buffer.resize(end - at);
-    read_exactly(fd_.get(), name_, piece.offset + at, buffer.data(), buffer.size());
-    if (piece.unit) check({piece.offset + at, end - at, piece.seed + at, piece.unit, piece.hashes + at / piece.unit}, buffer.data());
+    read_exactly(fd(), name_, piece.offset + at, buffer.data(), buffer.size());
+    if (piece.unit) check({0, piece.offset + at, end - at, piece.seed + at, piece.unit, piece.hashes + at / piece.unit}, buffer.data());
     use(piece.offset + at, buffer);
     at = end;
   }
 }
 
 void Image::read_file(const Image* base, const Part& use) const {
-  std::vector<cr_page_run> runs(runs_);
+  std::vector<PageRun> runs;
+  std::copy_if(runs_.begin(), runs_.end(), std::back_inserter(runs), [](const PageRun& run) { return run.file == 0; });
   runs.insert(runs.end(), debug_runs_.begin(), debug_runs_.end());
   std::sort(runs.begin(), runs.end(), [](const auto& one, const auto& other) { return one.offset < other.offset; });
   const std::uint64_t end = seal_.blob_offset + seal_.blob_size;
   std::vector<char> buffer;
-  read_piece({0, seal_.pages_offset, 0, 0, nullptr}, base, buffer, use);
-  for (const cr_page_run& run : runs) read_piece(pages(run), base, buffer, use);
+  read_piece({0, 0, seal_.pages_offset, 0, 0, nullptr}, base, buffer, use);
+  for (const PageRun& run : runs) read_piece(pages(run), base, buffer, use);
   if (seal_.blob_size) read_piece(blob(0, seal_.blob_size), base, buffer, use);
-  read_piece({end, seal_.file_size - end, 0, 0, nullptr}, base, buffer, use);
+  read_piece({0, end, seal_.file_size - end, 0, 0, nullptr}, base, buffer, use);
 }
 
 }  // namespace reprise

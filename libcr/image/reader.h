@@ -20,10 +20,15 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "cr.h"
+#include "image/file_place.h"
 #include "image/format.h"
 #include "image/state.pb.h"
 
 namespace reprise {
+
+namespace image {
+struct Loaded;
+}
 
 class Image {
  public:
@@ -42,8 +47,16 @@ class Image {
   static Image open(UniqueFd fd, const std::string& name);
 
   const std::string& name() const { return name_; }
-  /** The file, or an unnamed copy of an image that came from a pipe or is compressed. */
-  int fd() const { return fd_.get(); }
+  /**
+   * The files that its pages are in: first the image itself, or an unnamed copy of it when it came from a pipe or is
+   * compressed; then its bases, in the order of bases().
+   */
+  std::size_t files() const { return files_.size(); }
+  int fd(std::size_t file = 0) const { return files_[file].fd.get(); }
+  /** The files with the pages that a delta image does not have itself; none: the image stands alone. */
+  const std::vector<Base>& bases() const { return bases_; }
+  /** Where the file was when it was opened; empty for a pipe. */
+  const image::FilePlace& place() const { return place_; }
   /** User who owns the file, and can forge its content; of an image from a pipe, ours. */
   uid_t owner() const { return owner_; }
   const Process& process() const { return *process_; }
@@ -56,15 +69,19 @@ class Image {
   const ThreadRegs& regs(pid_t tid) const;
 
   /**
-   * The saved pages, sorted by address, for CR_IOC_RESTORE with fd() as source_fd.
+   * The saved pages, sorted by address, for CR_IOC_RESTORE with fd(run.file) as source_fd.
    * Pages of the vdso are not included: they are for debuggers only.
    */
-  const std::vector<cr_page_run>& runs() const { return runs_; }
+  const std::vector<PageRun>& runs() const { return runs_; }
   /** @return the parts of runs() that lie in @p range, extended to whole pages */
-  std::vector<cr_page_run> runs_in(const cr_range& range) const;
+  std::vector<PageRun> runs_in(const cr_range& range) const;
+  /** The saved pages of the vdso. */
+  const std::vector<PageRun>& debug_runs() const { return debug_runs_; }
   bool has_page(std::uint64_t addr) const;
   /** @return the checksums of the pages of @p run, which is one of runs_in() */
-  std::span<const std::uint64_t> checksums(const cr_page_run& run) const;
+  std::span<const std::uint64_t> checksums(const PageRun& run) const;
+  /** @return number of the first page of @p run in its file */
+  std::uint64_t page_number(const PageRun& run) const;
   /** @return number of pages in runs() */
   std::uint64_t page_count() const;
 
@@ -87,6 +104,7 @@ class Image {
   using Part = std::function<void(std::uint64_t offset, std::span<const char> content)>;
   /**
    * Read the file from its beginning to its end, in parts of at most 1 MiB. Pages and shared content are verified first.
+   * Pages in bases are not in the file.
    * @param base another image, or nullptr. Pages and blocks of shared content that it has at the same offset, as their
    *             checksums tell, are left out
    * @throws Error as verify()
@@ -94,7 +112,7 @@ class Image {
   void read_file(const Image* base, const Part& use) const;
 
   /**
-   * Whether size, mtime or ctime of the file differ from when it was opened: its content may have changed, and pages
+   * Whether size, mtime or ctime of a file differ from when it was opened: its content may have changed, and pages
    * that were read from it without verification must be verified.
    */
   bool touched() const;
@@ -104,6 +122,7 @@ class Image {
   std::uint64_t file_size() const { return seal_.file_size; }
   /** Bytes of the file that was opened, if it is compressed; else 0. */
   std::uint64_t compressed_size() const { return compressed_size_; }
+  /** Bytes of pages in the file; those in bases are not. */
   std::uint64_t page_bytes() const { return seal_.pages_size; }
   std::uint64_t blob_bytes() const { return seal_.blob_size; }
   /** Bytes of headers, notes and checksums. */
@@ -111,15 +130,31 @@ class Image {
 
  private:
   struct Piece {                // contiguous bytes with checksums
+    std::uint32_t file;
     std::uint64_t offset, len;  // in the file
     std::uint64_t seed;         // address, or offset in the blob
     std::uint64_t unit;         // bytes per hash; 0: headers or tables, which the seal covers
     const std::uint64_t* hashes;
   };
+  struct Times {
+    std::int64_t modified_ns, changed_ns;
+    std::uint64_t size;
+    bool operator==(const Times&) const = default;
+  };
+  struct File {
+    std::string name;
+    UniqueFd fd;
+    Times opened;
+    std::uint64_t pages_offset;
+    std::unique_ptr<std::uint64_t[]> tail;
+    std::span<const std::uint64_t> hashes;  // in tail
+  };
   Image() = default;
-  void sort_runs(const std::vector<cr_page_run>& runs);
-  std::vector<cr_page_run>::const_iterator first_after(std::uint64_t addr) const;  // first run that ends above addr
-  Piece pages(const cr_page_run& run) const;
+  static Times times_of(const std::string& name, int fd);
+  void add_file(const std::string& name, UniqueFd fd, Times opened, image::Loaded& loaded);
+  void sort_runs(const std::vector<cr_page_run>& own, const std::vector<PageRun>& elsewhere);
+  std::vector<PageRun>::const_iterator first_after(std::uint64_t addr) const;  // first run that ends above addr
+  Piece pages(const PageRun& run) const;
   Piece blob(std::uint64_t offset, std::uint64_t len) const;
   static Piece part(const Piece& piece, std::uint64_t from);
   void check(const Piece& piece, const char* data) const;
@@ -129,25 +164,17 @@ class Image {
   void verify_pieces(const std::vector<Piece>& pieces, unsigned threads, const Progress& progress) const;
 
   std::string name_;
-  UniqueFd fd_;
+  std::vector<File> files_;
+  std::vector<Base> bases_;
+  image::FilePlace place_;
   uid_t owner_ = 0;
   std::uint64_t compressed_size_ = 0;
-  struct Times {
-    std::int64_t modified_ns, changed_ns;
-    std::uint64_t size;
-    bool operator==(const Times&) const = default;
-  };
-  struct stat status() const;
-  Times times() const;
-  Times opened_{};
   image::Seal seal_{};
   std::unique_ptr<Process> process_;
   std::vector<ThreadRegs> threads_;
   std::map<pid_t, std::size_t> by_tid_;
-  std::vector<cr_page_run> runs_;
-  std::vector<cr_page_run> debug_runs_;  // of mappings that the kernel itself makes (the vdso)
-  std::unique_ptr<std::uint64_t[]> tail_;
-  std::span<const std::uint64_t> hashes_;  // in tail_
+  std::vector<PageRun> runs_;
+  std::vector<PageRun> debug_runs_;  // of mappings that the kernel itself makes (the vdso)
   std::vector<std::uint64_t> blob_hashes_;
 };
 

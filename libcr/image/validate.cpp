@@ -154,6 +154,7 @@ void validate_process(const std::string& name, const Process& process, std::uint
   image::validate_descriptors(check, process);
   image::validate_signals_timers(check, process);
   image::validate_environment(check, process);
+  image::validate_bases(check, name, process);
 }
 
 }  // namespace reprise

@@ -39,5 +39,6 @@ void validate_memory(const Checker& check, const Process& process, std::uint64_t
 void validate_descriptors(const Checker& check, const Process& process);
 void validate_signals_timers(const Checker& check, const Process& process);
 void validate_environment(const Checker& check, const Process& process);
+void validate_bases(const Checker& check, const std::string& name, const Process& process);
 
 }  // namespace reprise::image

@@ -9,6 +9,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/text.h"
 #include "image/loader.h"
@@ -25,20 +26,24 @@ constexpr std::uint64_t kPiecesPerThread = 256;   // and for each of these piece
 constexpr std::size_t kBatch = 16;                // chunks that a thread takes at a time
 }  // namespace
 
-std::span<const std::uint64_t> Image::checksums(const cr_page_run& run) const {
-  return hashes_.subspan((run.offset - seal_.pages_offset) / kPage, run.len / kPage);
+std::uint64_t Image::page_number(const PageRun& run) const {
+  return (run.offset - files_[run.file].pages_offset) / kPage;
 }
 
-Image::Piece Image::pages(const cr_page_run& run) const {
-  return {run.offset, run.len, run.addr, kPage, checksums(run).data()};
+std::span<const std::uint64_t> Image::checksums(const PageRun& run) const {
+  return files_[run.file].hashes.subspan(page_number(run), run.len / kPage);
+}
+
+Image::Piece Image::pages(const PageRun& run) const {
+  return {run.file, run.offset, run.len, run.addr, kPage, checksums(run).data()};
 }
 
 Image::Piece Image::blob(std::uint64_t offset, std::uint64_t len) const {
-  return {seal_.blob_offset + offset, len, offset, kBlobBlock, blob_hashes_.data() + offset / kBlobBlock};
+  return {0, seal_.blob_offset + offset, len, offset, kBlobBlock, blob_hashes_.data() + offset / kBlobBlock};
 }
 
 Image::Piece Image::part(const Piece& piece, std::uint64_t from) {
-  return {piece.offset + from, std::min(kChunk, piece.len - from), piece.seed + from, piece.unit,
+  return {piece.file, piece.offset + from, std::min(kChunk, piece.len - from), piece.seed + from, piece.unit,
           piece.hashes + from / piece.unit};
 }
 
@@ -47,7 +52,7 @@ void Image::check(const Piece& piece, const char* data) const {
     if (XXH64(data + at, std::min(piece.unit, piece.len - at), piece.seed + at) == piece.hashes[i]) continue;
     const std::string what = piece.unit == kPage ? "page " : "shared content at offset ";
     throw Error(Failure::permanent, EBADMSG,
-                name_ + ": " + what + hex(piece.seed + at) +
+                files_[piece.file].name + ": " + what + hex(piece.seed + at) +
                     " is damaged (does not match its checksum); use another image or take a new checkpoint");
   }
 }
@@ -62,7 +67,7 @@ void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, co
   std::mutex mutex;
   std::size_t next = 0;    // index of the next piece
   std::uint64_t from = 0;  // offset in that piece
-  std::uint64_t failed_at = UINT64_MAX;
+  std::pair<std::uint32_t, std::uint64_t> failed_at{UINT32_MAX, 0};
   std::exception_ptr failure;
   // Take several chunks at a time: a scattered page costs less than a contended lock.
   const auto take = [&](std::array<Piece, kBatch>& chunks) {
@@ -83,7 +88,7 @@ void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, co
         const Piece& chunk = chunks[i];
         try {
           buffer.resize(std::max<std::size_t>(buffer.size(), chunk.len));
-          read_exactly(fd_.get(), name_, chunk.offset, buffer.data(), chunk.len);
+          read_exactly(files_[chunk.file].fd.get(), files_[chunk.file].name, chunk.offset, buffer.data(), chunk.len);
           check(chunk, buffer.data());
           if (!progress) continue;
           const std::lock_guard lock(mutex);
@@ -91,7 +96,8 @@ void Image::verify_pieces(const std::vector<Piece>& pieces, unsigned threads, co
           progress(done, total);
         } catch (...) {
           const std::lock_guard lock(mutex);
-          if (chunk.offset < failed_at) failure = std::current_exception(), failed_at = chunk.offset;
+          const std::pair at{chunk.file, chunk.offset};
+          if (at < failed_at) failure = std::current_exception(), failed_at = at;
         }
       }
     }
@@ -132,8 +138,8 @@ void Image::read_pages(std::uint64_t addr, void* buf, std::size_t len) const {
     if (run == runs_.end() || run->addr > addr)
       throw Error(Failure::permanent, ENOENT, name_ + ": page " + hex(addr) + " is not in the image");
     const std::uint64_t skip = addr - run->addr, size = std::min<std::uint64_t>(len, run->len - skip);
-    read_exactly(fd_.get(), name_, run->offset + skip, to, size);
-    check(pages({addr, size, run->offset + skip}), to);
+    read_exactly(files_[run->file].fd.get(), files_[run->file].name, run->offset + skip, to, size);
+    check(pages({addr, size, run->offset + skip, run->file}), to);
     addr += size;
     to += size;
     len -= size;
@@ -152,7 +158,7 @@ void Image::read_blob(std::uint64_t offset, void* buf, std::size_t len) const {
     const std::uint64_t size = std::min(kBlobBlock, seal_.blob_size - start), skip = offset - start;
     const std::uint64_t take = std::min<std::uint64_t>(len, size - skip);
     char* at = take == size ? to : block.data();
-    read_exactly(fd_.get(), name_, seal_.blob_offset + start, at, size);
+    read_exactly(fd(), name_, seal_.blob_offset + start, at, size);
     check(blob(start, size), at);
     if (at != to) std::memcpy(to, at + skip, take);
     offset += take;

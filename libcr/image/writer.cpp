@@ -61,6 +61,7 @@ std::vector<const ThreadRegs*> in_thread_order(const Process& process, const std
 void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& regs, std::span<const cr_range> ranges) {
   blob_size_ = blob_size_of(process);
   validate_process(name_, process, blob_size_);
+  format_ = process.bases_size() ? kDeltaFormat : kFormat;
   runs_ = split_at_mappings(name_, process, ranges);
   validate_runs(name_, process, runs_);
   std::uint64_t pages = 0;
@@ -158,17 +159,19 @@ void ImageWriter::write_pages(std::uint64_t addr, const void* buf, std::size_t l
 }
 
 void ImageWriter::take_pages(const Image& from, const cr_range& range) {
-  for (const cr_page_run& theirs : from.runs_in(range)) {
-    const std::uint64_t* hashes = from.checksums(theirs).data();
-    std::uint64_t at = theirs.offset;
-    in_runs(theirs.addr, theirs.len, [&](std::uint64_t offset, std::uint64_t first, std::uint64_t part) {
-      std::copy_n(hashes, part / kPage, hashes_.begin() + static_cast<std::ptrdiff_t>(first));
-      std::fill_n(page_written_.begin() + static_cast<std::ptrdiff_t>(first), part / kPage, std::uint8_t{1});
-      copy_data(from.fd(), at, offset, part);
-      hashes += part / kPage;
-      at += part;
-    });
-  }
+  for (const PageRun& run : from.runs_in(range)) take_run(from, run);
+}
+
+void ImageWriter::take_run(const Image& from, const PageRun& run) {
+  const std::uint64_t* hashes = from.checksums(run).data();
+  std::uint64_t at = run.offset;
+  in_runs(run.addr, run.len, [&](std::uint64_t offset, std::uint64_t first, std::uint64_t part) {
+    std::copy_n(hashes, part / kPage, hashes_.begin() + static_cast<std::ptrdiff_t>(first));
+    std::fill_n(page_written_.begin() + static_cast<std::ptrdiff_t>(first), part / kPage, std::uint8_t{1});
+    copy_data(from.fd(run.file), at, offset, part);
+    hashes += part / kPage;
+    at += part;
+  });
 }
 
 void ImageWriter::write_blob(std::uint64_t offset, const void* buf, std::size_t len) {
@@ -207,7 +210,7 @@ void ImageWriter::finish() {
       if (!page_written_[(run.offset + at - pages_offset_) / kPage])
         throw Error(Failure::permanent, EINVAL, name_ + ": page " + hex(run.addr + at) + " was never written");
   hash_partial_blocks();
-  const Seal seal{kFormat,    kPage, pages_offset_, blob_offset_ - pages_offset_, blob_offset_, blob_size_, kBlobBlock,
+  const Seal seal{format_,    kPage, pages_offset_, blob_offset_ - pages_offset_, blob_offset_, blob_size_, kBlobBlock,
                   file_size_, 0};
   const std::string tail = build_tail(head_, seal, hashes_, blob_hashes_);
   put(blob_offset_ + blob_size_, tail.data(), tail.size());

@@ -35,6 +35,7 @@ struct WriterOptions {
   bool stream = false;   ///< compressed, or to a descriptor that cannot seek: write in the order of the file, see in_order()
   bool unnamed = true;   ///< use O_TMPFILE where the file system supports it, instead of a temporary name
   mode_t mode = 0600;    ///< private by default: an image holds the process's memory
+  uid_t owner = static_cast<uid_t>(-1);  ///< of the new file, if we are root; -1: ours
   /** Name of the backup, relative to the working directory. "": the first free of NAME.~1~, NAME.~2~ … */
   std::string backup_name = {};
 };
@@ -69,7 +70,8 @@ class ImageWriter {
    * @param regs     registers of every thread, in any order
    * @param runs     the pages that will be written, sorted and page-aligned. They are split at
    *                 boundaries of mappings, whose protections become those of the segments. They may
-   *                 include pages of the vdso, which are for debuggers and never restored
+   *                 include pages of the vdso, which are for debuggers and never restored; not pages in other
+   *                 files (Process.base_runs)
    * @throws Error   refused (too large), usage, temporary or permanent
    */
   void begin(const Process& process, const std::vector<ThreadRegs>& regs, std::span<const cr_range> runs);
@@ -82,6 +84,8 @@ class ImageWriter {
    * @throws Error when a page is not inside the runs of this image
    */
   void take_pages(const Image& from, const cr_range& range);
+  /** The same for one run of @p from, also one of its debug_runs(). */
+  void take_run(const Image& from, const PageRun& run);
   /** Write content of the blob section. Parts that are never written read as zeros. Thread-safe for disjoint ranges. */
   void write_blob(std::uint64_t offset, const void* buf, std::size_t len);
 
@@ -138,6 +142,7 @@ class ImageWriter {
   std::string head_;  // bytes [0, pages offset)
   std::vector<std::uint64_t> hashes_, blob_hashes_;
   std::vector<std::uint8_t> page_written_, block_hashed_;
+  std::uint32_t format_ = image::kFormat;
   std::uint64_t pages_offset_ = 0, blob_offset_ = 0, blob_size_ = 0, file_size_ = 0;
   std::atomic<std::uint64_t> stored_{0};
   // The kernel serializes writes to a file (inode rwsem) and lets waiters spin. With this mutex they sleep.

@@ -75,6 +75,9 @@ ImageWriter::ImageWriter(std::string path, WriterOptions options, int dir_fd)
     }
   }
   if (!fd_) fail("cannot create a temporary file", EEXIST);
+  // Before there is content: whoever owns an image can forge it.
+  if (options_.owner != static_cast<uid_t>(-1) && ::geteuid() == 0 && ::fchown(fd_.get(), options_.owner, static_cast<gid_t>(-1)))
+    fail("cannot be given to its owner", errno);
   if (options_.compression) spool_to(std::move(fd_));
 }
 

@@ -129,40 +129,75 @@ std::vector<cr_range> intersect(std::span<const cr_range> scope, std::span<const
 
 std::vector<cr_range> unchanged_pages(const Image& parent, const Process& process, std::span<const cr_range> changed) {
   std::vector<cr_range> pages;
-  for (const cr_page_run& run : parent.runs()) pages.push_back({run.addr, run.len});
+  for (const PageRun& run : parent.runs()) pages.push_back({run.addr, run.len});
   return without(intersect(page_scope(process), merged(std::move(pages))), changed);
 }
+
+namespace {
+
+/** What one call of the module restores: its pages have their content in one file. */
+struct FilePart {
+  int fd;
+  std::vector<cr_page_run> runs;
+  std::vector<cr_range> scope;
+  bool last;
+};
+
+/** The session's snapshot as the source. */
+std::vector<FilePart> whole_snapshot(std::vector<cr_range>& scope) { return {{-1, {}, std::move(scope), true}}; }
+
+/**
+ * Divide @p scope by the files of @p image: each base gets its own pages, the image itself all else, also what has no
+ * content and is dropped.
+ * @param partly  the scope is only a part of the image's memory
+ */
+std::vector<FilePart> by_file(const Image& image, const std::vector<cr_range>& scope, bool partly) {
+  std::vector<std::vector<cr_page_run>> runs(image.files());
+  const auto add = [&](std::span<const PageRun> some) {
+    for (const PageRun& run : some) runs[run.file].push_back({run.addr, run.len, run.offset});
+  };
+  if (partly)
+    for (const cr_range& range : scope) add(image.runs_in(range));
+  else
+    add(image.runs());
+  std::vector<FilePart> parts;
+  std::vector<cr_range> elsewhere;
+  for (std::size_t file = 1; file < runs.size(); ++file) {
+    if (runs[file].empty()) continue;
+    std::vector<cr_range> its;
+    for (const cr_page_run& run : runs[file]) its.push_back({run.addr, run.len});
+    elsewhere.insert(elsewhere.end(), its.begin(), its.end());
+    parts.push_back({image.fd(file), std::move(runs[file]), std::move(its), false});
+  }
+  parts.push_back({image.fd(), std::move(runs[0]), elsewhere.empty() ? scope : without(scope, merged(std::move(elsewhere))), true});
+  return parts;
+}
+
+}  // namespace
 
 void restore_pages(Session& session, const Process& image, const PageSource& source, Report& report) {
   // With more pieces, a full comparison is cheaper.
   constexpr std::size_t kMaxPieces = 1 << 16;
   std::vector<cr_range> scope = page_scope(image);
-  std::vector<cr_page_run> runs;
   const bool partly = source.others_right || (source.tracked && source.changed.size() <= kMaxPieces);
   if (partly) scope = intersect(scope, source.changed);
-  cr_restore request{};
-  request.source_fd = -1;
-  if (source.file) {
-    if (partly)
-      for (const cr_range& range : scope) {
-        const std::vector<cr_page_run> part = source.file->runs_in(range);
-        runs.insert(runs.end(), part.begin(), part.end());
-      }
-    const std::vector<cr_page_run>& chosen = partly ? runs : source.file->runs();
-    request.source_fd = source.file->fd();
-    request.runs = reinterpret_cast<std::uintptr_t>(chosen.data());
-    request.nruns = chosen.size();
+  for (const FilePart& part : source.file ? by_file(*source.file, scope, partly) : whole_snapshot(scope)) {
+    cr_restore request{};
+    request.source_fd = part.fd;
+    request.runs = reinterpret_cast<std::uintptr_t>(part.runs.data());
+    request.nruns = part.runs.size();
+    request.scope = reinterpret_cast<std::uintptr_t>(part.scope.data());
+    request.nscope = part.scope.size();
+    std::memcpy(request.id, source.id.data(), CR_ID_SIZE);
+    // Without knowledge of what has changed, tracking begins when all is in place.
+    request.flags = source.tracked ? CR_RESTORE_DIRTY | CR_RESTORE_TRACK : part.last ? CR_RESTORE_TRACK : 0;
+    session.restore(request);
+    report.pages_restored += request.restored;
+    report.pages_dropped += request.dropped;
+    report.workers = std::max<std::uint64_t>(report.workers, request.workers);
   }
-  request.scope = reinterpret_cast<std::uintptr_t>(scope.data());
-  request.nscope = scope.size();
-  std::memcpy(request.id, source.id.data(), CR_ID_SIZE);
-  request.flags = CR_RESTORE_TRACK | (source.tracked ? CR_RESTORE_DIRTY : 0);
-  session.restore(request);
   // The module does not check checksums. The image was verified before; verify again if the file was written since.
   if (source.file && source.file->touched()) source.file->verify(scope);
-  report.pages_restored = request.restored;
-  report.pages_dropped = request.dropped;
-  report.workers = request.workers;
   report.tracked = source.tracked || !source.file;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "image/delta.h"
 #include "image/reader.h"
 #include "image/writer.h"
 #include "request/agent.h"
@@ -47,6 +48,7 @@ class Parent {
       throw Error(Failure::refused, ESRCH,
                   options.parent + " is of process " + process_name(image_->process()) + ", not of " +
                       std::to_string(options.pid) + ": it cannot be the parent of its image");
+    if (options.delta) inheritance_.refer_as = name_for_delta(*image_, options.image);
   }
 
   /**
@@ -64,7 +66,8 @@ class Parent {
                                 "image): all is saved");
       return false;
     }
-    inheritance_ = {&*image_, std::move(changed)};
+    inheritance_.parent = &*image_;
+    inheritance_.changed = std::move(changed);
     state.process.set_parent_id(image_->process().id());
     return true;
   }

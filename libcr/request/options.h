@@ -40,6 +40,7 @@ struct CheckpointOptions {
   std::string image;            ///< path; "": context.PID in the working directory
   int image_fd = -1;            ///< descriptor to write to instead (borrowed); image is then its name in messages or ""
   std::string parent;           ///< image of the same process: save only what has changed since; "": save all
+  bool delta = false;           ///< with parent: refer to its pages instead of taking them over, see image/delta.h
   bool clobber = true;          ///< replace an existing image
   bool backup = false;          ///< keep the replaced image under another name
   std::string backup_name;      ///< name of the backup; "": the first free of IMAGE.~1~, IMAGE.~2~ …

@@ -9,6 +9,7 @@
 #include <sys/auxv.h>
 
 #include "base/error.h"
+#include "image/delta.h"
 #include "process/guards.h"
 #include "process/memory.h"
 
@@ -53,13 +54,20 @@ void take_pages(ImageWriter& writer, const Image& parent, const std::vector<cr_r
 
 }  // namespace
 
-void write_image(Session& session, ImageWriter& writer, const State& state, const Inheritance& from,
-                 const Progress& progress, Report& report) {
+void write_image(Session& session, ImageWriter& writer, State& state, const Inheritance& from, const Progress& progress,
+                 Report& report) {
   const std::vector<cr_range> runs = session.snapshot_runs();
   std::vector<cr_range> inherited;
   if (from.parent) inherited = without(unchanged_pages(*from.parent, state.process, from.changed), runs);
   report.pages_inherited = bytes_in(inherited) / image::kPage;
   report.pages += report.pages_inherited;
+  if (!from.refer_as.empty()) {
+    if (refer_to(state.process, *from.parent, from.refer_as, inherited))
+      inherited.clear();
+    else
+      report.warnings.push_back("the image stands alone: as a delta it would refer to more than " +
+                                std::to_string(image::kMaxBases) + " files or to too many pieces of them");
+  }
   // The kernel maps the same vdso into every process: save our copy.
   const cr_range vdso = vdso_of(state.process);
   const auto* content = reinterpret_cast<const void*>(::getauxval(AT_SYSINFO_EHDR));

@@ -64,7 +64,7 @@ void add_text(Process& process, std::string text) {
 
 void copy(const Image& image, const Process& process, const char* to) {
   std::vector<cr_range> runs;
-  for (const cr_page_run& run : image.runs()) runs.push_back({run.addr, run.len});
+  for (const PageRun& run : image.runs()) runs.push_back({run.addr, run.len});
   ImageWriter writer(to, {.clobber = true, .sync = false});
   writer.begin(process, image.threads(), runs);
   std::string buffer;

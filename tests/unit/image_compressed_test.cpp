@@ -44,7 +44,7 @@ class Compressed : public testing::TestWithParam<const char*> {
     const Sample sample = small_sample();
     image.verify_all();
     char page[image::kPage];
-    for (const cr_page_run& run : image.runs())
+    for (const PageRun& run : image.runs())
       for (std::uint64_t at = run.addr; at < run.addr + run.len; at += image::kPage) {
         image.read_pages(at, page, sizeof page);
         EXPECT_EQ(std::string(page, sizeof page), Sample::page(at));

@@ -99,6 +99,9 @@ int main(int argc, char** argv) {
                  "latest image of the same process: save only what has changed since, and take all else from there; "
                  "with several processes, the directory of their images")
       ->type_name("IMAGE");
+  app.add_flag("--delta", options.delta,
+               "with --parent: IMAGE refers to what has not changed, instead of getting a copy. It then needs the parent, "
+               "which must be in the same directory, until cr_image merge makes it whole");
   whom.add(app);
   auto* keep = app.add_flag("--backup{~}", backup,
                             "keep a replaced image as NAME (default: the first free of IMAGE.~1~, IMAGE.~2~ ...)");
@@ -128,6 +131,9 @@ int main(int argc, char** argv) {
     options.request_flags = api::pack_request(options.signal, whom.scope(), options.pid);
     options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();
     options.backup = keep->count() > 0;
+    if (options.delta && (options.parent.empty() || options.image == tool::kStandard || whom.scope() != CR_SCOPE_PROC))
+      throw Error(Failure::usage, EINVAL,
+                  "--delta needs the --parent of one process, and the name of a file in its directory");
     if (!compress.empty()) options.compression = Compression::parse(compress);
     options.backup_name = backup == "~" ? "" : backup;
     if (options.image == tool::kStandard) {

@@ -89,6 +89,8 @@ std::string to_json(const Image& image, const Verification& verification) {
                   {"page_bytes", image.page_bytes()},
                   {"shared_bytes", image.blob_bytes()},
                   {"meta_bytes", image.meta_bytes()}};
+  auto& bases = out["image"]["bases"] = ordered_json::array();
+  for (const Base& base : image.bases()) bases.push_back(base.name());
   auto& verified = out["verification"] = {{"headers", true}, {"content", nullptr}, {"seconds", verification.seconds}};
   if (verification.done) verified["content"] = verification.error.empty();
   if (!verification.error.empty()) verified["error"] = verification.error;

@@ -21,13 +21,25 @@ std::string command_line(const Process& process) {
   return out.empty() ? "[" + printable(process.comm()) + "]" : out;
 }
 
+std::uint64_t bytes_elsewhere(const Image& image) {
+  std::uint64_t out = 0;
+  for (const PageRun& run : image.runs()) out += run.file ? run.len : 0;
+  return out;
+}
+
+std::string bases_text(const Image& image) {
+  std::string names;
+  for (const Base& base : image.bases()) names += (names.empty() ? "" : ", ") + printable(base.name());
+  return fmt::format("{} more of its pages are in {}", tool::bytes(bytes_elsewhere(image)), names);
+}
+
 void print_summary(const Image& image, const Verification& verification) {
   const auto& process = image.process();
   const auto& host = process.host();
   std::uint64_t mapped = 0;
   for (const auto& mapping : process.mappings()) mapped += mapping.end() - mapping.start();
   print_line("Image",
-             fmt::format("{}, format {}, id {}", printable(image.name()), process.format(), hex_bytes(process.id())));
+             fmt::format("{}, format {}, id {}", printable(image.name()), image.bases().empty() ? image::kFormat : image::kDeltaFormat, hex_bytes(process.id())));
   print_line("Process", fmt::format("{} ({}), parent {}, group {}, session {}", process.pid(),
                                     printable(process.comm()), process.ppid(), process.pgid(), process.sid()));
   print_line("Command", command_line(process));
@@ -43,8 +55,9 @@ void print_summary(const Image& image, const Verification& verification) {
   print_line("Size", fmt::format("{}: pages {}, shared content {}, everything else {}", tool::bytes(image.file_size()),
                                  tool::bytes(image.page_bytes()), tool::bytes(image.blob_bytes()),
                                  tool::bytes(image.meta_bytes())));
+  if (!image.bases().empty()) print_line("Delta", bases_text(image));
   if (image.compressed_size()) print_line("Compressed", fmt::format("to {}", tool::bytes(image.compressed_size())));
-  const std::uint64_t content = image.page_bytes() + image.blob_bytes();
+  const std::uint64_t content = image.page_bytes() + image.blob_bytes() + bytes_elsewhere(image);
   if (!verification.done)
     print_line("Verified", "headers only");
   else if (verification.error.empty())

@@ -79,7 +79,7 @@ int run_of(const void* image, long index, cr_image_run* run) {
   const auto& runs = image_of(image).runs();
   if (index < 0 || static_cast<std::size_t>(index) >= runs.size())
     return refuse(EINVAL, "the image has no such range of memory");
-  const cr_page_run& found = runs[static_cast<std::size_t>(index)];
+  const PageRun& found = runs[static_cast<std::size_t>(index)];
   *run = {found.addr, found.len};
   return 0;
 }
@@ -88,9 +88,9 @@ int run_of(const void* image, long index, cr_image_run* run) {
 std::uint64_t saved_at(const Image& image, std::uint64_t addr) {
   const auto& runs = image.runs();
   auto after = std::upper_bound(runs.begin(), runs.end(), addr,
-                                [](std::uint64_t at, const cr_page_run& run) { return at < run.addr; });
+                                [](std::uint64_t at, const PageRun& run) { return at < run.addr; });
   if (after == runs.begin()) return 0;
-  const cr_page_run& run = *std::prev(after);
+  const PageRun& run = *std::prev(after);
   return addr - run.addr < run.len ? run.len - (addr - run.addr) : 0;
 }
 

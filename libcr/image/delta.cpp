@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "image/delta.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "image/base_table.h"
+#include "image/file_place.h"
+#include "image/headers.h"
+
+namespace reprise {
+
+using namespace image;
+
+namespace {
+
+bool same_file(const std::string& one, const std::string& other) {
+  struct stat a {}, b {};
+  return ::stat(one.c_str(), &a) == 0 && ::stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+}  // namespace
+
+std::string name_for_delta(const Image& from, const std::string& path) {
+  const FilePlace place = from.place();
+  const std::string to = std::filesystem::path(path).parent_path().string();
+  if (place.name.empty() || !same_file(place.directory, to.empty() ? "." : to))
+    throw Error(Failure::usage, EXDEV,
+                path + " cannot be a delta of " + from.name() + ": both must be in one directory, by which the one finds the other");
+  const auto keep = [&](const std::string& name) {
+    if (same_file(place.directory + "/" + name, path))
+      throw Error(Failure::usage, EEXIST, path + " has pages that the delta image would need: give that another name");
+  };
+  keep(place.name);
+  for (const Base& base : from.bases()) keep(base.name());
+  return place.name;
+}
+
+bool refer_to(Process& process, const Image& from, const std::string& name, std::span<const cr_range> ranges) {
+  std::map<std::uint32_t, std::uint32_t> index;  // of a base in `made`, by the file of `from`
+  Process made;
+  std::uint64_t after = 0;
+  for (const cr_page_run& range : split_at_mappings(from.name(), process, ranges))
+    for (const PageRun& run : from.runs_in({range.addr, range.len})) {
+      const auto [found, is_new] = index.try_emplace(run.file, static_cast<std::uint32_t>(index.size()));
+      if (is_new) {
+        Base& base = *made.add_bases();
+        base.set_name(run.file == 0 ? name : from.bases()[run.file - 1].name());
+        base.set_checksum(run.file == 0 ? from.checksum() : from.bases()[run.file - 1].checksum());
+      }
+      add_base_run(made, after, {run.addr, run.len, found->second, from.page_number(run)});
+      after = run.addr + run.len;
+    }
+  if (made.bases_size() > kMaxBases || made.base_runs_size() / kBaseRunNumbers > kMaxBaseRuns) return false;
+  process.mutable_bases()->Swap(made.mutable_bases());
+  process.mutable_base_runs()->Swap(made.mutable_base_runs());
+  return true;
+}
+
+std::vector<std::string> deltas_of(const FilePlace& place) {
+  std::vector<std::string> out;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(place.directory, none)) {
+    if (!entry.is_regular_file(none)) continue;
+    try {
+      const Image image = Image::open(entry.path().string());
+      if (std::any_of(image.bases().begin(), image.bases().end(), [&](const Base& base) { return base.name() == place.name; }))
+        out.push_back(entry.path().filename().string());
+    } catch (const Error&) {
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void write_whole(const Image& image, ImageWriter& writer, const Image::Progress& progress) {
+  constexpr std::uint64_t kMost = 64ULL << 20;  // bytes at once: where the file system copies, it takes a while
+  std::vector<PageRun> all = image.runs();
+  all.insert(all.end(), image.debug_runs().begin(), image.debug_runs().end());
+  std::sort(all.begin(), all.end(), [](const PageRun& one, const PageRun& other) { return one.addr < other.addr; });
+  std::vector<cr_range> ranges;
+  std::uint64_t done = 0, total = image.blob_bytes();
+  for (const PageRun& run : all) ranges.push_back({run.addr, run.len}), total += run.len;
+  const auto advance = [&](std::uint64_t bytes) {
+    done += bytes;
+    if (progress) progress(done, total);
+  };
+  writer.begin(image.process(), image.threads(), ranges);
+  for (PageRun run : all)
+    while (run.len) {
+      const std::uint64_t part = std::min(run.len, kMost);
+      writer.take_run(image, {run.addr, part, run.offset, run.file});
+      run.addr += part, run.offset += part, run.len -= part;
+      advance(part);
+    }
+  std::vector<char> buffer(16 * kBlobBlock);
+  for (std::uint64_t at = 0; at < image.blob_bytes();) {
+    const std::uint64_t part = std::min<std::uint64_t>(buffer.size(), image.blob_bytes() - at);
+    image.read_blob(at, buffer.data(), part);
+    writer.write_blob(at, buffer.data(), part);
+    at += part;
+    advance(part);
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Delta images: make an image refer to the pages that another one has, and make it whole again. */
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cr.h"
+#include "image/reader.h"
+#include "image/state.pb.h"
+#include "image/writer.h"
+
+namespace reprise {
+
+/**
+ * Check that a delta of @p from can be written to @p path (relative to the working directory).
+ * @return the name that @p from has in its directory
+ * @throws Error (usage) when @p path is in another directory, or would replace a file that the delta needs
+ */
+std::string name_for_delta(const Image& from, const std::string& path);
+
+/**
+ * Make @p process refer to the pages that @p from has in @p ranges.
+ * @param name    of name_for_delta()
+ * @param ranges  sorted; each page is in a mapping of @p process and saved in @p from
+ * @return false: there would be too many files or runs, and @p process is unchanged
+ */
+bool refer_to(Process& process, const Image& from, const std::string& name, std::span<const cr_range> ranges);
+
+/** @return the delta images that need the file at @p place, by name; what cannot be read there is no image */
+std::vector<std::string> deltas_of(const image::FilePlace& place);
+
+/**
+ * Write @p image with the pages of its bases: an image that stands alone, of the same checkpoint. Its pages are not
+ * verified. The caller calls finish().
+ * @param progress  gets bytes done and bytes in total
+ */
+void write_whole(const Image& image, ImageWriter& writer, const Image::Progress& progress = {});
+
+}  // namespace reprise

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Delta images: pages in other files, and images made whole again.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "image/delta.h"
+#include "image_sample.h"
+
+namespace reprise::test {
+namespace {
+
+using image::kPage;
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/** Pages that do not need to be saved: those of the vdso are, in the image itself. */
+bool may_be_elsewhere(const Sample& sample, std::uint64_t at) {
+  for (const Mapping& mapping : sample.process.mappings())
+    if (mapping.start() <= at && at < mapping.end()) return mapping.flags() & CR_VMA_PAGES;
+  return false;
+}
+
+constexpr std::uint64_t kManyPages = 0x40000000;
+
+/** With more pages, and with those of the vdso. */
+Sample larger_sample() {
+  Sample out = small_sample();
+  Mapping stack = out.process.mappings(out.process.mappings_size() - 1);
+  Mapping& many = *out.process.mutable_mappings(out.process.mappings_size() - 1);
+  many = out.process.mappings(1);
+  many.set_start(kManyPages);
+  many.set_end(kManyPages + 24 * kPage);
+  *out.process.add_mappings() = stack;
+  stack.set_start(0x7ffe00000000);
+  stack.set_end(0x7ffe00002000);
+  stack.set_flags(CR_VMA_READ | CR_VMA_EXEC | CR_VMA_SPECIAL);
+  stack.set_name("[vdso]");
+  *out.process.add_mappings() = stack;
+  out.runs.insert(out.runs.end() - 1, {kManyPages, 24 * kPage});
+  out.runs.push_back({0x7ffe00000000, 0x2000});
+  return out;
+}
+
+class ImageDelta : public testing::Test {
+ protected:
+  ImageDelta() { sample.write(dir.path("0")); }
+
+  /** Write a delta of @p parent with the pages @p changed, which consist of the letter @p fill. */
+  template <class Changed>
+  void write_delta(const std::string& parent, const std::string& name, char fill, const Changed& changed) const {
+    const Image from = Image::open(dir.path(parent));
+    const std::string as = name_for_delta(from, dir.path(name));
+    Sample delta = sample;
+    std::vector<cr_range> own, elsewhere;
+    for (const cr_range& run : sample.runs)
+      for (std::uint64_t at = run.addr; at < run.addr + run.len; at += kPage)
+        (changed(at) || !may_be_elsewhere(sample, at) ? own : elsewhere).push_back({at, kPage});
+    ImageWriter writer(dir.path(name));
+    ASSERT_TRUE(refer_to(delta.process, from, as, elsewhere));
+    writer.begin(delta.process, delta.regs, own);
+    for (const cr_range& page : own) writer.write_pages(page.addr, std::string(kPage, fill).data(), kPage);
+    writer.write_blob(0, sample.blob.data(), sample.blob.size());
+    writer.finish();
+  }
+  /** @p content(addr) is the letter of a page, 0: as in the sample. */
+  template <class Content>
+  void expect_pages(const Image& image, const Content& content) const {
+    image.verify_all();
+    for (const cr_range& run : sample.runs)
+      for (std::uint64_t at = run.addr; at < run.addr + run.len; at += kPage) {
+        if (!may_be_elsewhere(sample, at)) continue;
+        std::string page(kPage, 'x');
+        image.read_pages(at, page.data(), page.size());
+        EXPECT_EQ(page, content(at) ? std::string(kPage, content(at)) : Sample::page(at)) << std::hex << at;
+      }
+  }
+  std::string problem(const std::string& name) const {
+    return error_of([&] { Image::open(dir.path(name)); });
+  }
+  const TempDir dir;
+  const Sample sample = larger_sample();
+};
+
+bool third(std::uint64_t at) { return at / kPage % 3 == 0; }
+bool half(std::uint64_t at) { return at / kPage % 2 == 0; }
+bool none(std::uint64_t) { return false; }
+
+TEST_F(ImageDelta, HasThePagesOfItsParent) {
+  write_delta("0", "1", 'c', half);
+  EXPECT_LT(fs::file_size(dir.path("1")), fs::file_size(dir.path("0")));
+  const Image image = Image::open(dir.path("1"));
+  expect_pages(image, [](std::uint64_t at) { return half(at) ? 'c' : '\0'; });
+  ASSERT_EQ(image.bases().size(), 1u);
+  EXPECT_EQ(image.bases()[0].name(), "0");
+  EXPECT_EQ(image.page_count(), Image::open(dir.path("0")).page_count());
+  EXPECT_EQ(seal_of(read_file(dir.path("1"))).format, image::kDeltaFormat) << "older readers must refuse it";
+}
+
+TEST_F(ImageDelta, ChainIsAsDeepAsItHasFiles) {
+  write_delta("0", "1", 'c', half);
+  write_delta("1", "2", 'd', third);
+  write_delta("2", "3", 'e', none);
+  const auto content = [](std::uint64_t at) { return third(at) ? 'd' : half(at) ? 'c' : '\0'; };
+  const Image image = Image::open(dir.path("3"));
+  EXPECT_EQ(image.bases().size(), 3u);
+  expect_pages(image, content);
+  expect_pages(Image::open(dir.path("1")), [](std::uint64_t at) { return half(at) ? 'c' : '\0'; });
+}
+
+TEST_F(ImageDelta, NoMoreFilesThanItNeeds) {
+  write_delta("0", "1", 'c', half);
+  write_delta("1", "2", 'd', [](std::uint64_t) { return true; });
+  write_delta("2", "3", 'e', third);
+  const Image image = Image::open(dir.path("3"));
+  ASSERT_EQ(image.bases().size(), 1u) << "2 has all that is not in 3";
+  EXPECT_EQ(image.bases()[0].name(), "2");
+}
+
+TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
+  // Each delta has a page that no later one has.
+  for (int i = 0; i < image::kMaxBases; ++i) {
+    const std::uint64_t its = kManyPages + static_cast<std::uint64_t>(i) * kPage;
+    write_delta(std::to_string(i), std::to_string(i + 1), 'c', [its](std::uint64_t at) { return at == its; });
+  }
+  const Image from = Image::open(dir.path(std::to_string(image::kMaxBases)));
+  EXPECT_EQ(from.bases().size(), static_cast<std::size_t>(image::kMaxBases));
+  Process process = sample.process;
+  const std::vector<cr_range> all = {{kManyPages, 24 * kPage}};
+  EXPECT_FALSE(refer_to(process, from, name_for_delta(from, dir.path("next")), all));
+  EXPECT_EQ(process.bases_size() + process.base_runs_size(), 0);
+  const std::vector<cr_range> fewer = {{kManyPages + kPage, 23 * kPage}};
+  EXPECT_TRUE(refer_to(process, from, name_for_delta(from, dir.path("next")), fewer));
+}
+
+TEST_F(ImageDelta, StandsAloneWhenMerged) {
+  write_delta("0", "1", 'c', half);
+  write_delta("1", "2", 'd', third);
+  const auto id = Image::open(dir.path("2")).id();
+  {
+    const Image image = Image::open(dir.path("2"));
+    ImageWriter writer(dir.path("whole"));
+    write_whole(image, writer);
+    writer.finish();
+  }
+  for (const char* name : {"0", "1", "2"}) fs::remove(dir.path(name));
+  const Image whole = Image::open(dir.path("whole"));
+  EXPECT_TRUE(whole.bases().empty());
+  EXPECT_EQ(whole.id(), id);
+  EXPECT_EQ(seal_of(read_file(dir.path("whole"))).format, image::kFormat);
+  expect_pages(whole, [](std::uint64_t at) { return third(at) ? 'd' : half(at) ? 'c' : '\0'; });
+  std::string blob(sample.blob.size(), ' ');
+  whole.read_blob(0, blob.data(), blob.size());
+  EXPECT_EQ(blob, sample.blob);
+  EXPECT_EQ(whole.debug_runs().size(), 2u) << "written as two ranges";
+}
+
+TEST_F(ImageDelta, AWholeImageMergedIsTheSame) {
+  const Image image = Image::open(dir.path("0"));
+  ImageWriter writer(dir.path("whole"));
+  write_whole(image, writer);
+  writer.finish();
+  EXPECT_EQ(read_file(dir.path("whole")), read_file(dir.path("0")));
+}
+
+TEST_F(ImageDelta, TakenOverByAnImageThatStandsAlone) {
+  write_delta("0", "1", 'c', half);
+  const Image from = Image::open(dir.path("1"));
+  {
+    ImageWriter writer(dir.path("2"));
+    writer.begin(sample.process, sample.regs, sample.runs);
+    for (const cr_range& run : sample.runs)
+      for (std::uint64_t at = run.addr; at < run.addr + run.len; at += kPage)
+        if (may_be_elsewhere(sample, at))
+          writer.take_pages(from, {at, kPage});
+        else
+          writer.write_pages(at, Sample::page(at).data(), kPage);
+    writer.write_blob(0, sample.blob.data(), sample.blob.size());
+    writer.finish();
+  }
+  fs::remove(dir.path("0"));
+  fs::remove(dir.path("1"));
+  expect_pages(Image::open(dir.path("2")), [](std::uint64_t at) { return half(at) ? 'c' : '\0'; });
+}
+
+TEST_F(ImageDelta, MovesWithItsDirectory) {
+  write_delta("0", "1", 'c', half);
+  fs::create_directory(dir.path("other"));
+  fs::rename(dir.path("0"), dir.path("other/0"));
+  fs::rename(dir.path("1"), dir.path("other/1"));
+  fs::create_symlink(dir.path("other/1"), dir.path("link"));
+  expect_pages(Image::open(dir.path("link")), [](std::uint64_t at) { return half(at) ? 'c' : '\0'; });
+  // by a descriptor, too
+  expect_pages(Image::open(UniqueFd(::open(dir.path("link").c_str(), O_RDONLY | O_CLOEXEC)), "given"),
+               [](std::uint64_t at) { return half(at) ? 'c' : '\0'; });
+}
+
+TEST_F(ImageDelta, ParentMissing) {
+  write_delta("0", "1", 'c', half);
+  fs::rename(dir.path("0"), dir.path("elsewhere"));
+  EXPECT_THAT(problem("1"), HasSubstr("/0, which has pages of the delta image"));
+}
+
+TEST_F(ImageDelta, ParentReplaced) {
+  write_delta("0", "1", 'c', half);
+  Sample other = sample;
+  other.process.set_id(std::string(16, 'z'));
+  fs::remove(dir.path("0"));
+  other.write(dir.path("0"));
+  EXPECT_THAT(problem("1"), HasSubstr("another one has taken its name"));
+}
+
+TEST_F(ImageDelta, ParentIsNoImage) {
+  write_delta("0", "1", 'c', half);
+  fs::remove(dir.path("0"));
+  write_file(dir.path("0"), "not an image");
+  EXPECT_THAT(problem("1"), HasSubstr("is not an image"));
+  fs::remove(dir.path("0"));
+  fs::create_symlink("elsewhere", dir.path("0"));
+  EXPECT_THAT(problem("1"), HasSubstr("cannot be opened"));
+  fs::remove(dir.path("0"));
+  ASSERT_EQ(::mkfifo(dir.path("0").c_str(), 0600), 0);
+  EXPECT_THAT(problem("1"), HasSubstr("regular file"));
+}
+
+TEST_F(ImageDelta, ParentOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  write_delta("0", "1", 'c', half);
+  ASSERT_EQ(::chown(dir.path("0").c_str(), 12345, 12345), 0);
+  EXPECT_THAT(problem("1"), HasSubstr("belongs to user 12345"));
+  ASSERT_EQ(::chown(dir.path("1").c_str(), 12345, 12345), 0);
+  EXPECT_EQ(problem("1"), "");
+  ASSERT_EQ(::chown(dir.path("0").c_str(), 0, 0), 0);
+  EXPECT_EQ(problem("1"), "") << "root can forge everything anyway";
+}
+
+TEST_F(ImageDelta, DamageOfAParentIsFound) {
+  write_delta("0", "1", 'c', half);
+  const Image old = Image::open(dir.path("0"));
+  std::string content = read_file(dir.path("0"));
+  for (const PageRun& run : old.runs())
+    for (std::uint64_t at = 0; at < run.len; at += kPage)
+      content[run.offset + at] = static_cast<char>(content[run.offset + at] ^ 1);
+  write_file(dir.path("0"), content);
+  EXPECT_THAT(error_of([&] { Image::open(dir.path("1")).verify_all(); }),
+              testing::AllOf(HasSubstr("/0: page"), HasSubstr("does not match its checksum")));
+}
+
+TEST_F(ImageDelta, AChangedParentIsNoticed) {
+  write_delta("0", "1", 'c', half);
+  const Image image = Image::open(dir.path("1"));
+  EXPECT_FALSE(image.touched());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_EQ(::truncate(dir.path("0").c_str(), 10), 0);
+  EXPECT_TRUE(image.touched());
+}
+
+TEST_F(ImageDelta, NotInAnotherDirectory) {
+  fs::create_directory(dir.path("other"));
+  const Image from = Image::open(dir.path("0"));
+  EXPECT_THAT(error_of([&] { name_for_delta(from, dir.path("other/1")); }), HasSubstr("one directory"));
+}
+
+TEST_F(ImageDelta, NotInPlaceOfAFileThatItNeeds) {
+  write_delta("0", "1", 'c', half);
+  const Image from = Image::open(dir.path("1"));
+  EXPECT_THAT(error_of([&] { name_for_delta(from, dir.path("1")); }), HasSubstr("another name"));
+  EXPECT_THAT(error_of([&] { name_for_delta(from, dir.path("0")); }), HasSubstr("another name"));
+}
+
+TEST_F(ImageDelta, WhoNeedsIt) {
+  write_delta("0", "1", 'c', half);
+  write_delta("1", "2", 'd', third);
+  write_file(dir.path("note"), "not an image");
+  EXPECT_THAT(deltas_of(Image::open(dir.path("0")).place()), ElementsAre("1", "2"));
+  EXPECT_THAT(deltas_of(Image::open(dir.path("1")).place()), ElementsAre("2"));
+  EXPECT_THAT(deltas_of(Image::open(dir.path("2")).place()), ElementsAre());
+}
+
+/** Write an image whose state refers to other files in a way that no writer would. */
+class HostileDelta : public ImageDelta {
+ protected:
+  std::string refused(const std::function<void(Process&)>& change) {
+    Sample made = sample;
+    Base& base = *made.process.add_bases();
+    base.set_name("0");
+    base.set_checksum(Image::open(dir.path("0")).checksum());
+    change(made.process);
+    return error_of([&] {
+      ImageWriter writer(dir.path("1"), {.clobber = true});
+      writer.begin(made.process, made.regs, {});
+      writer.finish();
+      Image::open(dir.path("1"));
+    });
+  }
+  static void add_run(Process& process, std::uint64_t gap, std::uint64_t pages, std::uint64_t base, std::uint64_t first) {
+    for (const std::uint64_t number : {gap, pages, base, first}) process.add_base_runs(number);
+  }
+  const std::uint64_t page = sample.runs.front().addr / kPage;
+};
+
+TEST_F(HostileDelta, Names) {
+  for (const std::string& name : {std::string("../0"), std::string("/etc/passwd"), std::string(".."), std::string("."),
+                                  std::string(), std::string("0\0x", 3), std::string(300, 'a')})
+    EXPECT_THAT(refused([&](Process& process) {
+                  process.mutable_bases(0)->set_name(name);
+                  add_run(process, page, 1, 0, 0);
+                }),
+                HasSubstr("outside of its directory"))
+        << name;
+}
+
+TEST_F(HostileDelta, Tables) {
+  EXPECT_EQ(refused([&](Process& process) { add_run(process, page, 1, 0, 0); }), "");
+  const char* malformed = "table of pages in other files is malformed";
+  EXPECT_THAT(refused([&](Process&) {}), HasSubstr(malformed));
+  EXPECT_THAT(refused([&](Process& process) { process.add_base_runs(1); }), HasSubstr(malformed));
+  EXPECT_THAT(refused([&](Process& process) { add_run(process, page, 0, 0, 0); }), HasSubstr(malformed));
+  EXPECT_THAT(refused([&](Process& process) { add_run(process, page, 1, 1, 0); }), HasSubstr(malformed));
+  EXPECT_THAT(refused([&](Process& process) { add_run(process, UINT64_MAX, 1, 0, 0); }), HasSubstr(malformed));
+  EXPECT_THAT(refused([&](Process& process) { add_run(process, page, UINT64_MAX, 0, 0); }), HasSubstr(malformed));
+  EXPECT_THAT(refused([&](Process& process) { add_run(process, 1, 1, 0, 0); }), HasSubstr("lie in no mapping"));
+  EXPECT_THAT(refused([&](Process& process) { add_run(process, page, 1, 0, 1000); }), HasSubstr("are not in"));
+  EXPECT_THAT(refused([&](Process& process) { add_run(process, page, 1, 0, UINT64_MAX); }), HasSubstr("are not in"));
+  EXPECT_THAT(refused([&](Process& process) {
+                for (int i = 0; i < image::kMaxBases; ++i) *process.add_bases() = process.bases(0);
+                add_run(process, page, 1, 0, 0);
+              }),
+              HasSubstr("too many other files"));
+}
+
+// The checksum of a page depends on its address: a page of another place is no content for it.
+TEST_F(HostileDelta, PagesOfAnotherAddress) {
+  ASSERT_EQ(refused([&](Process& process) { add_run(process, page, 1, 0, 1); }), "");
+  EXPECT_THAT(error_of([&] { Image::open(dir.path("1")).verify_all(); }), HasSubstr("does not match its checksum"));
+}
+
+TEST_F(HostileDelta, PagesTwice) {
+  Sample made = sample;
+  made.process.add_bases()->set_name("0");
+  made.process.mutable_bases(0)->set_checksum(Image::open(dir.path("0")).checksum());
+  add_run(made.process, page, 1, 0, 0);
+  made.write(dir.path("1"));
+  EXPECT_THAT(problem("1"), HasSubstr("twice"));
+}
+
+TEST_F(ImageDelta, WrongFormatNumber) {
+  write_delta("0", "1", 'c', half);
+  for (const char* name : {"0", "1"}) {
+    std::string content = read_file(dir.path(name));
+    const std::size_t at = content.size() - sizeof(image::Seal);
+    content[at] = static_cast<char>(3 - content[at]);
+    reseal(content);
+    write_file(dir.path(std::string(name) + "x"), content);
+    EXPECT_THAT(problem(std::string(name) + "x"), HasSubstr("format that does not fit")) << name;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
