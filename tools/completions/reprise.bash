@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Completion of cr_checkpoint, cr_pause, cr_restart, cr_info, cr_snapshot, afl-reprise, crrun and crjob in bash.
+# Completion of cr_checkpoint, cr_pause, cr_restart, cr_info, cr_image, cr_snapshot, afl-reprise, crrun and crjob in bash.
 
 # Options by command. tests/unit/completions_test.sh compares them with --help.
 _reprise_options() { # COMMAND
 	local common='--json --help --version'
 	local request="$common --file --quiet --verbose --timeout --stop --term --kill --cont"
 	case $1 in
-	cr_checkpoint) echo "$request --parent --compress --tree --group --pgid --session --sid --ptraced-skip --backup --clobber --no-clobber --sync --no-sync --track --no-track --split-huge --deleted-limit" ;;
+	cr_checkpoint) echo "$request --parent --delta --compress --tree --group --pgid --session --sid --ptraced-skip --backup --clobber --no-clobber --sync --no-sync --track --no-track --split-huge --deleted-limit" ;;
 	cr_pause) echo "$request --keep --no-tracking --rewind-files --shared-memory --dead-sockets --hold" ;;
 	cr_restart)
 		echo "$request --restore-pid --no-restore-pid --copies --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
@@ -26,6 +26,7 @@ _reprise_options() { # COMMAND
 			--require-checkpoints --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --keep --interface --fan-out --launcher \
 			--launch-agent --report-file --metrics --restart --restart-or-run --attach --verbose --quiet --help --version"
 		;;
+	cr_image) echo "$common --quiet" ;;
 	cr_info) echo "$common --verify --no-verify --summary --process --threads --mappings --descriptors" ;;
 	esac
 }
@@ -248,7 +249,8 @@ _reprise() {
 		fi
 		case $command:$positionals in
 		cr_checkpoint:0 | cr_pause:0) _reprise_pids "$word" ;;
-		cr_checkpoint:1 | cr_pause:1 | cr_restart:0 | cr_info:0) _reprise_files "$word" ;;
+		cr_image:0) mapfile -t COMPREPLY < <(compgen -W merge -- "$word") ;;
+		cr_image:1 | cr_image:2 | cr_checkpoint:1 | cr_pause:1 | cr_restart:0 | cr_info:0) _reprise_files "$word" ;;
 		esac
 		;;
 	esac
@@ -259,4 +261,4 @@ _reprise() {
 	fi
 }
 
-complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info cr_snapshot afl-reprise crrun crjob
+complete -F _reprise cr_checkpoint cr_pause cr_restart cr_info cr_image cr_snapshot afl-reprise crrun crjob
