@@ -590,6 +590,8 @@ unsigned long cr_shared_ptes(const struct cr_chunk *chunk, unsigned int k, pte_t
 bool cr_pmd_is_clean(pmd_t pmd);
 
 /* pageset.c: sets of pages by address */
+struct cr_spans;
+
 struct cr_pageset {
 	struct xarray pmds;	/* a bitmap of PTRS_PER_PTE pages for each 2 MB */
 	bool all;		/* memory ran out: it is taken to hold all pages */
@@ -599,6 +601,9 @@ void cr_pageset_init(struct cr_pageset *set);
 void cr_pageset_free(struct cr_pageset *set);
 bool cr_pageset_is_empty(const struct cr_pageset *set);
 void cr_pageset_add(struct cr_pageset *set, unsigned long addr, const unsigned long *pages);
+int cr_pageset_reserve(struct cr_pageset *set, unsigned long addr);
+void cr_pageset_set(struct cr_pageset *set, unsigned long addr, unsigned long pages);
+int cr_pageset_report(struct cr_pageset *set, struct cr_spans *spans);
 int cr_pageset_walk(struct cr_pageset *set, struct cr_walk *walk);
 
 /* flush.c */
@@ -651,6 +656,7 @@ unsigned long cr_snap_next_page(struct cr_snap *snap, unsigned long addr, unsign
 bool cr_snap_restart(struct cr_session *s, struct task_struct *task, struct restart_block *rb,
 		     ktime_t *taken);
 long cr_ioc_snap_runs(struct cr_session *s, struct cr_array *a);
+long cr_ioc_snap_clean(struct cr_session *s, struct cr_array *a);
 ssize_t cr_read(struct file *file, char __user *buf, size_t len, loff_t *pos);
 int cr_snapstore_init(void);
 void cr_snapstore_exit(void);
@@ -663,6 +669,7 @@ int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper
 /* track.c */
 void cr_track_exit(void);
 int cr_track_begin(struct mm_struct *mm, const u8 *id);
+int cr_track_next(struct mm_struct *mm, const u8 *id, const u8 *next);
 void cr_track_stop(struct mm_struct *mm);
 bool cr_track_is(struct mm_struct *mm, const u8 *id);
 long cr_ioc_lineage(struct cr_session *s, struct cr_lineage *a);

@@ -107,6 +107,7 @@ CR_TYPED(cr_ioc_arena, struct cr_arena)
 CR_TYPED(cr_ioc_run, struct cr_run)
 CR_TYPED(cr_ioc_snapshot, struct cr_snapshot)
 CR_TYPED(cr_ioc_snap_runs, struct cr_array)
+CR_TYPED(cr_ioc_snap_clean, struct cr_array)
 CR_TYPED(cr_ioc_snap_drop, void)
 CR_TYPED(cr_ioc_dirty, struct cr_dirty)
 CR_TYPED(cr_ioc_guards, struct cr_array)
@@ -175,6 +176,7 @@ static const struct cr_entry {
 	CR_ENTRY(RUN,		cr_ioc_run,		CR_FROZEN_ONES),
 	CR_ENTRY(SNAPSHOT,	cr_ioc_snapshot,	CR_FROZEN_ONES),
 	CR_ENTRY(SNAP_RUNS,	cr_ioc_snap_runs,	CR_ALONE),
+	CR_ENTRY(SNAP_CLEAN,	cr_ioc_snap_clean,	CR_ALONE),
 	CR_ENTRY(SNAP_DROP,	cr_ioc_snap_drop,	CR_ALONE),
 	CR_ENTRY(DIRTY,		cr_ioc_dirty,		CR_FROZEN_ONES),
 	CR_ENTRY(GUARDS,	cr_ioc_guards,		CR_FROZEN_ONES),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sets of pages by address: those that a restore has written, which are tracked anew. A
- * set costs 64 bytes for each 2 MB with pages in it.
+ * Sets of pages by address: those that a restore has written, which are tracked anew, and those
+ * that a snapshot leaves out since they are unchanged. A set costs 64 bytes for each 2 MB with
+ * pages in it.
  */
 #include "internal.h"
 #include <linux/bitmap.h>
@@ -43,18 +44,17 @@ bool cr_pageset_is_empty(const struct cr_pageset *set)
 }
 
 /* The bitmap of a pmd, made if there is none yet, also by another thread. NULL: no memory. */
-static unsigned long *cr_pageset_pmd(struct cr_pageset *set, unsigned long index)
+static unsigned long *cr_pageset_pmd(struct cr_pageset *set, unsigned long index, gfp_t gfp)
 {
 	unsigned long *made, *pages = xa_load(&set->pmds, index);
 	int r;
 
 	if (pages)
 		return pages;
-	/* not accounted: after the commit a target at its memcg limit must not fail here */
-	made = kcalloc(BITS_TO_LONGS(PTRS_PER_PTE), sizeof(long), GFP_KERNEL);
+	made = kcalloc(BITS_TO_LONGS(PTRS_PER_PTE), sizeof(long), gfp);
 	if (!made)
 		return NULL;
-	r = xa_insert(&set->pmds, index, made, GFP_KERNEL);
+	r = xa_insert(&set->pmds, index, made, gfp);
 	if (!r)
 		return made;
 	kfree(made);
@@ -76,13 +76,69 @@ void cr_pageset_add(struct cr_pageset *set, unsigned long addr, const unsigned l
 
 	if (bitmap_empty(pages, PTRS_PER_PTE))
 		return;
-	have = cr_pageset_pmd(set, addr >> PMD_SHIFT);
+	/* not accounted: after the commit a target at its memcg limit must not fail here */
+	have = cr_pageset_pmd(set, addr >> PMD_SHIFT, GFP_KERNEL);
 	if (!have) {
 		WRITE_ONCE(set->all, true);
 		return;
 	}
 	for_each_set_bit(k, pages, PTRS_PER_PTE)
 		set_bit(k, have);
+}
+
+/**
+ * cr_pageset_reserve() - have room for pages, so that cr_pageset_set() can add them under a spinlock
+ * @set: the set
+ * @addr: any address in their 2 MB
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int cr_pageset_reserve(struct cr_pageset *set, unsigned long addr)
+{
+	return cr_pageset_pmd(set, addr >> PMD_SHIFT, GFP_KERNEL_ACCOUNT) ? 0 : -ENOMEM;
+}
+
+/**
+ * cr_pageset_set() - add up to BITS_PER_LONG pages, for which cr_pageset_reserve() has made room
+ * @set: the set; nobody else adds to it
+ * @addr: address of the first one; all are in one word of the bitmap of its 2 MB
+ * @pages: a bit for each of them
+ */
+void cr_pageset_set(struct cr_pageset *set, unsigned long addr, unsigned long pages)
+{
+	unsigned long *have = xa_load(&set->pmds, addr >> PMD_SHIFT);
+	unsigned int k = (addr & ~PMD_MASK) >> PAGE_SHIFT;
+
+	have[BIT_WORD(k)] |= pages << k % BITS_PER_LONG;
+}
+
+/**
+ * cr_pageset_report() - report the pages to user space
+ * @set: the set, made by cr_pageset_set(); nobody adds to it any more
+ * @spans: where to
+ *
+ * Return: 0 or -errno.
+ */
+int cr_pageset_report(struct cr_pageset *set, struct cr_spans *spans)
+{
+	unsigned int from, upto;
+	unsigned long i, *pages;
+	int r = 0;
+
+	xa_for_each(&set->pmds, i, pages) {
+		for_each_set_bitrange(from, upto, pages, PTRS_PER_PTE) {
+			cr_spans_add(spans, (i << PMD_SHIFT) + from * PAGE_SIZE,
+				     (i << PMD_SHIFT) + upto * PAGE_SIZE);
+			if (cr_stream_full(&spans->stream))
+				r = cr_stream_flush(&spans->stream);
+			if (r)
+				return r;
+		}
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return cr_stream_flush(&spans->stream);
 }
 
 /**

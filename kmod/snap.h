@@ -45,6 +45,8 @@ struct cr_snap_thread {
  * @pages: pages in the snapshot when it was taken
  * @copied: of these, copied at once because pinned for DMA
  * @ntables: number of tables in @chunks that the snapshot has made itself
+ * @clean: of one of changed pages: those that it does not hold since they are unchanged; fixed
+ *	once it is taken
  * @taken: time of the snapshot
  * @threads: restart blocks of threads parked in a call that has one
  */
@@ -60,6 +62,7 @@ struct cr_snap {
 	bool unlimited;
 	u64 charged;
 	u64 pages, copied, ntables;
+	struct cr_pageset clean;
 	ktime_t taken;
 	struct list_head threads;
 };

@@ -22,7 +22,9 @@
  * @snap: the snapshot to fill, a reference; NULL: track only
  * @memcg: memory cgroup of the caller, which pays for the snapshot because the target may
  *	be at its own limit; a reference
- * @changed: only pages that may have changed since tracking began
+ * @changed: only pages that may have changed since tracking began; all others that are there
+ *	are clean
+ * @young: the mapping has been made since: all of its pages may have changed
  * @track: clear the soft-dirty bits
  * @split: map huge pages by small pages first
  * @pages: out: pages seen
@@ -38,7 +40,7 @@ struct cr_snap_request {
 	struct cr_request req;
 	struct cr_snap *snap;
 	struct mem_cgroup *memcg;
-	bool changed, track, split;
+	bool changed, young, track, split;
 	u64 pages, pinned;
 	unsigned long bad;
 	bool full;
@@ -119,22 +121,25 @@ static struct page *cr_snap_share(struct cr_walk *walk, unsigned long addr, pte_
 }
 
 /*
- * Of n pages from page k of a pmd on, all in one word of a bitmap, those to visit: all; or those
- * that may have changed; or, if pages are only to be marked as unchanged, those that do not look
- * so already, or that are known not to be.
+ * Of n pages from addr on, all in one word of a bitmap, those to visit: all; or those that may have
+ * changed; or, if pages are only to be marked as unchanged, those that do not look so already, or
+ * that are known not to be.
  */
 static unsigned long cr_snap_wanted(const struct cr_walk *walk, struct cr_tracked *seen,
-				    pte_t *pte, unsigned int k, unsigned int n)
+				    pte_t *pte, unsigned long addr, unsigned int n)
 {
 	struct cr_snap_request *sr = walk->arg;
+	unsigned int k = cr_snap_slot(addr);
 	unsigned long clean, all = GENMASK(n - 1, 0);
 
 	if (walk->among)
 		return all & (walk->among[BIT_WORD(k)] >> k % BITS_PER_LONG);
-	if (sr->snap && (!sr->changed || walk->vma->vm_flags & VM_SOFTDIRTY))
+	if (sr->snap && (!sr->changed || sr->young))
 		return all;
 	clean = cr_clean_ptes(seen, pte, n);
-	if (!sr->snap)
+	if (sr->changed)
+		cr_pageset_set(&sr->snap->clean, addr, clean);
+	else
 		sr->pages += hweight_long(clean);
 	return all & ~clean;
 }
@@ -227,16 +232,15 @@ static int cr_snap_ptes(struct cr_walk *walk, pte_t *pte, unsigned long addr, un
 	struct page **array = NULL;
 	u64 before = sr->pages;
 	unsigned long wanted;
-	unsigned int k, n, i;
+	unsigned int n, i;
 	int r = cr_snap_inherit(walk, pte, addr, end), full;
 
 	if (r)
 		return min(r, 0);
 	for (; addr < end && !r; addr += n * PAGE_SIZE, pte += n) {
-		k = cr_snap_slot(addr);
 		n = min_t(unsigned long, (end - addr) >> PAGE_SHIFT,
-			  BITS_PER_LONG - k % BITS_PER_LONG);
-		wanted = cr_snap_wanted(walk, &seen, pte, k, n);
+			  BITS_PER_LONG - cr_snap_slot(addr) % BITS_PER_LONG);
+		wanted = cr_snap_wanted(walk, &seen, pte, addr, n);
 		for_each_set_bit(i, &wanted, n) {
 			r = cr_snap_pte(walk, pte + i, addr + i * PAGE_SIZE, &array);
 			if (r)
@@ -283,13 +287,20 @@ static int cr_snap_huge(struct cr_walk *walk, pmd_t *pmd, unsigned long addr, un
 	struct page *head = pmd_page(pmdp_get(pmd));
 	struct cr_snap_request *sr = walk->arg;
 	u64 pages = (end - addr) >> PAGE_SHIFT;
+	unsigned int n;
 	bool pinned;
 	int r;
 
 	if (!PageAnon(head))	/* the huge zero page */
 		return 0;
-	if (sr->changed && !(walk->vma->vm_flags & VM_SOFTDIRTY) && cr_pmd_is_clean(pmdp_get(pmd)))
+	if (sr->changed && !sr->young && cr_pmd_is_clean(pmdp_get(pmd))) {
+		for (; addr < end; addr += n * PAGE_SIZE) {
+			n = min_t(unsigned long, (end - addr) >> PAGE_SHIFT,
+				  BITS_PER_LONG - cr_snap_slot(addr) % BITS_PER_LONG);
+			cr_pageset_set(&sr->snap->clean, addr, GENMASK(n - 1, 0));
+		}
 		return 0;
+	}
 	if (sr->snap) {
 		if (pmd_write(pmdp_get(pmd)))
 			pmdp_set_wrprotect(walk->mm, addr & PMD_MASK, pmd);
@@ -321,6 +332,8 @@ static int cr_snap_prepare(struct cr_walk *walk, unsigned long addr, unsigned lo
 		if (!sr->spare)
 			r = -ENOMEM;
 	}
+	if (!r && sr->changed)
+		r = cr_pageset_reserve(&sr->snap->clean, addr);
 	set_active_memcg(before);
 	return r;
 }
@@ -376,9 +389,10 @@ static int cr_snap_vma(struct cr_walk *walk)
 	struct vm_area_struct *vma = walk->vma;
 	struct cr_snap_request *sr = walk->arg;
 
-	if (sr->only && !(vma->vm_flags & VM_SOFTDIRTY))
+	sr->young = vma->vm_flags & VM_SOFTDIRTY;
+	if (sr->only && !sr->young)
 		return cr_pageset_walk(sr->only, walk);
-	if (sr->track && vma->vm_flags & VM_SOFTDIRTY)
+	if (sr->track && sr->young)
 		cr_vm_flags_clear(vma, VM_SOFTDIRTY);
 	return cr_walk_range(walk, vma->vm_start, vma->vm_end);
 }
@@ -538,11 +552,11 @@ static void cr_snap_done(struct cr_session *s, struct cr_snap_request *sr, struc
 
 static bool cr_snap_flags_ok(u32 flags)
 {
-	if (flags & CR_SNAP_CHANGED)
-		return flags == (CR_SNAP_PAGES | CR_SNAP_CHANGED);
+	if (flags & CR_SNAP_CHANGED && !(flags & CR_SNAP_PAGES))
+		return false;
 	if (flags & CR_SNAP_SPLIT && !(flags & CR_SNAP_TRACK))
 		return false;
-	return flags && !(flags & ~(CR_SNAP_PAGES | CR_SNAP_TRACK | CR_SNAP_SPLIT));
+	return flags && !(flags & ~(CR_SNAP_PAGES | CR_SNAP_TRACK | CR_SNAP_SPLIT | CR_SNAP_CHANGED));
 }
 
 /**
@@ -552,11 +566,15 @@ static bool cr_snap_flags_ok(u32 flags)
  */
 long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 {
+	const bool goes_on = a->flags & CR_SNAP_CHANGED && a->flags & CR_SNAP_TRACK;
+	const u8 *id = goes_on ? a->next : a->id;
 	struct cr_snap_request *sr;
 	ktime_t t0 = ktime_get();
+	bool begun = false;
 	int r = 0;
 
-	if (a->reserved || !cr_snap_flags_ok(a->flags))
+	if (a->reserved || !cr_snap_flags_ok(a->flags) ||
+	    (!goes_on && memchr_inv(a->next, 0, CR_ID_SIZE)))
 		return -EINVAL;
 	if (a->flags & CR_SNAP_CHANGED && !cr_track_is(s->mm, a->id))
 		return -ESTALE;
@@ -571,17 +589,19 @@ long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a)
 		r = cr_snap_begin(s, sr);
 	}
 	/* not in cr_op_snap(): a pending signal of the target would make it fail */
-	if (!r && sr->track)
-		r = cr_track_begin(s->mm, a->id);
+	if (!r && sr->track) {
+		r = goes_on ? cr_track_next(s->mm, a->id, id) : cr_track_begin(s->mm, id);
+		begun = !r;
+	}
 	if (!r)
 		r = cr_call_any(s, &sr->req);
 	/* tracking may have ended during the walk: pages would be missing */
-	if (!r && sr->changed && !cr_track_is(s->mm, a->id))
+	if (!r && sr->changed && !cr_track_is(s->mm, id))
 		r = -ESTALE;
 	if (!r) {
 		cr_snap_done(s, sr, a);
 	} else {
-		if (sr->track)
+		if (begun)
 			cr_track_stop(s->mm);
 		if (r == -EDQUOT)
 			cr_why(&a->why, CR_WHY_SNAPSHOT_LIMIT, cr_snapshot_limit());

@@ -43,6 +43,7 @@ struct cr_snap *cr_snap_new(struct cr_session *s)
 	INIT_LIST_HEAD(&snap->node);
 	INIT_LIST_HEAD(&snap->threads);
 	xa_init(&snap->chunks);
+	cr_pageset_init(&snap->clean);
 	snap->taken = ktime_get();
 	return snap;
 }
@@ -131,6 +132,7 @@ static void cr_snap_free(struct kref *ref)
 	struct cr_snap_thread *thread, *next;
 
 	cr_snap_release_pages(snap);
+	cr_pageset_free(&snap->clean);
 	list_for_each_entry_safe(thread, next, &snap->threads, node) {
 		put_task_struct(thread->task);
 		kfree(thread);
@@ -404,6 +406,29 @@ long cr_ioc_snap_runs(struct cr_session *s, struct cr_array *a)
 		r = -ENXIO;
 	r = cr_stream_end(&spans.stream, a, r);
 out:
+	cr_snap_put(snap);
+	return r;
+}
+
+/**
+ * cr_ioc_snap_clean() - CR_IOC_SNAP_CLEAN
+ * @s: the session
+ * @a: its argument
+ */
+long cr_ioc_snap_clean(struct cr_session *s, struct cr_array *a)
+{
+	struct cr_snap *snap = cr_snap_get(s);
+	struct cr_spans spans = { };
+	long r;
+
+	if (!snap)
+		return -ENXIO;
+	r = cr_stream_begin(&spans.stream, a, sizeof(struct cr_range));
+	if (!r) {
+		r = cr_pageset_report(&snap->clean, &spans);
+		cr_spans_close(&spans);
+		r = cr_stream_end(&spans.stream, a, r);
+	}
 	cr_snap_put(snap);
 	return r;
 }

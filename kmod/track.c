@@ -190,6 +190,32 @@ int cr_track_begin(struct mm_struct *mm, const u8 *id)
 }
 
 /**
+ * cr_track_next() - go on with tracking under another id
+ * @mm: the mm
+ * @id: identity until now
+ * @next: identity from now on
+ *
+ * The caller must then clear the bits, or call cr_track_stop() if that fails. All threads are
+ * parked. Unlike cr_track_begin(), this does not hide that the bits were lost meanwhile.
+ *
+ * Return: 0; -ESTALE: the mm is not, or no longer, tracked under @id.
+ */
+int cr_track_next(struct mm_struct *mm, const u8 *id, const u8 *next)
+{
+	struct cr_track *t;
+	int r = -ESTALE;
+
+	mutex_lock(&cr_track_lock);
+	t = cr_track_find(mm);
+	if (t && READ_ONCE(t->valid) && !memcmp(t->id, id, CR_ID_SIZE)) {
+		memcpy(t->id, next, CR_ID_SIZE);
+		r = 0;
+	}
+	mutex_unlock(&cr_track_lock);
+	return r;
+}
+
+/**
  * cr_ioc_lineage() - CR_IOC_LINEAGE
  * @s: the session
  * @a: its argument

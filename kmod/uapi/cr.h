@@ -36,7 +36,7 @@
 #define CR_DEVICE	"/dev/cr"
 
 /* Raised when the meaning of an ioctl changes; additions raise features. */
-#define CR_API_VERSION	2
+#define CR_API_VERSION	3
 
 #define CR_FEAT_COW		(1ULL << 0)	/* CR_SNAP_PAGES */
 #define CR_FEAT_TRACK		(1ULL << 1)	/* CR_SNAP_TRACK, CR_IOC_DIRTY */
@@ -504,7 +504,7 @@ struct cr_digest {
 #define CR_SNAP_SPLIT	4	/* with TRACK: map huge pages by small pages first, so that
 				 * writes are tracked in pages and not in units of 2 MB
 				 */
-#define CR_SNAP_CHANGED	8	/* with PAGES alone: only what CR_IOC_DIRTY reports under this id */
+#define CR_SNAP_CHANGED	8	/* with PAGES: only what CR_IOC_DIRTY reports under this id */
 /*
  * CR_IOC_SNAPSHOT [frozen]: take a snapshot of every mapping with CR_VMA_PAGES. A
  * session has at most one snapshot; a new one replaces it. Memory with
@@ -520,13 +520,14 @@ struct cr_digest {
  * CR_IOC_THAW; the offset is the address. It reads whole pages, and fails with ENXIO
  * for a page that the snapshot does not hold.
  * CR_SNAP_CHANGED: the snapshot holds only pages that may have changed since tracking began
- * under `id`. A second call with CR_SNAP_TRACK and a new id begins the next period. ESTALE:
+ * under `id`. With CR_SNAP_TRACK the same walk begins the next period, under `next`. ESTALE:
  * the process is not, or no longer, tracked under this id; a snapshot of before may be gone.
  */
 struct cr_snapshot {
 	__u32 flags;		/* CR_SNAP_* */
 	__u32 reserved;
 	__u8  id[CR_ID_SIZE];
+	__u8  next[CR_ID_SIZE];	/* with CR_SNAP_CHANGED and CR_SNAP_TRACK; else 0 */
 	__u64 pages;		/* out: pages held; without CR_SNAP_PAGES: present or swapped */
 	__u64 copied;		/* out: of these, copied at once because pinned for DMA */
 	__u64 overhead;		/* out: bytes of kernel memory, pages not included */
@@ -537,6 +538,11 @@ struct cr_snapshot {
 struct cr_range { __u64 addr, len; };		/* bytes, page aligned */
 /* CR_IOC_SNAP_RUNS: struct cr_array of struct cr_range: the snapshot's pages, by address */
 /* CR_IOC_SNAP_DROP: drop the snapshot. No argument; tracking continues */
+/*
+ * CR_IOC_SNAP_CLEAN: struct cr_array of struct cr_range: the pages that a snapshot with
+ * CR_SNAP_CHANGED does not hold since they are there and unchanged, by address. Those of adjacent
+ * mappings may be one range. Of another snapshot: none.
+ */
 
 /*
  * CR_IOC_GUARDS [frozen]: struct cr_array of struct cr_range: guard pages
@@ -806,5 +812,6 @@ struct cr_lease {
 #define CR_IOC_DIGEST		_IOR(CR_IOC_MAGIC, 33, struct cr_digest)
 #define CR_IOC_SET_THREADS	_IOWR(CR_IOC_MAGIC, 34, struct cr_set_threads)
 #define CR_IOC_ROLLBACK		_IOWR(CR_IOC_MAGIC, 35, struct cr_rollback)
+#define CR_IOC_SNAP_CLEAN	_IOWR(CR_IOC_MAGIC, 36, struct cr_array)
 
 #endif /* _UAPI_CR_H */

@@ -127,10 +127,10 @@ std::vector<cr_range> intersect(std::span<const cr_range> scope, std::span<const
 
 }  // namespace
 
-std::vector<cr_range> unchanged_pages(const Image& parent, const Process& process, std::span<const cr_range> changed) {
+std::vector<cr_range> unchanged_pages(const Image& parent, const Process& process, std::span<const cr_range> clean) {
   std::vector<cr_range> pages;
   for (const PageRun& run : parent.runs()) pages.push_back({run.addr, run.len});
-  return without(intersect(page_scope(process), merged(std::move(pages))), changed);
+  return intersect(intersect(page_scope(process), merged(std::move(pages))), clean);
 }
 
 namespace {

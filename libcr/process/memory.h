@@ -24,8 +24,8 @@ std::uint64_t bytes_in(std::span<const cr_range> ranges);
 /** @return @p ranges sorted and without overlaps */
 std::vector<cr_range> merged(std::vector<cr_range> ranges);
 
-/** @return where @p process has the pages of @p parent, and none of them may have changed: not in @p changed, sorted */
-std::vector<cr_range> unchanged_pages(const Image& parent, const Process& process, std::span<const cr_range> changed);
+/** @return where @p process has the pages of @p parent, among @p clean, sorted, which have not changed since */
+std::vector<cr_range> unchanged_pages(const Image& parent, const Process& process, std::span<const cr_range> clean);
 
 /** Which pages to restore, and what is known about the target's pages. */
 struct PageSource {

@@ -53,21 +53,20 @@ class Parent {
 
   /**
    * Take a snapshot of what has changed since.
+   * @param tracking  flags by which tracking goes on; 0: it does not
    * @return false when there is no parent, or the changes since are not known: then all is to be saved. Target frozen.
    */
-  bool snapshot(Session& session, State& state, cr_snapshot& taken, Report& report) {
+  bool snapshot(Session& session, unsigned tracking, State& state, cr_snapshot& taken, Report& report) {
     if (!image_) return false;
-    std::vector<cr_range> changed;
-    const bool known = session.dirty(image_->id(), changed);
+    const bool known = session.snapshot_changed(image_->id(), tracking, state.id, taken);
     check_same_process(session, image_->process(), known);
-    if (!known || !session.snapshot_changed(image_->id(), taken)) {
+    if (!known) {
       report.warnings.push_back("what has changed since " + image_->name() +
                                 " is not known (there was a checkpoint of it since, or it was brought back to another "
                                 "image): all is saved");
       return false;
     }
     inheritance_.parent = &*image_;
-    inheritance_.changed = std::move(changed);
     state.process.set_parent_id(image_->process().id());
     return true;
   }
@@ -112,10 +111,8 @@ Report checkpoint(const CheckpointOptions& options) {
   watch.lap();
   const unsigned tracking = options.track ? CR_SNAP_TRACK | (options.split_huge ? CR_SNAP_SPLIT : 0) : 0;
   cr_snapshot snapshot{};
-  if (!parent.snapshot(session, state, snapshot, report))
+  if (!parent.snapshot(session, tracking, state, snapshot, report))
     snapshot = session.snapshot(CR_SNAP_PAGES | tracking, state.id);
-  else if (tracking)
-    session.snapshot(tracking, state.id);
   report.snapshot_ns = watch.lap();
   report.pages = snapshot.pages;
   report.kernel_bytes = snapshot.overhead;

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "image/delta.h"
-#include "process/guards.h"
 #include "process/memory.h"
 
 namespace reprise {
@@ -58,7 +57,7 @@ void write_image(Session& session, ImageWriter& writer, State& state, const Inhe
                  Report& report) {
   const std::vector<cr_range> runs = session.snapshot_runs();
   std::vector<cr_range> inherited;
-  if (from.parent) inherited = without(unchanged_pages(*from.parent, state.process, from.changed), runs);
+  if (from.parent) inherited = unchanged_pages(*from.parent, state.process, session.snapshot_clean());
   report.pages_inherited = bytes_in(inherited) / image::kPage;
   report.pages += report.pages_inherited;
   if (!from.refer_as.empty()) {

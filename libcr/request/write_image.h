@@ -15,7 +15,6 @@ namespace reprise {
 /** The image that a checkpoint takes unchanged pages from. */
 struct Inheritance {
   const Image* parent = nullptr;  ///< null: none, the snapshot holds all pages
-  std::vector<cr_range> changed;  ///< all memory that may have changed since; sorted
   std::string refer_as;           ///< if not empty: the image refers to these pages, in the file of this name in its directory
 };
 

@@ -145,6 +145,7 @@ bool only_reads(unsigned long request) {
     case CR_IOC_GET_FILE:
     case CR_IOC_SHARERS:
     case CR_IOC_SNAP_RUNS:
+    case CR_IOC_SNAP_CLEAN:
     case CR_IOC_DIRTY:
     case CR_IOC_GUARDS:
     case CR_IOC_DIGEST:
@@ -434,10 +435,12 @@ cr_snapshot Session::snapshot(unsigned flags, std::span<const std::uint8_t, CR_I
   return request;
 }
 
-bool Session::snapshot_changed(std::span<const std::uint8_t, CR_ID_SIZE> id, cr_snapshot& taken) {
+bool Session::snapshot_changed(std::span<const std::uint8_t, CR_ID_SIZE> id, unsigned tracking,
+                               std::span<const std::uint8_t, CR_ID_SIZE> next, cr_snapshot& taken) {
   taken = {};
-  taken.flags = CR_SNAP_PAGES | CR_SNAP_CHANGED;
+  taken.flags = CR_SNAP_PAGES | CR_SNAP_CHANGED | tracking;
   std::memcpy(taken.id, id.data(), CR_ID_SIZE);
+  if (tracking) std::memcpy(taken.next, next.data(), CR_ID_SIZE);
   const int err = call(CR_IOC_SNAPSHOT, &taken);
   if (err && err != -ESTALE) fail("snapshot of its changed pages", err, &taken.why);
   return err == 0;
@@ -447,6 +450,13 @@ std::vector<cr_range> Session::snapshot_runs() {
   std::vector<cr_range> items;
   if (int err = fetch_array(items, 1024, [&](cr_array& a) { return call(CR_IOC_SNAP_RUNS, &a); }))
     fail("the snapshot's pages", err);
+  return items;
+}
+
+std::vector<cr_range> Session::snapshot_clean() {
+  std::vector<cr_range> items;
+  if (int err = fetch_array(items, 4096, [&](cr_array& a) { return call(CR_IOC_SNAP_CLEAN, &a); }))
+    fail("the pages that have not changed", err);
   return items;
 }
 

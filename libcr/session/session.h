@@ -98,10 +98,14 @@ class Session {
   cr_snapshot snapshot(unsigned flags, std::span<const std::uint8_t, CR_ID_SIZE> id);
   /**
    * Snapshot of the pages that may have changed since tracking began under @p id.
+   * @param tracking  0, or CR_SNAP_TRACK and CR_SNAP_SPLIT: tracking goes on under @p next
    * @return false when the target is not tracked under this id
    */
-  bool snapshot_changed(std::span<const std::uint8_t, CR_ID_SIZE> id, cr_snapshot& taken);
+  bool snapshot_changed(std::span<const std::uint8_t, CR_ID_SIZE> id, unsigned tracking,
+                        std::span<const std::uint8_t, CR_ID_SIZE> next, cr_snapshot& taken);
   std::vector<cr_range> snapshot_runs();
+  /** @return what a snapshot of snapshot_changed() does not hold since it has not changed. Usable after thaw. */
+  std::vector<cr_range> snapshot_clean();
   /** Read snapshot pages at @p addr; whole pages. Usable after thaw, from several threads. */
   void read_snapshot(std::uint64_t addr, void* buf, std::size_t len) const;
   void drop_snapshot();

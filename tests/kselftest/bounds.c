@@ -173,7 +173,7 @@ static void absurd_counts(void) {
     const char *name;
     unsigned long request;
   } requests[] = {{"THREADS", CR_IOC_THREADS},     {"VMAS", CR_IOC_VMAS}, {"FDS", CR_IOC_FDS},
-                  {"SNAP_RUNS", CR_IOC_SNAP_RUNS}, {"DIRTY", CR_IOC_DIRTY}, {"RESTORE", CR_IOC_RESTORE}};
+                  {"SNAP_RUNS", CR_IOC_SNAP_RUNS}, {"SNAP_CLEAN", CR_IOC_SNAP_CLEAN}, {"DIRTY", CR_IOC_DIRTY}, {"RESTORE", CR_IOC_RESTORE}};
   struct cr_snapshot snapshot = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "one"};
   frozen(ticking);
   need(!session_ioctl(&s, CR_IOC_SNAPSHOT, &snapshot), "snapshot");

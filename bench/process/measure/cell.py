@@ -39,6 +39,9 @@ class Cell:
             self.target.change(percent)
             self.reprise.incremental(self.target.pid)
             self.target.must_be_unchanged(f"an incremental checkpoint with {percent} % changed, and a pause")
+            self.target.change(percent)
+            self.reprise.incremental(self.target.pid, "delta", "--delta")
+            self.target.must_be_unchanged(f"a delta image with {percent} % changed, and a pause")
         self.table.dirty = 100
         self.target.change(100)
         self.reprise.pause(self.target.pid, "pause untracked", "--no-tracking")

@@ -44,11 +44,12 @@ class Reprise:
         self.table.add("checkpoint", "stored", stored(self.image), "bytes")
         self.table.add("checkpoint", "kernel memory", report["kernel_bytes"], "bytes")
 
-    def incremental(self, pid):
+    def incremental(self, pid, what="incremental", *options):
         """Save what has changed since the image; then go back to that image, as if nothing had been saved."""
         later = self.image + ".later"
-        report = self.run("incremental", "cr_checkpoint", "--parent", self.image, *self.options, str(pid), later)
-        self.table.add("incremental", "pages saved", report["pages"] - report["pages_inherited"], "pages")
+        report = self.run(what, "cr_checkpoint", "--parent", self.image, *options, *self.options, str(pid), later)
+        self.table.add(what, "pages saved", report["pages"] - report["pages_inherited"], "pages")
+        self.table.add(what, "stored", stored(later), "bytes")
         os.unlink(later)
         timed(["cr_pause", str(pid), self.image], self.log)
 

@@ -26,6 +26,7 @@ BY_DIRTY = (
     ("memcpy by all CPUs", "memcpy by all CPUs", "operation", ms),
     ("fork: end and fork again", "fork", "operation", ms),
     ("incremental checkpoint", "incremental", "command", ms),
+    ("delta image", "delta", "command", ms),
     ("still: incremental", "incremental", "frozen", ms),
 )
 CHANGING = (
