@@ -158,15 +158,18 @@ static __always_inline bool cr_page_is_tracked(struct cr_tracked *seen, struct p
 {
 	struct folio *folio;
 
-	if ((unsigned long)(page - seen->first) < seen->pages)
+	if (seen->pages && (unsigned long)(page - seen->first) < seen->pages)
 		return true;
 	folio = page_folio(page);
+	/* what cr_folio_is_tracked() asks, without asking several times whether it is large */
+	if (!folio_test_large(folio))
+		return folio_test_anon(folio) && !folio_test_ksm(folio) &&
+		       folio_test_swapbacked(folio) &&
+		       (unsigned int)folio_ref_count(folio) < GUP_PIN_COUNTING_BIAS;
 	if (!cr_folio_is_tracked(folio))
 		return false;
-	if (folio_test_large(folio)) {
-		seen->first = folio_page(folio, 0);
-		seen->pages = folio_nr_pages(folio);
-	}
+	seen->first = folio_page(folio, 0);
+	seen->pages = folio_nr_pages(folio);
 	return true;
 }
 
@@ -193,16 +196,16 @@ unsigned long cr_clean_ptes(struct cr_tracked *seen, pte_t *pte, unsigned int n)
 {
 	/* a write to a writable page does not fault, so it may have changed */
 	const pteval_t mask = cr_readonly_mask() | _PAGE_SOFT_DIRTY | _PAGE_SPECIAL;
-	unsigned long clean = 0;
-	unsigned int i;
+	unsigned long clean = 0, bit = 1;
+	pte_t *end = pte + n;
 
-	for (i = 0; i < n; i++) {
-		pte_t value = ptep_get(pte + i);
-		pteval_t flags = pte_flags(value) & mask;
+	for (; pte < end; pte++, bit <<= 1) {
+		pte_t value = ptep_get(pte);
+		pteval_t flags = native_pte_val(value) & mask;
 
 		if (flags == _PAGE_PRESENT ? cr_page_is_tracked(seen, cr_present_page(value)) :
 		    !(flags & _PAGE_PRESENT) && cr_absent_is_clean(seen, value))
-			clean |= 1UL << i;
+			clean |= bit;
 	}
 	return clean;
 }
