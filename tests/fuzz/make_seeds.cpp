@@ -99,6 +99,12 @@ int main(int argc, char** argv) try {
 #endif
   Sample sample = small_sample();
   save(sample, dir, "small");
+  Sample delta = sample;
+  Base& base = *delta.process.add_bases();
+  base.set_name("base.img");
+  base.set_checksum(1);
+  for (const std::uint64_t number : {0x20000, 4, 0, 7}) delta.process.add_base_runs(number);
+  save(delta, dir, "delta");
   sample.runs.clear();
   save(sample, dir, "no-pages");
   sample.blob.clear();
