@@ -50,7 +50,8 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   fields.next(tty);
   stat.tty = static_cast<std::uint32_t>(tty);
   fields.next(stat.tty_pgid);
-  fields.skip(13);
+  fields.next(stat.flags);
+  fields.skip(12);
   fields.next(stat.start_ticks);
   return stat;
 }

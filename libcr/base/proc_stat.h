@@ -16,10 +16,15 @@ struct ProcStat {
   pid_t ppid = 0, pgid = 0, sid = 0;
   std::uint32_t tty = 0;            ///< device number of the controlling terminal, 0: none
   pid_t tty_pgid = 0;               ///< foreground process group of that terminal
+  std::uint32_t flags = 0;          ///< PF_… of the kernel
   std::uint64_t start_ticks = 0;    ///< start time since boot, in ticks of sysconf(_SC_CLK_TCK)
 
   /** Whether the process has exited (a zombie or dead). */
   bool ended() const { return state == 'Z' || state == 'X'; }
+  /** Whether it exits, or has: a thread closes its descriptors after that has begun, and before anybody can wait for it. */
+  bool exiting() const { return flags & kExiting || ended(); }
+
+  static constexpr std::uint32_t kExiting = 0x4;  ///< PF_EXITING (include/linux/sched.h)
 };
 
 /** @return nothing when @p text does not have the format of /proc/PID/stat */

@@ -28,8 +28,17 @@ TEST(ProcStat, FindsTheStateBehindAnyName) {
     EXPECT_EQ(stat->tty, 34816u);
     EXPECT_EQ(stat->tty_pgid, 44);
     EXPECT_EQ(stat->start_ticks, 987654321u);
+    EXPECT_EQ(stat->flags, 4194304u);
     EXPECT_FALSE(stat->ended());
+    EXPECT_FALSE(stat->exiting());
   }
+}
+
+TEST(ProcStat, KnowsWhoIsAboutToEnd) {
+  const auto stat = parse_proc_stat("1 (x) R 0 1 1 0 -1 4194308 0");
+  ASSERT_TRUE(stat);
+  EXPECT_FALSE(stat->ended());
+  EXPECT_TRUE(stat->exiting());
 }
 
 TEST(ProcStat, KnowsNoTerminal) {

@@ -48,13 +48,24 @@ std::string ended_by(int status) {
                              : "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
-bool all_sleep(pid_t pid) {
+/** @return whether @p holds is true of each thread of the process that can still be looked at */
+template <class Holds>
+bool all_threads(pid_t pid, Holds holds) {
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
     const auto stat = proc_stat(std::atoi(task.path().filename().c_str()));
-    if (stat && stat->state != 'S') return false;
+    if (stat && !holds(*stat)) return false;
   }
   return true;
+}
+
+bool all_sleep(pid_t pid) {
+  return all_threads(pid, [](const ProcStat& thread) { return thread.state == 'S'; });
+}
+
+/** Whether the process ends: the kernel closes its descriptors some time before its end can be waited for. */
+bool exits(pid_t pid) {
+  return all_threads(pid, [](const ProcStat& thread) { return thread.exiting(); });
 }
 
 }  // namespace
@@ -210,7 +221,9 @@ int Target::run() {
       if (fds[1].revents) break;
       closed = closed || fds[0].revents;  // by the target: then it can only end
       if (fds[2].revents && client->serve()) {
-        // Its end of the connection is closed, by a way that the library does not see.
+        // The end of the process has closed its end of the connection: a crash, perhaps.
+        if (exits(pid_)) break;
+        // It was closed by a way that the library does not see.
         still_runs_ = can_roll_back_ = true;
         rest();
         return 0;
