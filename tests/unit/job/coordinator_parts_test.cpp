@@ -303,6 +303,36 @@ TEST(OutputStreamTest, WhatIsSaidAgainIsDroppedUpToTheFirstDifference) {
   EXPECT_EQ(stream.printed(), 14u);
 }
 
+TEST(OutputStreamTest, ALineThatDiffersIsPrintedFromItsBeginning) {
+  // A program prints how long its start took, and is rolled back to before that.
+  OutputStream stream;
+  const std::string first = "start\ntook 0.062 s\nstep 1\nste";
+  stream.said(0, first, 1000);
+  stream.rolled_back(0);
+  EXPECT_EQ(stream.said(0, "start\nto", 1000).data, "");
+  const auto other = stream.said(8, "ok 0.1", 1000);
+  EXPECT_EQ(other.data, "took 0.1");
+  EXPECT_EQ(other.take_back, first.size() - std::string("start\n").size());
+  EXPECT_EQ(stream.said(14, "00 s\nstep 1\n", 1000).data, "00 s\nstep 1\n");
+  EXPECT_EQ(stream.printed(), 26u);
+  // The line that was printed last had no end yet: the rest of it follows.
+  stream.said(26, "step 2: 0.3", 1000);
+  stream.rolled_back(26);
+  EXPECT_EQ(stream.said(26, "step 2: 0.4 s\n", 1000).data, "4 s\n");
+  // The beginning of the line is not kept any more.
+  OutputStream forgetful;
+  forgetful.said(0, "a long line\nnext\n", 1000);
+  forgetful.forget(4);
+  forgetful.rolled_back(4);
+  EXPECT_EQ(forgetful.said(4, "ng word", 1000).data, "word");
+  // The daemon no longer has it.
+  OutputStream told;
+  told.said(0, "a long line\nnext\n", 1000);
+  told.rolled_back(4);
+  told.told = 4;
+  EXPECT_EQ(told.said(4, "ng word", 1000).data, "word");
+}
+
 TEST(OutputStreamTest, MemoryIsBoundedAndWhatIsUnknownIsPrintedAgain) {
   OutputStream stream;
   std::string all;

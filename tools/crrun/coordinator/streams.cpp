@@ -23,6 +23,7 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, std::string_view 
   cursor_ = offset + data.size();
 
   std::size_t skip = 0;
+  std::string line;  // its beginning, which is the same
   if (offset < printed_) {
     // Bytes that are no longer kept are treated as different: printing twice is better than never.
     if (offset >= base_) {
@@ -32,18 +33,24 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, std::string_view 
       if (skip == data.size()) return out;
     }
     // The output differs from here on.
-    const std::uint64_t same = offset + skip;
+    std::uint64_t same = offset + skip;
     if (same < printed_) {
-      out.take_back = printed_ - same;
-      if (same >= base_)
-        history_.resize(same - base_);
-      else
-        history_.clear(), base_ = same;
+      if (same >= base_) {
+        const std::size_t begin = begin_of_line(same - base_);
+        line = history_.substr(begin, same - base_ - begin);
+        same -= line.size();
+        history_.resize(begin);
+        out.take_back = printed_ - same;
+      } else {
+        out.take_back = printed_ - same;
+        history_.clear();
+        base_ = same;
+      }
       printed_ = same;
       written_ = std::min(written_, same);
     }
   }
-  out.data = data.substr(skip);
+  out.data = line.append(data.substr(skip));
   history_ += out.data;
   printed_ += out.data.size();
   if (history_.size() > 2 * keep) {
@@ -51,6 +58,16 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, std::string_view 
     history_.erase(0, history_.size() - keep);
   }
   return out;
+}
+
+/** @return where to begin to print if the output differs from @p at of history_ on: half a line helps nobody */
+std::size_t OutputStream::begin_of_line(std::size_t at) const {
+  if (history_.find('\n', at) == history_.npos) return at;  // the line is not printed to its end, and goes on
+  const std::size_t before = at ? history_.rfind('\n', at - 1) : history_.npos;
+  if (before == history_.npos && base_) return at;  // its beginning is no longer kept
+  const std::size_t begin = before == history_.npos ? 0 : before + 1;
+  // Should crrun end before it is written again, only the daemon has it.
+  return base_ + begin < told ? at : begin;
 }
 
 void OutputStream::continues(std::uint64_t offset, std::string history) {

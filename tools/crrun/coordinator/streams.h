@@ -14,7 +14,7 @@ namespace reprise::job {
 
 /**
  * Output or error stream of one rank. Bytes are identified by their offset since the rank's first start. After a rollback
- * the rank repeats output: bytes equal to the earlier ones are dropped; from the first byte that differs, the output is
+ * the rank repeats output: bytes equal to the earlier ones are dropped; from the first line that differs, the output is
  * new.
  */
 class OutputStream {
@@ -47,6 +47,8 @@ class OutputStream {
   std::uint64_t told = 0;  ///< of seen(): the daemon knows of it
 
  private:
+  std::size_t begin_of_line(std::size_t at) const;
+
   std::uint64_t base_ = 0;     ///< offset of the first byte of history_
   std::string history_;        ///< the last printed bytes, up to printed_
   std::uint64_t printed_ = 0;  ///< offset behind the last byte that was given to be printed
