@@ -4,7 +4,7 @@
 import re
 import subprocess
 
-from .cluster import PROJECT, VM, Failure
+from .cluster import PROJECT, VM, Failure, wait_until
 from .job import Job, addresses
 
 SCENARIOS = {}
@@ -30,13 +30,17 @@ def mpicheck(*options):
 
 
 class Program:
-    """A program, its arguments, and the part of its output that must be the same as without failures."""
+    """A program, its arguments, and the part of its output that must be the same as without failures.
+
+    `loop`: what it prints once its main loop runs. Its ranks have communicated by then.
+    """
 
     references = {}
 
-    def __init__(self, words, result):
+    def __init__(self, words, result, loop=r"^iteration \d"):
         self.words = [str(word) for word in words]
         self.result = result
+        self.loop = loop
 
     def expected(self, ranks, _got):
         """Its result on the head node with Open MPI's own launcher and transport."""
@@ -68,11 +72,11 @@ class Held(Program):
     failures of as many iterations must say the same.
     """
 
-    def __init__(self, fixed, result):
+    def __init__(self, fixed, result, *loop):
         """@param fixed the words of its command line but those for how long it runs"""
         self.fixed = fixed
         # A few iterations at least: a job that starts from the beginning may find that it was released already.
-        super().__init__([*fixed, "--iterations", 3, "--while", Job.HOLD], result)
+        super().__init__([*fixed, "--iterations", 3, "--while", Job.HOLD], result, *loop)
 
     def expected(self, ranks, got):
         count = re.search(r"(\d+) iterations, checksum", got[-1]) if got else None
@@ -98,7 +102,8 @@ def lammps(steps):
     path.mkdir(parents=True, exist_ok=True)
     name = f"in.melt.{steps}"
     (path / name).write_text(source.replace("STEPS", str(steps)), "ascii")
-    return Program(["lmp", "-in", f"/mnt/project/build/test/{name}", "-log", "none"], r"^ +\d+ +[-\d.]+ +[-\d.]+ .*$")
+    step = r"^ +\d+ +[-\d.]+ +[-\d.]+ .*$"
+    return Program(["lmp", "-in", f"/mnt/project/build/test/{name}", "-log", "none"], step, step)
 
 
 def check_result(job, program, code=0, seconds=240):
@@ -136,10 +141,22 @@ class Survivors:
         check(not bad, f"connections between survivors' nodes were begun anew: {bad}")
 
 
+def await_wave_of_loop(job, program, seconds=90):
+    """Wait until a wave of the program's main loop is in shared storage.
+
+    On a slow machine the first waves have the program as it starts. A recovery to one of them makes the connections anew
+    that are younger, and the times that a program prints of its start are others.
+    """
+    job.await_output(program.loop, seconds)
+    begun = max((event["wave"] for event in job.events("wave-begin")), default=0)
+    wait_until(lambda: any(event["wave"] > begun for event in job.events("wave-staged")) or job.ended(), seconds,
+               f"wave {begun + 1} or a later one in shared storage")
+
+
 def survive(job, program, lost, fault):
-    """Run `program`, wait for two waves, call `fault`, prove the recovery and the result."""
+    """Run `program`, wait for a wave, call `fault`, prove the recovery and the result."""
     job.start()
-    job.await_event("wave-commit", 2)
+    await_wave_of_loop(job, program)
     survivors = Survivors(job, lost)
     fault()
     job.await_event("recovery-done", seconds=90)
@@ -152,5 +169,5 @@ def on_three(cluster, program, **options):
     return Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), **options)
 
 
-__all__ = ["Failure", "Held", "Job", "MPICHECK", "Program", "SCENARIOS", "Survivors", "THREE", "check", "check_result",
-           "checked", "held", "lammps", "mpicheck", "on_three", "scenario", "survive"]
+__all__ = ["Failure", "Held", "Job", "MPICHECK", "Program", "SCENARIOS", "Survivors", "THREE", "await_wave_of_loop", "check",
+           "check_result", "checked", "held", "lammps", "mpicheck", "on_three", "scenario", "survive"]

@@ -2,7 +2,7 @@
 """Programs in other languages than C lose a node."""
 
 from lib.cluster import wait_until
-from lib.scenario import Held, Job, Survivors, check_result, scenario
+from lib.scenario import Held, Job, Survivors, await_wave_of_loop, check_result, scenario
 
 BUILT = "/mnt/project/build/vm/user/tests/job/programs"
 SOURCE = "/mnt/project/tests/job/programs"
@@ -11,7 +11,7 @@ SOURCE = "/mnt/project/tests/job/programs"
 def lose_node2(job, program):
     """All lines that the program prints are those of a run without failures."""
     job.start()
-    job.await_event("wave-commit", 2, seconds=120)
+    await_wave_of_loop(job, program, seconds=120)
     survivors = Survivors(job, {"node2"})
     job.cluster.kill("node2")
     job.await_event("recovery-done", seconds=90)
@@ -25,7 +25,7 @@ def lose_node2(job, program):
 @scenario
 def a_fortran_program_loses_a_node(cluster):
     # mpi_f08, derived datatypes, nonblocking messages, a communicator of each node.
-    program = Held([f"{BUILT}/heat"], r"^(?:step|heat).*$")
+    program = Held([f"{BUILT}/heat"], r"^(?:step|heat).*$", r"^step")
     job = Job(cluster, program.words, ranks=6, hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",))
     lose_node2(job, program)
 
@@ -33,6 +33,6 @@ def a_fortran_program_loses_a_node(cluster):
 @scenario
 def a_python_program_loses_a_node(cluster):
     # mpi4py with numpy's buffers and pickled objects, in messages and collectives.
-    program = Held(["python3", f"{SOURCE}/poisson.py"], r"^(?:step|poisson).*$")
+    program = Held(["python3", f"{SOURCE}/poisson.py"], r"^(?:step|poisson).*$", r"^step")
     job = Job(cluster, program.words, ranks=4, hosts=("node1:2", "node2:2"), spares=("node3:2",))
     lose_node2(job, program)

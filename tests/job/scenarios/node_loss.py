@@ -4,7 +4,7 @@
 import time
 
 from lib.faults import kill_daemon, stop_daemon
-from lib.scenario import (THREE, Job, Survivors, check, check_result, checked, held, lammps, on_three, scenario,
+from lib.scenario import (THREE, Job, Survivors, await_wave_of_loop, check, check_result, checked, held, lammps, on_three, scenario,
                           survive)
 
 
@@ -71,7 +71,7 @@ def in_a_tree_a_leaf(cluster):
     # node1 and node2 connect to crrun, the others to node1: waves and recoveries pass through it.
     program = held("p2p,coll")
     job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "4s"]).start()
-    job.await_event("wave-commit", 2)
+    await_wave_of_loop(job, program)
     tree = {"node3": "node1", "node4": "node1"}
     check(above(job) == tree, f"it is another tree: {above(job)}")
     survivors = Survivors(job, {"node3"})
@@ -89,7 +89,7 @@ def in_a_tree_an_inner_node(cluster):
     # Each node is below the previous one. node3 and the spare lose their way with node2, and continue.
     program = held("p2p,coll")
     job = on_three(cluster, program, options=CHAIN).start()
-    job.await_event("wave-commit", 2)
+    await_wave_of_loop(job, program)
     tree = {node: "node1" for node in ("node2", "node3", "node4")}
     check(above(job) == tree, f"it is another tree: {above(job)}")
     survivors = Survivors(job, {"node2"})
@@ -109,7 +109,7 @@ def in_a_tree_its_top(cluster):
     # way.
     program = held("p2p,coll")
     job = on_three(cluster, program, options=CHAIN).start()
-    job.await_event("wave-staged", 1)
+    await_wave_of_loop(job, program)
     survivors = Survivors(job, {"node1"})
     kill_daemon(cluster, "node1")
     job.await_event("recovery-done", seconds=90)

@@ -5,14 +5,14 @@ import time
 
 from lib.cluster import wait_until
 from lib.faults import continue_daemon, cut_connections, kill_daemon, stop_daemon
-from lib.scenario import THREE, Job, Survivors, check, check_result, held, on_three, scenario
+from lib.scenario import THREE, Job, Survivors, await_wave_of_loop, check, check_result, held, on_three, scenario
 
 
 @scenario
 def a_rank_is_killed(cluster):
     program = held("p2p,coll")
     job = on_three(cluster, program).start()
-    job.await_event("wave-commit", 2)
+    await_wave_of_loop(job, program)
     survivors = Survivors(job, {2})
     node, pid = survivors.where[2]
     cluster.ssh(node, f"kill -9 {pid}")

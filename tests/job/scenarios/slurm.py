@@ -4,7 +4,7 @@
 import re
 
 from lib.cluster import NODES, Failure, quoted, wait_until
-from lib.scenario import Job, Survivors, check, check_result, held, scenario
+from lib.scenario import Job, Survivors, await_wave_of_loop, check, check_result, held, scenario
 
 # Of nodes with two processors and 700 MB for jobs. What is asked for each task is for the ranks, of which srun knows nothing:
 # the daemon, its only task on a node, and its children need all of it.
@@ -66,7 +66,7 @@ def inside_slurm(cluster):
     program = held("p2p,coll")
     job = job_in(cluster, program)
     job.start(["salloc", "-Q", *ALLOCATION, *job.words], where=("ssh", "node1"))
-    job.await_event("wave-staged", 1, seconds=180)
+    await_wave_of_loop(job, program, seconds=180)
     one = steps(cluster)
     check(len(one) == 1, f"not one step for all nodes: {one}")
     survivors = Survivors(job, {"node2"})
