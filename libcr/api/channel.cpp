@@ -133,7 +133,10 @@ int Channel::prepare(const Start& start, Block*& block, int socket) {
   const int made = block == nullptr ? errno : 0;
   const Descriptor block_fd(fd);
   if (made != 0) return made;
-  bool fits = start.path == nullptr || add_text(*block, start.path);
+  bool fits = true;
+  static_assert(kImagePath == 0 && kParentPath == 1 && kCompression == 2 && kForwards == 3);
+  for (const char* text : {start.path, start.parent, start.compress})
+    if (start.kind == Kind::checkpoint && fits) fits = add_text(*block, text == nullptr ? "" : text);
   for (unsigned i = 0; start.relocate != nullptr && i < start.relocate->count && fits; ++i)
     fits = add_text(*block, start.relocate->path[i].oldpath) && add_text(*block, start.relocate->path[i].newpath);
   for (unsigned i = 0; i < start.order.forwards && fits; ++i) {

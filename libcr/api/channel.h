@@ -29,7 +29,9 @@ class Channel {
     Order order;
     int target_mem = -1;  ///< /proc/PID/mem of the target, -1: the target is this process, or several processes
     int image = -1;
-    const char* path = nullptr;                     ///< path of the image, instead of a descriptor
+    const char* path = nullptr;                     ///< checkpoint: path of the image, instead of a descriptor
+    const char* parent = nullptr;                   ///< checkpoint: as cr_parent in libcr.h
+    const char* compress = nullptr;                 ///< checkpoint: as cr_compress in libcr.h
     const cr_rstrt_relocate* relocate = nullptr;
     const Forward* forwards = nullptr;              ///< array of order.forwards elements
     bool saves_self = false;                        ///< this process is one of the targets

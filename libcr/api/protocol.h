@@ -14,7 +14,7 @@
 
 namespace reprise::api {
 
-constexpr std::uint64_t kBlockMagic = 0x315245504c454852;  // "RHELPER1"
+constexpr std::uint64_t kBlockMagic = 0x325245504c454852;  // "RHELPER2"
 
 enum class Command : std::uint32_t {
   none,
@@ -49,6 +49,14 @@ struct ChildOrder {
   char clocks[128] = "";         ///< text for /proc/self/timens_offsets, "": no time namespace
 };
 
+/** Strings of Block::text that each checkpoint has; "": none. */
+enum CheckpointText : unsigned {
+  kImagePath,    ///< instead of a descriptor
+  kParentPath,   ///< as cr_parent in libcr.h
+  kCompression,  ///< as cr_compress in libcr.h
+  kForwards,     ///< the first of Order::forwards strings
+};
+
 struct Order {
   Command command = Command::none;
   std::int32_t target = 0;       ///< pid, process group or session
@@ -58,8 +66,8 @@ struct Order {
   std::uint32_t flags = 0;       ///< as cr_flags in libcr.h
   std::uint32_t relocations = 0; ///< number of pairs of strings in Block::text
   /**
-   * Number of strings "SCOPE TARGET" that follow the path in Block::text: the processes to save. Scope and target above
-   * then describe the request that is being served, whose processes its own helper saves.
+   * Checkpoint: number of strings "SCOPE TARGET" in Block::text: the processes to save. Scope and target above then
+   * describe the request that is being served, whose processes its own helper saves.
    */
   std::uint32_t forwards = 0;
   std::uint64_t snapshot = 0;    ///< number of the snapshot

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +18,7 @@ namespace reprise::api {
 namespace {
 
 constexpr int kLastSignal = 64;
+constexpr cr_version_t kOldCheckpointArgs = 1;  // of BLCR, without cr_parent and what follows it
 
 bool open_descriptor(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
@@ -124,8 +126,8 @@ using namespace reprise::api;
 extern "C" {
 
 int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args) {
-  if (version != CR_CHECKPOINT_ARGS_VERSION) return fail(EINVAL);
-  *args = {};
+  if (version != CR_CHECKPOINT_ARGS_VERSION && version != kOldCheckpointArgs) return fail(EINVAL);
+  std::memset(args, 0, version == kOldCheckpointArgs ? offsetof(cr_checkpoint_args_t, cr_parent) : sizeof *args);
   args->cr_version = version;
   const int unset = -1;
   std::memcpy(&args->cr_scope, &unset, sizeof unset);  // must be set
@@ -152,8 +154,11 @@ int cri_init_pause_args_t(cr_version_t version, cr_pause_args_t* args) {
 
 int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* handle) {
   clear_error();
-  if (args->cr_version != CR_CHECKPOINT_ARGS_VERSION)
+  if (args->cr_version != CR_CHECKPOINT_ARGS_VERSION && args->cr_version != kOldCheckpointArgs)
     return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
+  const bool old = args->cr_version == kOldCheckpointArgs;
+  if ((args->cr_flags & CR_CHKPT_DELTA) != 0 && (old || args->cr_parent == nullptr))
+    return fail(EINVAL, "CR_CHKPT_DELTA needs cr_parent");
   if (!valid_scope(scope_of(*args))) return fail(EINVAL, "cr_scope is not one of CR_SCOPE_*");
   if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is not a signal number");
   if (args->cr_fd != CR_DEST_CWD && !open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
@@ -176,6 +181,8 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
   start.order.flags = args->cr_flags;
   start.target_mem = target.mem();
   start.saves_self = target.includes_self();
+  start.parent = old ? nullptr : args->cr_parent;
+  start.compress = old ? nullptr : args->cr_compress;
   if (args->cr_fd == CR_DEST_CWD)
     start.path = "";
   else

@@ -56,7 +56,7 @@ extern "C" {
 
 /** Version of an argument structure; cr_initialize_*_args_t() sets it. */
 typedef int cr_version_t;
-#define CR_CHECKPOINT_ARGS_VERSION 1
+#define CR_CHECKPOINT_ARGS_VERSION 2 /**< 1, BLCR's structure, is accepted, too */
 #define CR_RESTART_ARGS_VERSION 1
 #define CR_PAUSE_ARGS_VERSION 1 /**< new */
 
@@ -154,6 +154,7 @@ enum {
 #define CR_CHKPT_DUMP_SHARED 0x0800        /**< accepted without effect */
 #define CR_CHKPT_DUMP_ALL (CR_CHKPT_DUMP_EXEC | CR_CHKPT_DUMP_PRIVATE | CR_CHKPT_DUMP_SHARED)
 #define CR_CHKPT_NO_SYNC 0x00020000        /**< new: do not fsync the image */
+#define CR_CHKPT_DELTA 0x00040000          /**< new: the image refers to cr_parent for what has not changed, and needs it */
 /** @} */
 
 /** Value of cr_fd in a checkpoint request: write context.PID in the caller's working directory. */
@@ -378,6 +379,12 @@ typedef struct cr_checkpoint_args {
   int cr_signal;           /**< sent to each target after its checkpoint; 0: none */
   unsigned int cr_timeout; /**< most seconds for the callbacks; 0: 60 */
   unsigned int cr_flags;   /**< CR_CHKPT_* */
+  /**
+   * New: path of an image of the same process, or of the directory with the images context.PID of several; only what has
+   * changed since it was taken is saved, if that is known; else all, and a message says so. NULL: all is saved.
+   */
+  const char *cr_parent;
+  const char *cr_compress; /**< new: how to compress the image: "lz4", "zstd", with a level "zstd:19"; NULL: not */
 } cr_checkpoint_args_t;
 typedef unsigned long cr_checkpoint_handle_t;
 
@@ -396,9 +403,15 @@ extern int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t
  * be a directory or CR_DEST_CWD; each process gets an image context.PID.
  * @param args   arguments, initialised by cr_initialize_checkpoint_args_t()
  * @param handle receives the handle of the request
- * @return 0, or -1 with errno EINVAL (args), EBADF, ESRCH, EPERM, EACCES, EBUSY (another
- *   request of the target is in progress), CR_EPTRACED, CR_EPTRACER, EDEADLK
- *   (CR_CHKPT_PROHIBIT_SELF), ENOSYS (no module), CR_EHELPER
+ *
+ * With cr_parent the image stands alone, as any other: the pages that have not changed are
+ * taken from the parent, which may be the file that the image replaces. With CR_CHKPT_DELTA it
+ * refers to the parent's pages instead: it takes the room of what has changed, and needs the
+ * parent, which must be in the same directory under another name.
+ * @return 0, or -1 with errno EINVAL (args), EBADF, ESRCH (also: cr_parent is of another
+ *   process), ENOENT (cr_parent), EPERM, EACCES, EBUSY (another request of the target is in
+ *   progress), CR_EPTRACED, CR_EPTRACER, EDEADLK (CR_CHKPT_PROHIBIT_SELF), ENOSYS (no
+ *   module), CR_EHELPER
  */
 extern int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle);
 /**

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <vector>
 
@@ -51,12 +52,19 @@ std::vector<pid_t> forwarded(const Service& service, const Order& order) {
   std::vector<pid_t> pids;
   for (unsigned i = 0; i < order.forwards; ++i) {
     int scope = -1, target = 0;
-    if (std::sscanf(service.text(1 + i).c_str(), "%d %d", &scope, &target) != 2)
+    if (std::sscanf(service.text(kForwards + i).c_str(), "%d %d", &scope, &target) != 2)
       throw Error(Failure::usage, EINVAL, "malformed forwarded request: library and helper are of different versions");
     for (const pid_t pid : processes_in(static_cast<cr_scope_t>(scope), target))
       if (known.insert(pid).second) pids.push_back(pid);
   }
   return pids;
+}
+
+/** @return the image of @p pid in the directory @p folder; "" if there is none: then the process is saved whole */
+std::string parent_in(const std::string& folder, pid_t pid) {
+  const std::string path = folder + "/context." + std::to_string(pid);
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? path : "";
 }
 
 }  // namespace
@@ -68,11 +76,16 @@ std::string image_name(const UniqueFd& fd) {
 
 Outcome carry_out_checkpoint(Service& service, const Order& order) {
   const auto scope = static_cast<cr_scope_t>(order.scope);
-  const Destination destination(service.image(), service.text(0));
+  const Destination destination(service.image(), service.text(kImagePath));
   const std::vector<pid_t> pids =
       order.forwards != 0 ? forwarded(service, order) : processes_in(scope, order.target);
   if (pids.size() > 1 && !destination.takes_many())
     throw Error(Failure::usage, EINVAL, "for several processes cr_fd must be a directory or CR_DEST_CWD");
+  const std::string parent = service.text(kParentPath), compress = service.text(kCompression);
+  std::error_code ignored;
+  const bool parents = std::filesystem::is_directory(parent, ignored);
+  if (pids.size() > 1 && !parent.empty() && !parents)
+    throw Error(Failure::usage, EINVAL, "for several processes cr_parent must be the directory with their images");
   if (pids.size() > 1) service.log("the processes are saved one after the other");
   if ((order.flags & CR_CHKPT_DUMP_ALL) != 0)
     service.log("CR_CHKPT_DUMP_*: images hold what differs from the program's files: keep the files, too");
@@ -88,6 +101,9 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
     options.request_flags = flags_for_callbacks(order);
     options.requester = service.owner();
     options.told = [&service] { service.started(); };
+    options.parent = parents ? parent_in(parent, pid) : parent;
+    options.delta = (order.flags & CR_CHKPT_DELTA) != 0 && !options.parent.empty();
+    if (!compress.empty()) options.compression = Compression::parse(compress);
     destination.put(options);
     try {
       log_warnings(service, checkpoint(options));

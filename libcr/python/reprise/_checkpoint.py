@@ -7,7 +7,7 @@ import enum
 import os
 
 from . import _library
-from ._files import File, destination, shown
+from ._files import File, Path, destination, shown
 from ._library import releasing
 from ._requests import flags_of, is_caller, outcome
 from ._sections import expect_agent
@@ -46,7 +46,7 @@ def _includes_caller(scope: Scope, pid: int) -> bool:
 
 
 def checkpoint(pid: int = 0, image: File | None = None, *, scope: Scope = Scope.PROCESS, clobber: bool = True,
-               sync: bool = True, signal: int = 0, timeout: int = 0, prohibit_self: bool = False, ptraced_skip: bool = False,
+               sync: bool = True, parent: Path | None = None, delta: bool = False, compress: str = "", signal: int = 0, timeout: int = 0, prohibit_self: bool = False, ptraced_skip: bool = False,
                ptracer_skip: bool = False) -> Saved:
     """Save a process, and wait until the image is complete. The process runs on while the image is written.
 
@@ -60,6 +60,10 @@ def checkpoint(pid: int = 0, image: File | None = None, *, scope: Scope = Scope.
     scope: what pid refers to
     clobber: replace an existing file
     sync: write the image to disk before it gets its name
+    parent: path of an image of the same process, or of the directory with the images of several: only what has changed since is
+      saved, and the rest taken from there. It may be the file that the new image replaces.
+    delta: with parent, refer to it for what has not changed. The image then needs the parent, in the same directory.
+    compress: "lz4", "zstd", or with a level "zstd:19"
     signal: number of a signal that each process gets once it is saved; 0: none
     timeout: longest time for the callbacks of each process, in whole seconds; 0: 60
     prohibit_self: fail with EDEADLK if the caller is among the processes
@@ -74,10 +78,13 @@ def checkpoint(pid: int = 0, image: File | None = None, *, scope: Scope = Scope.
     what = f"checkpoint of {f'{target} {pid}' if pid else f'the caller as {target}'}"
     own = _includes_caller(scope, pid)  # decided now: after a restart the caller may have another pid
     args, handle = _library.CheckpointArgs(), ctypes.c_ulong()
-    releasing.cri_init_checkpoint_args_t(_library.ARGS_VERSION, ctypes.byref(args))
+    releasing.cri_init_checkpoint_args_t(_library.CHECKPOINT_ARGS_VERSION, ctypes.byref(args))
     args.cr_scope, args.cr_target, args.cr_signal, args.cr_timeout = scope, pid, signal, timeout
     args.cr_flags = flags_of((prohibit_self, _library.CHKPT_PROHIBIT_SELF), (ptraced_skip, _library.CHKPT_PTRACED_SKIP),
-                             (ptracer_skip, _library.CHKPT_PTRACER_SKIP), (not sync, _library.CHKPT_NO_SYNC))
+                             (ptracer_skip, _library.CHKPT_PTRACER_SKIP), (not sync, _library.CHKPT_NO_SYNC),
+                             (delta, _library.CHKPT_DELTA))
+    args.cr_parent = None if parent is None else os.fsencode(parent)
+    args.cr_compress = compress.encode() or None
     if own or scope != Scope.PROCESS:
         expect_agent()
     with destination(image, clobber) as args.cr_fd:

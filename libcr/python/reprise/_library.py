@@ -6,13 +6,15 @@ from ctypes import POINTER, c_char_p, c_int, c_long, c_size_t, c_ssize_t, c_uint
 
 SONAME = "libcr.so.0"
 VERSION = "0.1.0"  # CR_REPRISE_VERSION
-ARGS_VERSION = 1  # CR_CHECKPOINT_ARGS_VERSION, CR_RESTART_ARGS_VERSION, CR_PAUSE_ARGS_VERSION
+CHECKPOINT_ARGS_VERSION = 2
+RESTART_ARGS_VERSION = PAUSE_ARGS_VERSION = 1
 
 DEST_CWD = -4096
 CHKPT_PROHIBIT_SELF = 0x1
 CHKPT_PTRACED_SKIP = 0x4
 CHKPT_PTRACER_SKIP = 0x8
 CHKPT_NO_SYNC = 0x20000
+CHKPT_DELTA = 0x40000
 RSTRT_RESTORE_PID = 0x2
 RSTRT_RESTORE_PGID = 0x4
 RSTRT_RESTORE_SID = 0x8
@@ -34,7 +36,7 @@ SNAPSHOT_RESTORE_SHARED = 0x8
 class CheckpointArgs(ctypes.Structure):
     """struct cr_checkpoint_args"""
     _fields_ = [("cr_version", c_int), ("cr_scope", c_int), ("cr_target", c_int), ("cr_fd", c_int), ("cr_signal", c_int),
-                ("cr_timeout", c_uint), ("cr_flags", c_uint)]
+                ("cr_timeout", c_uint), ("cr_flags", c_uint), ("cr_parent", c_char_p), ("cr_compress", c_char_p)]
 
 
 class RestartArgs(ctypes.Structure):
@@ -121,9 +123,10 @@ def _declare(library: ctypes.CDLL) -> None:
 
 def _check_version(library: ctypes.CDLL) -> None:
     """libcr has no function that returns its version, but it refuses structures of another version."""
-    for kind, structure in (("checkpoint", CheckpointArgs), ("restart", RestartArgs), ("pause", PauseArgs)):
-        if getattr(library, f"cri_init_{kind}_args_t")(ARGS_VERSION, ctypes.byref(structure())) != 0:
-            raise ImportError(f"{SONAME} does not know version {ARGS_VERSION} of the arguments of a {kind}: it is of another "
+    for kind, version, structure in (("checkpoint", CHECKPOINT_ARGS_VERSION, CheckpointArgs),
+                                     ("restart", RESTART_ARGS_VERSION, RestartArgs), ("pause", PAUSE_ARGS_VERSION, PauseArgs)):
+        if getattr(library, f"cri_init_{kind}_args_t")(version, ctypes.byref(structure())) != 0:
+            raise ImportError(f"{SONAME} does not know version {version} of the arguments of a {kind}: it is of another "
                               f"version than this module (Reprise {VERSION}); install both from the same sources")
 
 

@@ -34,7 +34,7 @@ def pause(pid: int, image: File, *, signal: int = 0, timeout: int = 0, rewind_fi
     what = f"pause of {process_name(pid)}"
     library = holding if is_caller(pid) else releasing
     args, handle = _library.PauseArgs(), ctypes.c_ulong()
-    releasing.cri_init_pause_args_t(_library.ARGS_VERSION, ctypes.byref(args))
+    releasing.cri_init_pause_args_t(_library.PAUSE_ARGS_VERSION, ctypes.byref(args))
     args.cr_target, args.cr_signal, args.cr_timeout = pid, signal, timeout
     args.cr_flags = flags_of((rewind_files, _library.PAUSE_REWIND_FILES), (not tracking, _library.PAUSE_NO_TRACKING))
     args.cr_flags |= shared_memory_flag(shared_memory, _library.PAUSE_KEEP_SHARED, _library.PAUSE_RESTORE_SHARED)

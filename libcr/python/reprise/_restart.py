@@ -48,7 +48,7 @@ def restart(image: File, *, signal: int = 0, restore_pid: bool = True, restore_p
     """
     what = f"restart from {shown(image)}"
     args, handle = _library.RestartArgs(), ctypes.c_ulong()
-    releasing.cri_init_restart_args_t(_library.ARGS_VERSION, ctypes.byref(args))
+    releasing.cri_init_restart_args_t(_library.RESTART_ARGS_VERSION, ctypes.byref(args))
     args.cr_signal = signal
     args.cr_flags = flags_of((restore_pid, _library.RSTRT_RESTORE_PID), (restore_pgid, _library.RSTRT_RESTORE_PGID),
                              (restore_sid, _library.RSTRT_RESTORE_SID), (dead_sockets, _library.RSTRT_DEAD_SOCKETS),

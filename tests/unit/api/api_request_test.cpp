@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -17,7 +19,7 @@
 
 namespace {
 
-enum Behaviour : unsigned { succeeds = 1, refuses = 2, dies = 3, hangs = 4, counts = 5, never_begins = 6 };
+enum Behaviour : unsigned { succeeds = 1, refuses = 2, dies = 3, hangs = 4, counts = 5, never_begins = 6, repeats = 7 };
 
 class Requests : public testing::Test {
  protected:
@@ -46,6 +48,50 @@ TEST_F(Requests, Succeed) {
   EXPECT_STREQ(log, "it went well\n");
   free(log);
   EXPECT_EQ(cr_reap_checkpoint(&handle_), -1) << "reaped already";
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Requests, NameAParentAndACompression) {
+  EXPECT_EQ(args_.cr_parent, nullptr);
+  EXPECT_EQ(args_.cr_compress, nullptr);
+  const auto said = [this] {
+    char* log = nullptr;
+    EXPECT_EQ(request(repeats), 0) << cr_last_error();
+    EXPECT_GT(cr_poll_checkpoint_msg(&handle_, nullptr, &log), 0) << cr_last_error();
+    const std::string text = log ? log : "";
+    free(log);
+    return text;
+  };
+  EXPECT_EQ(said(), "|||0\n");
+  args_.cr_parent = "/images/one";
+  args_.cr_compress = "zstd:3";
+  args_.cr_flags = CR_CHKPT_DELTA;
+  EXPECT_EQ(said(), "|/images/one|zstd:3|" + std::to_string(CR_CHKPT_DELTA) + "\n");
+  args_.cr_parent = nullptr;
+  EXPECT_EQ(request(repeats), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_STREQ(cr_last_error(), "CR_CHKPT_DELTA needs cr_parent");
+}
+
+// Programs that were built with BLCR's header have a shorter structure.
+TEST_F(Requests, OfOldProgramsAreWithoutThem) {
+  struct {
+    cr_checkpoint_args_t args;
+    char behind[sizeof(void*)];
+  } old;
+  std::memset(&old, 'x', sizeof old);
+  ASSERT_EQ(cri_init_checkpoint_args_t(1, &old.args), 0);
+  const std::string untouched(sizeof old - offsetof(cr_checkpoint_args_t, cr_parent), 'x');
+  EXPECT_EQ(std::string(reinterpret_cast<char*>(&old) + offsetof(cr_checkpoint_args_t, cr_parent), untouched.size()), untouched);
+  old.args.cr_scope = CR_SCOPE_PROC;
+  old.args.cr_fd = fd_;
+  old.args.cr_timeout = repeats;
+  ASSERT_EQ(cr_request_checkpoint(&old.args, &handle_), 0) << cr_last_error();
+  char* log = nullptr;
+  EXPECT_GT(cr_poll_checkpoint_msg(&handle_, nullptr, &log), 0) << cr_last_error();
+  EXPECT_STREQ(log, "|||0\n");
+  free(log);
+  EXPECT_EQ(cri_init_checkpoint_args_t(3, &old.args), -1);
   EXPECT_EQ(errno, EINVAL);
 }
 

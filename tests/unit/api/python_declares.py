@@ -31,10 +31,8 @@ for name, structure in STRUCTURES.items():
         same(f"sizeof(((struct {name} *)0)->{field})", ctypes.sizeof(kind))
 same("offsetof(struct cr_rstrt_relocate, path)", _library.relocate_type(2).path.offset)
 for name, value in vars(_library).items():
-    if name.isupper() and isinstance(value, int) and name != "ARGS_VERSION":
+    if name.isupper() and isinstance(value, int):
         same(f"CR_{name}", value)
-for kind in ("CHECKPOINT", "RESTART", "PAUSE"):
-    same(f"CR_{kind}_ARGS_VERSION", _library.ARGS_VERSION)
 for code in reprise.Code:
     same(f"CR_{code.name}", code.value)
 same("CR_MAX_ERRCODE - CR_MIN_ERRCODE - 1", len(reprise.Code))
