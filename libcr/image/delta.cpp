@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "image/base_table.h"
@@ -22,6 +25,19 @@ namespace {
 bool same_file(const std::string& one, const std::string& other) {
   struct stat a {}, b {};
   return ::stat(one.c_str(), &a) == 0 && ::stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/** @return all files that have @p runs; if they are too many, half as many as there may be, so that it takes a while until next time */
+std::set<std::uint32_t> files_to_need(const std::vector<PageRun>& runs) {
+  std::map<std::uint32_t, std::uint64_t> bytes;
+  for (const PageRun& run : runs) bytes[run.file] += run.len;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> most;
+  for (const auto& [file, len] : bytes) most.emplace_back(len, file);
+  std::sort(most.rbegin(), most.rend());
+  if (most.size() > kMaxBases) most.resize(kMaxBases / 2);
+  std::set<std::uint32_t> files;
+  for (const auto& [len, file] : most) files.insert(file);
+  return files;
 }
 
 }  // namespace
@@ -41,25 +57,34 @@ std::string name_for_delta(const Image& from, const std::string& path) {
   return place.name;
 }
 
-bool refer_to(Process& process, const Image& from, const std::string& name, std::span<const cr_range> ranges) {
+std::vector<cr_range> refer_to(Process& process, const Image& from, const std::string& name, std::span<const cr_range> ranges) {
+  std::vector<PageRun> runs;
+  for (const cr_page_run& range : split_at_mappings(from.name(), process, ranges))
+    for (const PageRun& run : from.runs_in({range.addr, range.len})) runs.push_back(run);
+  const std::set<std::uint32_t> files = files_to_need(runs);
+
   std::map<std::uint32_t, std::uint32_t> index;  // of a base in `made`, by the file of `from`
   Process made;
+  std::vector<cr_range> rest;
   std::uint64_t after = 0;
-  for (const cr_page_run& range : split_at_mappings(from.name(), process, ranges))
-    for (const PageRun& run : from.runs_in({range.addr, range.len})) {
-      const auto [found, is_new] = index.try_emplace(run.file, static_cast<std::uint32_t>(index.size()));
-      if (is_new) {
-        Base& base = *made.add_bases();
-        base.set_name(run.file == 0 ? name : from.bases()[run.file - 1].name());
-        base.set_checksum(run.file == 0 ? from.checksum() : from.bases()[run.file - 1].checksum());
-      }
-      add_base_run(made, after, {run.addr, run.len, found->second, from.page_number(run)});
-      after = run.addr + run.len;
+  for (const PageRun& run : runs) {
+    if (!files.contains(run.file)) {
+      rest.push_back({run.addr, run.len});
+      continue;
     }
-  if (made.bases_size() > kMaxBases || made.base_runs_size() / kBaseRunNumbers > kMaxBaseRuns) return false;
+    const auto [found, is_new] = index.try_emplace(run.file, static_cast<std::uint32_t>(index.size()));
+    if (is_new) {
+      Base& base = *made.add_bases();
+      base.set_name(run.file == 0 ? name : from.bases()[run.file - 1].name());
+      base.set_checksum(run.file == 0 ? from.checksum() : from.bases()[run.file - 1].checksum());
+    }
+    add_base_run(made, after, {run.addr, run.len, found->second, from.page_number(run)});
+    after = run.addr + run.len;
+  }
+  if (made.base_runs_size() / kBaseRunNumbers > kMaxBaseRuns) return {ranges.begin(), ranges.end()};
   process.mutable_bases()->Swap(made.mutable_bases());
   process.mutable_base_runs()->Swap(made.mutable_base_runs());
-  return true;
+  return rest;
 }
 
 std::vector<std::string> deltas_of(const FilePlace& place) {

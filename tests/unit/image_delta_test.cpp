@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -63,8 +66,12 @@ class ImageDelta : public testing::Test {
       for (std::uint64_t at = run.addr; at < run.addr + run.len; at += kPage)
         (changed(at) || !may_be_elsewhere(sample, at) ? own : elsewhere).push_back({at, kPage});
     ImageWriter writer(dir.path(name));
-    ASSERT_TRUE(refer_to(delta.process, from, as, elsewhere));
-    writer.begin(delta.process, delta.regs, own);
+    const std::vector<cr_range> taken = refer_to(delta.process, from, as, elsewhere);
+    std::vector<cr_range> runs = own;
+    runs.insert(runs.end(), taken.begin(), taken.end());
+    std::sort(runs.begin(), runs.end(), [](const cr_range& one, const cr_range& other) { return one.addr < other.addr; });
+    writer.begin(delta.process, delta.regs, runs);
+    for (const cr_range& range : taken) writer.take_pages(from, range);
     for (const cr_range& page : own) writer.write_pages(page.addr, std::string(kPage, fill).data(), kPage);
     writer.write_blob(0, sample.blob.data(), sample.blob.size());
     writer.finish();
@@ -133,10 +140,40 @@ TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
   EXPECT_EQ(from.bases().size(), static_cast<std::size_t>(image::kMaxBases));
   Process process = sample.process;
   const std::vector<cr_range> all = {{kManyPages, 24 * kPage}};
-  EXPECT_FALSE(refer_to(process, from, name_for_delta(from, dir.path("next")), all));
-  EXPECT_EQ(process.bases_size() + process.base_runs_size(), 0);
+  const auto taken = refer_to(process, from, name_for_delta(from, dir.path("next")), all);
+  EXPECT_EQ(process.bases_size(), image::kMaxBases / 2) << "of the others it takes the pages over";
+  EXPECT_TRUE(std::any_of(process.bases().begin(), process.bases().end(), [](const Base& base) { return base.name() == "0"; }))
+      << "which has most of them";
+  std::uint64_t pages = 0;
+  for (const cr_range& range : taken) pages += range.len / kPage;
+  EXPECT_EQ(pages, static_cast<std::uint64_t>(image::kMaxBases / 2 + 1));
+  Process other = sample.process;
   const std::vector<cr_range> fewer = {{kManyPages + kPage, 23 * kPage}};
-  EXPECT_TRUE(refer_to(process, from, name_for_delta(from, dir.path("next")), fewer));
+  EXPECT_TRUE(refer_to(other, from, name_for_delta(from, dir.path("next")), fewer).empty());
+  EXPECT_EQ(other.bases_size(), image::kMaxBases);
+}
+
+TEST_F(ImageDelta, ARowOfAnyLengthNeedsFewFiles) {
+  std::map<std::uint64_t, char> changed;
+  const auto content = [&](std::uint64_t at) { return changed.contains(at) ? changed[at] : '\0'; };
+  constexpr int kRow = 100;
+  int most = 0;
+  for (int i = 0; i < kRow; ++i) {
+    const std::uint64_t its = kManyPages + static_cast<std::uint64_t>(i * 7 % 24) * kPage;
+    const char letter = static_cast<char>('a' + i % 26);
+    write_delta(std::to_string(i), std::to_string(i + 1), letter, [its](std::uint64_t at) { return at == its; });
+    changed[its] = letter;
+    const Image image = Image::open(dir.path(std::to_string(i + 1)));
+    most = std::max(most, static_cast<int>(image.bases().size()));
+    ASSERT_LE(most, image::kMaxBases);
+    expect_pages(image, content);
+    // Nobody needs the others any more.
+    std::set<std::string> needed{std::to_string(i + 1)};
+    for (const Base& base : image.bases()) needed.insert(base.name());
+    for (const auto& entry : fs::directory_iterator(dir.path("")))
+      if (!needed.contains(entry.path().filename().string())) fs::remove(entry.path());
+  }
+  EXPECT_EQ(most, image::kMaxBases);
 }
 
 TEST_F(ImageDelta, StandsAloneWhenMerged) {
