@@ -664,7 +664,7 @@ void cr_snapstore_exit(void);
 /* snapshot.c */
 long cr_ioc_snapshot(struct cr_session *s, struct cr_snapshot *a);
 int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper,
-		   struct cr_pageset *only);
+		   struct cr_pageset *only, bool part);
 
 /* track.c */
 void cr_track_exit(void);

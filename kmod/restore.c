@@ -481,6 +481,15 @@ static int cr_job_file(struct cr_job *job, int fd)
 	return job->source->f_mode & FMODE_CAN_READ ? 0 : -EBADF;
 }
 
+static bool cr_restore_flags_ok(u32 flags)
+{
+	const u32 both = CR_RESTORE_DIRTY | CR_RESTORE_TRACK;
+
+	if (flags & CR_RESTORE_PART && (flags & both) != both)
+		return false;
+	return !(flags & ~(both | CR_RESTORE_PART));
+}
+
 /**
  * cr_restore_init() - check and copy the argument of CR_IOC_RESTORE
  * @job: zeroed before; ends by cr_restore_free(), also after an error
@@ -499,7 +508,7 @@ int cr_restore_init(struct cr_job *job, const struct cr_restore *a)
 	job->asked = *a;
 	atomic_set(&job->alone, 1);
 	job->most = a->max_workers ? min(a->max_workers, num_online_cpus()) : num_online_cpus();
-	if (a->flags & ~(CR_RESTORE_DIRTY | CR_RESTORE_TRACK) || (a->source_fd < 0 && a->nruns))
+	if (!cr_restore_flags_ok(a->flags) || (a->source_fd < 0 && a->nruns))
 		return -EINVAL;
 	table = cr_get_table(a->runs, a->nruns, sizeof(*job->runs));
 	if (IS_ERR(table))
@@ -545,7 +554,9 @@ static bool cr_has_to_track(struct cr_job *job)
 {
 	if (!job->track)
 		return false;
-	return !job->dirty_only || READ_ONCE(job->younger) || !cr_pageset_is_empty(&job->again);
+	if (!job->dirty_only || !cr_pageset_is_empty(&job->again))
+		return true;
+	return READ_ONCE(job->younger) && !(job->asked.flags & CR_RESTORE_PART);
 }
 
 /**
@@ -578,7 +589,8 @@ int cr_restore_end(struct cr_job *job, struct cr_session *s, struct cr_restore *
 	a->unchanged = atomic64_read(&job->unchanged);
 	r = job->error ? job->error : r;
 	if (!r && cr_has_to_track(job))
-		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? &job->again : NULL);
+		r = cr_track_again(s, a->id, &job->req, job->dirty_only ? &job->again : NULL,
+				   job->asked.flags & CR_RESTORE_PART);
 	/*
 	 * A worker may have marked pages as unchanged, and the TLBs are not flushed, or not yet:
 	 * when the target runs on, writes to them can go unnoticed.

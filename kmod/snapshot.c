@@ -35,12 +35,13 @@
  * @spare: a table, empty; taken under ptl, where nothing can be allocated
  * @keeper: owner of @only; a reference, or NULL
  * @only: pages of old mappings that may have changed since the bits were cleared; NULL: unknown
+ * @part: with @only, leave mappings that are younger as they are
  */
 struct cr_snap_request {
 	struct cr_request req;
 	struct cr_snap *snap;
 	struct mem_cgroup *memcg;
-	bool changed, young, track, split;
+	bool changed, young, track, split, part;
 	u64 pages, pinned;
 	unsigned long bad;
 	bool full;
@@ -390,7 +391,7 @@ static int cr_snap_vma(struct cr_walk *walk)
 	struct cr_snap_request *sr = walk->arg;
 
 	sr->young = vma->vm_flags & VM_SOFTDIRTY;
-	if (sr->only && !sr->young)
+	if (sr->only && (!sr->young || sr->part))
 		return cr_pageset_walk(sr->only, walk);
 	if (sr->track && sr->young)
 		cr_vm_flags_clear(vma, VM_SOFTDIRTY);
@@ -469,11 +470,12 @@ static int cr_op_snap(struct cr_member *m, struct cr_request *req)
  * @keeper: owner of @only
  * @only: the only pages of old mappings that can have changed since the bits were cleared
  *	last; NULL: all memory can have changed
+ * @part: with @only, more pages may have changed: leave mappings that are younger as they are
  *
  * Return: 0 or -errno.
  */
 int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper,
-		   struct cr_pageset *only)
+		   struct cr_pageset *only, bool part)
 {
 	struct cr_snap_request *sr = cr_snap_request_new();
 	int r;
@@ -484,6 +486,7 @@ int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper
 	sr->keeper = keeper;
 	sr->track = true;
 	sr->only = only;
+	sr->part = part;
 	r = cr_track_begin(s->mm, id);
 	if (!r)
 		r = cr_call_any(s, &sr->req);

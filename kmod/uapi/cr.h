@@ -595,12 +595,15 @@ struct cr_page_run {
  * CR_RESTORE_DIRTY: skip pages that are unchanged according to tracking under `id`.
  * ESTALE: the process is not tracked under `id`; nothing has changed.
  * CR_RESTORE_TRACK: track from now on under `id`. A restore from the snapshot that fails ends the
- * tracking. With CR_RESTORE_DIRTY the scope may
- * be the result of CR_IOC_DIRTY. Memory outside the scope then keeps its content and
- * its tracking state.
+ * tracking. With CR_RESTORE_DIRTY the scope may be the result of CR_IOC_DIRTY. Memory outside the
+ * scope then keeps its content; and its tracking state, if it is in a mapping that is older than the
+ * tracking. All of a younger one counts as unchanged from then on.
+ * CR_RESTORE_PART, with the two others: the scope is a part of that result, and calls for the rest
+ * follow, the last of them without this flag. Until then younger mappings stay as they are.
  */
 #define CR_RESTORE_DIRTY	1
 #define CR_RESTORE_TRACK	2
+#define CR_RESTORE_PART		4
 struct cr_restore {
 	__s32 source_fd;
 	__u32 flags;		/* CR_RESTORE_* */

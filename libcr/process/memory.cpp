@@ -190,7 +190,10 @@ void restore_pages(Session& session, const Process& image, const PageSource& sou
     request.nscope = part.scope.size();
     std::memcpy(request.id, source.id.data(), CR_ID_SIZE);
     // Without knowledge of what has changed, tracking begins when all is in place.
-    request.flags = source.tracked ? CR_RESTORE_DIRTY | CR_RESTORE_TRACK : part.last ? CR_RESTORE_TRACK : 0;
+    if (source.tracked)
+      request.flags = CR_RESTORE_DIRTY | CR_RESTORE_TRACK | (part.last ? 0 : CR_RESTORE_PART);
+    else
+      request.flags = part.last ? CR_RESTORE_TRACK : 0;
     session.restore(request);
     report.pages_restored += request.restored;
     report.pages_dropped += request.dropped;

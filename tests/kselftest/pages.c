@@ -683,6 +683,57 @@ static void test_changed(void) {
   finish();
 }
 
+/* ---- a restore in parts, as from an image with pages in several files */
+static long t_map_alone(void) {  // nothing is mapped behind it
+  sh->at = mmap(NULL, 2 * sh->size, RW, ANON, -1, 0);
+  return sh->at == MAP_FAILED || munmap(sh->at + sh->size, sh->size) ? -errno : 0;
+}
+static long t_rejuvenate(void) {  // what is mapped behind it becomes a part of the mapping, which is new then
+  const void *at = mmap(sh->at + sh->size, sh->size, RW, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+  return at == MAP_FAILED || munmap(sh->at + sh->size, sh->size) ? -errno : 0;
+}
+/* Restore pages [from, upto), the content of which is at its place in the file. */
+static bool restore_part(int file, unsigned long from, unsigned long upto, unsigned flags) {
+  struct cr_range scope = {(uintptr_t)sh->at + from * PAGE, (upto - from) * PAGE};
+  struct cr_page_run run = {scope.addr, scope.len, from * PAGE};
+  struct cr_restore r = {.source_fd = file, .flags = flags | CR_RESTORE_DIRTY | CR_RESTORE_TRACK, .id = "pages", .runs = (uintptr_t)&run,
+                         .nruns = 1, .scope = (uintptr_t)&scope, .nscope = 1};
+  return !io(CR_IOC_RESTORE, &r) && r.restored == upto - from;
+}
+static void test_parts(void) {
+  start();
+  sh->size = 16 * PAGE;
+  if (in_target(t_map_alone)) return tap(false, "a mapping");
+  in_target(t_fill);
+  freeze();
+  snapshot(CR_SNAP_PAGES | CR_SNAP_TRACK, NULL);
+  FILE *file = tmpfile();
+  static char page[PAGE];
+  bool ok = file;
+  for (unsigned long i = 0; i < 16 && ok; i++)
+    ok = pread(dev, page, PAGE, (off_t)(uintptr_t)(sh->at + i * PAGE)) == PAGE && pwrite(fileno(file), page, PAGE, (off_t)(i * PAGE)) == PAGE;
+  ok = ok && !io(CR_IOC_SNAP_DROP, NULL);
+  thaw();
+  tap(ok && in_target(t_rejuvenate) == 0, "a mapping grows after tracking has begun");
+  in_target(t_spoil);
+  freeze();
+  ok = restore_part(fileno(file), 0, 8, CR_RESTORE_PART) && restore_part(fileno(file), 8, 16, 0);
+  tap(ok && dirty() == 0, "it is restored in two parts, and tracked anew");
+  thaw();
+  tap(in_target(t_right) == 0, "and is as it was");
+  in_target(t_spoil);
+  freeze();
+  tap(dirty() == 16 && restore_part(fileno(file), 8, 16, CR_RESTORE_PART) && dirty() == 8 && restore_part(fileno(file), 0, 8, 0) &&
+          dirty() == 0,
+      "what is in no part yet stays changed");
+  struct cr_restore wrong = {.source_fd = -1, .flags = CR_RESTORE_PART, .id = "pages"};
+  tap(io(CR_IOC_RESTORE, &wrong) && errno == EINVAL, "a part without changes that are known makes no sense");
+  thaw();
+  tap(in_target(t_right) == 0, "and is restored by the last");
+  fclose(file);
+  finish();
+}
+
 /* ---- guard regions */
 static long t_guard(void) { return madvise(sh->at + 4 * PAGE, 4 * PAGE, MADV_GUARD_INSTALL) ? -errno : 0; }
 static long t_unguard(void) { return madvise(sh->at + 4 * PAGE, 4 * PAGE, MADV_GUARD_REMOVE) ? -errno : 0; }
@@ -1184,7 +1235,7 @@ static void test_pressure(void) {
 static const struct { const char *name; void (*run)(void); } tests[] = {
     {"merged", test_merged},     {"huge", test_huge},           {"moved", test_moved}, {"pinned", test_pinned},
     {"marked", test_marked},
-    {"pinned-huge", test_pinned_huge}, {"changed", test_changed}, {"changed-next", test_changed_next},
+    {"pinned-huge", test_pinned_huge}, {"changed", test_changed}, {"changed-next", test_changed_next}, {"parts", test_parts},
     {"guards", test_guards},     {"random", test_random},       {"blocked", test_blocked}, {"sources", test_sources},
     {"limits", test_limits},     {"undisturbed", test_undisturbed}, {"flush", test_flushes},   {"counts", test_counts},
     {"ceiling", test_ceiling},   {"pressure", test_pressure},   {"mixed", test_mixed},
