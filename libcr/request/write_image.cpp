@@ -85,6 +85,7 @@ void write_image(Session& session, ImageWriter& writer, State& state, const Inhe
   }
   writer.finish();
   report.bytes = writer.file_size();
+  for (const Base& base : state.process.bases()) report.bases.push_back(base.name());
   if (writer.compressed()) report.bytes_compressed = writer.compressed_size();
 }
 

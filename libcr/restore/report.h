@@ -51,6 +51,7 @@ struct Report {
   std::uint64_t pages_dropped = 0;   ///< pages touched since the checkpoint that were freed
   std::uint64_t bytes = 0;           ///< size of the image
   std::uint64_t bytes_compressed = 0; ///< size of its file, if it is compressed
+  std::vector<std::string> bases;    ///< names of the files that it needs: it is a delta image
   std::uint64_t kernel_bytes = 0;    ///< kernel memory used in addition to the pages
   std::uint32_t workers = 0;
   /** Descriptor of a pipe to another process -> bytes in the pipe; a rollback leaves them there. */

@@ -106,6 +106,7 @@ std::string report_json(const std::string& command, const Report& report) {
   nlohmann::ordered_json json{{"command", command}, {"ok", true}, {"pid", report.pid}, {"comm", report.comm},
                               {"image", report.image}};
   for (const Field& field : kCounts) json[field.name] = report.*field.value;
+  if (!report.bases.empty()) json["bases"] = report.bases;
   json["workers"] = report.workers;
   json["tracked"] = report.tracked;
   if (!report.pipes.empty()) {

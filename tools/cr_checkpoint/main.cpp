@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "blcr_options.h"
 #include "command.h"
+#include "continuous.h"
 #include "process/scope.h"
 #include "libcr.h"
 #include "progress.h"
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
   tool::SignalOptions signal;
   CheckpointOptions options;
   Whom whom;
+  tool::Continuous continuous;
   std::string backup, compress;
   app.add_option("PID", options.pid, "process to save")
       ->required()
@@ -102,6 +104,16 @@ int main(int argc, char** argv) {
   app.add_flag("--delta", options.delta,
                "with --parent: IMAGE refers to what has not changed, instead of getting a copy. It then needs the parent, "
                "which must be in the same directory, until cr_image merge makes it whole");
+  auto* every =
+      app.add_option("--every", continuous.seconds,
+                     "save it again and again, each SECONDS from the one before, until it ends or this command is interrupted: "
+                     "to delta images IMAGE.1, IMAGE.2 ...; IMAGE is a link to the newest")
+          ->check(CLI::PositiveNumber.description(""))
+          ->type_name("SECONDS");
+  app.add_option("--keep", continuous.keep, "with --every: keep the newest N images usable (default: 1)")
+      ->needs(every)
+      ->check(CLI::Range(1U, 1'000'000U).description(""))
+      ->type_name("N");
   whom.add(app);
   auto* keep = app.add_flag("--backup{~}", backup,
                             "keep a replaced image as NAME (default: the first free of IMAGE.~1~, IMAGE.~2~ ...)");
@@ -141,6 +153,15 @@ int main(int argc, char** argv) {
         throw Error(Failure::usage, EINVAL, "the images of several processes need a directory: - is for one");
       options.image_fd = tool::give_away_output();
       options.image = "standard output";
+    }
+    if (every->count()) {
+      if (whom.scope() != CR_SCOPE_PROC || options.image_fd >= 0 || !options.parent.empty() || options.delta ||
+          options.backup || options.signal || options.compression || !options.track)
+        throw Error(Failure::usage, EINVAL,
+                    "--every is for one process, which runs on, and for files; it goes with none of --parent, --delta, --backup, "
+                    "--compress, --no-track");
+      tool::save_continuously(options, continuous, common);
+      return 0;
     }
     if (whom.scope() == CR_SCOPE_PROC)
       save(options, common);
