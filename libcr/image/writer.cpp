@@ -146,16 +146,33 @@ void ImageWriter::in_runs(std::uint64_t addr, std::uint64_t len, const Use& use)
 }
 
 void ImageWriter::write_pages(std::uint64_t addr, const void* buf, std::size_t len) {
-  const char* data = static_cast<const char*>(buf);
-  in_runs(addr, len, [&](std::uint64_t offset, std::uint64_t first, std::uint64_t part) {
-    for (std::uint64_t i = 0; i < part / kPage; ++i) {
-      hashes_[first + i] = XXH64(data + i * kPage, kPage, addr + i * kPage);
-      page_written_[first + i] = 1;
-    }
-    put_sparse(offset, data, part);
-    data += part;
-    addr += part;
-  });
+  const cr_range range{addr, len};
+  write_pages({&range, 1}, buf);
+}
+
+void ImageWriter::write_pages(std::span<const cr_range> ranges, const void* buf) {
+  const char *data = static_cast<const char*>(buf), *from = data;  // [from, data): to be written at `at`
+  std::uint64_t at = 0;
+  const auto flush = [&] {
+    if (data > from) put_sparse(at, from, static_cast<std::size_t>(data - from));
+    from = data;
+  };
+  for (const cr_range& range : ranges) {
+    std::uint64_t addr = range.addr;
+    in_runs(addr, range.len, [&](std::uint64_t offset, std::uint64_t first, std::uint64_t part) {
+      if (offset != at + static_cast<std::uint64_t>(data - from)) {
+        flush();
+        at = offset;
+      }
+      for (std::uint64_t i = 0; i < part / kPage; ++i) {
+        hashes_[first + i] = XXH64(data + i * kPage, kPage, addr + i * kPage);
+        page_written_[first + i] = 1;
+      }
+      data += part;
+      addr += part;
+    });
+  }
+  flush();
 }
 
 void ImageWriter::take_pages(const Image& from, const cr_range& range) {

@@ -78,6 +78,8 @@ class ImageWriter {
 
   /** Write whole pages inside the runs; may span adjacent runs. Thread-safe. Pages of zeros take no space. */
   void write_pages(std::uint64_t addr, const void* buf, std::size_t len);
+  /** The same for @p ranges, sorted, with their content one behind the other: adjacent ones in the file take one write. */
+  void write_pages(std::span<const cr_range> ranges, const void* buf);
   /**
    * Take the pages that @p from has in @p range as they are, with their checksums. The file system shares the content
    * with that file where it can (reflink); else it is copied. Nothing is verified. Thread-safe.

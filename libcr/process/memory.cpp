@@ -21,18 +21,21 @@ constexpr std::uint64_t kChunk = 64 << 10;        // bytes read and written at o
 constexpr std::uint64_t kPerThread = 8ULL << 20;  // bytes that are worth one more thread
 constexpr unsigned kMaxThreads = 4;               // with more, the disk is the bottleneck
 
-/** Distributes pieces of runs to several threads. */
+/** Distributes pieces of runs to several threads, as many at a time as kChunk bytes take. */
 class Dealer {
  public:
   explicit Dealer(std::span<const cr_range> runs) : runs_(runs) {}
-  bool next(cr_range& piece) {
+  bool next(std::vector<cr_range>& pieces) {
     const std::lock_guard lock(mutex_);
-    if (stopped_ || run_ == runs_.size()) return false;
-    piece.addr = runs_[run_].addr + offset_;
-    piece.len = std::min<std::uint64_t>(kChunk, runs_[run_].len - offset_);
-    offset_ += piece.len;
-    if (offset_ == runs_[run_].len) ++run_, offset_ = 0;
-    return true;
+    pieces.clear();
+    for (std::uint64_t room = kChunk; room && !stopped_ && run_ < runs_.size();) {
+      const std::uint64_t len = std::min<std::uint64_t>(room, runs_[run_].len - offset_);
+      pieces.push_back({runs_[run_].addr + offset_, len});
+      room -= len;
+      offset_ += len;
+      if (offset_ == runs_[run_].len) ++run_, offset_ = 0;
+    }
+    return !pieces.empty();
   }
   void stop(std::exception_ptr why) {
     const std::lock_guard lock(mutex_);
@@ -72,10 +75,14 @@ void write_pages(const Session& session, ImageWriter& writer, std::span<const cr
   const auto work = [&] {
     try {
       const std::unique_ptr<char[]> buffer(new char[kChunk]);
-      for (cr_range piece{}; dealer.next(piece);) {
-        session.read_snapshot(piece.addr, buffer.get(), piece.len);
-        writer.write_pages(piece.addr, buffer.get(), piece.len);
-        dealer.done(piece.len, total, progress);
+      for (std::vector<cr_range> pieces; dealer.next(pieces);) {
+        std::size_t filled = 0;
+        for (const cr_range& piece : pieces) {
+          session.read_snapshot(piece.addr, buffer.get() + filled, piece.len);
+          filled += piece.len;
+        }
+        writer.write_pages(pieces, buffer.get());
+        dealer.done(filled, total, progress);
       }
     } catch (...) {
       dealer.stop(std::current_exception());

@@ -153,6 +153,33 @@ TEST(ImageWriter, LongNames) {
   EXPECT_NE(error_of([&] { small_sample().write(dir.path(std::string(256, 'n'))); }), "");
 }
 
+TEST(ImageWriter, ManyRangesAtOnceAreThoseOneByOne) {
+  const TempDir dir;
+  const Sample sample = small_sample();
+  sample.write(dir.path("one by one"));
+  for (const std::size_t at_once : {1u, 2u, 5u, 1000u}) {
+    ImageWriter writer(dir.path("at once"), {.clobber = true, .sync = false});
+    writer.begin(sample.process, sample.regs, sample.runs);
+    std::vector<cr_range> pages;
+    for (const cr_range& run : sample.runs)
+      for (std::uint64_t at = 0; at < run.len; at += image::kPage) pages.push_back({run.addr + at, image::kPage});
+    // The last first, and one left out in the middle of each group, so that there are gaps in the file.
+    for (std::size_t end = pages.size(); end > 0; end -= std::min(end, at_once)) {
+      std::vector<cr_range> group(pages.begin() + static_cast<std::ptrdiff_t>(end - std::min(end, at_once)),
+                                  pages.begin() + static_cast<std::ptrdiff_t>(end));
+      const cr_range left = group[group.size() / 2];
+      group.erase(group.begin() + static_cast<std::ptrdiff_t>(group.size() / 2));
+      std::string content;
+      for (const cr_range& page : group) content += Sample::page(page.addr);
+      writer.write_pages(group, content.data());
+      writer.write_pages(left.addr, Sample::page(left.addr).data(), left.len);
+    }
+    writer.write_blob(0, sample.blob.data(), sample.blob.size());
+    writer.finish();
+    EXPECT_EQ(read_file(dir.path("at once")), read_file(dir.path("one by one"))) << at_once;
+  }
+}
+
 TEST(ImageWriter, MissingAndUnannouncedPages) {
   const TempDir dir;
   const Sample sample = small_sample();
