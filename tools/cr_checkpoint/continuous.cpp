@@ -42,6 +42,9 @@ class Row {
  public:
   Row(const std::string& image, unsigned keep, bool clobber) : link_(image), keep_(keep) {
     std::error_code error;
+    // A file with such a name need not be ours.
+    for (const auto& entry : fs::directory_iterator(directory(), error))
+      number_ = std::max(number_, number_of(entry.path().filename()).value_or(0));
     const fs::file_status now = fs::symlink_status(link_, error);
     if (!fs::exists(now)) return;
     if (!clobber) throw Error(Failure::refused, EEXIST, image + " exists; choose another name or allow it to be replaced");
@@ -67,11 +70,13 @@ class Row {
       kept_.pop_front();
       for (const std::string& name : before)
         if (number_of(name) && std::none_of(kept_.begin(), kept_.end(), [&](const auto& needed) { return needed.contains(name); }))
-          ::unlink((link_.parent_path() / name).c_str());
+          ::unlink((directory() / name).c_str());
     }
   }
 
  private:
+  fs::path directory() const { return link_.has_parent_path() ? link_.parent_path() : fs::path("."); }
+
   /** @return NUMBER of a file of the row */
   std::optional<std::uint64_t> number_of(const std::string& name) const {
     const std::string prefix = link_.filename().string() + ".";
@@ -88,10 +93,9 @@ class Row {
     const std::string name = fs::read_symlink(link_, error).string();
     const auto number = number_of(name);
     if (!number) return;
-    number_ = *number;
     try {
       std::set<std::string> files{name};
-      const Image image = Image::open(path(number_));
+      const Image image = Image::open(path(*number));
       for (const Base& base : image.bases()) files.insert(base.name());
       kept_.push_back(std::move(files));
     } catch (const Error&) {
@@ -100,7 +104,7 @@ class Row {
   }
 
   void point_to(const std::string& name) const {
-    const std::string made = link_.string() + ".new";
+    const std::string made = directory() / ("." + link_.filename().string() + ".link-" + std::to_string(::getpid()));
     ::unlink(made.c_str());
     if (::symlink(name.c_str(), made.c_str()) != 0 || ::rename(made.c_str(), link_.c_str()) != 0)
       fail_errno(errno, "making the link " + link_.string() + " to " + name);
@@ -165,7 +169,7 @@ void save_continuously(const CheckpointOptions& request, const Continuous& how, 
   std::uint64_t written = 0;
   std::string trouble;
   Report report;
-  options.clobber = true;
+  options.clobber = false;  // a file that is not of the row
   for (auto next = begin; waiting.until(next); next = std::max(next + every, Clock::now())) {
     options.image = row.next();
     options.parent = row.newest();
