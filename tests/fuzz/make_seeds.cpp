@@ -99,6 +99,10 @@ int main(int argc, char** argv) try {
 #endif
   Sample sample = small_sample();
   save(sample, dir, "small");
+  for (const char* const method : {"lz4", "zstd"}) {
+    ImageWriter writer(dir + "/image/" + method, {.clobber = true, .sync = false, .compression = Compression::parse(method)});
+    sample.write(writer);
+  }
   Sample delta = sample;
   Base& base = *delta.process.add_bases();
   base.set_name("base.img");

@@ -64,7 +64,7 @@ const std::vector<Op> kOps = {
     IOCTL("snap_clean", 2, CR_IOC_SNAP_CLEAN, ARRAY),
     IOCTL("snap_drop", 1, CR_IOC_SNAP_DROP),
     IOCTL("dirty", 3, CR_IOC_DIRTY, M(cr_dirty, id, kId, 0), M(cr_dirty, ranges.buf, kBuffer, 0), M(cr_dirty, ranges.count, kCount, 0)),
-    IOCTL("restore", 6, CR_IOC_RESTORE, M(cr_restore, source_fd, kDescriptor, 0), M(cr_restore, flags, kFlags, 3), M(cr_restore, id, kId, 0),
+    IOCTL("restore", 6, CR_IOC_RESTORE, M(cr_restore, source_fd, kDescriptor, 0), M(cr_restore, flags, kFlags, 7), M(cr_restore, id, kId, 0),
           M(cr_restore, runs, kRuns, 0), M(cr_restore, nruns, kCount, 0), M(cr_restore, scope, kScope, 0), M(cr_restore, nscope, kCount, 0),
           M(cr_restore, max_workers, kNumber, 8)),
     IOCTL("lineage", 1, CR_IOC_LINEAGE, M(cr_lineage, id, kId, 0), M(cr_lineage, flags, kFlags, 1), M(cr_lineage, reserved, kFlags, 0)),
