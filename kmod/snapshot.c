@@ -466,7 +466,7 @@ static int cr_op_snap(struct cr_member *m, struct cr_request *req)
 /**
  * cr_track_again() - track from now on
  * @s: the session
- * @id: identity of the checkpoint
+ * @id: identity of the checkpoint; with @only, tracking is under it already
  * @keeper: owner of @only
  * @only: the only pages of old mappings that can have changed since the bits were cleared
  *	last; NULL: all memory can have changed
@@ -487,7 +487,8 @@ int cr_track_again(struct cr_session *s, const u8 *id, struct cr_request *keeper
 	sr->track = true;
 	sr->only = only;
 	sr->part = part;
-	r = cr_track_begin(s->mm, id);
+	/* with @only it goes on, unless the bits were lost meanwhile: to begin anew would hide that */
+	r = only ? 0 : cr_track_begin(s->mm, id);
 	if (!r)
 		r = cr_call_any(s, &sr->req);
 	if (r)

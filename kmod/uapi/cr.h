@@ -596,10 +596,10 @@ struct cr_page_run {
  * ESTALE: the process is not tracked under `id`; nothing has changed.
  * CR_RESTORE_TRACK: track from now on under `id`. A restore from the snapshot that fails ends the
  * tracking. With CR_RESTORE_DIRTY the scope may be the result of CR_IOC_DIRTY. Memory outside the
- * scope then keeps its content; and its tracking state, if it is in a mapping that is older than the
- * tracking. All of a younger one counts as unchanged from then on.
- * CR_RESTORE_PART, with the two others: the scope is a part of that result, and calls for the rest
- * follow, the last of them without this flag. Until then younger mappings stay as they are.
+ * scope then keeps its content. A mapping that is younger than the tracking counts as unchanged
+ * from then on, also outside the scope. An older one keeps its tracking state there.
+ * CR_RESTORE_PART, only with both others: the scope is a part of that result. Calls for the rest
+ * follow, and the last has no such flag. Until then younger mappings keep their tracking state.
  */
 #define CR_RESTORE_DIRTY	1
 #define CR_RESTORE_TRACK	2
