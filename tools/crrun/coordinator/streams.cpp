@@ -40,12 +40,11 @@ OutputStream::Printed OutputStream::said(std::uint64_t offset, std::string_view 
         line = history_.substr(begin, same - base_ - begin);
         same -= line.size();
         history_.resize(begin);
-        out.take_back = printed_ - same;
       } else {
-        out.take_back = printed_ - same;
         history_.clear();
         base_ = same;
       }
+      out.take_back = printed_ - same;
       printed_ = same;
       written_ = std::min(written_, same);
     }
