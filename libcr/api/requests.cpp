@@ -18,7 +18,6 @@ namespace reprise::api {
 namespace {
 
 constexpr int kLastSignal = 64;
-constexpr cr_version_t kOldCheckpointArgs = 1;  // of BLCR, without cr_parent and what follows it
 
 bool open_descriptor(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
@@ -28,6 +27,12 @@ int scope_of(const cr_checkpoint_args_t& args) {
   static_assert(sizeof scope == sizeof args.cr_scope);
   std::memcpy(&scope, &args.cr_scope, sizeof scope);
   return scope;
+}
+
+/** @return bytes of the arguments of a checkpoint of this version: BLCR's are without cr_parent and what follows it; 0: unknown */
+std::size_t size_of_args(cr_version_t version) {
+  if (version == 1) return offsetof(cr_checkpoint_args_t, cr_parent);
+  return version == CR_CHECKPOINT_ARGS_VERSION ? sizeof(cr_checkpoint_args_t) : 0;
 }
 
 bool in_callback() {
@@ -126,8 +131,9 @@ using namespace reprise::api;
 extern "C" {
 
 int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args) {
-  if (version != CR_CHECKPOINT_ARGS_VERSION && version != kOldCheckpointArgs) return fail(EINVAL);
-  std::memset(args, 0, version == kOldCheckpointArgs ? offsetof(cr_checkpoint_args_t, cr_parent) : sizeof *args);
+  const std::size_t size = size_of_args(version);
+  if (size == 0) return fail(EINVAL);
+  std::memset(args, 0, size);
   args->cr_version = version;
   const int unset = -1;
   std::memcpy(&args->cr_scope, &unset, sizeof unset);  // must be set
@@ -152,12 +158,14 @@ int cri_init_pause_args_t(cr_version_t version, cr_pause_args_t* args) {
   return 0;
 }
 
-int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* handle) {
+int cr_request_checkpoint(cr_checkpoint_args_t* given, cr_checkpoint_handle_t* handle) {
   clear_error();
-  if (args->cr_version != CR_CHECKPOINT_ARGS_VERSION && args->cr_version != kOldCheckpointArgs)
-    return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
-  const bool old = args->cr_version == kOldCheckpointArgs;
-  if ((args->cr_flags & CR_CHKPT_DELTA) != 0 && (old || args->cr_parent == nullptr))
+  const std::size_t size = size_of_args(given->cr_version);
+  if (size == 0) return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
+  cr_checkpoint_args_t all{};
+  std::memcpy(&all, given, size);
+  const cr_checkpoint_args_t* const args = &all;
+  if ((args->cr_flags & CR_CHKPT_DELTA) != 0 && args->cr_parent == nullptr)
     return fail(EINVAL, "CR_CHKPT_DELTA needs cr_parent");
   if (!valid_scope(scope_of(*args))) return fail(EINVAL, "cr_scope is not one of CR_SCOPE_*");
   if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is not a signal number");
@@ -181,8 +189,8 @@ int cr_request_checkpoint(cr_checkpoint_args_t* args, cr_checkpoint_handle_t* ha
   start.order.flags = args->cr_flags;
   start.target_mem = target.mem();
   start.saves_self = target.includes_self();
-  start.parent = old ? nullptr : args->cr_parent;
-  start.compress = old ? nullptr : args->cr_compress;
+  start.parent = args->cr_parent;
+  start.compress = args->cr_compress;
   if (args->cr_fd == CR_DEST_CWD)
     start.path = "";
   else

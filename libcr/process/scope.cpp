@@ -71,6 +71,14 @@ std::vector<pid_t> processes_in(cr_scope_t scope, pid_t id) {
   return found;
 }
 
+std::string context_name(pid_t pid) { return "context." + std::to_string(pid); }
+
+std::string context_in(const std::string& folder, pid_t pid) {
+  const std::string path = folder + "/" + context_name(pid);
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? path : "";
+}
+
 pid_t tracer_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(file, line);)

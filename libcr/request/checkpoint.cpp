@@ -10,6 +10,7 @@
 #include "image/delta.h"
 #include "image/reader.h"
 #include "image/writer.h"
+#include "process/scope.h"
 #include "request/agent.h"
 #include "request/identity.h"
 #include "request/requests.h"
@@ -87,7 +88,7 @@ Report checkpoint(const CheckpointOptions& options) {
   Stopwatch watch;
   Session session = Session::attach(options.pid);
   const bool context = options.image.empty() && options.image_fd < 0;
-  report.image = context ? "context." + std::to_string(options.pid) : options.image;
+  report.image = context ? context_name(options.pid) : options.image;
   // Open the image before the program's callbacks run: a wrong path is the most frequent failure.
   ImageWriter writer = writer_for(options, report.image);
   Parent parent(options);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "continuous.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +24,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "image/reader.h"
+#include "process/scope.h"
 #include "report.h"
 #include "request/requests.h"
 
@@ -52,7 +51,6 @@ class Row {
     if (fs::is_symlink(now)) take_up();
   }
 
-  std::string path(std::uint64_t number) const { return link_.string() + "." + std::to_string(number); }
   std::string next() const { return path(number_ + 1); }
   /** The newest that was saved in this row; "": none */
   std::string newest() const { return begun_ ? path(number_) : ""; }
@@ -62,9 +60,9 @@ class Row {
     ++number_;
     begun_ = true;
     std::set<std::string> files(bases.begin(), bases.end());
-    files.insert(fs::path(path(number_)).filename());
+    files.insert(name(number_));
     kept_.push_back(std::move(files));
-    point_to(fs::path(path(number_)).filename());
+    point_to(name(number_));
     while (kept_.size() > keep_) {
       const std::set<std::string> before = std::move(kept_.front());
       kept_.pop_front();
@@ -75,6 +73,8 @@ class Row {
   }
 
  private:
+  std::string name(std::uint64_t number) const { return link_.filename().string() + "." + std::to_string(number); }
+  std::string path(std::uint64_t number) const { return link_.string() + "." + std::to_string(number); }
   fs::path directory() const { return link_.has_parent_path() ? link_.parent_path() : fs::path("."); }
 
   /** @return NUMBER of a file of the row */
@@ -160,7 +160,9 @@ std::uint64_t median(std::vector<std::uint64_t> values) {
 
 void save_continuously(const CheckpointOptions& request, const Continuous& how, const Common& common) {
   CheckpointOptions options = request;
-  const std::string image = options.image.empty() ? "context." + std::to_string(options.pid) : options.image;
+  Common each = common;
+  each.quiet = !common.verbose;  // of each only the warnings
+  const std::string image = options.image.empty() ? context_name(options.pid) : options.image;
   const Waiting waiting(options.pid);
   Row row(image, how.keep, options.clobber);
   const auto every = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(how.seconds));
@@ -176,6 +178,7 @@ void save_continuously(const CheckpointOptions& request, const Continuous& how, 
     options.delta = !options.parent.empty();
     try {
       report = checkpoint(options);
+      row.add(report.bases);
     } catch (const Error& error) {
       if (!still.empty() && !waiting.process_lives(error.code() == ESRCH)) break;
       if (error.kind() != Failure::temporary || still.empty()) throw;
@@ -184,15 +187,10 @@ void save_continuously(const CheckpointOptions& request, const Continuous& how, 
       continue;
     }
     trouble.clear();
-    row.add(report.bases);
     still.push_back(report.frozen_ns);
     written += report.bytes;
-    if (common.json || common.verbose)
-      print(common, report, "saved to " + report.image + ": " + bytes(report.bytes) + " in " + duration(report.total_ns) +
-                                ", stood still " + duration(report.frozen_ns), stdout);
-    else
-      for (const std::string& warning : report.warnings)
-        std::fprintf(stderr, "%s: warning: %s: %s\n", common.name.c_str(), report.image.c_str(), warning.c_str());
+    print(each, report, "saved to " + report.image + ": " + bytes(report.bytes) + " in " + duration(report.total_ns) + ", stood still " +
+                            duration(report.frozen_ns), stdout);
   }
   if (common.json || common.quiet || still.empty()) return;
   const auto took = static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());

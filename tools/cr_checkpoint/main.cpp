@@ -65,10 +65,9 @@ void save_all(const Whom& whom, CheckpointOptions options, const tool::Common& c
   for (const pid_t pid : processes_in(whom.scope(), options.pid)) {
     if (whom.skip_traced && tracer_of(pid) != 0) continue;
     options.pid = pid;
-    const std::string name = "context." + std::to_string(pid);
-    options.image = directory + name;
+    options.image = directory + context_name(pid);
     // A process that has begun since has no image there.
-    options.parent = !parents.empty() && std::filesystem::exists(parents + "/" + name) ? parents + "/" + name : "";
+    options.parent = parents.empty() ? "" : context_in(parents, pid);
     try {
       save(options, common);
       ++saved;

@@ -9,6 +9,7 @@
 #include "base/request_flags.h"
 #include "hold.h"
 #include "libcr.h"
+#include "process/scope.h"
 #include "report.h"
 
 namespace reprise::snapshots {
@@ -36,7 +37,7 @@ void declare(CLI::App& app, PauseCommand& command) {
 }
 
 void PauseCommand::complete() {
-  if (options.image.empty()) options.image = "context." + std::to_string(options.pid);
+  if (options.image.empty()) options.image = context_name(options.pid);
   image = ImageFile::parse(image_is_);
   options.signal = signal.signal();
   options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, options.pid);

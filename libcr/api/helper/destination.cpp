@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "process/scope.h"
 
 namespace reprise::api {
 namespace {
@@ -38,12 +39,11 @@ Destination::Destination(const UniqueFd& fd, std::string path)
 }
 
 void Destination::put(CheckpointOptions& options) const {
-  const std::string number = std::to_string(options.pid);
   options.image_fd = -1;
   if (directory_)
-    options.image = path_ + "/context." + number;
+    options.image = path_ + "/" + context_name(options.pid);
   else if (!fd_given_)
-    options.image = path_.empty() ? "context." + number : path_ + "." + number;
+    options.image = path_.empty() ? context_name(options.pid) : path_ + "." + std::to_string(options.pid);
   else
     options.image = path_;
   if (fd_given_ && !directory_ && !named_) options.image_fd = fd_.get();

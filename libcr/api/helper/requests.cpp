@@ -60,13 +60,6 @@ std::vector<pid_t> forwarded(const Service& service, const Order& order) {
   return pids;
 }
 
-/** @return the image of @p pid in the directory @p folder; "" if there is none: then the process is saved whole */
-std::string parent_in(const std::string& folder, pid_t pid) {
-  const std::string path = folder + "/context." + std::to_string(pid);
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored) ? path : "";
-}
-
 }  // namespace
 
 std::string image_name(const UniqueFd& fd) {
@@ -101,7 +94,8 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
     options.request_flags = flags_for_callbacks(order);
     options.requester = service.owner();
     options.told = [&service] { service.started(); };
-    options.parent = parents ? parent_in(parent, pid) : parent;
+    // A process that has begun since has no image there: it is saved whole.
+    options.parent = parents ? context_in(parent, pid) : parent;
     options.delta = (order.flags & CR_CHKPT_DELTA) != 0 && !options.parent.empty();
     if (!compress.empty()) options.compression = Compression::parse(compress);
     destination.put(options);

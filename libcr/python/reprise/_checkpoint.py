@@ -46,8 +46,8 @@ def _includes_caller(scope: Scope, pid: int) -> bool:
 
 
 def checkpoint(pid: int = 0, image: File | None = None, *, scope: Scope = Scope.PROCESS, clobber: bool = True,
-               sync: bool = True, parent: Path | None = None, delta: bool = False, compress: str = "", signal: int = 0, timeout: int = 0, prohibit_self: bool = False, ptraced_skip: bool = False,
-               ptracer_skip: bool = False) -> Saved:
+               sync: bool = True, parent: Path | None = None, delta: bool = False, compress: str = "", signal: int = 0,
+               timeout: int = 0, prohibit_self: bool = False, ptraced_skip: bool = False, ptracer_skip: bool = False) -> Saved:
     """Save a process, and wait until the image is complete. The process runs on while the image is written.
 
     The calling process can save itself. Then this function returns twice, like os.fork(): with rolled_back False when the
