@@ -149,9 +149,10 @@ class Job:
                 result.append(event)
         return result
 
-    def await_event(self, kind, count=1, seconds=60, **fields):
+    def await_event(self, kind, count=1, seconds=60, such=None, **fields):
+        """@param such of an event: whether it counts"""
         def there():
-            found = self.events(kind, **fields)
+            found = [event for event in self.events(kind, **fields) if such is None or such(event)]
             if len(found) >= count:
                 return found[-1]
             if self.ended():

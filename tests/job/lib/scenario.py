@@ -4,7 +4,7 @@
 import re
 import subprocess
 
-from .cluster import PROJECT, VM, Failure, wait_until
+from .cluster import PROJECT, VM, Failure
 from .job import Job, addresses
 
 SCENARIOS = {}
@@ -149,8 +149,7 @@ def await_wave_of_loop(job, program, seconds=90):
     """
     job.await_output(program.loop, seconds)
     begun = max((event["wave"] for event in job.events("wave-begin")), default=0)
-    wait_until(lambda: any(event["wave"] > begun for event in job.events("wave-staged")) or job.ended(), seconds,
-               f"wave {begun + 1} or a later one in shared storage")
+    job.await_event("wave-staged", seconds=seconds, such=lambda event: event["wave"] > begun)
 
 
 def survive(job, program, lost, fault):
