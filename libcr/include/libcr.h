@@ -380,8 +380,8 @@ typedef struct cr_checkpoint_args {
   unsigned int cr_timeout; /**< most seconds for the callbacks; 0: 60 */
   unsigned int cr_flags;   /**< CR_CHKPT_* */
   /**
-   * New: path of an image of the same process, or of the directory with the images context.PID of several; only what has
-   * changed since it was taken is saved, if that is known; else all, and a message says so. NULL: all is saved.
+   * New: path of an earlier image of the same process, or of the directory with the images context.PID of several. Only
+   * what has changed since is read from the process. If that is not known, all is, and a message says so. NULL: all is.
    */
   const char *cr_parent;
   const char *cr_compress; /**< new: how to compress the image: "lz4", "zstd", with a level "zstd:19"; NULL: not */
