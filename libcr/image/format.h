@@ -30,8 +30,10 @@ struct ThreadRegs {
 
 namespace image {
 
-inline constexpr std::uint32_t kFormat = 1;       ///< of images that stand alone, and of the state
-inline constexpr std::uint32_t kDeltaFormat = 2;  ///< of images with pages in other files; the newest that this code reads
+inline constexpr std::uint32_t kStateFormat = 1;  ///< of the state
+// Formats of images. 1: stands alone, the seal covers the table of checksums.
+inline constexpr std::uint32_t kDeltaFormat = 2;  ///< as 1, with pages in other files
+inline constexpr std::uint32_t kTreeFormat = 3;   ///< either; checksums are a tree. What is written, and the newest that is read
 inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kTaskSize = 0x7ffffffff000;  ///< addresses end below this
 inline constexpr std::uint64_t kBlobBlock = 65536;          ///< bytes of the blob section per checksum
@@ -53,10 +55,11 @@ inline constexpr std::uint32_t kNoteState = 0x43520001;       ///< reprise.Proce
 inline constexpr std::uint32_t kNoteHashes = 0x43520002;      ///< XXH64 of every page, seed: its address
 inline constexpr std::uint32_t kNoteBlobHashes = 0x43520003;  ///< XXH64 of every block, seed: its offset in the blob
 inline constexpr std::uint32_t kNoteSeal = 0x43520004;        ///< struct Seal, at the end of the file
+inline constexpr std::uint32_t kNoteTree = 0x43520005;        ///< XXH64 of the headers, and of each block of kNoteHashes
 
 /** Content of the seal note: the last bytes of an image. Little endian, like the whole image. */
 struct Seal {
-  std::uint32_t format;        ///< kFormat or kDeltaFormat
+  std::uint32_t format;        ///< 1, kDeltaFormat or kTreeFormat
   std::uint32_t page_size;     ///< kPage
   std::uint64_t pages_offset;  ///< file offset of the saved pages
   std::uint64_t pages_size;    ///< bytes of the saved pages
@@ -64,7 +67,8 @@ struct Seal {
   std::uint64_t blob_size;     ///< bytes of the blob section
   std::uint64_t blob_block;    ///< kBlobBlock
   std::uint64_t file_size;     ///< bytes of the whole image
-  /// XXH64, seed 0, of [0, pages_offset) followed by [blob_offset + blob_size, file_size - 8)
+  /// XXH64, seed 0, of [blob_offset + blob_size, file_size - 8) without the table of page checksums, which the tree covers
+  /// as it covers the headers. Formats 1 and 2: of [0, pages_offset), followed by all of [blob_offset + blob_size, file_size - 8)
   std::uint64_t hash;
 };
 static_assert(sizeof(Seal) == 64);

@@ -2,18 +2,14 @@
 #include "image/headers.h"
 
 #include <elf.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
-#include <memory>
-#include <new>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "image/notes.h"
+#include "image/tail.h"
 
 namespace reprise::image {
 namespace {
@@ -52,10 +48,6 @@ void append(std::string& out, const T& value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-std::uint64_t padded(std::uint64_t size) { return (size + 3) / 4 * 4; }
-
-std::uint64_t note_size(std::uint64_t content) { return sizeof(Elf64_Nhdr) + sizeof kNoteName + padded(content); }
-
 }  // namespace
 
 std::vector<cr_page_run> split_at_mappings(const std::string& name, const Process& process,
@@ -81,8 +73,8 @@ std::vector<cr_page_run> split_at_mappings(const std::string& name, const Proces
   return out;
 }
 
-std::string build_headers(const Process& process, const std::string& notes, std::vector<cr_page_run>& runs,
-                          std::uint64_t blob_size) {
+std::string build_headers(std::uint32_t format, const Process& process, const std::string& notes,
+                          std::vector<cr_page_run>& runs, std::uint64_t blob_size) {
   auto loads = load_segments(process, runs);
   const std::uint64_t count = loads.size() + 2;
   const bool many = count >= PN_XNUM;
@@ -128,8 +120,9 @@ std::string build_headers(const Process& process, const std::string& notes, std:
     if (segment.p_filesz) runs[next++].offset = offset;
     offset += segment.p_filesz;
   }
-  note.p_offset = (offset + blob_size + 7) / 8 * 8;
-  note.p_filesz = tail_size((offset - pages_offset) / kPage, (blob_size + kBlobBlock - 1) / kBlobBlock);
+  const TailLayout tail(format, (offset - pages_offset) / kPage, blob_size);
+  note.p_offset = offset + blob_size + tail.padding;
+  note.p_filesz = tail.size - tail.padding;
   append(out, note);
   if (many) {
     Elf64_Shdr section{};  // with PN_XNUM, sh_info holds the number of segments, which exceeds 16 bits
@@ -140,34 +133,6 @@ std::string build_headers(const Process& process, const std::string& notes, std:
   out += notes;
   out.resize(pages_offset, '\0');
   return out;
-}
-
-std::uint64_t tail_size(std::uint64_t pages, std::uint64_t blocks) {
-  return note_size(pages * 8) + note_size(blocks * 8) + note_size(sizeof(Seal));
-}
-
-std::string build_tail(const std::string& head, Seal seal, const std::vector<std::uint64_t>& hashes,
-                       const std::vector<std::uint64_t>& blob_hashes) {
-  const auto view = [](const std::vector<std::uint64_t>& table) {
-    return std::string_view(reinterpret_cast<const char*>(table.data()), table.size() * 8);
-  };
-  std::string out((8 - seal.blob_size % 8) % 8, '\0');
-  out.reserve(out.size() + tail_size(hashes.size(), blob_hashes.size()));
-  append_note(out, kNoteName, kNoteHashes, view(hashes));
-  append_note(out, kNoteName, kNoteBlobHashes, view(blob_hashes));
-  append_note(out, kNoteName, kNoteSeal, {reinterpret_cast<const char*>(&seal), sizeof seal});
-  seal.hash = seal_hash(head, out);
-  std::memcpy(out.data() + out.size() - sizeof seal.hash, &seal.hash, sizeof seal.hash);
-  return out;
-}
-
-std::uint64_t seal_hash(std::string_view head, std::string_view tail) {
-  const std::unique_ptr<XXH64_state_t, decltype(&XXH64_freeState)> state(XXH64_createState(), XXH64_freeState);
-  if (!state) throw std::bad_alloc();
-  XXH64_reset(state.get(), 0);
-  XXH64_update(state.get(), head.data(), head.size());
-  XXH64_update(state.get(), tail.data(), tail.size() - sizeof(Seal::hash));
-  return XXH64_digest(state.get());
 }
 
 }  // namespace reprise::image

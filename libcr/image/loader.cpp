@@ -13,20 +13,20 @@
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "image/headers.h"
 #include "image/notes.h"
+#include "image/read_exactly.h"
 #include "image/system_error.h"
+#include "image/tail.h"
 
 namespace reprise::image {
 namespace {
 
-constexpr std::uint64_t kSealNote = sizeof(Elf64_Nhdr) + sizeof kNoteName + sizeof(Seal);
+constexpr std::uint64_t kSealNote = kNoteHeaderSize + sizeof(Seal);
 constexpr std::uint64_t kMaxHead = sizeof(Elf64_Ehdr) + CR_MAX_RUNS * sizeof(Elf64_Phdr) + kMaxNotes + 2 * kPage;
-
-std::uint64_t blocks_of(std::uint64_t blob_size) { return (blob_size + kBlobBlock - 1) / kBlobBlock; }
 
 class Loader {
  public:
@@ -34,13 +34,19 @@ class Loader {
 
   void read_tables() {
     read_seal();
+    if (out_.seal.format < kTreeFormat) read_head();  // the seal's hash needs it
     read_tail();
   }
   void read_all() {
-    read_tables();
+    read_seal();
+    read_head();
+    read_tail();
+    need(out_.seal.format < kTreeFormat || head_checksum(head_) == head_checksum_,
+         "is damaged: its headers do not match their checksum");
     read_segments();
     read_notes();
-    need((out_.seal.format == kDeltaFormat) == (out_.process.bases_size() > 0), "has a format that does not fit its content");
+    need(out_.seal.format >= kTreeFormat || (out_.seal.format == kDeltaFormat) == (out_.process.bases_size() > 0),
+         "has a format that does not fit its content");
   }
 
  private:
@@ -53,6 +59,7 @@ class Loader {
 
   void check_kind(const Elf64_Ehdr& header) const;
   void read_seal();
+  void read_head();
   void read_tail();
   void read_segments();
   void add_load(const GElf_Phdr& segment, std::uint64_t& offset, std::uint64_t& address);
@@ -67,6 +74,7 @@ class Loader {
   const std::string& name_;
   Loaded& out_;
   std::string head_;  // [0, pages_offset)
+  std::uint64_t head_checksum_ = 0;
   std::unique_ptr<Elf, ElfEnd> elf_;
   GElf_Phdr notes_{};
   std::vector<ThreadRegs> found_;
@@ -98,7 +106,7 @@ void Loader::read_seal() {
     bad(EBADMSG, "was cut short, was never finished, or is not an image of this project (its seal is missing)");
   Seal& seal = out_.seal;
   std::memcpy(&seal, note + expected.size(), sizeof seal);
-  if (seal.format > kDeltaFormat)
+  if (seal.format > kTreeFormat)
     bad(ENOTSUP, "has format " + std::to_string(seal.format) + ", newer than this version knows");
   need(seal.format >= 1, "has an impossible format number");
   need(seal.page_size == kPage && seal.blob_block == kBlobBlock, "has a page or block size that is not known");
@@ -112,36 +120,52 @@ void Loader::read_seal() {
   need(seal.blob_offset == seal.pages_offset + seal.pages_size && seal.blob_size <= kMaxBlob &&
            seal.blob_size <= size - seal.blob_offset,
        "has impossible sizes (shared content)");
-  const std::uint64_t end = (seal.blob_offset + seal.blob_size + 7) / 8 * 8;
-  need(end + tail_size(seal.pages_size / kPage, blocks_of(seal.blob_size)) == size, "has impossible sizes (checksums)");
+  const TailLayout at(seal.format, seal.pages_size / kPage, seal.blob_size);
+  need(seal.blob_offset + seal.blob_size + at.size == size, "has impossible sizes (checksums)");
+}
+
+void Loader::read_head() {
+  head_.resize(out_.seal.pages_offset);
+  read_exactly(fd_, name_, 0, head_.data(), head_.size());
 }
 
 // The tail has a fixed form: compare it with the expected headers instead of parsing it.
 void Loader::read_tail() {
   const Seal& seal = out_.seal;
-  head_.resize(seal.pages_offset);
-  read_exactly(fd_, name_, 0, head_.data(), head_.size());
-  // Read the tail at an offset that aligns the table of page checksums to 8 bytes: it is long and used in place.
-  const std::uint64_t size = seal.file_size - seal.blob_offset - seal.blob_size;
-  const std::uint64_t pages = seal.pages_size / kPage, padding = (8 - seal.blob_size % 8) % 8;
-  const std::string header = note_header(kNoteName, kNoteHashes, pages * 8);
-  const std::uint64_t shift = (8 - (padding + header.size()) % 8) % 8;
-  out_.tail = std::make_unique_for_overwrite<std::uint64_t[]>((shift + size + 7) / 8);
-  char* const start = reinterpret_cast<char*>(out_.tail.get()) + shift;
-  read_exactly(fd_, name_, seal.blob_offset + seal.blob_size, start, size);
-  const std::string_view tail(start, size);
-  need(seal_hash(head_, tail) == seal.hash, "is damaged: its headers do not match their checksum");
+  const std::uint64_t pages = seal.pages_size / kPage, start = seal.blob_offset + seal.blob_size;
+  const TailLayout at(seal.format, pages, seal.blob_size);
+  std::string front(at.table, '\0'), rest(at.size - at.table - at.table_size, '\0');
+  read_exactly(fd_, name_, start, front.data(), front.size());
+  read_exactly(fd_, name_, start + at.table + at.table_size, rest.data(), rest.size());
+  std::unique_ptr<std::uint64_t[]> table;
+  if (seal.format < kTreeFormat) {
+    table = std::make_unique_for_overwrite<std::uint64_t[]>(pages);
+    read_exactly(fd_, name_, start + at.table, table.get(), at.table_size);
+  }
+  const std::string_view whole_table(reinterpret_cast<const char*>(table.get()), table ? at.table_size : 0);
+  need(seal_hash(seal.format, head_, front, whole_table, rest) == seal.hash,
+       "is damaged: its headers do not match their checksum");
 
-  std::uint64_t at = padding;
-  need(tail.substr(at, header.size()) == header, "has malformed checksums");
-  at += header.size();
-  out_.hashes = {reinterpret_cast<const std::uint64_t*>(start + at), pages};
-  at += pages * 8;
-  const std::uint64_t blocks = blocks_of(seal.blob_size);
-  const std::string blob_header = note_header(kNoteName, kNoteBlobHashes, blocks * 8);
-  need(tail.substr(at, blob_header.size()) == blob_header, "has malformed checksums");
-  out_.blob_hashes.resize(blocks);
-  if (blocks) std::memcpy(out_.blob_hashes.data(), start + at + blob_header.size(), blocks * 8);
+  const auto is_note = [&](std::string_view where, std::uint32_t type, std::uint64_t size) {
+    need(where == note_header(kNoteName, type, size), "has malformed checksums");
+  };
+  // `rest` begins behind the table.
+  const std::uint64_t blob = at.blob - at.table - at.table_size, tree = at.tree - at.table - at.table_size;
+  is_note(std::string_view(front).substr(at.padding), kNoteHashes, at.table_size);
+  is_note(std::string_view(rest).substr(0, blob), kNoteBlobHashes, at.blob_size);
+  const auto words = [&](std::uint64_t from, std::uint64_t size) {
+    std::vector<std::uint64_t> out(size / 8);
+    if (size) std::memcpy(out.data(), rest.data() + from, size);
+    return out;
+  };
+  out_.blob_hashes = words(blob, at.blob_size);
+  if (table) {
+    out_.table = std::make_unique<ChecksumTable>(std::move(table), pages);
+    return;
+  }
+  is_note(std::string_view(rest).substr(tree - kNoteHeaderSize, kNoteHeaderSize), kNoteTree, at.tree_size);
+  head_checksum_ = words(tree, 8)[0];
+  out_.table = std::make_unique<ChecksumTable>(fd_, name_, start + at.table, pages, words(tree + 8, at.tree_size - 8));
 }
 
 void Loader::add_load(const GElf_Phdr& segment, std::uint64_t& offset, std::uint64_t& address) {
@@ -262,19 +286,5 @@ void Loader::take_note(std::string_view name, std::uint32_t type, std::string_vi
 void load(int fd, const std::string& name, Loaded& out) { Loader(fd, name, out).read_all(); }
 
 void load_tables(int fd, const std::string& name, Loaded& out) { Loader(fd, name, out).read_tables(); }
-
-void read_exactly(int fd, const std::string& name, std::uint64_t offset, void* buf, std::size_t len) {
-  char* to = static_cast<char*>(buf);
-  while (len > 0) {
-    const ssize_t got = ::pread(fd, to, std::min<std::size_t>(len, 1U << 30), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_system(name, "reading failed", errno);
-    if (got == 0)
-      throw Error(Failure::permanent, EBADMSG, name + ": was cut short; use another image or take a new checkpoint");
-    to += got;
-    offset += static_cast<std::uint64_t>(got);
-    len -= static_cast<std::size_t>(got);
-  }
-}
 
 }  // namespace reprise::image

@@ -3,11 +3,11 @@
 /** @file Parse the headers and notes of an image. None of their content is trusted. */
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "cr.h"
+#include "image/checksum_table.h"
 #include "image/format.h"
 #include "image/state.pb.h"
 
@@ -19,21 +19,20 @@ struct Loaded {
   Process process;
   std::vector<ThreadRegs> threads;  ///< in the order of process.threads()
   std::vector<cr_page_run> runs;
-  std::unique_ptr<std::uint64_t[]> tail;  ///< padding and second note segment, as read from the file
-  std::span<const std::uint64_t> hashes;  ///< checksums of pages, inside tail
+  std::unique_ptr<ChecksumTable> table;  ///< checksums of pages
   std::vector<std::uint64_t> blob_hashes;
 };
 
 /**
- * Read and check all of an image but pages and shared content.
- * @param fd    borrowed
+ * Read and check all of an image but pages, their checksums, and shared content.
+ * @param fd    borrowed; the table of checksums reads from it as long as it exists
  * @param name  name of the image in messages
  * @throws Error usage (not a regular file), permanent (damaged, truncated, not an image, of a newer format)
  */
 void load(int fd, const std::string& name, Loaded& out);
 
 /**
- * Read and check the seal, and the checksums: of @p out only seal, tail, hashes and blob_hashes are set.
+ * Read and check the seal, and what tells of the checksums: of @p out only seal, table and blob_hashes are set.
  * @throws Error as load()
  */
 void load_tables(int fd, const std::string& name, Loaded& out);
@@ -44,8 +43,5 @@ void load_tables(int fd, const std::string& name, Loaded& out);
  * @return false when the message is malformed or exceeds a limit
  */
 bool parse_state(std::string_view bytes, Process& out);
-
-/** Read exactly @p len bytes at file offset @p offset. @throws Error when the file is shorter or cannot be read */
-void read_exactly(int fd, const std::string& name, std::uint64_t offset, void* buf, std::size_t len);
 
 }  // namespace reprise::image

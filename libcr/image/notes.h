@@ -11,6 +11,9 @@
 
 namespace reprise::image {
 
+/** Bytes of the header and the name of a note of the project's own. */
+inline constexpr std::uint64_t kNoteHeaderSize = 12 + sizeof kNoteName;
+
 /** @return header and padded name of a note with @p size bytes of content. @throws Error (refused) above 4 GiB */
 std::string note_header(std::string_view name, std::uint32_t type, std::uint64_t size);
 

@@ -5,7 +5,8 @@
 #include <iterator>
 #include <vector>
 
-#include "image/loader.h"
+#include "base/error.h"
+#include "image/read_exactly.h"
 #include "image/reader.h"
 
 namespace reprise {
@@ -19,7 +20,12 @@ constexpr std::uint64_t kPart = 1 << 20;  // a multiple of kPage and kBlobBlock
 bool Image::has_page_at(std::uint64_t offset, std::uint64_t checksum) const {
   if (offset < seal_.pages_offset) return false;
   const std::uint64_t index = (offset - seal_.pages_offset) / kPage;
-  return index < files_[0].hashes.size() && files_[0].hashes[index] == checksum;
+  const ChecksumTable& table = *files_[0].table;
+  try {
+    return index < table.pages() && table.get(index, 1)[0] == checksum;
+  } catch (const Error&) {
+    return false;  // a damaged file does not have it
+  }
 }
 
 bool Image::has_block_at(std::uint64_t offset, std::uint64_t len, std::uint64_t checksum) const {

@@ -83,7 +83,7 @@ Image::Times Image::times_of(const std::string& name, int fd) {
 }
 
 void Image::add_file(const std::string& name, UniqueFd fd, Times opened, Loaded& loaded) {
-  files_.push_back({name, std::move(fd), opened, loaded.seal.pages_offset, std::move(loaded.tail), loaded.hashes});
+  files_.push_back({name, std::move(fd), opened, loaded.seal.pages_offset, std::move(loaded.table)});
 }
 
 // link(), rename() and unlink() change ctime too: the caller must verify the content, not give up.

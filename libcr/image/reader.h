@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * Read an image. Opening it checks headers, notes and seal and reads the table
- * of page checksums, but not the pages. The pages are verified where they are
+ * Read an image. Opening it checks headers, notes and seal, but neither the pages
+ * nor the table of their checksums. These are verified where they are
  * used. Every defect of an image is an Error that names the image.
  */
 #include <sys/stat.h>
@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "cr.h"
+#include "image/checksum_table.h"
 #include "image/file_place.h"
 #include "image/format.h"
 #include "image/state.pb.h"
@@ -78,7 +79,7 @@ class Image {
   /** The saved pages of the vdso. */
   const std::vector<PageRun>& debug_runs() const { return debug_runs_; }
   bool has_page(std::uint64_t addr) const;
-  /** @return the checksums of the pages of @p run, which is one of runs_in() */
+  /** @return the checksums of the pages of @p run, which is one of runs_in(). Throws Error (permanent) when they are damaged */
   std::span<const std::uint64_t> checksums(const PageRun& run) const;
   /** @return number of the first page of @p run in its file */
   std::uint64_t page_number(const PageRun& run) const;
@@ -117,6 +118,8 @@ class Image {
    */
   bool touched() const;
 
+  /** Number of the format, see image/format.h. */
+  std::uint32_t format() const { return seal_.format; }
   /** The checksum in the seal. By way of the tables it covers every byte of the file. */
   std::uint64_t checksum() const { return seal_.hash; }
   std::uint64_t file_size() const { return seal_.file_size; }
@@ -146,8 +149,7 @@ class Image {
     UniqueFd fd;
     Times opened;
     std::uint64_t pages_offset;
-    std::unique_ptr<std::uint64_t[]> tail;
-    std::span<const std::uint64_t> hashes;  // in tail
+    std::unique_ptr<image::ChecksumTable> table;
   };
   Image() = default;
   static Times times_of(const std::string& name, int fd);

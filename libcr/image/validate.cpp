@@ -140,7 +140,7 @@ void validate_environment(const Checker& check, const Process& process) {
 void validate_process(const std::string& name, const Process& process, std::uint64_t blob_size) {
   const image::Checker check(name);
   check.need(process.format() >= 1, "its state has no format number");
-  check.need(process.format() <= image::kFormat, [&] {
+  check.need(process.format() <= image::kStateFormat, [&] {
     return "its state has format " + std::to_string(process.format()) + ", newer than this version knows";
   });
   check.need(process.id().size() == CR_ID_SIZE, "its identity is missing");

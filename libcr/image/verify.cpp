@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "image/loader.h"
+#include "image/read_exactly.h"
 #include "image/reader.h"
 
 namespace reprise {
@@ -31,7 +31,7 @@ std::uint64_t Image::page_number(const PageRun& run) const {
 }
 
 std::span<const std::uint64_t> Image::checksums(const PageRun& run) const {
-  return files_[run.file].hashes.subspan(page_number(run), run.len / kPage);
+  return files_[run.file].table->get(page_number(run), run.len / kPage);
 }
 
 Image::Piece Image::pages(const PageRun& run) const {

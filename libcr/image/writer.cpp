@@ -18,6 +18,7 @@
 #include "image/reader.h"
 #include "image/state.pb.h"
 #include "image/system_error.h"
+#include "image/tail.h"
 #include "image/validate.h"
 #include "image/zeros.h"
 
@@ -61,7 +62,6 @@ std::vector<const ThreadRegs*> in_thread_order(const Process& process, const std
 void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& regs, std::span<const cr_range> ranges) {
   blob_size_ = blob_size_of(process);
   validate_process(name_, process, blob_size_);
-  format_ = process.bases_size() ? kDeltaFormat : kFormat;
   runs_ = split_at_mappings(name_, process, ranges);
   validate_runs(name_, process, runs_);
   std::uint64_t pages = 0;
@@ -70,11 +70,11 @@ void ImageWriter::begin(const Process& process, const std::vector<ThreadRegs>& r
     throw Error(Failure::refused, EFBIG, name_ + ": the process has more pages than an image can hold");
 
   const std::string notes = build_notes(process, in_thread_order(process, regs, name_));
-  head_ = build_headers(process, notes, runs_, blob_size_);
+  head_ = build_headers(kTreeFormat, process, notes, runs_, blob_size_);
   pages_offset_ = head_.size();
   blob_offset_ = pages_offset_ + pages * kPage;
   const std::uint64_t blocks = round_up(blob_size_, kBlobBlock) / kBlobBlock;
-  file_size_ = round_up(blob_offset_ + blob_size_, 8) + tail_size(pages, blocks);
+  file_size_ = blob_offset_ + blob_size_ + TailLayout(kTreeFormat, pages, blob_size_).size;
   hashes_.assign(pages, 0);
   page_written_.assign(pages, 0);
   blob_hashes_.assign(blocks, 0);
@@ -227,8 +227,8 @@ void ImageWriter::finish() {
       if (!page_written_[(run.offset + at - pages_offset_) / kPage])
         throw Error(Failure::permanent, EINVAL, name_ + ": page " + hex(run.addr + at) + " was never written");
   hash_partial_blocks();
-  const Seal seal{format_,    kPage, pages_offset_, blob_offset_ - pages_offset_, blob_offset_, blob_size_, kBlobBlock,
-                  file_size_, 0};
+  const Seal seal{kTreeFormat, kPage,      pages_offset_, blob_offset_ - pages_offset_, blob_offset_, blob_size_,
+                  kBlobBlock,  file_size_, 0};
   const std::string tail = build_tail(head_, seal, hashes_, blob_hashes_);
   put(blob_offset_ + blob_size_, tail.data(), tail.size());
   publish();

@@ -144,7 +144,6 @@ class ImageWriter {
   std::string head_;  // bytes [0, pages offset)
   std::vector<std::uint64_t> hashes_, blob_hashes_;
   std::vector<std::uint8_t> page_written_, block_hashed_;
-  std::uint32_t format_ = image::kFormat;
   std::uint64_t pages_offset_ = 0, blob_offset_ = 0, blob_size_ = 0, file_size_ = 0;
   std::atomic<std::uint64_t> stored_{0};
   // The kernel serializes writes to a file (inode rwsem) and lets waiters spin. With this mutex they sleep.

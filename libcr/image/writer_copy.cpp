@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "image/loader.h"
+#include "image/read_exactly.h"
 #include "image/writer.h"
 
 namespace reprise {

@@ -4,10 +4,11 @@
 #include <elf.h>
 
 #include <cstring>
+#include <span>
 
 #include "image/format.h"
-#include "image/headers.h"
 #include "image/notes.h"
+#include "image/tail.h"
 
 namespace reprise::fuzz {
 namespace {
@@ -58,9 +59,8 @@ void fix_seal(std::string& image) {
   seal.file_size = image.size();
   seal.blob_offset = seal.pages_offset + seal.pages_size;
   put(image, image.size() - sizeof seal, seal);
-  const std::string_view all(image);
-  seal.hash = image::seal_hash(all.substr(0, seal.pages_offset), all.substr(seal.blob_offset + seal.blob_size));
-  put(image, image.size() - sizeof seal, seal);
+  const std::size_t tail = seal.blob_offset + seal.blob_size;
+  image::seal_tail(std::string_view(image).substr(0, seal.pages_offset), std::span(image).subspan(tail));
 }
 
 std::string find_state(const std::string& image) {

@@ -106,7 +106,7 @@ Child::~Child() {
 
 void capture(pid_t pid, const std::string& path) {
   Sample sample;
-  sample.process.set_format(image::kFormat);
+  sample.process.set_format(image::kStateFormat);
   sample.process.set_id(std::string(16, 'c'));
   sample.process.set_pid(pid);
   sample.process.set_comm(proc(pid, "comm").substr(0, proc(pid, "comm").find('\n')));

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "image/delta.h"
@@ -107,7 +108,7 @@ TEST_F(ImageDelta, HasThePagesOfItsParent) {
   ASSERT_EQ(image.bases().size(), 1u);
   EXPECT_EQ(image.bases()[0].name(), "0");
   EXPECT_EQ(image.page_count(), Image::open(dir.path("0")).page_count());
-  EXPECT_EQ(seal_of(read_file(dir.path("1"))).format, image::kDeltaFormat) << "older readers must refuse it";
+  EXPECT_EQ(seal_of(read_file(dir.path("1"))).format, image::kTreeFormat) << "older readers must refuse it";
 }
 
 TEST_F(ImageDelta, ChainIsAsDeepAsItHasFiles) {
@@ -190,7 +191,6 @@ TEST_F(ImageDelta, StandsAloneWhenMerged) {
   const Image whole = Image::open(dir.path("whole"));
   EXPECT_TRUE(whole.bases().empty());
   EXPECT_EQ(whole.id(), id);
-  EXPECT_EQ(seal_of(read_file(dir.path("whole"))).format, image::kFormat);
   expect_pages(whole, [](std::uint64_t at) { return third(at) ? 'd' : half(at) ? 'c' : '\0'; });
   std::string blob(sample.blob.size(), ' ');
   whole.read_blob(0, blob.data(), blob.size());
@@ -387,14 +387,20 @@ TEST_F(HostileDelta, PagesTwice) {
   EXPECT_THAT(problem("1"), HasSubstr("twice"));
 }
 
+TEST_F(ImageDelta, OfTheOlderFormats) {
+  write_file(dir.path("0"), in_format(read_file(dir.path("0")), 1));
+  write_delta("0", "1", 'c', half);  // a new one, to an old one
+  write_file(dir.path("1"), in_format(read_file(dir.path("1")), image::kDeltaFormat));
+  write_delta("1", "2", 'd', third);
+  EXPECT_EQ(Image::open(dir.path("1")).format(), image::kDeltaFormat);
+  expect_pages(Image::open(dir.path("1")), [](std::uint64_t at) { return half(at) ? 'c' : '\0'; });
+  expect_pages(Image::open(dir.path("2")), [](std::uint64_t at) { return third(at) ? 'd' : half(at) ? 'c' : '\0'; });
+}
+
 TEST_F(ImageDelta, WrongFormatNumber) {
   write_delta("0", "1", 'c', half);
-  for (const char* name : {"0", "1"}) {
-    std::string content = read_file(dir.path(name));
-    const std::size_t at = content.size() - sizeof(image::Seal);
-    content[at] = static_cast<char>(3 - content[at]);
-    reseal(content);
-    write_file(dir.path(std::string(name) + "x"), content);
+  for (const auto& [name, wrong] : {std::pair{"0", image::kDeltaFormat}, std::pair{"1", 1U}}) {
+    write_file(dir.path(std::string(name) + "x"), in_format(read_file(dir.path(name)), wrong));
     EXPECT_THAT(problem(std::string(name) + "x"), HasSubstr("format that does not fit")) << name;
   }
 }

@@ -145,7 +145,7 @@ TEST_F(ImageHostile, SealSizes) {
     EXPECT_NE(seal([&](Seal& s) { s.page_size = static_cast<std::uint32_t>(value + 1); }), "");
     EXPECT_NE(seal([&](Seal& s) { s.blob_block = value + 1; }), "");
   }
-  EXPECT_THAT(seal([](Seal& s) { s.format = 3; }), HasSubstr("newer"));
+  EXPECT_THAT(seal([](Seal& s) { s.format = 4; }), HasSubstr("newer"));
   EXPECT_THAT(seal([](Seal& s) { s.format = 0; }), HasSubstr("format"));
 }
 

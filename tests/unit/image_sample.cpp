@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "image_sample.h"
 
+#include <elf.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include "base/error.h"
-#include "image/headers.h"
+#include "image/notes.h"
+#include "image/tail.h"
 
 namespace reprise::test {
 
@@ -87,7 +91,7 @@ void add_thread(Sample& sample, int tid, const char* name) {
 Sample small_sample() {
   Sample out;
   auto& process = out.process;
-  process.set_format(image::kFormat);
+  process.set_format(image::kStateFormat);
   process.set_id("0123456789abcdef");
   process.set_taken_unix_ns(1700000000000000000);
   process.mutable_host()->set_nodename("node\xff");  // names need not be UTF-8
@@ -165,10 +169,30 @@ image::Seal seal_of(const std::string& image) {
 
 void reseal(std::string& image) {
   const image::Seal seal = seal_of(image);
-  const std::string_view all(image);
-  const std::uint64_t hash =
-      image::seal_hash(all.substr(0, seal.pages_offset), all.substr(seal.blob_offset + seal.blob_size));
-  std::memcpy(image.data() + image.size() - sizeof hash, &hash, sizeof hash);
+  const std::uint64_t tail = seal.blob_offset + seal.blob_size;
+  image::seal_tail(std::string_view(image).substr(0, seal.pages_offset), std::span(image).subspan(tail));
+}
+
+std::string in_format(std::string image, std::uint32_t format) {
+  image::Seal seal = seal_of(image);
+  const image::TailLayout now(seal.format, seal.pages_size / image::kPage, seal.blob_size);
+  if (now.tree_size) {  // take the note away
+    const std::size_t note = image.size() - now.size + now.tree - image::kNoteHeaderSize;
+    image.erase(note, image::kNoteHeaderSize + now.tree_size);
+  }
+  const image::TailLayout then(format, seal.pages_size / image::kPage, seal.blob_size);
+  Elf64_Ehdr header;
+  std::memcpy(&header, image.data(), sizeof header);
+  Elf64_Phdr notes;
+  char* const last = image.data() + sizeof header + (header.e_phnum - 1U) * sizeof notes;
+  std::memcpy(&notes, last, sizeof notes);
+  notes.p_filesz = then.size - then.padding;
+  std::memcpy(last, &notes, sizeof notes);
+  seal.format = format;
+  seal.file_size = image.size();
+  std::memcpy(image.data() + image.size() - sizeof seal, &seal, sizeof seal);
+  reseal(image);
+  return image;
 }
 
 std::string error_of(const std::function<void()>& action) {

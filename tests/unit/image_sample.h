@@ -46,9 +46,11 @@ Sample small_sample();
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, std::string_view content);
 
-/** Recompute the checksum of headers and notes of an altered image. */
+/** Recompute the checksums of headers, notes and tables of an altered image. */
 void reseal(std::string& image);
 image::Seal seal_of(const std::string& image);
+/** @return the same image in format 1 or 2 (image/format.h), as older versions wrote it */
+std::string in_format(std::string image, std::uint32_t format);
 
 /** @return the text of the Error that @p action throws, "" if it throws none */
 std::string error_of(const std::function<void()>& action);

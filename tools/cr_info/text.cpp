@@ -39,7 +39,7 @@ void print_summary(const Image& image, const Verification& verification) {
   std::uint64_t mapped = 0;
   for (const auto& mapping : process.mappings()) mapped += mapping.end() - mapping.start();
   print_line("Image",
-             fmt::format("{}, format {}, id {}", printable(image.name()), image.bases().empty() ? image::kFormat : image::kDeltaFormat, hex_bytes(process.id())));
+             fmt::format("{}, format {}, id {}", printable(image.name()), image.format(), hex_bytes(process.id())));
   print_line("Process", fmt::format("{} ({}), parent {}, group {}, session {}", process.pid(),
                                     printable(process.comm()), process.ppid(), process.pgid(), process.sid()));
   print_line("Command", command_line(process));
