@@ -13,11 +13,13 @@ namespace {
 // Status flags that F_SETFL changes.
 constexpr std::uint32_t kStatus = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 
+/** @return the id of @p thread in the process's own pid namespace */
+int own_id(const Thread& thread) { return thread.own_tid() ? thread.own_tid() : thread.tid(); }
+
 /** Is @p id, in the process's own pid namespace, a thread of the image other than the first? */
 bool is_worker(const Process& image, int id) {
-  return std::any_of(image.threads().begin(), image.threads().end(), [&](const Thread& thread) {
-    return &thread != &image.threads(0) && (thread.own_tid() ? thread.own_tid() : thread.tid()) == id;
-  });
+  return std::any_of(image.threads().begin(), image.threads().end(),
+                     [&](const Thread& thread) { return &thread != &image.threads(0) && own_id(thread) == id; });
 }
 
 /** @return the owner to set (F_SETOWN); < 0: a process group, 0: none. In a restart 0 for ids outside of the image */
@@ -25,8 +27,9 @@ int owner_of(Restorer& restorer, std::uint32_t index) {
   const Process& image = restorer.image;
   const int owner = restorer.description(index).owner_pid();
   const bool leads = image.pgid() == image.pid();
-  if (restorer.mode != RestoreMode::restart || !owner || owner == image.pid() || is_worker(image, owner) ||
-      (leads && owner == -image.pid()))
+  const int leader = own_id(image.threads(0));
+  if (restorer.mode != RestoreMode::restart || !owner || owner == leader || is_worker(image, owner) ||
+      (leads && owner == -leader))
     return owner;
   // The id may belong to another process now.
   restorer.warn(index, std::string("its signals went to ") + (owner < 0 ? "process group " : "process ") +

@@ -5,11 +5,13 @@
 
 #include <charconv>
 #include <cstring>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "process/pid_namespace.h"
 #include "process/threads.h"
 
 namespace reprise {
@@ -42,47 +44,52 @@ std::size_t number_at(const std::string& path, std::size_t at, pid_t& number) {
   return error == std::errc() && (at + length == path.size() || path[at + length] == '/') ? length : 0;
 }
 
-/** Replace the ids in a path under /proc/PID of the process itself; other paths are returned unchanged. */
-std::string rename_proc_path(std::string path, pid_t was, const std::map<pid_t, pid_t>& ids) {
+/** Replace the ids in a path under /proc/PID of the process itself, @p leader; other paths are returned unchanged. */
+std::string rename_proc_path(std::string path, const std::set<pid_t>& leader, const std::map<pid_t, pid_t>& ids) {
   constexpr std::string_view proc = "/proc/", task = "/task/";
   pid_t pid = 0, tid = 0;
   if (path.rfind(proc, 0) != 0) return path;
   const std::size_t length = number_at(path, proc.size(), pid);
-  if (length == 0 || pid != was) return path;
+  if (length == 0 || !leader.contains(pid)) return path;
   if (const std::size_t at = proc.size() + length; path.compare(at, task.size(), task) == 0)
     if (const std::size_t digits = number_at(path, at + task.size(), tid); digits > 0)
       path.replace(at + task.size(), digits, std::to_string(renamed(ids, tid)));
   return path.replace(proc.size(), length, std::to_string(renamed(ids, pid)));
 }
 
-pid_t own_id(const Thread& thread) { return thread.own_tid() ? thread.own_tid() : thread.tid(); }
+pid_t own_id_of(const Thread& thread) { return thread.own_tid() ? thread.own_tid() : thread.tid(); }
 
 }  // namespace
 
-void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids) {
+void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids, OwnIds keep) {
   if (image.threads_size() == 0) return;
-  const pid_t was = image.pid(), own_was = own_id(image.threads(0));
+  const pid_t was = image.pid(), own_was = own_id_of(image.threads(0));
   const bool leads_group = image.pgid() == was;
-  std::map<pid_t, pid_t> own;  // old id in the process's own pid namespace -> new id
-  for (const Thread& thread : image.threads()) own[own_id(thread)] = renamed(ids, thread.tid());
+  std::map<pid_t, pid_t> own;  // old id in the process's own pid namespace -> new id in ours
+  for (const Thread& thread : image.threads()) own[own_id_of(thread)] = renamed(ids, thread.tid());
+  std::map<pid_t, pid_t> paths = own;  // also by the id in the checkpointer's: it may have had that one's /proc
+  for (const Thread& thread : image.threads()) paths.emplace(thread.tid(), renamed(ids, thread.tid()));
+  // What the program itself tells the kernel is in terms of its own pid namespace.
+  if (keep == OwnIds::keep) own.clear();
 
   for (Timers::Posix& timer : *image.mutable_timers()->mutable_posix()) timer.set_tid(renamed(ids, timer.tid()));
   for (Description& description : *image.mutable_descriptions()) {
     if (description.has_file())
-      description.mutable_file()->set_path(rename_proc_path(description.file().path(), own_was, own));
+      description.mutable_file()->set_path(rename_proc_path(description.file().path(), {own_was, was}, paths));
     const pid_t owner = description.owner_pid();
     if (description.kind() == Description::PIDFD)
       description.set_owner_pid(renamed(ids, owner));
     else if (owner > 0)
       description.set_owner_pid(renamed(own, owner));
-    else if (owner < 0 && leads_group && -owner == own_was)
+    else if (owner < 0 && leads_group && -owner == own_was && keep == OwnIds::change)
       description.set_owner_pid(-renamed(ids, was));
   }
   for (PendingSignal& pending : *image.mutable_pending()) rename_sender(pending, own);
   for (Thread& thread : *image.mutable_threads()) {
     for (PendingSignal& pending : *thread.mutable_pending()) rename_sender(pending, own);
+    const pid_t own_tid = own_id_of(thread);
     thread.set_tid(renamed(ids, thread.tid()));
-    thread.clear_own_tid();
+    thread.set_own_tid(keep == OwnIds::keep && own_tid != thread.tid() ? own_tid : 0);
   }
   if (image.sid() == was) image.set_sid(renamed(ids, was));
   if (leads_group) image.set_pgid(renamed(ids, was));
@@ -93,7 +100,7 @@ void take_own_ids(Process& image) {
   std::map<pid_t, pid_t> ids;
   bool others = false;
   for (const Thread& thread : image.threads()) {
-    ids[thread.tid()] = own_id(thread);
+    ids[thread.tid()] = own_id_of(thread);
     others |= thread.own_tid() != 0;
   }
   if (others) rename_ids(image, ids);
@@ -111,9 +118,17 @@ std::map<pid_t, pid_t> make_threads_with_new_ids(Session& session, Remote& remot
       throw Error(Failure::temporary, static_cast<int>(-got), thread_name(thread) + " cannot be made: " + error_text(got));
     ids[thread.tid()] = static_cast<pid_t>(got);
   }
-  for (const Thread& thread : image.threads()) own[own_id(thread)] = ids[thread.tid()];
+  for (const Thread& thread : image.threads()) own[own_id_of(thread)] = ids[thread.tid()];
   rename_ids(image, ids);
   return own;
+}
+
+void make_threads_with_own_ids(Session& session, Remote& remote, Process& image) {
+  make_threads_in_own_namespace(remote, image);
+  const ProcDir tasks(session.pid(), "task");
+  std::map<pid_t, pid_t> ids;
+  for (const cr_thread& thread : session.threads()) ids[own_id(tasks, thread.tid)] = thread.tid;
+  rename_ids(image, ids, OwnIds::keep);
 }
 
 void tell_new_ids(const Session& session, const Process& image, const std::map<pid_t, pid_t>& ids) {

@@ -11,12 +11,17 @@
 
 namespace reprise {
 
+/** Do threads with new ids keep those that they have in their own pid namespace? */
+enum class OwnIds { change, keep };
+
 /**
  * Replace thread ids in all kernel state of the image: timers, owners of descriptions, pidfds, /proc paths, senders of
  * pending signals, session and process group. Ids that the program keeps in memory stay as they are.
  * @param ids  each thread's id in the image -> its new id
+ * @param own  keep: what the program itself tells the kernel stays as it is, and the threads have the old ids as own_tid.
+ *             Paths below /proc are renamed: it is mounted for the pid namespace of ours
  */
-void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids);
+void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids, OwnIds own = OwnIds::change);
 
 /** Replace the ids by those of the process's own pid namespace, if the checkpoint was taken from another one. */
 void take_own_ids(Process& image);
@@ -27,6 +32,12 @@ void take_own_ids(Process& image);
  * @return each thread's id as the program knew it -> its new id
  */
 std::map<pid_t, pid_t> make_threads_with_new_ids(Session& session, Remote& remote, Process& image);
+
+/**
+ * Make all threads but the first in a new process that is in a pid namespace of its own, with the ids of the image there,
+ * and rename_ids() to those that they have in ours. Throws Error (temporary) if a thread cannot be made.
+ */
+void make_threads_with_own_ids(Session& session, Remote& remote, Process& image);
 
 /**
  * Write the new ids where the C library keeps those of its threads. That is where the kernel clears them when a thread

@@ -32,6 +32,12 @@ void make_threads(Session& session, Remote& remote, const Process& image, const 
 /** Make one thread, parked. @return its tid, chosen by the kernel, or -errno */
 std::int64_t make_thread(Remote& remote);
 
+/**
+ * Make all threads but the first of a new process in a pid namespace of its own, parked, with the ids that the image has.
+ * Throws Error (temporary).
+ */
+void make_threads_in_own_namespace(Remote& remote, const Process& image);
+
 /** End the threads that make_threads() made. For requests that fail before their commit. */
 void unmake_threads(Session& session, Remote& remote);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -114,6 +115,15 @@ void clone_by_counter(Remote& remote, const Thread& thread) {
 }  // namespace
 
 std::int64_t make_thread(Remote& remote) { return clone_with_tid(remote, 0); }
+
+void make_threads_in_own_namespace(Remote& remote, const Process& image) {
+  std::vector<int> all(static_cast<std::size_t>(image.threads_size() - 1));
+  std::iota(all.begin(), all.end(), 1);
+  std::int64_t error = 0;
+  if (const std::size_t made = clone_all(remote, image, all, error); made < all.size())
+    throw Error(Failure::temporary, static_cast<int>(-error),
+                thread_name(image.threads(all[made])) + " cannot be made in the new pid namespace: " + error_text(error));
+}
 
 void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan) {
   if (plan.missing.empty()) return;

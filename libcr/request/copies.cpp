@@ -74,7 +74,7 @@ void for_copy(std::size_t index, std::size_t number, Work work) {
 
 }  // namespace
 
-std::vector<Report> restart_copies(const RestartOptions& request, const std::vector<std::map<int, int>>& substitutes) {
+std::vector<Report> restart_copies(const RestartOptions& request, const std::vector<std::map<int, int>>& substitutes, bool several) {
   const std::size_t number = substitutes.size();
   if (number == 0 || number > kMostCopies)
     throw Error(Failure::usage, EINVAL, "the number of copies must be 1 to " + std::to_string(kMostCopies));
@@ -86,16 +86,18 @@ std::vector<Report> restart_copies(const RestartOptions& request, const std::vec
   const std::uint64_t begin = Stopwatch::now();
   const OpenedImage opened = open_for_restart(options, shared);
   options.restore = opened.restore;
-  check_copies(opened.process, options.restore, shared);
+  if (several) check_copies(opened.process, options.restore, shared);
 
-  // Two descriptors for each copy that waits, and what the restore of one needs.
+  // Four descriptors for each copy that waits, and what the restore of one needs.
   const RaisedLimit raised(0, RLIMIT_NOFILE, RLIM_INFINITY);
   enter(Stage::child);
+  std::optional<PidNamespaces> namespaces;
+  if (options.restore.pid_namespace) namespaces.emplace(static_cast<unsigned>(number));
   Template made(opened.process, opened.image, options, shared);
   Verification verification(opened.image, options.progress);
-  warn_of_new_ids(opened.process, shared);
+  if (!namespaces) warn_of_new_ids(opened.process, shared);
   verification.finish(shared);
-  Children children = made.copy(static_cast<unsigned>(number));
+  Children children = made.copy(static_cast<unsigned>(number), namespaces ? &*namespaces : nullptr);
   hold_for_caller(options.hold, shared);
 
   std::vector<std::unique_ptr<Copy>> copies(number);
@@ -105,6 +107,7 @@ std::vector<Report> restart_copies(const RestartOptions& request, const std::vec
       copies[i]->restore();
     });
   });
+  if (namespaces) namespaces->release(opened.process.pid());
   // All are complete: from here on no copy depends on another.
   for (const auto& copy : copies) copy->last().let_go();
   for (const auto& copy : copies) copy->last().finish();

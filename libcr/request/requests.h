@@ -32,11 +32,13 @@ inline constexpr unsigned kMostCopies = 1000;
 
 /**
  * Create several processes from an image, which is opened and verified once: children of the caller, which must reap
- * them. They have new ids whatever @p options say, and share the pages of their private memory copy-on-write. Either all
- * of them run or, on failure, there are none.
+ * them. They have new ids, or with RestoreOptions::pid_namespace those of the image, each in a pid namespace of its own.
+ * They share the pages of their private memory copy-on-write. Either all of them run or, on failure, there are none.
+ * @param several      refuse what only one process can have, such as a port
  * @param substitutes  for each copy what RestoreOptions::substitute is for one process, with the same keys; 1 to kMostCopies
  * @return one report for each
  */
-std::vector<Report> restart_copies(const RestartOptions& options, const std::vector<std::map<int, int>>& substitutes);
+std::vector<Report> restart_copies(const RestartOptions& options, const std::vector<std::map<int, int>>& substitutes,
+                                   bool several = true);
 
 }  // namespace reprise

@@ -97,7 +97,10 @@ std::unique_ptr<Rollback::Plan> Rollback::prepare(Report& report) {
   const std::vector<cr_vma>& vmas = plan.vmas;
   // First of all: this replaces the tids in image_, and later comparisons use the new ones.
   if (mode_ == RestoreMode::restart && !options_.restore_pid) {
-    plan.new_ids = make_threads_with_new_ids(session_, *plan.remote, image_);
+    if (options_.pid_namespace)
+      make_threads_with_own_ids(session_, *plan.remote, image_);
+    else
+      plan.new_ids = make_threads_with_new_ids(session_, *plan.remote, image_);
     report.threads_made = static_cast<std::uint64_t>(image_.threads_size() - 1);
   }
   // With a new identity after a restart, or without tracking, it may be another process.

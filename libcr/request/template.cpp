@@ -24,26 +24,39 @@
 #include "request/image_source.h"
 #include "request/rollback.h"
 
-// The code that the template runs. rbx: first entry of the table, rbp: behind the last, r12: our pid. A clone3() that
-// fails is the last. The child has the same registers; it dies with us, and waits.
+// The code that the template runs. rbx: first entry of the table, rbp: behind the last, r12: the parent that the copies
+// see. A call that fails is the last. The child has the same registers; it closes our descriptors, dies with us, and waits.
 asm(R"(
   .pushsection .rodata
 reprise_template_begin:
 1: cmp %rbp, %rbx
   jae 2f
-  mov $435, %eax          # clone3
+  mov 88(%rbx), %rdi
+  test %rdi, %rdi
+  js 6f
+  mov $308, %eax          # setns(the namespace, CLONE_NEWPID)
+  mov $0x20000000, %esi
+  syscall
+  test %rax, %rax
+  js 7f
+6: mov $435, %eax          # clone3
   mov %rbx, %rdi
   mov $80, %esi
   syscall
   test %rax, %rax
   jz 3f
-  mov %rax, 80(%rbx)
+7: mov %rax, 80(%rbx)
   js 2f
-  add $88, %rbx
+  add $96, %rbx
   jmp 1b
 2: xor %edi, %edi
   jmp 5f
-3: mov $157, %eax         # prctl(PR_SET_PDEATHSIG, SIGKILL)
+3: mov $436, %eax         # close_range(3, all)
+  mov $3, %edi
+  mov $0xffffffff, %esi
+  xor %edx, %edx
+  syscall
+  mov $157, %eax         # prctl(PR_SET_PDEATHSIG, SIGKILL)
   mov $1, %edi
   mov $9, %esi
   syscall
@@ -72,14 +85,17 @@ constexpr std::uint64_t kPage = 4096;
 struct Entry {
   CloneArgs args;       ///< read by the template
   std::int64_t result;  ///< written by it: pid or -errno; 0: not called
+  std::int64_t space;   ///< read by it: descriptor of the pid namespace, or -1
 };
-static_assert(sizeof(CloneArgs) == 80 && offsetof(Entry, result) == 80 && sizeof(Entry) == 88);
+static_assert(sizeof(CloneArgs) == 80 && offsetof(Entry, result) == 80 && offsetof(Entry, space) == 88 && sizeof(Entry) == 96);
 static_assert(SYS_clone3 == 435 && SYS_prctl == 157 && SYS_getppid == 110 && SYS_pause == 34 && SYS_exit_group == 231);
+static_assert(SYS_setns == 308 && CLONE_NEWPID == 0x20000000 && SYS_close_range == 436);
 
-/** The table: a memfd that is mapped here and in the template. */
+/** The table: a memfd that is mapped here and in the template. Behind the entries is the pid of all copies, for set_tid. */
 class Table {
  public:
-  explicit Table(unsigned number) : number_(number), bytes_((number * sizeof(Entry) + kPage - 1) / kPage * kPage) {
+  explicit Table(unsigned number)
+      : number_(number), bytes_((number * sizeof(Entry) + sizeof(std::int64_t) + kPage - 1) / kPage * kPage) {
     fd_.reset(::memfd_create("copies", MFD_CLOEXEC));
     void* at = fd_ && ::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) == 0
                    ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0)
@@ -87,7 +103,7 @@ class Table {
     if (at == MAP_FAILED) fail_errno(errno, "the table of the copies cannot be made");
     entries_ = static_cast<Entry*>(at);
     // The copies become children of ours, as the template is.
-    for (Entry& entry : entries()) entry.args.flags = CLONE_PARENT;
+    for (Entry& entry : entries()) entry.args.flags = CLONE_PARENT, entry.space = -1;
   }
   ~Table() { ::munmap(entries_, bytes_); }
   Table(const Table&) = delete;
@@ -97,6 +113,8 @@ class Table {
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t used() const { return number_ * sizeof(Entry); }
   std::span<Entry> entries() { return {entries_, number_}; }
+  /** Where used() ends: the pid that the copies have, each in its namespace. */
+  void set_pid(pid_t pid) { std::memcpy(entries_ + number_, &pid, sizeof pid); }
 
  private:
   unsigned number_;
@@ -132,7 +150,7 @@ Process inherited_part(const Process& process) {
 }
 
 /** Map the code and the table into the template, and set its registers to run the code. */
-void set_up(Session& session, const Process& process, Table& table) {
+void set_up(Session& session, const Process& process, Table& table, const PidNamespaces* namespaces) {
   const std::uint64_t size = kPage + table.bytes();
   // At no place where the image has a mapping: the copies remove both before they get their own mappings.
   const std::uint64_t gap = find_gap(session.vmas(), process, size + session.arena_size());
@@ -145,12 +163,21 @@ void set_up(Session& session, const Process& process, Table& table) {
   remote.must("the table of the copies", 0, SYS_mmap, entries, table.bytes(), PROT_READ | PROT_WRITE,
               MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
   remote.must("the table of the copies", 0, SYS_close, fd);
+  if (namespaces) {
+    table.set_pid(process.pid());
+    std::size_t index = 0;
+    for (Entry& entry : table.entries()) {
+      entry.args.set_tid = entries + table.used();
+      entry.args.set_tid_size = 1;
+      entry.space = session.put_fd(namespaces->fd(index++), true);
+    }
+  }
 
   user_regs_struct regs = session.regs(session.pid());
   regs.rip = code;
   regs.rbx = entries;
   regs.rbp = entries + table.used();
-  regs.r12 = static_cast<std::uint64_t>(::getpid());
+  regs.r12 = namespaces ? 0 : static_cast<std::uint64_t>(::getpid());  // no process of ours is in the namespace
   regs.rax = 0;
   regs.orig_rax = ~0ULL;
   session.set_regset(session.pid(), NT_PRSTATUS, {reinterpret_cast<const char*>(&regs), sizeof regs});
@@ -179,10 +206,10 @@ Template::Template(const Process& process, const Image& image, const RestartOpti
   rollback.run_memory(report);
 }
 
-Children Template::copy(unsigned number) {
+Children Template::copy(unsigned number, const PidNamespaces* namespaces) {
   enter(Stage::child);
   Table table(number);
-  set_up(session_, process_, table);
+  set_up(session_, process_, table, namespaces);
   session_.thaw();
   const int status = child_.wait();
   std::vector<pid_t> made;

@@ -8,6 +8,7 @@
 
 #include "image/reader.h"
 #include "request/child.h"
+#include "request/namespaces.h"
 #include "request/options.h"
 #include "restore/report.h"
 
@@ -45,8 +46,9 @@ class Template {
 
   /**
    * Make the copies; the template has ended then. On failure there are none.
+   * @param namespaces  one for each, in which it has the image's pid; nullptr: new pids, in the template's namespace
    */
-  Children copy(unsigned number);
+  Children copy(unsigned number, const PidNamespaces* namespaces);
 
   /** The copies are restored. Until then the thread that is their parent must not end. */
   void release(const std::vector<pid_t>& copies) { child_.release(copies); }

@@ -28,6 +28,7 @@ struct RestoreOptions {
   bool rewind_files = false;  ///< truncate files that have grown since to their old size
   SharedMemory shared_memory = SharedMemory::refuse;
   bool restore_pid = true;    ///< restart: with the image's pid and tids
+  bool pid_namespace = false; ///< restart of copies: the ids of the image, in a pid namespace of each copy's own
   bool restore_pgid = false;  ///< restart: join the image's process group, if the process did not lead it
   bool restore_sid = false;   ///< restart: refuse unless the process led its session or that session is ours
   bool pipes_from_streams = false;  ///< restart: pipes to other processes become our standard input and output

@@ -9,7 +9,7 @@ _reprise_options() { # COMMAND
 	cr_checkpoint) echo "$request --parent --delta --every --keep --compress --tree --group --pgid --session --sid --ptraced-skip --backup --clobber --no-clobber --sync --no-sync --track --no-track --split-huge --deleted-limit" ;;
 	cr_pause) echo "$request --keep --no-tracking --rewind-files --shared-memory --dead-sockets --hold" ;;
 	cr_restart)
-		echo "$request --restore-pid --no-restore-pid --copies --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
+		echo "$request --restore-pid --no-restore-pid --copies --pid-namespace --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
 		;;
 	cr_snapshot) echo "$common --quiet --verbose --timeout" ;;
 	'cr_snapshot take') echo "$(_reprise_options cr_snapshot) --name" ;;

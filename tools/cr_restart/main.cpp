@@ -61,6 +61,8 @@ int main(int argc, char** argv) {
                  "all run or none does")
       ->check(CLI::Range(1U, kMostCopies).description(""))
       ->type_name("N");
+  app.add_flag("--pid-namespace", options.restore.pid_namespace,
+               "restore its process and thread ids in a new pid namespace, with --copies in one for each copy");
   app.add_flag("--restore-pgid,!--no-restore-pgid", options.restore.restore_pgid,
                "restore its process group even if it did not lead it; the group must be in this session");
   app.add_flag("--restore-sid,!--no-restore-sid", options.restore.restore_sid,
@@ -84,8 +86,12 @@ int main(int argc, char** argv) {
   common.add(app, "fail if the new process cannot be stopped within SECONDS seconds (default: 5)");
 
   return tool::run(app, common, argc, argv, [&] {
-    if (copies && same_pid->count() && options.restore.restore_pid)
-      throw Error(Failure::usage, EINVAL, "--copies: several processes cannot have the same id: leave --restore-pid out");
+    const bool own_namespace = options.restore.pid_namespace;
+    if (copies && !own_namespace && same_pid->count() && options.restore.restore_pid)
+      throw Error(Failure::usage, EINVAL, "--copies: several processes cannot have the same id: leave --restore-pid out, or "
+                                          "add --pid-namespace");
+    if (own_namespace && !options.restore.restore_pid)
+      throw Error(Failure::usage, EINVAL, "--pid-namespace restores the ids: leave --no-restore-pid out");
     apply_relocations(relocate, options.restore);
     options.image_fd = tool::image_from_input(options.image, hold);
     options.signal = signal.signal();
@@ -98,12 +104,12 @@ int main(int argc, char** argv) {
     std::vector<Report> reports;
     {
       std::vector<tool::Substitutes> files;
-      std::vector<std::map<int, int>> of_copies(copies);
-      for (auto& of_copy : of_copies) files.emplace_back(substitutes, files.size() + 1, of_copy);
-      if (!copies) files.emplace_back(substitutes, 0, options.restore.substitute);
+      std::vector<std::map<int, int>> of_copies(copies ? copies : 1);
+      for (auto& of_copy : of_copies) files.emplace_back(substitutes, copies ? files.size() + 1 : 0, of_copy);
+      if (!copies) options.restore.substitute = of_copies.front();
       ProgressBar bar("checking", !common.json && !common.quiet);
       options.progress = bar.callback();
-      reports = copies ? restart_copies(options, of_copies) : std::vector<Report>{restart(options)};
+      reports = copies || own_namespace ? restart_copies(options, of_copies, copies > 0) : std::vector<Report>{restart(options)};
     }
     if (!common.json) drop_repeated_warnings(reports);
     std::vector<pid_t> pids;

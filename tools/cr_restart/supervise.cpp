@@ -14,6 +14,12 @@ constexpr int kForwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2
 /** Whether the terminal has sent the signal to the whole foreground process group, including @p pid. */
 bool had_it_too(const siginfo_t& info, pid_t pid) { return info.si_code == SI_KERNEL && ::getpgid(pid) == ::getpgrp(); }
 
+/** Reap the first processes of pid namespaces: they have no exit signal. */
+void reap_inits() {
+  while (::waitpid(-1, nullptr, WNOHANG | __WCLONE) > 0) {
+  }
+}
+
 [[noreturn]] void die_of(int signal) {
   ::signal(signal, SIG_DFL);
   sigset_t set;
@@ -59,6 +65,7 @@ int Supervisor::wait(pid_t pid) {
 int Supervisor::wait_for_all(std::vector<pid_t> pids) {
   int failed = 0;
   for (;;) {
+    reap_inits();
     std::erase_if(pids, [&](pid_t pid) {
       int status = 0;
       const pid_t got = ::waitpid(pid, &status, WNOHANG);
