@@ -100,13 +100,17 @@ pid_t make_blank_child(pid_t pid, const char* clocks, int& mem) {
   close(ends[0]);
   if (err != 0) return -err;
   const auto child = static_cast<pid_t>(made);
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/mem", child);
-  mem = open(path, O_RDWR | O_CLOEXEC);
+  mem = open_memory(child);
   if (mem >= 0) return child;
   const int unopened = errno;
   end_child(child);
   return -unopened;
+}
+
+int open_memory(pid_t pid) {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/mem", pid);
+  return open(path, O_RDWR | O_CLOEXEC);
 }
 
 void end_child(pid_t pid) {

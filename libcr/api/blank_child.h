@@ -15,6 +15,9 @@ namespace reprise::api {
  */
 pid_t make_blank_child(pid_t pid, const char* clocks, int& mem);
 
+/** @return a descriptor of /proc/@p pid/mem, open for reading and writing, or -1 with errno */
+int open_memory(pid_t pid);
+
 /** Kill and reap the process, unless the program has reaped it already. */
 void end_child(pid_t pid);
 

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,6 +40,7 @@ constexpr long kLookNs = 500'000'000;
 // How long to wait for the start of a request, and how often to check meanwhile whether its helper still lives.
 constexpr long long kStartNs = 10'000'000'000;
 constexpr long kStartLookNs = 100'000'000;
+constexpr unsigned kMostSubstitutes = 4096;
 constexpr std::size_t kChunk = 16;  // channels allocated at a time
 
 class Descriptor {
@@ -113,10 +115,15 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd, int so
       Descriptor(Descriptor::above_streams(block_fd)), Descriptor(Descriptor::above_streams(own_mem.get())),
       Descriptor(Descriptor::above_streams(start.target_mem)), Descriptor(Descriptor::above_streams(start.image)),
       Descriptor(Descriptor::above_streams(socket))};
-  const Inherited inherited{given[0].get(), given[1].get(), given[2].get(), given[3].get(), given[4].get()};
+  Inherited inherited{given[0].get(), given[1].get(), given[2].get(), given[3].get(), given[4].get()};
   if (inherited.block < 0 || inherited.owner_mem < 0 || (start.target_mem >= 0 && inherited.target_mem < 0) ||
       (start.image >= 0 && inherited.image < 0) || (socket >= 0 && inherited.socket < 0))
     return errno;
+  // These keep their numbers. Those below 3 are the helper's, too, since it is not detached.
+  int others[kMostSubstitutes];
+  for (unsigned i = 0; start.fds != nullptr && i < start.fds->count; ++i)
+    if (start.fds->fd[i].with > 2) others[inherited.others_count++] = start.fds->fd[i].with;
+  inherited.others = others;
   pid_t helper = 0;
   // A restarted process inherits the program's session and terminal.
   const int err = spawn_helper(path, inherited, start.kind != Kind::restart, helper);
@@ -139,6 +146,13 @@ int Channel::prepare(const Start& start, Block*& block, int socket) {
     if (start.kind == Kind::checkpoint && fits) fits = add_text(*block, text == nullptr ? "" : text);
   for (unsigned i = 0; start.relocate != nullptr && i < start.relocate->count && fits; ++i)
     fits = add_text(*block, start.relocate->path[i].oldpath) && add_text(*block, start.relocate->path[i].newpath);
+  if (start.fds != nullptr && start.fds->count > kMostSubstitutes) fits = false;
+  for (unsigned i = 0; start.fds != nullptr && i < start.fds->count && fits; ++i) {
+    char text[48];
+    const cr_rstrt_fd& one = start.fds->fd[i];
+    std::snprintf(text, sizeof text, "%u %d %d", one.copy, one.fd, one.with);
+    fits = add_text(*block, text);
+  }
   for (unsigned i = 0; i < start.order.forwards && fits; ++i) {
     char text[32];
     std::snprintf(text, sizeof text, "%d %d", static_cast<int>(start.forwards[i].scope), start.forwards[i].target);
@@ -172,6 +186,7 @@ Channel* Channel::open(const Start& start) {
   channel->gone_ = false;
   channel->socket_ = ends[0];
   channel->child_ = 0;
+  channel->copies_ = start.kind == Kind::restart && start.order.copies != 0;
   if (start.path != nullptr)
     std::snprintf(channel->destination_, sizeof channel->destination_, "%s", start.path);
   else
@@ -218,9 +233,7 @@ bool Channel::helper_gone() const {
   return pid != 0 && running_since(pid) != block->helper_start;
 }
 
-void Channel::make_child() {
-  Block* block = block_.load();
-  const ChildOrder order = block->child;  // copied, because the child does not map the block (MADV_DONTFORK)
+int Channel::make_child(const ChildOrder& order) {
   int mem = -1;
   const pid_t child = make_blank_child(order.pid, order.clocks, mem);
   if (child > 0) child_ = child;
@@ -228,7 +241,34 @@ void Channel::make_child() {
     send_descriptor(socket_, mem);
     ::close(mem);
   }
-  block->child.pid = child;
+  return child;
+}
+
+int Channel::wait_child() {
+  int status = 0;
+  while (waitpid(child_, &status, 0) < 0)
+    if (errno != EINTR) return -errno;
+  child_ = 0;
+  return status;
+}
+
+int Channel::show_child(pid_t child) {
+  const int mem = open_memory(child);
+  if (mem < 0) return -errno;
+  const bool sent = send_descriptor(socket_, mem);
+  const int err = errno;
+  ::close(mem);
+  return sent ? child : -err;
+}
+
+void Channel::serve_child() {
+  Block* block = block_.load();
+  const ChildOrder order = block->child;  // copied, because the child does not map the block (MADV_DONTFORK)
+  switch (order.wish) {
+    case ChildWish::make: block->child.pid = make_child(order); break;
+    case ChildWish::wait: block->child.pid = wait_child(); break;
+    case ChildWish::show: block->child.pid = show_child(order.pid); break;
+  }
   block->progress.store(kPreparing);
   futex_wake(block->progress, Sharing::between_processes);
 }
@@ -238,11 +278,13 @@ void Channel::wait_started() {
   const long long end = now_ns() + kStartNs;
   for (;;) {
     const std::uint32_t seen = block->progress.load();
-    if (seen == kStarted || child_ > 0 || answered() || overtaken() || now_ns() >= end) break;
+    if (seen == kStarted || (child_ > 0 && !copies_) || answered() || overtaken()) break;
     if (seen == kWantsChild) {
-      make_child();
+      serve_child();
       continue;
     }
+    // A restart cannot go on without us.
+    if (kind_ != Kind::restart && now_ns() >= end) break;
     const timespec slice{0, kStartLookNs};
     if (futex_wait(block->progress, seen, &slice, Sharing::between_processes) == ETIMEDOUT && helper_gone()) break;
   }
@@ -327,10 +369,25 @@ int Channel::copy_log(char* to, unsigned len) const {
   return static_cast<int>(size + 1);
 }
 
+unsigned Channel::copy_pids(pid_t* pids, unsigned len) const {
+  const Block* block = block_.load();
+  if (!copies_) {
+    if (len > 0) pids[0] = static_cast<pid_t>(block->value);
+    return 1;
+  }
+  const unsigned number = block->copies_made < kMostCopies ? block->copies_made : kMostCopies;
+  for (unsigned i = 0; i < number && i < len; ++i) pids[i] = block->copies[i];
+  return number;
+}
+
 void Channel::close() {
   ChannelsLock lock;
-  // The restart failed: kill and reap the blank child.
-  if (child_ > 0 && !overtaken() && !(answered() && block_.load()->error == 0)) end_child(child_);
+  // The restart failed: kill and reap the children.
+  if (kind_ == Kind::restart && !overtaken() && !(answered() && block_.load()->error == 0)) {
+    if (child_ > 0) end_child(child_);
+    const Block* made = block_.load();
+    for (unsigned i = 0; i < made->copies_made && i < kMostCopies; ++i) end_child(made->copies[i]);
+  }
   child_ = 0;
   // After a restart or rollback the descriptor does not belong to this request any more.
   if (overtaken()) parked_.forget();

@@ -33,6 +33,7 @@ class Channel {
     const char* parent = nullptr;                   ///< checkpoint: as cr_parent in libcr.h
     const char* compress = nullptr;                 ///< checkpoint: as cr_compress in libcr.h
     const cr_rstrt_relocate* relocate = nullptr;
+    const cr_rstrt_fds* fds = nullptr;              ///< restart: as cr_fds in libcr.h
     const Forward* forwards = nullptr;              ///< array of order.forwards elements
     bool saves_self = false;                        ///< this process is one of the targets
   };
@@ -53,7 +54,7 @@ class Channel {
   void send(const Order& order);
   /**
    * Wait until the target is notified of the request, or there is an answer, but at most 10 s. If the order is a
-   * restart, create the process that the helper asks for.
+   * restart, create the process that the helper asks for, and wait until the processes exist.
    */
   void wait_started();
   /** Wait until the agent of this process has changed @p heard from @p before, with the same time limit. */
@@ -70,6 +71,8 @@ class Channel {
   /** @return errno or CR_E* code of the answer, 0 for success. On failure sets errno and the text of cr_last_error() */
   int error();
   std::int64_t value() const { return block_.load()->value; }
+  /** Copy the pids of the processes that a restart has made, at most @p len. @return their number */
+  unsigned copy_pids(pid_t* pids, unsigned len) const;
   /**
    * Copy the request's messages.
    * @param to   receives at most @p len bytes with the terminating NUL
@@ -87,7 +90,10 @@ class Channel {
   static Channel* unused();
   static int prepare(const Start& start, Block*& block, int socket);
   static int start_helper(const Start& start, Block* block, int block_fd, int socket);
-  void make_child();
+  void serve_child();
+  int make_child(const ChildOrder& order);
+  int wait_child();
+  int show_child(pid_t child);
   bool helper_gone() const;
   bool overtaken() const;
   void wait_for_callbacks() const;
@@ -102,7 +108,8 @@ class Channel {
   unsigned generation_ = 0;    // agent_generation() when the channel was opened
   bool gone_ = false;          // the helper has died without an answer
   int socket_ = -1;            // restart: passes the new process's /proc/PID/mem to the helper
-  pid_t child_ = 0;            // restart: the new process
+  pid_t child_ = 0;            // restart: the new process, or that which makes the copies
+  bool copies_ = false;        // restart: of several processes
   std::uint32_t number_ = 0;   // number of the last order
   ParkedFd parked_;
   char destination_[512] = "";

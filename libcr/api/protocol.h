@@ -14,7 +14,8 @@
 
 namespace reprise::api {
 
-constexpr std::uint64_t kBlockMagic = 0x325245504c454852;  // "RHELPER2"
+constexpr std::uint64_t kBlockMagic = 0x335245504c454852;  // "RHELPER3"
+constexpr unsigned kMostCopies = 1000;
 
 enum class Command : std::uint32_t {
   none,
@@ -33,19 +34,29 @@ struct Inherited {
   std::int32_t owner_mem = -1;   ///< /proc/PID/mem of the program
   std::int32_t target_mem = -1;  ///< /proc/PID/mem of the target; -1: the program itself, several processes or none
   std::int32_t image = -1;
-  std::int32_t socket = -1;      ///< restart: passes /proc/PID/mem of the new process from the program to the helper
+  std::int32_t socket = -1;      ///< restart: passes /proc/PID/mem of new processes from the program to the helper
+  const int* others = nullptr;   ///< restart: more descriptors, for the new processes
+  unsigned others_count = 0;
 };
 
 /** Progress of checkpoint, restart or pause, for the program that waits for the request to start. */
 enum Progress : std::uint32_t {
   kPreparing,
-  kWantsChild,  ///< restart: the program must create the process described by Block::child
+  kWantsChild,  ///< restart: the program must do what Block::child says
   kStarted,     ///< the target is notified of the request
 };
 
-/** A process that the program must create, and the result. */
+enum class ChildWish : std::uint32_t {
+  make,  ///< create a process that waits, and send its /proc/PID/mem
+  wait,  ///< wait until that process ends by itself
+  show,  ///< send /proc/PID/mem of a child that was made in another way
+};
+
+/** What the program must do with its children, and the result. */
 struct ChildOrder {
-  std::int32_t pid = 0;          ///< order: the wanted pid, 0: any. Result: pid of the process, or -errno
+  ChildWish wish = ChildWish::make;
+  /** make: the wanted pid, 0: any; show: pid of the child. Result: make, show: pid; wait: status; or -errno. */
+  std::int32_t pid = 0;
   char clocks[128] = "";         ///< text for /proc/self/timens_offsets, "": no time namespace
 };
 
@@ -65,6 +76,9 @@ struct Order {
   std::uint32_t timeout_s = 0;   ///< as cr_timeout in libcr.h
   std::uint32_t flags = 0;       ///< as cr_flags in libcr.h
   std::uint32_t relocations = 0; ///< number of pairs of strings in Block::text
+  std::uint32_t substitutes = 0; ///< restart: number of strings "COPY FD WITH" behind them, as struct cr_rstrt_fd
+  std::uint32_t copies = 0;      ///< restart: number of processes that one makes which has the image's memory; 0: one, directly
+  std::uint32_t several = 0;     ///< restart: refuse what only one process can have
   /**
    * Checkpoint: number of strings "SCOPE TARGET" in Block::text: the processes to save. Scope and target above then
    * describe the request that is being served, whose processes its own helper saves.
@@ -87,6 +101,8 @@ struct Block {
   std::int64_t value;            ///< answer: result of the request
   Word progress;                 ///< enum Progress; the program resets kWantsChild when it has created the process
   ChildOrder child;
+  std::uint32_t copies_made;     ///< restart: used elements of copies
+  std::int32_t copies[kMostCopies];  ///< their pids
   std::uint32_t text_used;       ///< used bytes of text
   char sentence[512];            ///< answer: message for cr_last_error()
   char log[8192];                ///< messages for cr_log_…()

@@ -29,10 +29,30 @@ int scope_of(const cr_checkpoint_args_t& args) {
   return scope;
 }
 
-/** @return bytes of the arguments of a checkpoint of this version: BLCR's are without cr_parent and what follows it; 0: unknown */
-std::size_t size_of_args(cr_version_t version) {
+/** @return bytes of the arguments of this version, without what has been added since BLCR's; 0: unknown */
+std::size_t checkpoint_args_size(cr_version_t version) {
   if (version == 1) return offsetof(cr_checkpoint_args_t, cr_parent);
   return version == CR_CHECKPOINT_ARGS_VERSION ? sizeof(cr_checkpoint_args_t) : 0;
+}
+std::size_t restart_args_size(cr_version_t version) {
+  if (version == 1) return offsetof(cr_restart_args_t, cr_fds);
+  return version == CR_RESTART_ARGS_VERSION ? sizeof(cr_restart_args_t) : 0;
+}
+
+/** @return what is wrong with the descriptors to replace; nullptr: nothing. Sets @p err. */
+const char* wrong_fds(const cr_restart_args_t& args, int& err) {
+  err = EINVAL;
+  if (args.cr_fds == nullptr) return nullptr;
+  if (args.cr_fds->count > CR_MAX_RSTRT_FDS) return "more than CR_MAX_RSTRT_FDS descriptors to replace";
+  for (unsigned i = 0; i < args.cr_fds->count; ++i) {
+    const cr_rstrt_fd& one = args.cr_fds->fd[i];
+    if (one.copy > args.cr_copies) return "a descriptor is for a copy that is not asked for";
+    if (one.fd < 0) return "a descriptor to replace has a negative number";
+    err = EBADF;
+    if (!open_descriptor(one.with)) return "a descriptor that is to replace one is not open";
+    err = EINVAL;
+  }
+  return nullptr;
 }
 
 bool in_callback() {
@@ -131,7 +151,7 @@ using namespace reprise::api;
 extern "C" {
 
 int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args) {
-  const std::size_t size = size_of_args(version);
+  const std::size_t size = checkpoint_args_size(version);
   if (size == 0) return fail(EINVAL);
   std::memset(args, 0, size);
   args->cr_version = version;
@@ -142,8 +162,9 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args)
 }
 
 int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t* args) {
-  if (version != CR_RESTART_ARGS_VERSION) return fail(EINVAL);
-  *args = {};
+  const std::size_t size = restart_args_size(version);
+  if (size == 0) return fail(EINVAL);
+  std::memset(args, 0, size);
   args->cr_version = version;
   args->cr_fd = -1;
   args->cr_flags = CR_RSTRT_RESTORE_PID;
@@ -160,7 +181,7 @@ int cri_init_pause_args_t(cr_version_t version, cr_pause_args_t* args) {
 
 int cr_request_checkpoint(cr_checkpoint_args_t* given, cr_checkpoint_handle_t* handle) {
   clear_error();
-  const std::size_t size = size_of_args(given->cr_version);
+  const std::size_t size = checkpoint_args_size(given->cr_version);
   if (size == 0) return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
   cr_checkpoint_args_t all{};
   std::memcpy(&all, given, size);
@@ -217,13 +238,24 @@ int cr_poll_checkpoint(cr_checkpoint_handle_t* handle, struct timeval* timeout) 
   return poll(kCheckpoint, handle, timeout, nullptr);
 }
 
-int cr_request_restart(cr_restart_args_t* args, cr_restart_handle_t* handle) {
+int cr_request_restart(cr_restart_args_t* given, cr_restart_handle_t* handle) {
   clear_error();
-  if (args->cr_version != CR_RESTART_ARGS_VERSION) return fail(EINVAL, "call cr_initialize_restart_args_t() first");
+  const std::size_t size = restart_args_size(given->cr_version);
+  if (size == 0) return fail(EINVAL, "call cr_initialize_restart_args_t() first");
+  cr_restart_args_t all{};
+  std::memcpy(&all, given, size);
+  const cr_restart_args_t* const args = &all;
   if ((args->cr_flags & kRestartOneOf) == kRestartOneOf) return fail(EINVAL, kOneOf);
   if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is not a signal number");
   if (args->cr_relocate != nullptr && args->cr_relocate->count > CR_MAX_RSTRT_RELOC)
     return fail(EINVAL, "more than CR_MAX_RSTRT_RELOC relocations");
+  if (args->cr_copies > CR_MAX_RSTRT_COPIES) return fail(EINVAL, "more than CR_MAX_RSTRT_COPIES copies");
+  const bool same_ids = (args->cr_flags & CR_RSTRT_RESTORE_PID) != 0, space = (args->cr_flags & CR_RSTRT_PID_NAMESPACE) != 0;
+  if (args->cr_copies != 0 && same_ids && !space)
+    return fail(EINVAL, "copies cannot have the same ids: clear CR_RSTRT_RESTORE_PID, or set CR_RSTRT_PID_NAMESPACE");
+  if (space && !same_ids) return fail(EINVAL, "CR_RSTRT_PID_NAMESPACE needs CR_RSTRT_RESTORE_PID");
+  int err = 0;
+  if (const char* wrong = wrong_fds(*args, err); wrong != nullptr) return fail(err, wrong);
   if (!open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
   if (check_module() != 0) return -1;
 
@@ -234,6 +266,10 @@ int cr_request_restart(cr_restart_args_t* args, cr_restart_handle_t* handle) {
   start.order.relocations = args->cr_relocate == nullptr ? 0 : args->cr_relocate->count;
   start.image = args->cr_fd;
   start.relocate = args->cr_relocate;
+  start.order.copies = space && args->cr_copies == 0 ? 1 : args->cr_copies;
+  start.order.several = args->cr_copies != 0;
+  start.order.substitutes = args->cr_fds == nullptr ? 0 : args->cr_fds->count;
+  start.fds = args->cr_fds;
   return finish_request(Channel::open(start), handle, (args->cr_flags & CR_RSTRT_ASYNC_ERR) != 0);
 }
 
@@ -244,6 +280,17 @@ int cr_log_restart(cr_restart_handle_t* handle, unsigned int len, char* msg) {
   return log_of(kRestart, handle, len, msg);
 }
 int cr_reap_restart(cr_restart_handle_t* handle) { return reap(kRestart, handle); }
+int cr_restart_pids(cr_restart_handle_t* handle, pid_t* pids, unsigned int len) {
+  Channel* channel = Channel::find(kRestart, *handle);
+  if (channel == nullptr) return -1;
+  timeval none{0, 0};
+  if (channel->wait(&none) == 0) return fail(EAGAIN, "the request has not ended yet");
+  if (const int err = channel->error(); err != 0) {
+    errno = err;
+    return -1;
+  }
+  return static_cast<int>(channel->copy_pids(pids, len));
+}
 int cr_poll_restart_msg(cr_restart_handle_t* handle, struct timeval* timeout, char** msg) {
   return poll(kRestart, handle, timeout, msg);
 }

@@ -39,6 +39,8 @@ int become_helper(void* arg) {
   for (int fd : {launch->inherited->block, launch->inherited->owner_mem, launch->inherited->target_mem,
                  launch->inherited->image, launch->inherited->socket})
     if (ok && fd >= 0) ok = fcntl(fd, F_SETFD, 0) == 0;
+  for (unsigned i = 0; ok && i < launch->inherited->others_count; ++i)
+    ok = fcntl(launch->inherited->others[i], F_SETFD, 0) == 0;
   if (ok && launch->detached) {
     // The helper must not get the terminal's signals, nor hold the program's output open: readers wait for EOF.
     setsid();

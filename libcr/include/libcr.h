@@ -57,7 +57,7 @@ extern "C" {
 /** Version of an argument structure; cr_initialize_*_args_t() sets it. */
 typedef int cr_version_t;
 #define CR_CHECKPOINT_ARGS_VERSION 2 /**< 1, BLCR's structure, is accepted, too */
-#define CR_RESTART_ARGS_VERSION 1
+#define CR_RESTART_ARGS_VERSION 2 /**< 1, BLCR's structure, is accepted, too */
 #define CR_PAUSE_ARGS_VERSION 1 /**< new */
 
 /* -------------------------------------------------------------------- errors */
@@ -169,6 +169,7 @@ enum {
 #define CR_RSTRT_DEAD_SOCKETS 0x00010000   /**< new: replace sockets and pipes that cannot be restored by closed ones */
 #define CR_RSTRT_REWIND_FILES 0x00020000   /**< new: truncate files that have grown to their old length */
 #define CR_RSTRT_TRUST 0x00040000          /**< new: as root, accept any user's image and open its files as root */
+#define CR_RSTRT_PID_NAMESPACE 0x00080000  /**< new: restore the ids in a new pid namespace, of each copy's own; root only */
 #define CR_RSTRT_KEEP_SHARED 0x00100000    /**< new: leave mapped files that other processes map too unchanged */
 #define CR_RSTRT_RESTORE_SHARED 0x00200000 /**< new: restore their content. With neither flag, a change is refused */
 /** @} */
@@ -482,6 +483,24 @@ struct cr_rstrt_relocate {
   (sizeof(struct cr_rstrt_relocate) + (count_) * sizeof(struct cr_rstrt_relocate_pair))
 #define CR_MAX_RSTRT_RELOC 16
 
+/** New: a descriptor of the caller that takes the place of one of the image, and of its duplicates unless it was a terminal. */
+struct cr_rstrt_fd {
+  unsigned int copy; /**< 1 to cr_copies; 0: in each */
+  int fd;            /**< number in the image. What one copy has a descriptor for, all must have one for */
+  int with;          /**< descriptor of the caller */
+};
+/** New: the descriptors to replace. Allocate CR_RSTRT_FDS_SIZE(count) bytes. */
+struct cr_rstrt_fds {
+  unsigned int count; /**< at most CR_MAX_RSTRT_FDS */
+#ifdef __GNUC__
+  __extension__
+#endif
+  struct cr_rstrt_fd fd[];
+};
+#define CR_RSTRT_FDS_SIZE(count_) (sizeof(struct cr_rstrt_fds) + (count_) * sizeof(struct cr_rstrt_fd))
+#define CR_MAX_RSTRT_FDS 4096
+#define CR_MAX_RSTRT_COPIES 1000
+
 /** Arguments of cr_request_restart(). */
 typedef struct cr_restart_args {
   cr_version_t cr_version;
@@ -489,6 +508,14 @@ typedef struct cr_restart_args {
   int cr_signal;         /**< sent when the process's callbacks have returned; negative: before it runs; 0: none */
   unsigned int cr_flags; /**< CR_RSTRT_* */
   struct cr_rstrt_relocate *cr_relocate; /**< paths to replace; NULL: none */
+  /* Since version 2: */
+  const struct cr_rstrt_fds *cr_fds; /**< descriptors to replace; NULL: none */
+  /**
+   * Number of processes to create, at most CR_MAX_RSTRT_COPIES, which share the pages of their private memory until they
+   * write to them; either all run or none does. They need CR_RSTRT_PID_NAMESPACE, or new ids (no CR_RSTRT_RESTORE_PID).
+   * 0: one process, of which nothing is refused that only one process can have
+   */
+  unsigned int cr_copies;
 } cr_restart_args_t;
 typedef unsigned long cr_restart_handle_t;
 
@@ -498,8 +525,9 @@ extern int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t *args
 #define cr_initialize_restart_args_t(args_) cri_init_restart_args_t(CR_RESTART_ARGS_VERSION, (args_))
 
 /**
- * Start a restart. Returns when the new process exists. It is a child of the caller: waitpid()
- * waits for it, and its end raises SIGCHLD. Without CR_RSTRT_DEAD_SOCKETS, pipes to processes
+ * Start a restart. Returns when the new process exists, or all copies do. It is a child of the caller: waitpid()
+ * waits for it, and its end raises SIGCHLD. So does the end of the process that makes copies or is the first in a pid
+ * namespace; this function reaps it. Without CR_RSTRT_DEAD_SOCKETS, pipes to processes
  * outside of the image become the caller's standard input and output. If the restart fails, the
  * library reaps the child.
  * @param args   arguments, initialised by cr_initialize_restart_args_t()
@@ -517,6 +545,14 @@ extern int cr_log_restart(cr_restart_handle_t *handle, unsigned int len, char *m
  *   restore pids, or another user's image without CR_RSTRT_TRUST), CR_ERSTRTABRT …
  */
 extern int cr_reap_restart(cr_restart_handle_t *handle);
+/**
+ * New: fetch the pids of the new processes, between the end of the request and cr_reap_restart().
+ * @param handle the request
+ * @param pids   receives at most len pids, of copy 1, 2, …
+ * @param len    number of elements of pids
+ * @return the number of processes, or -1 with errno EAGAIN (not ended), EINVAL, or as cr_reap_restart()
+ */
+extern int cr_restart_pids(cr_restart_handle_t *handle, pid_t *pids, unsigned int len);
 #define CR_POLL_RSTRT_ERR_PRE (-1)  /**< as CR_POLL_CHKPT_ERR_PRE */
 #define CR_POLL_RSTRT_ERR_POST (-2) /**< as CR_POLL_CHKPT_ERR_POST */
 #define CR_POLL_RSTRT_ERR_LOG (-3)  /**< as CR_POLL_CHKPT_ERR_LOG */

@@ -130,7 +130,7 @@ pid_t BlankChild::make(const Process& image, const RestartOptions& options, cons
   IdSoonFree soon_free;
   pid_t got;
   do {
-    got = options.make_child ? options.make_child(wanted, offsets, mem_) : clone_child(wanted);
+    got = parent_ ? parent_->make(wanted, offsets, mem_) : clone_child(wanted);
   } while (got == -EEXIST && soon_free(image.pid()));
   return got;
 }
@@ -146,14 +146,14 @@ struct BlankChild::Maker {
 };
 
 BlankChild::BlankChild(const Process& image, const RestartOptions& options, Report& report)
-    : ours_(!options.make_child) {
+    : parent_(options.parent) {
   for (const Thread& thread : image.threads()) dies_with_parent_ |= thread.pdeath_signal() != 0;
   pid_t got;
   const bool stayed = same_boot(image);
   const ClockOffsets offsets = offsets_for(image.host(), stayed);
   if (offsets == clock_offsets(::getpid())) {
     got = make(image, options, nullptr);
-  } else if (options.make_child) {
+  } else if (parent_) {
     got = make(image, options, &offsets);
     if (got > 0 && !(clock_offsets(got) == offsets)) report.warnings.push_back(clocks_jump(stayed, EPERM));
   } else {
@@ -196,7 +196,7 @@ BlankChild::BlankChild(const Process& image, const RestartOptions& options, Repo
 BlankChild::~BlankChild() {
   if (pid_) {
     ::kill(pid_, SIGKILL);
-    while (ours_ && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    while (!parent_ && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
   end_maker();
@@ -211,7 +211,8 @@ void BlankChild::end_maker() {
 
 int BlankChild::wait() {
   int status = 0;
-  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  if (parent_) status = parent_->wait();
+  while (!parent_ && ::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = 0;
   return status;

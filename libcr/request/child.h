@@ -16,7 +16,7 @@
 namespace reprise {
 
 /**
- * A process that only waits: our child, or one that RestartOptions::make_child creates. Unless released, the destructor
+ * A process that only waits: our child, or that of RestartOptions::parent. Unless released, the destructor
  * kills it and, if it is our child, reaps it.
  */
 class BlankChild {
@@ -55,7 +55,7 @@ class BlankChild {
 
   struct Maker;
   pid_t pid_ = 0;
-  bool ours_ = true;               ///< our child: we reap it
+  ParentProcess* parent_;                 ///< nullptr: we reap it
   UniqueFd mem_;                   ///< /proc/PID/mem of a process that is not our child
   bool dies_with_parent_ = false;  ///< a thread of the image has a parent-death signal
   std::unique_ptr<Maker> maker_;   ///< the thread that created the process, if it needs a time namespace

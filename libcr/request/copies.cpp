@@ -27,12 +27,30 @@ void use(const std::map<int, int>& substitute, RestoreOptions& options) {
   for (const auto& [fd, ours] : substitute) options.substitute[fd] = ours;
 }
 
+/** What is checked once for all depends on which descriptors have a substitute. Throws Error (usage). */
+void check_same(const std::vector<std::map<int, int>>& substitutes) {
+  const std::map<int, int>& first = substitutes.front();
+  const auto need = [](const std::map<int, int>& all, int fd, std::size_t copy) {
+    if (!all.contains(fd))
+      throw Error(Failure::usage, EINVAL,
+                  "descriptor " + std::to_string(fd) + " has no substitute in copy " + std::to_string(copy) +
+                      ", but in others: give all one or none");
+  };
+  for (std::size_t i = 1; i < substitutes.size(); ++i) {
+    for (const auto& [fd, ours] : first) need(substitutes[i], fd, i + 1);
+    for (const auto& [fd, ours] : substitutes[i]) need(first, fd, 1);
+  }
+}
+
 /** One copy, from the time when it waits for its state. */
 class Copy {
  public:
-  /** @param substitute  RestoreOptions::substitute of this one */
-  Copy(pid_t pid, const OpenedImage& opened, RestartOptions options, const std::map<int, int>& substitute, const Report& begin)
-      : process_(opened.process), options_(std::move(options)), report_(begin), session_(Session::attach(pid)) {
+  /**
+   * @param session     of the process that waits
+   * @param substitute  RestoreOptions::substitute of this one
+   */
+  Copy(Session session, const OpenedImage& opened, RestartOptions options, const std::map<int, int>& substitute, const Report& begin)
+      : process_(opened.process), options_(std::move(options)), report_(begin), session_(std::move(session)) {
     use(substitute, options_.restore);
     take_over(session_, process_, options_, options_.restore, report_);
     RollbackSource source = source_from(opened.image);
@@ -78,10 +96,10 @@ std::vector<Report> restart_copies(const RestartOptions& request, const std::vec
   const std::size_t number = substitutes.size();
   if (number == 0 || number > kMostCopies)
     throw Error(Failure::usage, EINVAL, "the number of copies must be 1 to " + std::to_string(kMostCopies));
-  if (request.make_child) throw Error(Failure::usage, EINVAL, "copies are children of the caller");
   RestartOptions options = request;
   options.restore.restore_pid = false;
-  use(substitutes.front(), options.restore);  // what is checked once for all depends on which descriptors have one
+  check_same(substitutes);
+  use(substitutes.front(), options.restore);
   Report shared;
   const std::uint64_t begin = Stopwatch::now();
   const OpenedImage opened = open_for_restart(options, shared);
@@ -103,7 +121,7 @@ std::vector<Report> restart_copies(const RestartOptions& request, const std::vec
   std::vector<std::unique_ptr<Copy>> copies(number);
   in_parallel(number, [&](std::size_t i) {
     for_copy(i, number, [&] {
-      copies[i] = std::make_unique<Copy>(children.pids()[i], opened, options, substitutes[i], shared);
+      copies[i] = std::make_unique<Copy>(children.attach(i), opened, options, substitutes[i], shared);
       copies[i]->restore();
     });
   });

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -22,15 +23,28 @@ struct ClockOffsets;
  */
 using Hold = std::function<bool(unsigned ms)>;
 
-/**
- * Creates the blank process of a restart as the child of another process, which must reap it.
- * @param pid      pid of the new process; 0: any
- * @param offsets  clock offsets of a new time namespace for it; nullptr: it stays in ours. If that namespace cannot be
- *                 created, the process is created without it
- * @param mem      receives its /proc/PID/mem, open for reading and writing
- * @return pid of the new process, or -errno
- */
-using MakeChild = std::function<pid_t(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem)>;
+/** Another process than the caller, whose children the restarted ones become, and which must reap them. */
+class ParentProcess {
+ public:
+  virtual ~ParentProcess() = default;
+  virtual pid_t pid() const = 0;
+  /**
+   * Let it create a process that waits.
+   * @param pid      pid of the new process; 0: any
+   * @param offsets  clock offsets of a new time namespace for it; nullptr: it stays in its parent's. If that namespace
+   *                 cannot be created, the process is created without it
+   * @param mem      receives its /proc/PID/mem, open for reading and writing
+   * @return pid of the new process, or -errno
+   */
+  virtual pid_t make(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem) = 0;
+  /** Let it wait until the process that it has created ends by itself. @return its status as of waitpid(2). Throws Error. */
+  virtual int wait() = 0;
+  /**
+   * Tell it of children that were made in another way.
+   * @return /proc/PID/mem of each, open for reading and writing. Throws Error.
+   */
+  virtual std::vector<UniqueFd> take(const std::vector<pid_t>& children) = 0;
+};
 
 /** Default limit on saved bytes of open deleted files, which are copied while the process is frozen. */
 inline constexpr std::uint64_t kDeletedLimit = 1ULL << 30;
@@ -81,7 +95,7 @@ struct RestartOptions {
   bool signal_first = false;    ///< send the signal before the process runs in any case
   pid_t requester = 0;          ///< as for a checkpoint
   unsigned callbacks_ms = 0;    ///< how long to wait for the program's callbacks after the thaw; 0: do not wait
-  MakeChild make_child;         ///< empty: restart() creates the process, as our child
+  ParentProcess* parent = nullptr;     ///< of the new process; nullptr: the caller
   unsigned timeout_ms = 0;      ///< as for a checkpoint
   unsigned request_flags = 0;   ///< as for a checkpoint
   Hold hold;                    ///< called when memory is restored and descriptors are not yet; empty: do not wait

@@ -23,16 +23,16 @@ Report checkpoint(const CheckpointOptions& options);
 Report pause(const PauseOptions& options);
 
 /**
- * Create a new process from an image: a child of the caller, Report.pid, which the caller must reap.
- * On failure there is no such child.
+ * Create a new process from an image, Report.pid: a child of the caller or of RestartOptions::parent, which must reap it.
+ * On failure it has ended, and is reaped if it is the caller's.
  */
 Report restart(const RestartOptions& options);
 
 inline constexpr unsigned kMostCopies = 1000;
 
 /**
- * Create several processes from an image, which is opened and verified once: children of the caller, which must reap
- * them. They have new ids, or with RestoreOptions::pid_namespace those of the image, each in a pid namespace of its own.
+ * Create several processes from an image, which is opened and verified once: children of the caller or of
+ * RestartOptions::parent, which must reap them, also on failure if it has taken them. They have new ids, or with RestoreOptions::pid_namespace those of the image, each in a pid namespace of its own.
  * They share the pages of their private memory copy-on-write. Either all of them run or, on failure, there are none.
  * @param several      refuse what only one process can have, such as a port
  * @param substitutes  for each copy what RestoreOptions::substitute is for one process, with the same keys; 1 to kMostCopies

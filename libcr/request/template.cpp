@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -18,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/raised_limit.h"
 #include "base/text.h"
 #include "process/clone_args.h"
 #include "process/mapping_plan.h"
@@ -102,7 +104,7 @@ class Table {
                    : MAP_FAILED;
     if (at == MAP_FAILED) fail_errno(errno, "the table of the copies cannot be made");
     entries_ = static_cast<Entry*>(at);
-    // The copies become children of ours, as the template is.
+    // The copies become children of whom the template is.
     for (Entry& entry : entries()) entry.args.flags = CLONE_PARENT, entry.space = -1;
   }
   ~Table() { ::munmap(entries_, bytes_); }
@@ -150,7 +152,7 @@ Process inherited_part(const Process& process) {
 }
 
 /** Map the code and the table into the template, and set its registers to run the code. */
-void set_up(Session& session, const Process& process, Table& table, const PidNamespaces* namespaces) {
+void set_up(Session& session, const Process& process, Table& table, pid_t parent, const PidNamespaces* namespaces) {
   const std::uint64_t size = kPage + table.bytes();
   // At no place where the image has a mapping: the copies remove both before they get their own mappings.
   const std::uint64_t gap = find_gap(session.vmas(), process, size + session.arena_size());
@@ -177,7 +179,7 @@ void set_up(Session& session, const Process& process, Table& table, const PidNam
   regs.rip = code;
   regs.rbx = entries;
   regs.rbp = entries + table.used();
-  regs.r12 = namespaces ? 0 : static_cast<std::uint64_t>(::getpid());  // no process of ours is in the namespace
+  regs.r12 = namespaces ? 0 : static_cast<std::uint64_t>(parent);  // in a namespace the parent has no id
   regs.rax = 0;
   regs.orig_rax = ~0ULL;
   session.set_regset(session.pid(), NT_PRSTATUS, {reinterpret_cast<const char*>(&regs), sizeof regs});
@@ -190,12 +192,12 @@ void set_up(Session& session, const Process& process, Table& table, const PidNam
 Children::~Children() {
   for (const pid_t child : pids_) ::kill(child, SIGKILL);
   for (const pid_t child : pids_)
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    while (!parent_ && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
 }
 
 Template::Template(const Process& process, const Image& image, const RestartOptions& options, Report& report)
-    : process_(process), child_(process, options, report), session_(child_.attach()) {
+    : process_(process), parent_(options.parent), child_(process, options, report), session_(child_.attach()) {
   enter(Stage::freeze);
   session_.freeze(options.timeout_ms);
   Process part = inherited_part(process);
@@ -209,7 +211,10 @@ Template::Template(const Process& process, const Image& image, const RestartOpti
 Children Template::copy(unsigned number, const PidNamespaces* namespaces) {
   enter(Stage::child);
   Table table(number);
-  set_up(session_, process_, table, namespaces);
+  // Each copy has its own limits in the end.
+  std::optional<RaisedLimit> room;
+  if (namespaces) room.emplace(session_.pid(), RLIMIT_NOFILE, number + 64);
+  set_up(session_, process_, table, parent_ ? parent_->pid() : ::getpid(), namespaces);
   session_.thaw();
   const int status = child_.wait();
   std::vector<pid_t> made;
@@ -218,8 +223,11 @@ Children Template::copy(unsigned number, const PidNamespaces* namespaces) {
     if (entry.result > 0) made.push_back(static_cast<pid_t>(entry.result));
     if (entry.result < 0) error = entry.result;
   }
-  Children copies(std::move(made));
-  if (copies.pids().size() == number) return copies;
+  Children copies(std::move(made), parent_);
+  if (copies.pids().size() == number) {
+    copies.tell_parent();
+    return copies;
+  }
   const std::string which = "copy " + std::to_string(copies.pids().size() + 1) + " of " + std::to_string(number);
   if (error) throw Error(Failure::temporary, static_cast<int>(-error), which + " cannot be made: " + error_text(error));
   throw Error(Failure::temporary, ECHILD,

@@ -14,25 +14,36 @@
 
 namespace reprise {
 
-/** Children of ours, which are ended and reaped unless they are released. */
+/** Children of ours or of another process, which are ended unless they are released, and reaped if they are ours. */
 class Children {
  public:
-  explicit Children(std::vector<pid_t> pids) : pids_(std::move(pids)) {}
+  Children(std::vector<pid_t> pids, ParentProcess* parent) : pids_(std::move(pids)), parent_(parent) {}
   ~Children();
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
-  Children(Children&& other) noexcept : pids_(std::exchange(other.pids_, {})) {}
+  Children(Children&& other) noexcept
+      : pids_(std::exchange(other.pids_, {})), parent_(other.parent_), memory_(std::move(other.memory_)) {}
   const std::vector<pid_t>& pids() const { return pids_; }
+  /** Tell the other process of them. Throws Error. */
+  void tell_parent() {
+    if (parent_) memory_ = parent_->take(pids_);
+  }
+  /** Bind a session to number @p index, once. Throws Error. */
+  Session attach(std::size_t index) {
+    return parent_ ? Session::attach_mem(std::move(memory_[index]), pids_[index]) : Session::attach(pids_[index]);
+  }
   void release() { pids_.clear(); }
 
  private:
   std::vector<pid_t> pids_;
+  ParentProcess* parent_;                // nullptr: they are ours
+  std::vector<UniqueFd> memory_;  // if they are not: /proc/PID/mem of each
 };
 
 /**
  * A blank process that gets the image's private memory, and then runs a few instructions of ours: it makes the copies by
- * clone3() without CLONE_VM, so that the kernel shares its pages with them copy-on-write, and ends. The copies are our
- * children and wait, with the template's mappings and nothing else of the image.
+ * clone3() without CLONE_VM, so that the kernel shares its pages with them copy-on-write, and ends. The copies are
+ * children of its parent and wait, with the template's mappings and nothing else of the image.
  */
 class Template {
  public:
@@ -55,6 +66,7 @@ class Template {
 
  private:
   const Process& process_;
+  ParentProcess* parent_;
   BlankChild child_;
   Session session_;
 };

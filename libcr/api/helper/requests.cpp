@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <vector>
 
 #include "api/helper/destination.h"
+#include "api/helper/program_as_parent.h"
 #include "base/request_flags.h"
 #include "base/error.h"
 #include "libcr.h"
@@ -58,6 +60,20 @@ std::vector<pid_t> forwarded(const Service& service, const Order& order) {
       if (known.insert(pid).second) pids.push_back(pid);
   }
   return pids;
+}
+
+/** @return for each process the descriptors to replace by those that we have inherited. Throws Error. */
+std::vector<std::map<int, int>> substitutes_of(const Service& service, const Order& order) {
+  std::vector<std::map<int, int>> all(order.copies == 0 ? 1 : order.copies);
+  for (unsigned i = 0; i < order.substitutes; ++i) {
+    unsigned copy = 0;
+    int fd = -1, with = -1;
+    if (std::sscanf(service.text(2 * order.relocations + i).c_str(), "%u %d %d", &copy, &fd, &with) != 3 || copy > all.size())
+      throw Error(Failure::usage, EINVAL, "malformed descriptors to replace: library and helper are of different versions");
+    for (std::size_t each = 1; each <= all.size(); ++each)
+      if (copy == 0 || copy == each) all[each - 1][fd] = with;
+  }
+  return all;
 }
 
 }  // namespace
@@ -113,6 +129,7 @@ Outcome carry_out_checkpoint(Service& service, const Order& order) {
 }
 
 Outcome carry_out_restart(Service& service, const Order& order) {
+  ProgramAsParent parent(service);
   RestartOptions options;
   options.image = image_name(service.image());
   options.image_fd = service.image().get();
@@ -120,22 +137,31 @@ Outcome carry_out_restart(Service& service, const Order& order) {
   options.signal = signal_of(order);
   options.signal_first = order.signal < 0;
   options.callbacks_ms = kCallbacksMs;
-  options.make_child = [&service](pid_t pid, const ClockOffsets* offsets, UniqueFd& mem) {
-    return service.make_child(pid, offsets, mem);
-  };
+  options.parent = &parent;
   options.restore.pipes_from_streams = (order.flags & CR_RSTRT_DEAD_SOCKETS) == 0;
   options.restore.trust = (order.flags & CR_RSTRT_TRUST) != 0;
   options.restore.restore_pgid = (order.flags & CR_RSTRT_RESTORE_PGID) != 0;
   options.restore.restore_sid = (order.flags & CR_RSTRT_RESTORE_SID) != 0;
   options.restore.restore_pid = (order.flags & CR_RSTRT_RESTORE_PID) != 0;
+  options.restore.pid_namespace = (order.flags & CR_RSTRT_PID_NAMESPACE) != 0;
   options.restore.dead_sockets = (order.flags & CR_RSTRT_DEAD_SOCKETS) != 0;
   options.restore.rewind_files = (order.flags & CR_RSTRT_REWIND_FILES) != 0;
   options.restore.shared_memory = shared_memory(order.flags, CR_RSTRT_KEEP_SHARED, CR_RSTRT_RESTORE_SHARED);
   for (unsigned i = 0; i < order.relocations; ++i)
     options.restore.relocate.emplace_back(service.text(2 * i), service.text(2 * i + 1));
-  const Report report = restart(options);
-  log_warnings(service, report);
-  return {0, report.pid, {}};
+  const std::vector<std::map<int, int>> substitutes = substitutes_of(service, order);
+  if (order.copies == 0) {
+    options.restore.substitute = substitutes.front();
+    const Report report = restart(options);
+    log_warnings(service, report);
+    return {0, report.pid, {}};
+  }
+  const std::vector<Report> reports = restart_copies(options, substitutes, order.several != 0);
+  std::set<std::string> logged;
+  for (const Report& report : reports)
+    for (const std::string& warning : report.warnings)
+      if (logged.insert(warning).second) service.log(warning);
+  return {0, reports.front().pid, {}};
 }
 
 Outcome carry_out_pause(Service& service, const Order& order) {

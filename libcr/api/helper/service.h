@@ -2,13 +2,10 @@
 #pragma once
 /** @file The helper's side of the shared block: receives orders and sends answers. */
 #include <string>
+#include <vector>
 
 #include "api/protocol.h"
 #include "base/unique_fd.h"
-
-namespace reprise {
-struct ClockOffsets;
-}
 
 namespace reprise::api {
 
@@ -37,8 +34,12 @@ class Service {
 
   /** Report that the target is notified of the request, so that the requester continues. */
   void started();
-  /** Let the program create a process; see MakeChild in request/options.h. */
-  pid_t make_child(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem);
+  /** Let the program do something with its children. @return the result, -ECANCELED when it is gone */
+  std::int32_t ask(const ChildOrder& order);
+  /** Tell the program of its children @p pids, which it reaps if the restart fails. */
+  void copies_made(const std::vector<pid_t>& pids);
+  /** Receive a descriptor from the program. */
+  UniqueFd receive();
 
   /** Append a line to the messages of cr_log_*(). */
   void log(const std::string& line);

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-/** @file The part of Service that lets the program create the process of a restart. */
+/** @file The part of Service that lets the program deal with its children, those of a restart. */
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
 #include "api/helper/service.h"
 #include "base/descriptor_passing.h"
-#include "process/clocks.h"
 
 namespace reprise::api {
 
-pid_t Service::make_child(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem) {
-  block_->child.pid = pid;
-  const std::string clocks = offsets != nullptr ? offsets_text(*offsets) : "";
-  std::snprintf(block_->child.clocks, sizeof block_->child.clocks, "%s", clocks.c_str());
+std::int32_t Service::ask(const ChildOrder& order) {
+  block_->child = order;
   block_->progress.store(kWantsChild);
   futex_wake(block_->progress, Sharing::between_processes);
   for (;;) {
@@ -21,10 +18,14 @@ pid_t Service::make_child(pid_t pid, const ClockOffsets* offsets, UniqueFd& mem)
     if (futex_wait(block_->progress, kWantsChild, &look, Sharing::between_processes) == ETIMEDOUT && !owner_holds())
       return -ECANCELED;
   }
-  const pid_t made = block_->child.pid;
-  if (made <= 0) return made;
-  mem = receive_descriptor(socket_.get(), 0);
-  return mem ? made : -ESRCH;
+  return block_->child.pid;
 }
+
+void Service::copies_made(const std::vector<pid_t>& pids) {
+  block_->copies_made = static_cast<std::uint32_t>(std::min<std::size_t>(pids.size(), kMostCopies));
+  std::copy_n(pids.begin(), block_->copies_made, block_->copies);
+}
+
+UniqueFd Service::receive() { return receive_descriptor(socket_.get(), 0); }
 
 }  // namespace reprise::api

@@ -42,11 +42,11 @@ from ._generation import generation
 from ._image import Image, Run
 from ._pause import pause
 from ._requests import SharedMemory
-from ._restart import Restarted, restart
+from ._restart import Restarted, copies, restart
 from ._sections import critical_section
 from ._snapshot import Snapshot, load, take
 from .errors import Code, Error
 
 __version__ = _library.VERSION
 __all__ = ["Code", "Error", "Image", "Restarted", "Run", "Saved", "Scope", "SharedMemory", "Snapshot", "checkpoint",
-           "critical_section", "generation", "pause", "restart", "take"]
+           "copies", "critical_section", "generation", "pause", "restart", "take"]

@@ -7,7 +7,8 @@ from ctypes import POINTER, c_char_p, c_int, c_long, c_size_t, c_ssize_t, c_uint
 SONAME = "libcr.so.0"
 VERSION = "0.1.0"  # CR_REPRISE_VERSION
 CHECKPOINT_ARGS_VERSION = 2
-RESTART_ARGS_VERSION = PAUSE_ARGS_VERSION = 1
+RESTART_ARGS_VERSION = 2
+PAUSE_ARGS_VERSION = 1
 
 DEST_CWD = -4096
 CHKPT_PROHIBIT_SELF = 0x1
@@ -21,6 +22,7 @@ RSTRT_RESTORE_SID = 0x8
 RSTRT_DEAD_SOCKETS = 0x10000
 RSTRT_REWIND_FILES = 0x20000
 RSTRT_TRUST = 0x40000
+RSTRT_PID_NAMESPACE = 0x80000
 RSTRT_KEEP_SHARED = 0x100000
 RSTRT_RESTORE_SHARED = 0x200000
 PAUSE_REWIND_FILES = 0x20000
@@ -41,7 +43,8 @@ class CheckpointArgs(ctypes.Structure):
 
 class RestartArgs(ctypes.Structure):
     """struct cr_restart_args"""
-    _fields_ = [("cr_version", c_int), ("cr_fd", c_int), ("cr_signal", c_int), ("cr_flags", c_uint), ("cr_relocate", c_void_p)]
+    _fields_ = [("cr_version", c_int), ("cr_fd", c_int), ("cr_signal", c_int), ("cr_flags", c_uint), ("cr_relocate", c_void_p),
+                ("cr_fds", c_void_p), ("cr_copies", c_uint)]
 
 
 class PauseArgs(ctypes.Structure):
@@ -55,6 +58,11 @@ class RelocatePair(ctypes.Structure):
     _fields_ = [("oldpath", c_char_p), ("newpath", c_char_p)]
 
 
+class RestartFd(ctypes.Structure):
+    """struct cr_rstrt_fd"""
+    _fields_ = [("copy", c_uint), ("fd", c_int), ("with", c_int)]
+
+
 class ImageRun(ctypes.Structure):
     """struct cr_image_run"""
     _fields_ = [("addr", c_uint64), ("len", c_uint64)]
@@ -63,6 +71,11 @@ class ImageRun(ctypes.Structure):
 def relocate_type(count: int) -> type[ctypes.Structure]:
     """struct cr_rstrt_relocate with room for `count` pairs: in C its last member has no fixed length."""
     return type("Relocate", (ctypes.Structure,), {"_fields_": [("count", c_uint), ("path", RelocatePair * count)]})
+
+
+def fds_type(count: int) -> type[ctypes.Structure]:
+    """struct cr_rstrt_fds with room for `count` descriptors."""
+    return type("Fds", (ctypes.Structure,), {"_fields_": [("count", c_uint), ("fd", RestartFd * count)]})
 
 
 _HANDLE = POINTER(c_ulong)  # cr_checkpoint_handle_t *, and those of the other kinds
@@ -85,6 +98,7 @@ PROTOTYPES = {
     "cr_request_restart": (c_int, (POINTER(RestartArgs), _HANDLE)),
     "cr_wait_restart": (c_int, (_HANDLE, _TIMEVAL)),
     "cr_log_restart": (c_int, (_HANDLE, c_uint, c_char_p)),
+    "cr_restart_pids": (c_int, (_HANDLE, POINTER(c_int), c_uint)),
     "cr_reap_restart": (c_int, (_HANDLE,)),
     "cri_init_pause_args_t": (c_int, (c_int, POINTER(PauseArgs))),
     "cr_request_pause": (c_int, (POINTER(PauseArgs), _HANDLE)),

@@ -37,13 +37,18 @@ def process_name(pid: int) -> str:
     return f"process {pid or os.getpid()}"
 
 
-def outcome(kind: str, handle: ctypes.c_ulong, what: str, thing: str = "",
-            library: ctypes.CDLL = releasing) -> tuple[int, tuple[str, ...]]:
-    """Wait until a request has ended, and fetch its outcome and its messages. Signal handlers run meanwhile. If one raises
-    an exception, the wait ends, but the request goes on."""
+def ended(kind: str, handle: ctypes.c_ulong, what: str, thing: str = "", library: ctypes.CDLL = releasing) -> None:
+    """Wait until a request has ended. Signal handlers run meanwhile. If one raises an exception, the wait ends, but the
+    request goes on."""
     while getattr(library, f"cr_wait_{kind}")(ctypes.byref(handle), None) < 0:
         if ctypes.get_errno() != errno.EINTR:
             raise failure(what, thing)
+
+
+def outcome(kind: str, handle: ctypes.c_ulong, what: str, thing: str = "",
+            library: ctypes.CDLL = releasing) -> tuple[int, tuple[str, ...]]:
+    """Wait as ended(), and fetch the request's outcome and its messages."""
+    ended(kind, handle, what, thing, library)
     messages = _messages(kind, handle)
     # Reaping may wait, too: for callbacks of the next request.
     value = getattr(library, f"cr_reap_{kind}")(ctypes.byref(handle))

@@ -260,6 +260,72 @@ TEST_F(Requests, RestartAndPause) {
   EXPECT_GT(cr_poll_pause(&pause_handle, nullptr), 0);
 }
 
+TEST_F(Requests, ArgumentsOfARestart) {
+  cr_restart_args_t args;
+  cr_restart_handle_t handle;
+  const auto refusal = [&](int fd_count = 0, cr_rstrt_fd one = {0, 0, 0}) {
+    std::vector<char> room(CR_RSTRT_FDS_SIZE(1));
+    auto* const fds = reinterpret_cast<cr_rstrt_fds*>(room.data());
+    fds->count = static_cast<unsigned>(fd_count);
+    fds->fd[0] = one;
+    args.cr_fds = fd_count ? fds : nullptr;
+    errno = 0;
+    return cr_request_restart(&args, &handle) == 0 ? std::string("none") : std::to_string(errno) + " " + cr_last_error();
+  };
+  const auto begin = [&] {
+    ASSERT_EQ(cr_initialize_restart_args_t(&args), 0);
+    args.cr_fd = fd_;
+  };
+  begin();
+  EXPECT_EQ(args.cr_copies, 0U);
+  EXPECT_EQ(args.cr_fds, nullptr);
+  args.cr_copies = 3;
+  EXPECT_NE(refusal().find("22 copies cannot have the same ids"), std::string::npos) << refusal();
+  args.cr_flags = 0;
+  args.cr_copies = 1001;
+  EXPECT_NE(refusal().find("CR_MAX_RSTRT_COPIES"), std::string::npos) << refusal();
+  args.cr_copies = 0;
+  args.cr_flags = CR_RSTRT_PID_NAMESPACE;
+  EXPECT_NE(refusal().find("needs CR_RSTRT_RESTORE_PID"), std::string::npos) << refusal();
+  begin();
+  EXPECT_NE(refusal(5000).find("CR_MAX_RSTRT_FDS"), std::string::npos) << refusal(5000);
+  EXPECT_NE(refusal(1, {1, 0, fd_}).find("not asked for"), std::string::npos) << refusal(1, {1, 0, fd_});
+  EXPECT_NE(refusal(1, {0, -1, fd_}).find("negative"), std::string::npos) << refusal(1, {0, -1, fd_});
+  EXPECT_EQ(refusal(1, {0, 0, 4711}).substr(0, 2), "9 ") << refusal(1, {0, 0, 4711});
+  args.cr_version = 3;
+  EXPECT_EQ(refusal().substr(0, 3), "22 ");
+}
+
+TEST_F(Requests, RestartByTheFirstVersionOfItsArguments) {
+  // As a program that was compiled with BLCR's structure has it: without what follows cr_relocate.
+  alignas(cr_restart_args_t) unsigned char memory[sizeof(cr_restart_args_t)];
+  std::memset(memory, 0xa5, sizeof memory);
+  auto* const args = reinterpret_cast<cr_restart_args_t*>(memory);
+  cr_restart_handle_t handle;
+  ASSERT_EQ(cri_init_restart_args_t(1, args), 0);
+  EXPECT_EQ(memory[offsetof(cr_restart_args_t, cr_fds)], 0xa5) << "what it does not have is not written";
+  args->cr_fd = fd_;
+  ASSERT_EQ(cr_request_restart(args, &handle), 0) << cr_last_error();
+  EXPECT_GT(cr_poll_restart(&handle, nullptr), 1);
+}
+
+TEST_F(Requests, PidsOfARestart) {
+  cr_restart_args_t args;
+  cr_restart_handle_t handle;
+  ASSERT_EQ(cr_initialize_restart_args_t(&args), 0);
+  args.cr_fd = fd_;
+  ASSERT_EQ(cr_request_restart(&args, &handle), 0) << cr_last_error();
+  EXPECT_GT(cr_wait_restart(&handle, nullptr), 0);
+  pid_t pids[2] = {-1, -1};
+  EXPECT_EQ(cr_restart_pids(&handle, pids, 0), 1);
+  EXPECT_EQ(pids[0], -1);
+  EXPECT_EQ(cr_restart_pids(&handle, pids, 2), 1);
+  EXPECT_EQ(pids[1], -1);
+  EXPECT_EQ(cr_reap_restart(&handle), pids[0]);
+  EXPECT_EQ(cr_restart_pids(&handle, pids, 2), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(Requests, Snapshots) {
   cr_snapshot_t first = 0, second = 0;
   ASSERT_EQ(cr_snapshot_take(0, 0, &first), 0) << cr_last_error();

@@ -11,14 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -182,6 +185,141 @@ int restart(const std::string& image, int signal = 0, unsigned flags = CR_RSTRT_
   close(args.cr_fd);
   errno = err;
   return rc;
+}
+
+/** Restart @p image as @p copies. @return what cr_poll_restart() returns; sets @p pids */
+int restart_copies(const std::string& image, unsigned copies, unsigned flags, const std::vector<cr_rstrt_fd>& fds,
+                   std::vector<pid_t>& pids) {
+  std::vector<char> room(CR_RSTRT_FDS_SIZE(fds.size()));
+  auto* const replaced = reinterpret_cast<cr_rstrt_fds*>(room.data());
+  replaced->count = static_cast<unsigned>(fds.size());
+  std::copy(fds.begin(), fds.end(), replaced->fd);
+  cr_restart_args_t args;
+  cr_restart_handle_t handle;
+  cr_initialize_restart_args_t(&args);
+  args.cr_fd = open(image.c_str(), O_RDONLY | O_CLOEXEC);
+  args.cr_flags = flags;
+  args.cr_copies = copies;
+  args.cr_fds = replaced;
+  int rc = cr_request_restart(&args, &handle);
+  if (rc == 0) rc = cr_wait_restart(&handle, nullptr) > 0 ? 0 : -1;
+  if (rc == 0) {
+    pids.assign(copies ? copies : 1, 0);
+    cr_restart_pids(&handle, pids.data(), static_cast<unsigned>(pids.size()));
+    rc = cr_reap_restart(&handle);
+  }
+  const int err = errno;
+  close(args.cr_fd);
+  errno = err;
+  return rc;
+}
+
+/** Descriptors for the standard output of each of @p copies, which are to be closed. */
+struct Outputs {
+  explicit Outputs(unsigned copies) {
+    for (unsigned copy = 1; copy <= copies; ++copy) {
+      int pair[2];
+      EXPECT_EQ(pipe2(pair, O_CLOEXEC), 0);
+      fds.push_back({copy, 1, pair[1]});
+      ends.push_back(pair[0]);
+    }
+  }
+  ~Outputs() {
+    for (const cr_rstrt_fd& fd : fds) close(fd.with);
+    for (const int end : ends) close(end);
+  }
+  std::string text(std::size_t index) const {
+    char got[64] = "";
+    return read(ends[index], got, sizeof got - 1) > 0 ? got : "";
+  }
+  std::vector<cr_rstrt_fd> fds;
+  std::vector<int> ends;
+};
+
+/**
+ * Waits for a file, and writes its pid and a number to standard output: 1, or 2 if the id of its other thread has changed
+ * while that ran.
+ */
+void tell_ids_when_asked() {
+  static std::atomic<int> threads{0};
+  std::thread([] {
+    const pid_t tid = gettid();
+    ++threads;
+    for (;;) {
+      usleep(10'000);
+      if (gettid() != tid) break;  // it has another id now
+    }
+    ++threads;
+    for (;;) pause();
+  }).detach();
+  while (threads == 0) usleep(1000);
+  note("up");
+  while (access((g_notes + ".go").c_str(), F_OK) != 0) usleep(10'000);
+  usleep(100'000);
+  char text[64];
+  const int size = std::snprintf(text, sizeof text, "%d %d", getpid(), threads.load());
+  _exit(write(1, text, static_cast<std::size_t>(size)) == size ? 7 : 8);
+}
+
+TEST_F(Module, CopiesOfAProcess) {
+  start(tell_ids_when_asked);
+  ASSERT_TRUE(noted("up"));
+  usleep(100'000);
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  const std::string go = g_notes + ".go";
+  constexpr unsigned kCopies = 12;
+  for (const unsigned flags : {0U, static_cast<unsigned>(CR_RSTRT_PID_NAMESPACE | CR_RSTRT_RESTORE_PID)}) {
+    SCOPED_TRACE(flags);
+    unlink(go.c_str());
+    const Outputs outputs(kCopies);
+    std::vector<pid_t> pids;
+    const int first = restart_copies(image_, kCopies, flags, outputs.fds, pids);
+    ASSERT_GT(first, 0) << cr_last_error();
+    EXPECT_EQ(first, pids[0]);
+    EXPECT_EQ(std::set<pid_t>(pids.begin(), pids.end()).size(), kCopies);
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), 0) << "there are children, and none of them has ended: the first one is reaped";
+    close(creat(go.c_str(), 0600));
+    for (unsigned i = 0; i < kCopies; ++i) {
+      int status = -1;
+      EXPECT_EQ(waitpid(pids[i], &status, 0), pids[i]);
+      EXPECT_EQ(status, 7 << 8);
+      EXPECT_EQ(outputs.text(i), flags ? pid() + " 1" : std::to_string(pids[i]) + " 2");
+    }
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "no other child is there";
+    EXPECT_EQ(errno, ECHILD);
+  }
+  // One by itself, with a descriptor of ours.
+  const Outputs output(1);
+  std::vector<pid_t> pids;
+  ASSERT_EQ(restart_copies(image_, 0, CR_RSTRT_RESTORE_PID, {{0, 1, output.fds[0].with}}, pids), child_) << cr_last_error();
+  EXPECT_EQ(finish(), 7 << 8);
+  EXPECT_EQ(output.text(0), pid() + " 1");
+}
+
+TEST_F(Module, CopiesThatFailLeaveNoChildren) {
+  start([] {
+    cr_init();
+    cr_register_callback([](void*) { return cr_checkpoint(CR_CHECKPOINT_READY) == CR_RESTARTED ? 1 : 0; }, nullptr,
+                         CR_THREAD_CONTEXT);
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  std::vector<pid_t> pids;
+  // Descriptors that one copy or the image does not have: before there are any. Callbacks that fail: when all are there.
+  EXPECT_EQ(restart_copies(image_, 5, 0, {{2, 1, 1}}, pids), -1);
+  EXPECT_NE(std::string(cr_last_error()).find("descriptor 1 has no substitute in copy 1"), std::string::npos) << cr_last_error();
+  EXPECT_EQ(restart_copies(image_, 5, 0, {{0, 77, 1}}, pids), -1);
+  EXPECT_NE(std::string(cr_last_error()).find("77"), std::string::npos) << cr_last_error();
+  for (const unsigned flags : {0U, static_cast<unsigned>(CR_RSTRT_PID_NAMESPACE | CR_RSTRT_RESTORE_PID)}) {
+    EXPECT_EQ(restart_copies(image_, 5, flags, {}, pids), -1);
+    EXPECT_EQ(errno, CR_ERSTRTABRT) << cr_last_error();
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
+    EXPECT_EQ(errno, ECHILD);
+  }
 }
 
 int lingering(void*) {
