@@ -158,9 +158,11 @@ void set_up(Session& session, const Process& process, Table& table, pid_t parent
   const std::uint64_t gap = find_gap(session.vmas(), process, size + session.arena_size());
   const std::uint64_t code = gap, entries = gap + kPage;
   Remote remote(session, gap + size);
-  remote.must("the code of the template", 0, SYS_mmap, code, kPage, PROT_READ | PROT_EXEC,
+  remote.must("the code of the template", 0, SYS_mmap, code, kPage, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, static_cast<std::uint64_t>(-1), 0);
   session.write_mem(code, reprise_template_begin, static_cast<std::size_t>(reprise_template_end - reprise_template_begin));
+  // Only now: a kernel may forbid /proc/PID/mem to write where the process may not (proc_mem.force_override).
+  remote.must("the code of the template", 0, SYS_mprotect, code, kPage, PROT_READ | PROT_EXEC);
   const auto fd = static_cast<std::uint64_t>(session.put_fd(table.fd(), true));
   remote.must("the table of the copies", 0, SYS_mmap, entries, table.bytes(), PROT_READ | PROT_WRITE,
               MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
