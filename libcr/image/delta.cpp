@@ -15,6 +15,7 @@
 #include "image/base_table.h"
 #include "image/file_place.h"
 #include "image/headers.h"
+#include "image/whole.h"
 
 namespace reprise {
 
@@ -27,16 +28,31 @@ bool same_file(const std::string& one, const std::string& other) {
   return ::stat(one.c_str(), &a) == 0 && ::stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/** @return all files that have @p runs; if they are too many, half as many as there may be, so that it takes a while until next time */
-std::set<std::uint32_t> files_to_need(const std::vector<PageRun>& runs) {
+constexpr std::uint64_t kMostRoom = 3;  // bytes that all bases take, for each that is needed of them
+
+/**
+ * @return the files that have @p runs and are to be needed further. The others are those of which the smallest parts are
+ * needed, until all others take kMostRoom at most, and, if they are too many, those of which least is needed: half of them, so
+ * that it takes a while until next time
+ */
+std::set<std::uint32_t> files_to_need(const Image& from, const std::vector<PageRun>& runs) {
+  struct Needed {
+    std::uint32_t file;
+    std::uint64_t needed, size;
+  };
   std::map<std::uint32_t, std::uint64_t> bytes;
-  for (const PageRun& run : runs) bytes[run.file] += run.len;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> most;
-  for (const auto& [file, len] : bytes) most.emplace_back(len, file);
-  std::sort(most.rbegin(), most.rend());
-  if (most.size() > kMaxBases) most.resize(kMaxBases / 2);
+  std::uint64_t needed = 0, room = 0;
+  for (const PageRun& run : runs) bytes[run.file] += run.len, needed += run.len;
+  std::vector<Needed> all;
+  for (const auto& [file, len] : bytes) all.push_back({file, len, from.bytes_of_file(file)}), room += all.back().size;
+  std::sort(all.begin(), all.end(), [](const Needed& one, const Needed& other) {
+    return static_cast<double>(one.needed) / static_cast<double>(one.size) > static_cast<double>(other.needed) / static_cast<double>(other.size);
+  });
+  for (; room > kMostRoom * needed; all.pop_back()) room -= all.back().size;
+  std::sort(all.begin(), all.end(), [](const Needed& one, const Needed& other) { return one.needed > other.needed; });
+  if (all.size() > kMaxBases) all.resize(kMaxBases / 2);
   std::set<std::uint32_t> files;
-  for (const auto& [len, file] : most) files.insert(file);
+  for (const Needed& one : all) files.insert(one.file);
   return files;
 }
 
@@ -61,7 +77,7 @@ std::vector<cr_range> refer_to(Process& process, const Image& from, const std::s
   std::vector<PageRun> runs;
   for (const cr_page_run& range : split_at_mappings(from.name(), process, ranges))
     for (const PageRun& run : from.runs_in({range.addr, range.len})) runs.push_back(run);
-  const std::set<std::uint32_t> files = files_to_need(runs);
+  const std::set<std::uint32_t> files = files_to_need(from, runs);
 
   std::map<std::uint32_t, std::uint32_t> index;  // of a base in `made`, by the file of `from`
   Process made;
@@ -105,17 +121,14 @@ std::vector<std::string> deltas_of(const FilePlace& place) {
 
 void write_whole(const Image& image, ImageWriter& writer, const Image::Progress& progress) {
   constexpr std::uint64_t kMost = 64ULL << 20;  // bytes at once: where the file system copies, it takes a while
-  std::vector<PageRun> all = image.runs();
-  all.insert(all.end(), image.debug_runs().begin(), image.debug_runs().end());
-  std::sort(all.begin(), all.end(), [](const PageRun& one, const PageRun& other) { return one.addr < other.addr; });
-  std::vector<cr_range> ranges;
+  const std::vector<PageRun> all = all_runs(image);
   std::uint64_t done = 0, total = image.blob_bytes();
-  for (const PageRun& run : all) ranges.push_back({run.addr, run.len}), total += run.len;
+  for (const PageRun& run : all) total += run.len;
   const auto advance = [&](std::uint64_t bytes) {
     done += bytes;
     if (progress) progress(done, total);
   };
-  writer.begin(image.process(), image.threads(), ranges);
+  writer.begin(image.process(), image.threads(), page_ranges(image));
   for (PageRun run : all)
     while (run.len) {
       const std::uint64_t part = std::min(run.len, kMost);

@@ -92,6 +92,13 @@ bool Image::touched() const {
                      [](const File& file) { return times_of(file.name, file.fd.get()) != file.opened; });
 }
 
+bool Image::written() const {
+  return std::any_of(files_.begin(), files_.end(), [](const File& file) {
+    const Times now = times_of(file.name, file.fd.get());
+    return now.size != file.opened.size || now.modified_ns != file.opened.modified_ns;
+  });
+}
+
 // validate_runs() has checked that each run lies in one mapping.
 void Image::sort_runs(const std::vector<cr_page_run>& own, const std::vector<PageRun>& elsewhere) {
   std::vector<PageRun> all;

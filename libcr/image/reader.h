@@ -81,6 +81,14 @@ class Image {
   bool has_page(std::uint64_t addr) const;
   /** @return the checksums of the pages of @p run, which is one of runs_in(). Throws Error (permanent) when they are damaged */
   std::span<const std::uint64_t> checksums(const PageRun& run) const;
+  /** @return the checksums of the blocks of shared content */
+  const std::vector<std::uint64_t>& blob_checksums() const { return blob_hashes_; }
+  /** @return bytes of the pages that @p file has, whether this image needs them or not */
+  std::uint64_t bytes_of_file(std::size_t file) const { return files_[file].table->pages() * image::kPage; }
+  /** Whether the file has a page with that checksum at that offset. */
+  bool has_page_at(std::uint64_t offset, std::uint64_t checksum) const;
+  /** Whether the file has a block of @p len bytes of shared content with that checksum at that offset. */
+  bool has_block_at(std::uint64_t offset, std::uint64_t len, std::uint64_t checksum) const;
   /** @return number of the first page of @p run in its file */
   std::uint64_t page_number(const PageRun& run) const;
   /** @return number of pages in runs() */
@@ -98,6 +106,8 @@ class Image {
 
   /** Read and verify whole pages at @p addr. Throws Error when a page is damaged or not saved. */
   void read_pages(std::uint64_t addr, void* buf, std::size_t len) const;
+  /** The same for a part of one run, also of the vdso's (debug_runs()). */
+  void read_run(const PageRun& run, void* buf) const;
   /** Read and verify content of the blob section at @p offset (SharedObject.Extent.blob_offset). Throws Error. */
   void read_blob(std::uint64_t offset, void* buf, std::size_t len) const;
 
@@ -105,7 +115,7 @@ class Image {
   using Part = std::function<void(std::uint64_t offset, std::span<const char> content)>;
   /**
    * Read the file from its beginning to its end, in parts of at most 1 MiB. Pages and shared content are verified first.
-   * Pages in bases are not in the file.
+   * Pages in bases are not in the file; see whole.h for a file that has them.
    * @param base another image, or nullptr. Pages and blocks of shared content that it has at the same offset, as their
    *             checksums tell, are left out
    * @throws Error as verify()
@@ -117,6 +127,8 @@ class Image {
    * that were read from it without verification must be verified.
    */
   bool touched() const;
+  /** Whether size or mtime do: its content has changed. Links to it may have come or gone. */
+  bool written() const;
 
   /** Number of the format, see image/format.h. */
   std::uint32_t format() const { return seal_.format; }
@@ -160,8 +172,6 @@ class Image {
   Piece blob(std::uint64_t offset, std::uint64_t len) const;
   static Piece part(const Piece& piece, std::uint64_t from);
   void check(const Piece& piece, const char* data) const;
-  bool has_page_at(std::uint64_t offset, std::uint64_t checksum) const;
-  bool has_block_at(std::uint64_t offset, std::uint64_t len, std::uint64_t checksum) const;
   void read_piece(const Piece& piece, const Image* base, std::vector<char>& buffer, const Part& use) const;
   void verify_pieces(const std::vector<Piece>& pieces, unsigned threads, const Progress& progress) const;
 

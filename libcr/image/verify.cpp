@@ -138,12 +138,17 @@ void Image::read_pages(std::uint64_t addr, void* buf, std::size_t len) const {
     if (run == runs_.end() || run->addr > addr)
       throw Error(Failure::permanent, ENOENT, name_ + ": page " + hex(addr) + " is not in the image");
     const std::uint64_t skip = addr - run->addr, size = std::min<std::uint64_t>(len, run->len - skip);
-    read_exactly(files_[run->file].fd.get(), files_[run->file].name, run->offset + skip, to, size);
-    check(pages({addr, size, run->offset + skip, run->file}), to);
+    read_run({addr, size, run->offset + skip, run->file}, to);
     addr += size;
     to += size;
     len -= size;
   }
+}
+
+void Image::read_run(const PageRun& run, void* buf) const {
+  const File& file = files_[run.file];
+  read_exactly(file.fd.get(), file.name, run.offset, buf, run.len);
+  check(pages(run), static_cast<const char*>(buf));
 }
 
 void Image::read_blob(std::uint64_t offset, void* buf, std::size_t len) const {

@@ -64,7 +64,7 @@ void write_image(Session& session, ImageWriter& writer, State& state, const Inhe
     const bool any = !inherited.empty();
     inherited = refer_to(state.process, *from.parent, from.refer_as, inherited);
     if (any && state.process.bases_size() == 0)
-      report.warnings.push_back("the image stands alone: as a delta it would refer to too many pieces of other files");
+      report.warnings.push_back("the image stands alone: as a delta it would refer to little of other files, or to too many pieces");
   }
   // The kernel maps the same vdso into every process: save our copy.
   const cr_range vdso = vdso_of(state.process);
@@ -80,7 +80,7 @@ void write_image(Session& session, ImageWriter& writer, State& state, const Inhe
   write_in_order(session, writer, runs, vdso, content, of_all);
   if (from.parent) {
     take_pages(writer, *from.parent, inherited, saved, of_all);
-    if (from.parent->touched())
+    if (from.parent->written())
       throw Error(Failure::temporary, EBUSY, from.parent->name() + " was changed while its pages were taken from it");
   }
   writer.finish();

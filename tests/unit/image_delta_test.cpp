@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "image/delta.h"
+#include "image/whole.h"
 #include "image_sample.h"
 
 namespace reprise::test {
@@ -140,7 +141,7 @@ TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
   const Image from = Image::open(dir.path(std::to_string(image::kMaxBases)));
   EXPECT_EQ(from.bases().size(), static_cast<std::size_t>(image::kMaxBases));
   Process process = sample.process;
-  const std::vector<cr_range> all = {{kManyPages, 24 * kPage}};
+  std::vector<cr_range> all(sample.runs.begin(), sample.runs.end() - 1);  // but those of the vdso
   const auto taken = refer_to(process, from, name_for_delta(from, dir.path("next")), all);
   EXPECT_EQ(process.bases_size(), image::kMaxBases / 2) << "of the others it takes the pages over";
   EXPECT_TRUE(std::any_of(process.bases().begin(), process.bases().end(), [](const Base& base) { return base.name() == "0"; }))
@@ -149,8 +150,9 @@ TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
   for (const cr_range& range : taken) pages += range.len / kPage;
   EXPECT_EQ(pages, static_cast<std::uint64_t>(image::kMaxBases / 2 + 1));
   Process other = sample.process;
-  const std::vector<cr_range> fewer = {{kManyPages + kPage, 23 * kPage}};
-  EXPECT_TRUE(refer_to(other, from, name_for_delta(from, dir.path("next")), fewer).empty());
+  for (cr_range& range : all)
+    if (range.addr == kManyPages) range = {kManyPages + kPage, 23 * kPage};
+  EXPECT_TRUE(refer_to(other, from, name_for_delta(from, dir.path("next")), all).empty());
   EXPECT_EQ(other.bases_size(), image::kMaxBases);
 }
 
@@ -195,7 +197,7 @@ TEST_F(ImageDelta, StandsAloneWhenMerged) {
   std::string blob(sample.blob.size(), ' ');
   whole.read_blob(0, blob.data(), blob.size());
   EXPECT_EQ(blob, sample.blob);
-  EXPECT_EQ(whole.debug_runs().size(), 2u) << "written as two ranges";
+  EXPECT_EQ(whole.debug_runs().size(), 1u) << "they are adjacent";
 }
 
 TEST_F(ImageDelta, AWholeImageMergedIsTheSame) {
@@ -385,6 +387,82 @@ TEST_F(HostileDelta, PagesTwice) {
   add_run(made.process, page, 1, 0, 0);
   made.write(dir.path("1"));
   EXPECT_THAT(problem("1"), HasSubstr("twice"));
+}
+
+/** What WholeImage gives of @p image, without what @p base has, written over the content of that one. */
+std::string whole_file(const Image& image, const Image* base, const std::string& base_content, std::uint64_t& bytes) {
+  const WholeImage whole(image);
+  std::string content = base ? base_content : "";
+  content.resize(whole.file_size());
+  std::uint64_t behind = 0;
+  bytes = 0;
+  whole.read_file(base, [&](std::uint64_t offset, std::span<const char> part) {
+    EXPECT_GE(offset, behind);
+    behind = offset + part.size();
+    bytes += part.size();
+    content.replace(offset, part.size(), part.data(), part.size());
+  });
+  EXPECT_EQ(behind, whole.file_size());
+  return content;
+}
+
+TEST_F(ImageDelta, IsReadAsTheWholeImageThatItWouldBeMadeInto) {
+  write_delta("0", "1", 'c', half);
+  write_delta("1", "2", 'd', third);
+  std::uint64_t bytes = 0;
+  EXPECT_EQ(WholeImage(Image::open(dir.path("0"))).checksum(), Image::open(dir.path("0")).checksum()) << "it is whole already";
+  for (const char* name : {"1", "2"}) {
+    const Image image = Image::open(dir.path(name));
+    ASSERT_FALSE(image.bases().empty());
+    ImageWriter writer(dir.path("whole"), {.clobber = true});
+    write_whole(image, writer);
+    writer.finish();
+    const std::string merged = read_file(dir.path("whole"));
+    EXPECT_TRUE(whole_file(image, nullptr, "", bytes) == merged) << name;
+    EXPECT_EQ(bytes, merged.size());
+    EXPECT_EQ(WholeImage(image).checksum(), Image::open(dir.path("whole")).checksum());
+  }
+  // Over the copy of an older one: only what differs is read.
+  const Image older = Image::open(dir.path("0")), newer = Image::open(dir.path("2"));
+  EXPECT_TRUE(whole_file(newer, &older, read_file(dir.path("0")), bytes) == read_file(dir.path("whole")));
+  EXPECT_LT(bytes, fs::file_size(dir.path("whole")) * 9 / 10);
+  std::uint64_t same = 0;
+  const Image whole = Image::open(dir.path("whole"));
+  whole_file(newer, &whole, read_file(dir.path("whole")), same);
+  EXPECT_LT(same, bytes / 2) << "headers and tables only";
+
+  // Damage in a base is found, and named.
+  std::string base = read_file(dir.path("0"));
+  const Image::Part none_of_it = [](std::uint64_t, std::span<const char>) {};
+  const auto of_base = std::find_if(newer.runs().begin(), newer.runs().end(),
+                                    [&](const PageRun& run) { return run.file && newer.bases()[run.file - 1].name() == "0"; });
+  ASSERT_NE(of_base, newer.runs().end());
+  base[of_base->offset + 7] = static_cast<char>(base[of_base->offset + 7] ^ 1);
+  write_file(dir.path("0"), base);
+  const Image again = Image::open(dir.path("2"));
+  EXPECT_THAT(error_of([&] { WholeImage(again).read_file(nullptr, none_of_it); }), HasSubstr("is damaged"));
+}
+
+TEST_F(ImageDelta, FilesOfWhichLittleIsNeededAreTakenOver) {
+  const auto eighths = [](std::uint64_t most) { return [most](std::uint64_t at) { return at / kPage % 8 < most; }; };
+  const auto names = [&](const char* name) {
+    std::vector<std::string> out;
+    const Image image = Image::open(dir.path(name));
+    for (const Base& base : image.bases()) out.push_back(base.name());
+    return out;
+  };
+  write_delta("0", "1", 'c', eighths(4));
+  EXPECT_THAT(names("1"), ElementsAre("0"));
+  write_delta("1", "2", 'd', eighths(6));
+  EXPECT_THAT(names("2"), ElementsAre()) << "a quarter of the first one's pages would be needed";
+  write_delta("2", "3", 'e', eighths(1));
+  write_delta("3", "4", 'f', [](std::uint64_t at) { return at / kPage % 8 == 0 || at / kPage % 8 == 7; });
+  EXPECT_THAT(names("4"), ElementsAre("2")) << "nothing of the other is needed any more";
+  for (const char* name : {"0", "1", "3"}) fs::remove(dir.path(name));
+  expect_pages(Image::open(dir.path("4")), [](std::uint64_t at) {
+    const std::uint64_t eighth = at / kPage % 8;
+    return eighth == 0 || eighth == 7 ? 'f' : eighth < 6 ? 'd' : '\0';
+  });
 }
 
 TEST_F(ImageDelta, OfTheOlderFormats) {

@@ -33,8 +33,8 @@ void find_image(Node& node, const job::ImagePlace& place, int which, std::functi
         try {
           found.manifest = read_manifest(job::manifest_path(path));
           const std::uint64_t size = std::filesystem::file_size(path);
-          if (size != found.manifest.bytes || (bytes && size != bytes))
-            found.error = fmt::format("{} has {} bytes rather than {}", path, size, found.manifest.bytes);
+          if (size != found.manifest.file_bytes() || (bytes && found.manifest.bytes != bytes))
+            found.error = fmt::format("{} has {} bytes rather than {}", path, size, found.manifest.file_bytes());
           else if (checksum && found.manifest.checksum != checksum)
             found.error = path + " is of another wave than its name says";
         } catch (const std::exception& error) {

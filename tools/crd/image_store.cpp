@@ -6,7 +6,9 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "crd/manifest.h"
@@ -50,6 +52,27 @@ struct statvfs file_system(const std::string& directory) {
   return info;
 }
 
+constexpr char kBase[] = ".base-";
+
+/** @return the beginning of the names of files that a rank's images need */
+std::string base_head(std::uint32_t rank) { return "rank-" + std::to_string(rank) + kBase; }
+
+/** @return false where the file system has no hard links, or no more of that file */
+bool link(const fs::path& file, const fs::path& name) {
+  std::error_code error;
+  fs::create_hard_link(file, name, error);
+  if (error) spdlog::debug("{} cannot be another name of {}: {}", name.string(), file.string(), error.message());
+  return !error;
+}
+
+/** Give what images of @p rank need in @p from the same names in @p to. */
+bool link_bases(const fs::path& from, const fs::path& to, std::uint32_t rank) {
+  for (const auto& entry : fs::directory_iterator(from))
+    if (const std::string name = entry.path().filename(); number_in(name, base_head(rank), "") >= 0 && !link(entry.path(), to / name))
+      return false;
+  return true;
+}
+
 /** Part of the file system that images leave to others, as its log files; at most kReserveMost. */
 constexpr std::uint64_t kReservePart = 50, kReserveMost = 1ULL << 30;
 
@@ -66,10 +89,10 @@ std::vector<job::StoredImage> list(const std::string& directory) {
       image.set_wave(wave);
       image.set_rank(static_cast<std::uint32_t>(rank));
       image.set_committed(committed);
-      std::error_code gone;
-      image.set_bytes(fs::file_size(entry.path(), gone));
       try {
-        image.set_checksum(read_manifest(job::manifest_path(entry.path())).checksum);
+        const Manifest manifest = read_manifest(job::manifest_path(entry.path()));
+        image.set_bytes(manifest.bytes);
+        image.set_checksum(manifest.checksum);
       } catch (const std::exception&) {
         continue;  // an image without its manifest is of no use
       }
@@ -81,12 +104,13 @@ std::vector<job::StoredImage> list(const std::string& directory) {
 
 std::uint64_t used_bytes(const std::string& directory) {
   std::uint64_t bytes = 0;
+  std::set<ino_t> seen;
   each_wave(directory, [&](const fs::path& path, std::uint32_t, bool) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(path, error)) {
-      std::error_code gone;
-      const auto size = entry.file_size(gone);
-      if (!gone) bytes += size;
+      struct stat st;
+      if (::lstat(entry.path().c_str(), &st) == 0 && S_ISREG(st.st_mode) && seen.insert(st.st_ino).second)
+        bytes += static_cast<std::uint64_t>(st.st_size);
     }
   });
   return bytes;
@@ -102,18 +126,38 @@ std::uint64_t reserve_bytes(const std::string& directory) {
   return std::min<std::uint64_t>(static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize / kReservePart, kReserveMost);
 }
 
-std::map<std::uint32_t, Parent> parents(const std::string& directory, const std::map<std::uint32_t, std::uint32_t>& newest, unsigned most) {
+std::map<std::uint32_t, Parent> parents(const std::string& directory, std::uint32_t wave,
+                                        const std::map<std::uint32_t, std::uint32_t>& newest, unsigned most) {
   std::map<std::uint32_t, Parent> out;
-  for (const auto& [rank, wave] : newest) {
-    const std::string path = job::image_path(directory, wave, rank);
+  const fs::path to = job::wave_part_directory(directory, wave);
+  for (const auto& [rank, old] : newest) {
+    const std::string path = job::image_path(directory, old, rank);
     try {
       const unsigned generations = read_manifest(job::manifest_path(path)).generations + 1;
-      if (generations <= most && fs::is_regular_file(path)) out[rank] = {path, generations};
+      if (generations > most || !fs::is_regular_file(path)) continue;
+      const fs::path own = to / (base_head(rank) + std::to_string(old));
+      const bool delta = link(path, own) && link_bases(fs::path(path).parent_path(), to, rank);
+      out[rank] = {delta ? own.string() : path, delta, generations};
     } catch (const std::exception& error) {
       spdlog::info("rank {} is saved whole: {}", rank, error.what());
     }
   }
   return out;
+}
+
+bool is_about_parent(const std::string& message, const Parent& parent, std::uint32_t rank) {
+  return message.find(parent.path) != std::string::npos || message.find("/" + base_head(rank)) != std::string::npos;
+}
+
+void drop_parents(const std::string& image, const std::vector<std::string>& needed) {
+  const fs::path path(image);
+  const std::string own = path.filename().string(), head = own.substr(0, own.size() - std::strlen(".img")) + kBase;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
+    const std::string name = entry.path().filename();
+    std::error_code gone;
+    if (number_in(name, head, "") >= 0 && std::find(needed.begin(), needed.end(), name) == needed.end()) fs::remove(entry.path(), gone);
+  }
 }
 
 std::string begin_wave(const std::string& directory, std::uint32_t wave) {

@@ -14,7 +14,10 @@ namespace reprise::crd {
 struct Manifest {
   std::uint32_t wave = 0, rank = 0;
   std::int32_t pid = 0;
-  std::uint64_t bytes = 0, checksum = 0;         ///< of the image; the checksum is that of its seal
+  /** @return bytes of the file beside this */
+  std::uint64_t file_bytes() const { return delta ? delta : bytes; }
+  std::uint64_t bytes = 0, checksum = 0;         ///< of the image as a file that stands alone, see image/whole.h
+  std::uint64_t delta = 0;                       ///< bytes of the file beside this, if that is a delta image
   unsigned generations = 0;                      ///< images before it, in a row, from which unchanged pages were taken over
   unsigned rewritten = 0;                        ///< of a copy: files, one after the other, of which it has kept equal parts
   std::map<std::uint32_t, std::uint64_t> streams;  ///< by stream 0, 1, 2: the stream's offset at the checkpoint

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "crd/manifest.h"
-#include "image/reader.h"
+#include "image/whole.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -77,8 +77,13 @@ std::string part_of(const std::string& path) {
   return (whole.parent_path() / ("." + whole.filename().string() + ".part")).string();
 }
 
-bool is_of(const Image& image, const Manifest& manifest) {
+bool is_of(const WholeImage& image, const Manifest& manifest) {
   return image.file_size() == manifest.bytes && image.checksum() == manifest.checksum;
+}
+
+/** Of an image that stands alone. */
+bool is_of(const Image& image, const Manifest& manifest) {
+  return image.bases().empty() && image.file_size() == manifest.bytes && image.checksum() == manifest.checksum;
 }
 
 bool complete(const std::string& to, const Manifest& manifest) {
@@ -161,7 +166,8 @@ Copied stage_image(const std::string& from, const std::string& to, const CopyLim
   // would pass for a staged one.
   fs::create_directory(fs::path(to).parent_path(), error);
   if (error) throw std::system_error(error, "cannot make " + fs::path(to).parent_path().string());
-  const Image source = Image::open(from);
+  const Image local = Image::open(from);
+  const WholeImage source(local);
   if (!is_of(source, manifest)) throw std::runtime_error(from + " is damaged: it is not the image that its manifest describes");
   const std::string part = part_of(to);
   unsigned rewritten = 0;
@@ -183,12 +189,13 @@ Copied stage_image(const std::string& from, const std::string& to, const CopyLim
     throw;
   }
   target.finish(manifest.bytes);
-  if (!is_of(Image::open(part), manifest)) {
+  if (const Image copy = Image::open(part); !is_of(copy, manifest)) {
     ::unlink(part.c_str());
     throw std::runtime_error(from + " has changed while it was copied");
   }
   // The manifest first: an image without it would be of no use.
   manifest.rewritten = base ? rewritten : 0;
+  manifest.delta = 0;
   job::write_atomically(job::manifest_path(to), manifest_text(manifest));
   if (::rename(part.c_str(), to.c_str()) != 0) fail("cannot rename " + part);
   job::sync_directory(fs::path(to).parent_path());
@@ -224,8 +231,10 @@ void Staging::begin(const job::Stage& message) {
       total.set_wave(message.wave());
       std::uint64_t all = 0;
       for (const std::uint32_t rank : ranks) {
-        const auto size = fs::file_size(job::image_path(local, message.wave(), rank), error);
-        if (!error) all += size;
+        try {
+          all += read_manifest(job::manifest_path(job::image_path(local, message.wave(), rank))).bytes;
+        } catch (const std::exception&) {  // staging it will tell
+        }
       }
       total.set_total_bytes(all);
       std::uint64_t done = 0, told = 0;

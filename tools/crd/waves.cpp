@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "crd/prewarm.h"
-#include "image/reader.h"
+#include "image/whole.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -84,7 +84,7 @@ void Waves::begin(const job::WaveBegin& message) {
         if (expected + reserve > free)
           return {fmt::format("no space: {} has {} bytes left, and the wave needs some {}; {} bytes are left to other users", directory,
                               free, expected, reserve), {}};
-        return {"", image_store::parents(directory, newest, most)};
+        return {"", image_store::parents(directory, wave, newest, most)};
       },
       [this, turn, timeout = message.timeout_ms()](const Begun& begun) {
         if (turn != turn_) return;
@@ -130,6 +130,7 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   node_.socket->send(prepare, CR_RANK_PREPARE, number, node_.recovery);
   std::vector<std::string> argv{"cr_checkpoint", std::to_string(rank->pid), part_image(node_, wave_, number)};
   if (taking.parent) argv.insert(argv.begin() + 1, {"--parent", taking.parent->path});
+  if (taking.parent && taking.parent->delta) argv.insert(argv.begin() + 1, "--delta");
   if (timeout_ms) argv.insert(argv.begin() + 1, {"--timeout", fmt::format("{:.3f}", timeout_ms / 1000.0)});
   try {
     taking.tool = std::make_unique<Tool>(node_.loop, argv, std::vector<std::pair<int, int>>{}, [this, number, turn = turn_](const ToolResult& result) {
@@ -146,7 +147,7 @@ void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
   if (taking.done || !rank) return;
   if (!result.ok) {
     // The next image does without a parent that cannot be read.
-    if (taking.parent && result.message.find(taking.parent->path) != std::string::npos) rank->saved_in = 0;
+    if (taking.parent && image_store::is_about_parent(result.message, *taking.parent, number)) rank->saved_in = 0;
     // The rank's transport may report a more precise reason.
     if (taking.report.error().empty()) return fail(number, result.message, result.temporary);
     return;
@@ -195,7 +196,7 @@ void Waves::both(std::uint32_t number) {
   if (!taking.saved || !taking.answered || taking.done) return;
   const std::string image = part_image(node_, wave_, number);
   struct Sum {
-    std::uint64_t checksum = 0, bytes = 0;
+    std::uint64_t checksum = 0, bytes = 0, file_bytes = 0;
     std::string error;
   };
   // Not on the disk thread: a recovery waits for what that has begun.
@@ -204,8 +205,14 @@ void Waves::both(std::uint32_t number) {
         Sum sum;
         try {
           const Image saved = Image::open(image);
-          sum.bytes = manifest.bytes = saved.file_size();
-          sum.checksum = manifest.checksum = saved.checksum();
+          const WholeImage whole(saved);
+          sum.bytes = manifest.bytes = whole.file_size();
+          sum.checksum = manifest.checksum = whole.checksum();
+          sum.file_bytes = saved.file_size();
+          if (!saved.bases().empty()) manifest.delta = sum.file_bytes;
+          std::vector<std::string> needed;
+          for (const Base& base : saved.bases()) needed.push_back(base.name());
+          image_store::drop_parents(image, needed);
           job::write_atomically(job::manifest_path(image), manifest_text(manifest));
         } catch (const std::exception& error) {
           sum.error = error.what();
@@ -216,6 +223,7 @@ void Waves::both(std::uint32_t number) {
         if (turn != turn_ || ranks_.at(number).done) return;
         if (!sum.error.empty()) return fail(number, sum.error, false);
         Taking& it = ranks_.at(number);
+        it.file_bytes = sum.file_bytes;
         it.manifest.bytes = sum.bytes;
         it.manifest.checksum = sum.checksum;
         it.report.set_bytes(sum.bytes);
@@ -275,7 +283,7 @@ void Waves::tell_when_done() {
   bool good = true;
   for (const auto& [number, taking] : ranks_) {
     *message.add_ranks() = taking.report;
-    bytes += taking.report.bytes();
+    bytes += taking.file_bytes;
     good = good && taking.report.error().empty();
   }
   if (good) last_bytes_ = bytes;

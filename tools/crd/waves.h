@@ -40,6 +40,7 @@ class Waves {
     bool reading = false;    ///< the daemon reads its output again
     bool done = false;
     std::optional<image_store::Parent> parent;
+    std::uint64_t file_bytes = 0;  ///< of its image here, which may be a delta
     Manifest manifest;
     job::RankWave report;
   };

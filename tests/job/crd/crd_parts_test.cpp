@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "base/unique_fd.h"
@@ -20,7 +22,8 @@
 #include "crd/pmix_messages.pb.h"
 #include "crd/prewarm.h"
 #include "crd/staging.h"
-#include "image/reader.h"
+#include "image/delta.h"
+#include "image/whole.h"
 #include "image_sample.h"
 #include "job/files.h"
 #include "job/names.h"
@@ -73,6 +76,46 @@ class OnDisk : public ::testing::Test {
     manifest.files = mapped_files(::getpid());
     job::write_atomically(job::manifest_path(path), manifest_text(manifest));
     return path;
+  }
+  /** Take wave @p wave with an image of rank 0, as a delta of that of wave @p before. @return its path */
+  std::string delta(std::uint32_t wave, std::uint32_t before, std::uint64_t pages, const Changed& changed) {
+    EXPECT_EQ(image_store::begin_wave(local(), wave), "");
+    const image_store::Parent parent = image_store::parents(local(), wave, {{0, before}}, 100).at(0);
+    EXPECT_TRUE(parent.delta);
+    const std::string part = job::wave_part_directory(local(), wave) + "/rank-0.img";
+    test::Sample sample = test::small_sample();
+    cr_range& last = sample.runs.back();
+    last.len = pages * image::kPage;
+    sample.process.mutable_mappings(sample.process.mappings_size() - 1)->set_end(last.addr + last.len);
+    const Image from = Image::open(parent.path);
+    std::vector<cr_range> own, others(sample.runs.begin(), sample.runs.end() - 1);
+    for (std::uint64_t page = 0; page < pages; ++page)
+      (changed(page) ? own : others).push_back({last.addr + page * image::kPage, image::kPage});
+    {
+      ImageWriter writer(part);
+      std::vector<cr_range> all = refer_to(sample.process, from, name_for_delta(from, part), others);
+      const std::vector<cr_range> taken = all;
+      all.insert(all.end(), own.begin(), own.end());
+      std::sort(all.begin(), all.end(), [](const cr_range& one, const cr_range& other) { return one.addr < other.addr; });
+      writer.begin(sample.process, sample.regs, all);
+      for (const cr_range& range : taken) writer.take_pages(from, range);
+      for (const cr_range& range : own) writer.write_pages(range.addr, std::string(range.len, static_cast<char>('a' + wave)).data(), range.len);
+      writer.write_blob(0, sample.blob.data(), sample.blob.size());
+      writer.finish();
+    }
+    const Image made = Image::open(part);
+    const WholeImage whole(made);
+    Manifest manifest;
+    manifest.wave = wave;
+    manifest.bytes = whole.file_size();
+    manifest.checksum = whole.checksum();
+    if (!made.bases().empty()) manifest.delta = made.file_size();
+    job::write_atomically(job::manifest_path(part), manifest_text(manifest));
+    std::vector<std::string> needed;
+    for (const Base& base : made.bases()) needed.push_back(base.name());
+    image_store::drop_parents(part, needed);
+    EXPECT_EQ(image_store::commit_wave(local(), wave), "");
+    return job::image_path(local(), wave, 0);
   }
   /** Stage wave @p from, of rank 0, and drop it there: its copy is there to be written over. @return that */
   std::string dropped(std::uint32_t from) {
@@ -265,14 +308,92 @@ TEST_F(OnDisk, ParentsAreImagesThatAreThere) {
   Manifest manifest = read_manifest(job::manifest_path(two));
   manifest.generations = 4;
   job::write_atomically(job::manifest_path(two), manifest_text(manifest));
-  const auto found = image_store::parents(local(), {{0, 3}, {1, 2}, {2, 3}}, 5);
+  ASSERT_EQ(image_store::begin_wave(local(), 5), "");
+  const std::string part = job::wave_part_directory(local(), 5);
+  const auto found = image_store::parents(local(), 5, {{0, 3}, {1, 2}, {2, 3}}, 5);
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found.at(0).path, one);
+  EXPECT_EQ(found.at(0).path, part + "/rank-0.base-3");
+  EXPECT_TRUE(found.at(0).delta);
+  EXPECT_TRUE(fs::equivalent(found.at(0).path, one));
   EXPECT_EQ(found.at(0).generations, 1u);
+  EXPECT_TRUE(fs::equivalent(part + "/rank-1.base-2", two));
   EXPECT_EQ(found.at(1).generations, 5u);
-  EXPECT_EQ(image_store::parents(local(), {{0, 3}, {1, 2}}, 4).count(1), 0u) << "it is to be whole again";
+  ASSERT_EQ(image_store::begin_wave(local(), 6), "");
+  EXPECT_EQ(image_store::parents(local(), 6, {{0, 3}, {1, 2}}, 4).count(1), 0u) << "it is to be whole again";
   fs::remove(one);
-  EXPECT_EQ(image_store::parents(local(), {{0, 3}}, 5).size(), 0u);
+  ASSERT_EQ(image_store::begin_wave(local(), 7), "");
+  EXPECT_EQ(image_store::parents(local(), 7, {{0, 3}}, 5).size(), 0u);
+  // Where a name cannot be given, the parent's pages are copied.
+  ASSERT_EQ(image_store::begin_wave(local(), 8), "");
+  job::write_atomically(job::wave_part_directory(local(), 8) + "/rank-1.base-2", "in the way");
+  const auto other = image_store::parents(local(), 8, {{1, 2}}, 5);
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(other.at(1).path, two);
+  EXPECT_FALSE(other.at(1).delta);
+}
+
+TEST_F(OnDisk, WavesOfDeltasLastAsLongAsTheyAreNeeded) {
+  image(1, 0, 2 * kMegabyte);
+  const std::uint64_t first = image_store::used_bytes(local());
+  std::string newest;
+  for (std::uint32_t wave = 2; wave <= 5; ++wave)
+    newest = delta(wave, wave - 1, 2 * kMegabyte, [wave](std::uint64_t page) { return page % 100 == wave; });
+  const std::uint64_t used = image_store::used_bytes(local());
+  EXPECT_LT(used, first + first / 2) << "files with several names count once";
+  EXPECT_GT(used, first);
+  const auto names = [&](std::uint32_t wave) {
+    std::set<std::string> out;
+    for (const auto& entry : fs::directory_iterator(job::wave_directory(local(), wave))) out.insert(entry.path().filename());
+    return out;
+  };
+  EXPECT_THAT(names(5), ::testing::ElementsAre("rank-0.base-1", "rank-0.base-2", "rank-0.base-3", "rank-0.base-4", "rank-0.img",
+                                               "rank-0.json"));
+  image_store::prune(local(), {4, 5});
+  EXPECT_FALSE(fs::exists(job::wave_directory(local(), 1)));
+  Image::open(newest).verify_all();
+  EXPECT_EQ(Image::open(newest).bases().size(), 4u);
+  const std::vector<job::StoredImage> stored = image_store::list(local());
+  ASSERT_EQ(stored.size(), 2u) << "the other names are no images";
+  for (const job::StoredImage& one : stored) EXPECT_GT(one.bytes(), first / 2) << "as an image that stands alone";
+
+  // What no image needs any more is removed with the wave that had it.
+  const std::string whole = delta(6, 5, 2 * kMegabyte, [](std::uint64_t) { return true; });
+  EXPECT_THAT(names(6), ::testing::Not(::testing::Contains("rank-0.base-4")));
+  Image::open(whole).verify_all();
+  image_store::prune(local(), {6});
+  Image::open(whole).verify_all();
+  EXPECT_LT(image_store::used_bytes(local()), first + first / 2);
+}
+
+TEST_F(OnDisk, CopiesOfDeltasStandAlone) {
+  image(1, 0, 2 * kMegabyte);
+  const std::string old = dropped(1);
+  const std::string from = delta(2, 1, 2 * kMegabyte, few), to = job::image_path(shared(), 2, 0);
+  const Manifest here = read_manifest(job::manifest_path(from));
+  EXPECT_EQ(here.delta, fs::file_size(from));
+  EXPECT_LT(here.delta, here.bytes / 2);
+  const Copied copied = stage_image(from, to, {}, {old, 16});
+  EXPECT_EQ(copied.bytes, fs::file_size(to));
+  EXPECT_LT(copied.bytes - copied.kept, copied.bytes / 4) << "what the dropped copy has is not copied";
+  const Image copy = Image::open(to);
+  EXPECT_TRUE(copy.bases().empty());
+  copy.verify_all();
+  const Manifest there = read_manifest(job::manifest_path(to));
+  EXPECT_EQ(there.bytes, fs::file_size(to));
+  EXPECT_EQ(there.checksum, copy.checksum());
+  EXPECT_EQ(there.checksum, here.checksum);
+  EXPECT_EQ(there.delta, 0u);
+  EXPECT_EQ(stage_image(from, to, {}).kept, 0u) << "it is there";
+
+  // Damage in a file that it needs is found.
+  const std::string base = fs::path(from).parent_path() / "rank-0.base-1";
+  std::string content = job::read_file(base);
+  const std::uint64_t page = content.size() / 2 / image::kPage * image::kPage;
+  for (std::uint64_t at = page; at < page + 8 * image::kPage; at += image::kPage) content[at] = static_cast<char>(content[at] ^ 1);
+  job::write_atomically(base, content);
+  fs::remove_all(job::wave_directory(shared(), 2));
+  EXPECT_THROW(stage_image(from, to, {}), std::runtime_error);
+  EXPECT_FALSE(fs::exists(to));
 }
 
 TEST(PidBands, WhatIsStartedKeepsClearOfWhatIsRestarted) {

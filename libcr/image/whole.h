@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/**
+ * @file
+ * An image as a file that stands alone: of a delta image, what write_whole() (delta.h) makes of it, without writing that
+ * first. To copy an image to where its bases are not.
+ */
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "image/reader.h"
+
+namespace reprise {
+
+class WholeImage {
+ public:
+  /** Lay the file out. The image must outlive this. @throws Error (permanent) when checksums of pages are damaged */
+  explicit WholeImage(const Image& image);
+
+  std::uint64_t file_size() const { return file_size_; }
+  /** As Image::checksum() of the file. */
+  std::uint64_t checksum() const { return checksum_; }
+  /** As Image::read_file(), of the file. */
+  void read_file(const Image* base, const Image::Part& use) const;
+
+ private:
+  struct Run {
+    PageRun pages;
+    std::uint64_t offset;  // in the file
+  };
+  template <class There, class Read>
+  void read_units(std::uint64_t offset, std::uint64_t len, std::uint64_t unit, const There& there, const Read& read,
+                  const Image::Part& use) const;
+
+  const Image& image_;
+  std::uint64_t file_size_, checksum_;
+  // Of a delta image only:
+  std::string head_, tail_;
+  std::vector<Run> runs_;  // in the order of the file
+  std::uint64_t blob_offset_ = 0;
+};
+
+/** @return the pages of @p image by address, those of the vdso included: adjacent ones as one range, whatever file has them */
+std::vector<cr_range> page_ranges(const Image& image);
+
+/** @return all runs of pages of @p image by address, those of the vdso included */
+std::vector<PageRun> all_runs(const Image& image);
+
+}  // namespace reprise
