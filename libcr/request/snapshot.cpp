@@ -59,6 +59,7 @@ Snapshot::Snapshot(Snapshot&& other) noexcept
     : session_(std::exchange(other.session_, nullptr)),
       options_(other.options_),
       state_(std::move(other.state_)),
+      packed_(std::move(other.packed_)),
       one_call_(std::move(other.one_call_)),
       has_differed_(other.has_differed_),
       trust_(other.trust_),
@@ -195,11 +196,29 @@ void Snapshot::rollback_by_steps(const RestoreOptions& restore, Agent* agent, Re
   rollback.carry_out(Stage::thaw, [&] { report.frozen_ns = session.thaw(); });
 }
 
+void Snapshot::set_aside() {
+  if (packed_) return;
+  try {
+    packed_ = PackedState::of(*state_);
+  } catch (const Error&) {  // it stays as it is
+    return;
+  }
+  one_call_.reset();
+}
+
+void Snapshot::take_out() {
+  if (!packed_) return;
+  packed_->restore(*state_);
+  packed_.reset();
+  one_call_ = OneCall::of(*state_, options_.own_channel);
+}
+
 Report Snapshot::rollback(const RestoreOptions& restore) {
   enter(Stage::open);
   Report report;
   const std::uint64_t begin = Stopwatch::now();
   Stopwatch watch;
+  take_out();
   check_image(state_->process, restore, RestoreMode::pause);
   report.open_ns = watch.lap();
   enter(Stage::callbacks);
@@ -219,6 +238,7 @@ Report Snapshot::write(const std::string& path, bool clobber, bool sync, const P
   enter(Stage::write);
   Report report = report_;
   Stopwatch watch;
+  take_out();
   report.image = path;
   ImageWriter writer(path, WriterOptions{.clobber = clobber, .sync = sync});
   write_image(*session_, writer, *state_, {}, progress, report);

@@ -11,6 +11,7 @@
 
 #include "request/one_call.h"
 #include "request/options.h"
+#include "request/packed_state.h"
 #include "request/state.h"
 #include "restore/options.h"
 #include "restore/report.h"
@@ -60,11 +61,16 @@ class Snapshot {
   /** Write the snapshot to an image at @p path. @return the report of an equivalent checkpoint. Throws Error. */
   Report write(const std::string& path, bool clobber = true, bool sync = true, const Progress& progress = {});
 
+  /** Keep the state in less memory. The next rollback or write takes it out again, and a little longer. */
+  void set_aside();
+
   /** Timeouts and flags of the rollbacks from now on. */
   void set_options(const SnapshotOptions& options) { options_ = options; }
   /** The report of take(). */
   const Report& report() const { return report_; }
   const CheckpointId& id() const { return state_->id; }
+  /** For whoever keeps many: how many of them should not be set aside. */
+  static constexpr std::size_t kAtHand = 4;
 
  private:
   Snapshot(Session& session, const SnapshotOptions& options);
@@ -73,7 +79,9 @@ class Snapshot {
   void rollback_by_steps(const RestoreOptions& restore, Agent* agent, Report& report);
   Session* session_;
   SnapshotOptions options_;
+  void take_out();
   std::unique_ptr<State> state_;
+  std::optional<PackedState> packed_;  // has what state_ lacks meanwhile
   std::optional<OneCall> one_call_;  // none: more would have to be restored than one call can
   bool has_differed_ = false;        // at the latest rollback by one call
   bool trust_ = true;                // as in RestoreOptions: nobody else has written the state

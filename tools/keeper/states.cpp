@@ -70,6 +70,7 @@ void States::take(const Options& options, pid_t requester) {
   const Report report = state.snapshot->report();
   const unsigned number = tree_.add(options.name);
   states_[number] = std::move(state);
+  used(number);
   say(options, report, number,
       title(number) + " taken: " + tool::counted(report.threads, "thread") + ", " + tool::counted(report.pages, "page") +
           ", stood still " + tool::duration(report.frozen_ns));
@@ -83,6 +84,7 @@ void States::go_to(const Options& options, pid_t requester) {
   const Report report = state.snapshot->rollback(options.restore);
   state.session->rest();
   tree_.go_to(number);
+  used(number);
   say(options, report, number,
       "is in the state of " + title(number) + ", " + tool::age(report) + ": " + tool::counted(report.threads, "thread") + ", " +
           tool::grouped(report.pages_restored) + " of " + tool::counted(report.pages, "page") + " restored, stood still " +
@@ -98,6 +100,11 @@ unsigned States::kept(const ImageFile& image) const {
 void States::forget(unsigned number) {
   states_.erase(number);
   tree_.drop(number);
+  recent_.forget(number);
+}
+
+void States::used(unsigned number) {
+  if (const auto other = recent_.use(number)) states_.at(static_cast<unsigned>(*other)).snapshot->set_aside();
 }
 
 bool States::pause_to_kept(const PauseCommand& command, unsigned number, Report& report) {
@@ -118,6 +125,7 @@ bool States::pause_to_kept(const PauseCommand& command, unsigned number, Report&
   report.bytes = state.snapshot->report().bytes;
   state.session->rest();
   tree_.go_to(number);
+  used(number);
   return true;
 }
 
@@ -146,7 +154,9 @@ void States::pause_and_keep(const PauseCommand& command, Report& report) {
   for (const auto& [number, node] : std::map(tree_.nodes()))
     if (states_.at(number).image && node.name == name) forget(number);
   tree_.go_to(0);  // no snapshot is its parent
-  states_[tree_.add(tree_.may_be_name(name) ? name : "")] = std::move(state);
+  const unsigned number = tree_.add(tree_.may_be_name(name) ? name : "");
+  states_[number] = std::move(state);
+  used(number);
 }
 
 bool States::pause(PauseCommand& command, pid_t requester) {
@@ -204,6 +214,7 @@ void States::save(const Options& options) {
     ProgressBar bar("writing", !options.common.json && !options.common.quiet);
     report = states_.at(number).snapshot->write(options.image, options.clobber, options.sync, bar.callback());
   }
+  used(number);
   say(options, report, number,
       title(number) + " saved to " + report.image + ": " + tool::counted(report.pages, "page") + ", " + tool::bytes(report.bytes));
 }

@@ -6,6 +6,7 @@
 
 #include "image_file.h"
 #include "pause_command.h"
+#include "base/recent.h"
 #include "request/snapshot.h"
 #include "session/session.h"
 #include "snapshot_options.h"
@@ -45,12 +46,15 @@ class States {
   bool pause_to_kept(const PauseCommand& command, unsigned number, Report& report);
   void pause_and_keep(const PauseCommand& command, Report& report);
   void forget(unsigned number);
+  /** Note that a state is used. Those that were not used for longer take less memory from now on. */
+  void used(unsigned number);
   std::string title(unsigned number) const;
   void say(const Options& options, const Report& report, unsigned number, const std::string& sentence) const;
 
   const pid_t pid_;
   Tree tree_;
   std::map<unsigned, State> states_;
+  Recent recent_{Snapshot::kAtHand};
 };
 
 }  // namespace reprise::snapshots

@@ -54,6 +54,7 @@ void Snapshots::serve(const Order& order) {
       case Command::rollback: return roll_back(order);
       default:
         entries_.erase(order.snapshot);
+        recent_.forget(order.snapshot);
         service_.answer(0, 0);
     }
   } catch (const std::exception& exception) {
@@ -71,6 +72,18 @@ Snapshots::Entry Snapshots::begin(const Order& order) {
   return entry;
 }
 
+void Snapshots::add(std::uint64_t number, Entry entry) {
+  entries_.insert_or_assign(number, std::move(entry));
+  use(number);
+}
+
+void Snapshots::use(std::uint64_t number) {
+  const auto other = recent_.use(number);
+  if (!other) return;
+  // Those above a rollback of our owner are dropped, and may still be among the recent ones.
+  if (const auto at = entries_.find(*other); at != entries_.end()) at->second.snapshot->set_aside();
+}
+
 void Snapshots::take(const Order& order) {
   Entry entry = begin(order);
   SnapshotOptions options;
@@ -78,7 +91,7 @@ void Snapshots::take(const Order& order) {
   options.notify = (order.flags & CR_SNAPSHOT_CALLBACKS) != 0;
   options.request_flags = pack_request(0, CR_SCOPE_PROC, order.target);
   entry.snapshot = patiently([&] { return std::make_unique<Snapshot>(Snapshot::take(*entry.session, options)); });
-  entries_.insert_or_assign(order.snapshot, std::move(entry));
+  add(order.snapshot, std::move(entry));
   service_.answer(0, 0);
 }
 
@@ -96,7 +109,7 @@ void Snapshots::load(const Order& order) {
   service_.image().reset();
   if (!loaded) throw Error(Failure::temporary, ENOMEM, "the process is rolled back, but " + report.warnings.back());
   entry.snapshot = std::make_unique<Snapshot>(std::move(*loaded));
-  entries_.insert_or_assign(order.snapshot, std::move(entry));
+  add(order.snapshot, std::move(entry));
   service_.answer(0, 0);
 }
 
@@ -105,6 +118,7 @@ void Snapshots::roll_back(const Order& order) {
   const RestoreOptions options = restore_options(entry.flags);
   patiently([&] { return entry.snapshot->rollback(options); });
   ++entry.rollbacks;
+  use(order.snapshot);
   if (!of_owner()) {
     service_.answer(0, 0);
     return;

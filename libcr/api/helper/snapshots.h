@@ -6,6 +6,7 @@
 
 #include "api/helper/outcome.h"
 #include "api/helper/service.h"
+#include "base/recent.h"
 #include "request/snapshot.h"
 #include "session/session.h"
 
@@ -33,10 +34,14 @@ class Snapshots {
   void load(const Order& order);
   Entry begin(const Order& order);
   void roll_back(const Order& order);
+  void add(std::uint64_t number, Entry entry);
+  /** Note that a snapshot is used. Those that were not for longer take less memory from now on. */
+  void use(std::uint64_t number);
   bool of_owner() const { return !service_.target_mem(); }
 
   Service& service_;
   std::map<std::uint64_t, Entry> entries_;
+  Recent recent_{Snapshot::kAtHand};
 };
 
 }  // namespace reprise::api
