@@ -128,7 +128,7 @@ void ImageWriter::put_sparse(std::uint64_t offset, const void* buf, std::size_t 
 }
 
 template <class Use>
-void ImageWriter::in_runs(std::uint64_t addr, std::uint64_t len, const Use& use) {
+void ImageWriter::in_runs(std::uint64_t addr, std::uint64_t len, const Use& use) const {
   if (addr % kPage || len % kPage)
     throw Error(Failure::permanent, EINVAL, name_ + ": address " + hex(addr) + " is not that of whole pages");
   auto run = std::upper_bound(runs_.begin(), runs_.end(), addr,
@@ -143,6 +143,12 @@ void ImageWriter::in_runs(std::uint64_t addr, std::uint64_t len, const Use& use)
     addr += part;
     len -= part;
   }
+}
+
+std::uint64_t ImageWriter::offset_of(std::uint64_t addr) const {
+  std::uint64_t found = 0;
+  in_runs(addr, kPage, [&](std::uint64_t offset, std::uint64_t, std::uint64_t) { found = offset; });
+  return found;
 }
 
 void ImageWriter::write_pages(std::uint64_t addr, const void* buf, std::size_t len) {

@@ -88,6 +88,8 @@ class ImageWriter {
   void take_pages(const Image& from, const cr_range& range);
   /** The same for one run of @p from, also one of its debug_runs(). */
   void take_run(const Image& from, const PageRun& run);
+  /** @return where the page at @p addr, one of the runs, is in the file. Throws Error when it is not one of them. */
+  std::uint64_t offset_of(std::uint64_t addr) const;
   /** Write content of the blob section. Parts that are never written read as zeros. Thread-safe for disjoint ranges. */
   void write_blob(std::uint64_t offset, const void* buf, std::size_t len);
 
@@ -117,7 +119,7 @@ class ImageWriter {
   void copy_data(int from, std::uint64_t at, std::uint64_t offset, std::uint64_t len);
   /** Call @p use(offset in the file, number of the first page, bytes) for each part of [addr, addr + len) in one run. */
   template <class Use>
-  void in_runs(std::uint64_t addr, std::uint64_t len, const Use& use);
+  void in_runs(std::uint64_t addr, std::uint64_t len, const Use& use) const;
   void hash_partial_blocks();
   void spool_to(UniqueFd fd);
   void finish_spooling();
