@@ -28,14 +28,15 @@ bool same_file(const std::string& one, const std::string& other) {
   return ::stat(one.c_str(), &a) == 0 && ::stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-constexpr std::uint64_t kMostRoom = 3;  // bytes that all bases take, for each that is needed of them
+constexpr std::uint64_t kMostRoom = 2;   // bytes that all bases take, for each that all pages of the process do
+constexpr std::uint64_t kLeastPart = 16;  // a file of which a smaller part is needed is not worth its room
 
 /**
  * @return the files that have @p runs and are to be needed further. The others are those of which the smallest parts are
- * needed, until all others take kMostRoom at most, and, if they are too many, those of which least is needed: half of them, so
+ * needed, parts that are not worth it or until the rest take kMostRoom at most, and, if they are too many, those of which least is needed: half of them, so
  * that it takes a while until next time
  */
-std::set<std::uint32_t> files_to_need(const Image& from, const std::vector<PageRun>& runs) {
+std::set<std::uint32_t> files_to_need(const Image& from, std::uint64_t own, const std::vector<PageRun>& runs) {
   struct Needed {
     std::uint32_t file;
     std::uint64_t needed, size;
@@ -48,7 +49,8 @@ std::set<std::uint32_t> files_to_need(const Image& from, const std::vector<PageR
   std::sort(all.begin(), all.end(), [](const Needed& one, const Needed& other) {
     return static_cast<double>(one.needed) / static_cast<double>(one.size) > static_cast<double>(other.needed) / static_cast<double>(other.size);
   });
-  for (; room > kMostRoom * needed; all.pop_back()) room -= all.back().size;
+  for (; !all.empty() && (room > kMostRoom * (own + needed) || all.back().needed * kLeastPart < all.back().size); all.pop_back())
+    room -= all.back().size;
   std::sort(all.begin(), all.end(), [](const Needed& one, const Needed& other) { return one.needed > other.needed; });
   if (all.size() > kMaxBases) all.resize(kMaxBases / 2);
   std::set<std::uint32_t> files;
@@ -73,11 +75,12 @@ std::string name_for_delta(const Image& from, const std::string& path) {
   return place.name;
 }
 
-std::vector<cr_range> refer_to(Process& process, const Image& from, const std::string& name, std::span<const cr_range> ranges) {
+std::vector<cr_range> refer_to(Process& process, const Image& from, const std::string& name, std::uint64_t own,
+                                std::span<const cr_range> ranges) {
   std::vector<PageRun> runs;
   for (const cr_page_run& range : split_at_mappings(from.name(), process, ranges))
     for (const PageRun& run : from.runs_in({range.addr, range.len})) runs.push_back(run);
-  const std::set<std::uint32_t> files = files_to_need(from, runs);
+  const std::set<std::uint32_t> files = files_to_need(from, own, runs);
 
   std::map<std::uint32_t, std::uint32_t> index;  // of a base in `made`, by the file of `from`
   Process made;

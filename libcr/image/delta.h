@@ -20,14 +20,16 @@ namespace reprise {
 std::string name_for_delta(const Image& from, const std::string& path);
 
 /**
- * Make @p process refer to the pages that @p from has in @p ranges. There may be pages in too many files: then it refers to
- * those that have most, and the image takes the others over. So a row of deltas never needs more than so many files, however
- * long it is, and a page is taken over a few times in it.
+ * Make @p process refer to the pages that @p from has in @p ranges. There may be pages in too many files, or in files that are
+ * too large for what is needed of them: then it refers to those that have most, and the image takes the others over. So a row of
+ * deltas never needs more than so many files and so much room, however long it is, and a page is taken over a few times in it.
  * @param name    of name_for_delta()
+ * @param own     bytes of the pages that the image has anyway
  * @param ranges  sorted; each page is in a mapping of @p process and saved in @p from
  * @return the pages to take over, sorted; all if there would be too many runs: @p process is unchanged then
  */
-std::vector<cr_range> refer_to(Process& process, const Image& from, const std::string& name, std::span<const cr_range> ranges);
+std::vector<cr_range> refer_to(Process& process, const Image& from, const std::string& name, std::uint64_t own,
+                                std::span<const cr_range> ranges);
 
 /** @return the delta images that need the file at @p place, by name; what cannot be read there is no image */
 std::vector<std::string> deltas_of(const image::FilePlace& place);

@@ -62,7 +62,7 @@ void write_image(Session& session, ImageWriter& writer, State& state, const Inhe
   report.pages += report.pages_inherited;
   if (!from.refer_as.empty()) {
     const bool any = !inherited.empty();
-    inherited = refer_to(state.process, *from.parent, from.refer_as, inherited);
+    inherited = refer_to(state.process, *from.parent, from.refer_as, bytes_in(runs), inherited);
     if (any && state.process.bases_size() == 0)
       report.warnings.push_back("the image stands alone: as a delta it would refer to little of other files, or to too many pieces");
   }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""changing.py STEPS OUT: change memory in a way that depends on all of it, step by step; then write a checksum to OUT.
+"""changing.py STEPS OUT [WRITES]: change memory in a way that depends on all of it, step by step; then write a checksum to OUT.
 
-Each step writes some pages of a large block, and replaces, drops or grows some of many small ones. What is written
-depends on what is read. So a page that is restored wrongly changes the result.
+Each step writes some pages of a large block (40; or WRITES, and then none of them is part of a huge page), and replaces, drops
+or grows some of many small ones. What is written depends on what is read. So a page that is restored wrongly changes the result.
 """
 
 import mmap
@@ -16,8 +16,11 @@ PAGE = 4096
 LARGE = 16 << 20
 
 steps, out = int(sys.argv[1]), sys.argv[2]
+writes = int(sys.argv[3]) if len(sys.argv) > 3 else 40
 rng = random.Random(1)
 large = mmap.mmap(-1, LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+if len(sys.argv) > 3:
+    large.madvise(mmap.MADV_NOHUGEPAGE)
 for at in range(0, LARGE, PAGE):
     large[at:at + 8] = rng.randbytes(8)
 small = []
@@ -25,7 +28,7 @@ idle = threading.Thread(target=time.sleep, args=(10000,), daemon=True)
 idle.start()
 
 for step in range(steps):
-    for _ in range(40):
+    for _ in range(writes):
         at, to = rng.randrange(0, LARGE, PAGE), rng.randrange(0, LARGE, PAGE)
         large[to:to + 64] = (zlib.crc32(large[at:at + PAGE]) * (step + 1)).to_bytes(64, "little")
     drop = rng.randrange(0, LARGE - 16 * PAGE, PAGE)

@@ -68,7 +68,7 @@ class ImageDelta : public testing::Test {
       for (std::uint64_t at = run.addr; at < run.addr + run.len; at += kPage)
         (changed(at) || !may_be_elsewhere(sample, at) ? own : elsewhere).push_back({at, kPage});
     ImageWriter writer(dir.path(name));
-    const std::vector<cr_range> taken = refer_to(delta.process, from, as, elsewhere);
+    const std::vector<cr_range> taken = refer_to(delta.process, from, as, own.size() * kPage + more_room, elsewhere);
     std::vector<cr_range> runs = own;
     runs.insert(runs.end(), taken.begin(), taken.end());
     std::sort(runs.begin(), runs.end(), [](const cr_range& one, const cr_range& other) { return one.addr < other.addr; });
@@ -94,6 +94,7 @@ class ImageDelta : public testing::Test {
     return error_of([&] { Image::open(dir.path(name)); });
   }
   const TempDir dir;
+  std::uint64_t more_room = 0;  // as if the process had more pages
   const Sample sample = larger_sample();
 };
 
@@ -133,6 +134,7 @@ TEST_F(ImageDelta, NoMoreFilesThanItNeeds) {
 }
 
 TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
+  more_room = 100 * kPage;  // so that only their number counts
   // Each delta has a page that no later one has.
   for (int i = 0; i < image::kMaxBases; ++i) {
     const std::uint64_t its = kManyPages + static_cast<std::uint64_t>(i) * kPage;
@@ -142,7 +144,7 @@ TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
   EXPECT_EQ(from.bases().size(), static_cast<std::size_t>(image::kMaxBases));
   Process process = sample.process;
   std::vector<cr_range> all(sample.runs.begin(), sample.runs.end() - 1);  // but those of the vdso
-  const auto taken = refer_to(process, from, name_for_delta(from, dir.path("next")), all);
+  const auto taken = refer_to(process, from, name_for_delta(from, dir.path("next")), more_room, all);
   EXPECT_EQ(process.bases_size(), image::kMaxBases / 2) << "of the others it takes the pages over";
   EXPECT_TRUE(std::any_of(process.bases().begin(), process.bases().end(), [](const Base& base) { return base.name() == "0"; }))
       << "which has most of them";
@@ -152,7 +154,7 @@ TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
   Process other = sample.process;
   for (cr_range& range : all)
     if (range.addr == kManyPages) range = {kManyPages + kPage, 23 * kPage};
-  EXPECT_TRUE(refer_to(other, from, name_for_delta(from, dir.path("next")), all).empty());
+  EXPECT_TRUE(refer_to(other, from, name_for_delta(from, dir.path("next")), more_room, all).empty());
   EXPECT_EQ(other.bases_size(), image::kMaxBases);
 }
 
@@ -451,18 +453,21 @@ TEST_F(ImageDelta, FilesOfWhichLittleIsNeededAreTakenOver) {
     for (const Base& base : image.bases()) out.push_back(base.name());
     return out;
   };
-  write_delta("0", "1", 'c', eighths(4));
+  // Each changes a little less than the one before, so that pages of all are needed.
+  for (std::uint64_t number = 1; number < 8; ++number)
+    write_delta(std::to_string(number - 1), std::to_string(number), static_cast<char>('a' + number), eighths(8 - number));
   EXPECT_THAT(names("1"), ElementsAre("0"));
-  write_delta("1", "2", 'd', eighths(6));
-  EXPECT_THAT(names("2"), ElementsAre()) << "a quarter of the first one's pages would be needed";
-  write_delta("2", "3", 'e', eighths(1));
-  write_delta("3", "4", 'f', [](std::uint64_t at) { return at / kPage % 8 == 0 || at / kPage % 8 == 7; });
-  EXPECT_THAT(names("4"), ElementsAre("2")) << "nothing of the other is needed any more";
-  for (const char* name : {"0", "1", "3"}) fs::remove(dir.path(name));
-  expect_pages(Image::open(dir.path("4")), [](std::uint64_t at) {
-    const std::uint64_t eighth = at / kPage % 8;
-    return eighth == 0 || eighth == 7 ? 'f' : eighth < 6 ? 'd' : '\0';
-  });
+  EXPECT_THAT(names("2"), testing::UnorderedElementsAre("0", "1"));
+  const std::vector<std::string> last = names("7");
+  EXPECT_THAT(last, testing::Not(testing::Contains("0"))) << "all are four times the room of the process's pages";
+  EXPECT_GE(last.size(), 3u);
+  std::uint64_t room = 0;
+  for (const std::string& name : last) room += Image::open(dir.path(name)).page_bytes();
+  const Image newest = Image::open(dir.path("7"));
+  EXPECT_LE(room, 2 * newest.page_count() * kPage);
+  for (int number = 0; number < 7; ++number)
+    if (std::find(last.begin(), last.end(), std::to_string(number)) == last.end()) fs::remove(dir.path(std::to_string(number)));
+  expect_pages(newest, [](std::uint64_t at) { return at / kPage % 8 == 7 ? '\0' : static_cast<char>('a' + 7 - at / kPage % 8); });
 }
 
 TEST_F(ImageDelta, OfTheOlderFormats) {
