@@ -36,19 +36,13 @@ constexpr std::uint64_t kManyPages = 0x40000000;
 
 /** With more pages, and with those of the vdso. */
 Sample larger_sample() {
-  Sample out = small_sample();
-  Mapping stack = out.process.mappings(out.process.mappings_size() - 1);
-  Mapping& many = *out.process.mutable_mappings(out.process.mappings_size() - 1);
-  many = out.process.mappings(1);
-  many.set_start(kManyPages);
-  many.set_end(kManyPages + 24 * kPage);
-  *out.process.add_mappings() = stack;
-  stack.set_start(0x7ffe00000000);
-  stack.set_end(0x7ffe00002000);
-  stack.set_flags(CR_VMA_READ | CR_VMA_EXEC | CR_VMA_SPECIAL);
-  stack.set_name("[vdso]");
-  *out.process.add_mappings() = stack;
-  out.runs.insert(out.runs.end() - 1, {kManyPages, 24 * kPage});
+  Sample out = sample_with(kManyPages, 24);
+  Mapping vdso = out.process.mappings(out.process.mappings_size() - 1);
+  vdso.set_start(0x7ffe00000000);
+  vdso.set_end(0x7ffe00002000);
+  vdso.set_flags(CR_VMA_READ | CR_VMA_EXEC | CR_VMA_SPECIAL);
+  vdso.set_name("[vdso]");
+  *out.process.add_mappings() = vdso;
   out.runs.push_back({0x7ffe00000000, 0x2000});
   return out;
 }

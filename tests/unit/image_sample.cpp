@@ -148,6 +148,18 @@ Sample small_sample() {
   return out;
 }
 
+Sample sample_with(std::uint64_t addr, std::uint64_t pages) {
+  Sample out = small_sample();
+  const Mapping stack = out.process.mappings(out.process.mappings_size() - 1);
+  Mapping& many = *out.process.mutable_mappings(out.process.mappings_size() - 1);
+  many = out.process.mappings(1);
+  many.set_start(addr);
+  many.set_end(addr + pages * image::kPage);
+  *out.process.add_mappings() = stack;
+  out.runs.insert(out.runs.end() - 1, {addr, pages * image::kPage});
+  return out;
+}
+
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream out;

@@ -43,6 +43,9 @@ struct Sample {
 /** Two threads, five mappings, eleven saved pages, some descriptors, shared content of 100,000 bytes. */
 Sample small_sample();
 
+/** The same with a sixth mapping below the stack, of @p pages saved pages from @p addr on. */
+Sample sample_with(std::uint64_t addr, std::uint64_t pages);
+
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, std::string_view content);
 

@@ -17,19 +17,6 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t kMany = 0x40000000, kPages = 3 * kBlockPages + 100;
 
-/** With pages for four blocks of the table of checksums. */
-Sample large_sample() {
-  Sample out = small_sample();
-  Mapping stack = out.process.mappings(out.process.mappings_size() - 1);
-  Mapping& many = *out.process.mutable_mappings(out.process.mappings_size() - 1);
-  many = out.process.mappings(1);
-  many.set_start(kMany);
-  many.set_end(kMany + kPages * kPage);
-  *out.process.add_mappings() = stack;
-  out.runs.insert(out.runs.end() - 1, {kMany, kPages * kPage});
-  return out;
-}
-
 class ImageTree : public testing::Test {
  protected:
   ImageTree() {
@@ -51,7 +38,7 @@ class ImageTree : public testing::Test {
   std::uint64_t place_of_checksum(std::uint64_t number) const { return tail + at.table + number * 8; }
 
   const TempDir dir;
-  const Sample sample = large_sample();
+  const Sample sample = sample_with(kMany, kPages);  // four blocks of the table of checksums
   std::string good;
   std::uint64_t tail = 0, pages = 0;
   image::TailLayout at{image::kTreeFormat, 0, 0};
