@@ -74,9 +74,15 @@ void Waves::begin(const job::WaveBegin& message) {
   for (const auto& [number, taking] : ranks_)
     if (const Rank* rank = node_.find(number); node_.job.incremental() && rank && rank->saved_in) newest[number] = rank->saved_in;
   node_.on_disk(
-      [directory = node_.images(), wave = wave_, limit = node_.job.local_limit_bytes(), expected = last_bytes_ ? last_bytes_ : private_memory(),
-       newest, most = node_.job.incremental()]() -> Begun {
+      [directory = node_.images(), wave = wave_, limit = node_.job.local_limit_bytes(), sizes = sizes(), newest,
+       most = node_.job.incremental()]() -> Begun {
         if (const std::string why = image_store::begin_wave(directory, wave); !why.empty()) return {why, {}};
+        auto parents = image_store::parents(directory, wave, newest, most);
+        std::uint64_t expected = 0;
+        for (const auto& [rank, size] : sizes) {
+          const auto parent = parents.find(rank);
+          expected += parent != parents.end() && parent->second.delta ? size.file : size.whole;
+        }
         const std::uint64_t used = image_store::used_bytes(directory), free = image_store::free_bytes(directory);
         if (limit && used + std::max<std::uint64_t>(expected, 1) > limit)
           return {fmt::format("the images would take more than the {} bytes that are allowed in {}", limit, directory), {}};
@@ -84,7 +90,7 @@ void Waves::begin(const job::WaveBegin& message) {
         if (expected + reserve > free)
           return {fmt::format("no space: {} has {} bytes left, and the wave needs some {}; {} bytes are left to other users", directory,
                               free, expected, reserve), {}};
-        return {"", image_store::parents(directory, wave, newest, most)};
+        return {"", std::move(parents)};
       },
       [this, turn, timeout = message.timeout_ms()](const Begun& begun) {
         if (turn != turn_) return;
@@ -100,12 +106,18 @@ void Waves::begin(const job::WaveBegin& message) {
       });
 }
 
-/** What the first wave takes at most, some kilobytes per rank aside. */
-std::uint64_t Waves::private_memory() const {
-  std::uint64_t bytes = 0;
-  for (const auto& [number, taking] : ranks_)
-    if (const Rank* rank = node_.find(number); rank && rank->alive()) bytes += private_bytes(rank->pid);
-  return bytes;
+std::map<std::uint32_t, Waves::Sizes> Waves::sizes() const {
+  std::map<std::uint32_t, Sizes> out;
+  for (const auto& [number, taking] : ranks_) {
+    const auto last = last_.find(number);
+    if (last != last_.end()) {
+      out[number] = last->second;
+    } else if (const Rank* rank = node_.find(number); rank && rank->alive()) {
+      const std::uint64_t most = private_bytes(rank->pid);  // some kilobytes aside
+      out[number] = {most, most};
+    }
+  }
+  return out;
 }
 
 void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
@@ -279,14 +291,10 @@ void Waves::tell_when_done() {
   job::Up up;
   job::WaveDone& message = *up.mutable_wave_done();
   message.set_wave(wave_);
-  std::uint64_t bytes = 0;
-  bool good = true;
   for (const auto& [number, taking] : ranks_) {
     *message.add_ranks() = taking.report;
-    bytes += taking.file_bytes;
-    good = good && taking.report.error().empty();
+    if (taking.report.error().empty()) last_[number] = {taking.manifest.bytes, taking.file_bytes};
   }
-  if (good) last_bytes_ = bytes;
   node_.send(std::move(up));
 }
 

@@ -45,7 +45,11 @@ class Waves {
     job::RankWave report;
   };
   void take(std::uint32_t rank, std::uint32_t timeout_ms);
-  std::uint64_t private_memory() const;
+  /** What the image of a rank takes here, by the last one or by the rank's memory. */
+  struct Sizes {
+    std::uint64_t whole = 0, file = 0;  ///< if it has all pages; as the last one was
+  };
+  std::map<std::uint32_t, Sizes> sizes() const;
   void checkpointed(std::uint32_t rank, const ToolResult& result);
   void both(std::uint32_t rank);
   void fail(std::uint32_t rank, const std::string& why, bool again);
@@ -60,7 +64,7 @@ class Waves {
   unsigned turn_ = 0;           ///< counts waves and abandonments: late results belong to an older turn
   bool told_ = false;           ///< WaveDone has been sent
   std::map<std::uint32_t, Taking> ranks_;
-  std::uint64_t last_bytes_ = 0;  ///< size of the last wave: estimate for the next one
+  std::map<std::uint32_t, Sizes> last_;  ///< of each rank in the last wave: estimate for the next one
 };
 
 }  // namespace reprise::crd
