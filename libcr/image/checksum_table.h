@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
-/** @file The checksums of a file's pages. Of the table in the file, blocks are read and checked when they are needed. */
+/**
+ * @file
+ * The checksums of a file's pages. Of the table in the file, blocks are checked when they are needed, and read with some more:
+ * where pages are scattered, few are of one block.
+ */
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -32,7 +36,8 @@ class ChecksumTable {
   std::span<const std::uint64_t> get(std::uint64_t first, std::uint64_t count) const;
 
  private:
-  void read_blocks(std::uint64_t from, std::uint64_t end) const;
+  void read_group(std::uint64_t group) const;
+  void check_block(std::uint64_t block) const;
 
   int fd_ = -1;
   std::string name_;
@@ -40,7 +45,8 @@ class ChecksumTable {
   std::vector<std::uint64_t> blocks_;      // none: all is there
   std::unique_ptr<std::uint64_t[]> all_;  // memory that nothing is read into costs nothing
   mutable std::mutex mutex_;
-  mutable std::vector<bool> there_;
+  mutable std::vector<bool> read_;     // groups of blocks
+  mutable std::vector<bool> checked_;  // blocks
 };
 
 }  // namespace reprise::image

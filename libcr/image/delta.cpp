@@ -75,8 +75,8 @@ std::string name_for_delta(const Image& from, const std::string& path) {
   return place.name;
 }
 
-std::vector<cr_range> refer_to(Process& process, const Image& from, const std::string& name, std::uint64_t own,
-                                std::span<const cr_range> ranges) {
+Referred refer_to(Process& process, const Image& from, const std::string& name, std::uint64_t own,
+                  std::span<const cr_range> ranges) {
   std::vector<PageRun> runs;
   for (const cr_page_run& range : split_at_mappings(from.name(), process, ranges))
     for (const PageRun& run : from.runs_in({range.addr, range.len})) runs.push_back(run);
@@ -100,10 +100,10 @@ std::vector<cr_range> refer_to(Process& process, const Image& from, const std::s
     add_base_run(made, after, {run.addr, run.len, found->second, from.page_number(run)});
     after = run.addr + run.len;
   }
-  if (made.base_runs_size() / kBaseRunNumbers > kMaxBaseRuns) return {ranges.begin(), ranges.end()};
+  if (made.base_runs_size() / kBaseRunNumbers > kMaxBaseRuns) return {{ranges.begin(), ranges.end()}, true};
   process.mutable_bases()->Swap(made.mutable_bases());
   process.mutable_base_runs()->Swap(made.mutable_base_runs());
-  return rest;
+  return {std::move(rest), false};
 }
 
 std::vector<std::string> deltas_of(const FilePlace& place) {

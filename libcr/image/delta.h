@@ -19,6 +19,12 @@ namespace reprise {
  */
 std::string name_for_delta(const Image& from, const std::string& path);
 
+/** What refer_to() has done. */
+struct Referred {
+  std::vector<cr_range> taken;    ///< pages to take over, sorted
+  bool too_many_pieces = false;   ///< the pages elsewhere would be too many runs: all are to be taken over
+};
+
 /**
  * Make @p process refer to the pages that @p from has in @p ranges. There may be pages in too many files, or in files that are
  * too large for what is needed of them: then it refers to those that have most, and the image takes the others over. So a row of
@@ -26,10 +32,9 @@ std::string name_for_delta(const Image& from, const std::string& path);
  * @param name    of name_for_delta()
  * @param own     bytes of the pages that the image has anyway
  * @param ranges  sorted; each page is in a mapping of @p process and saved in @p from
- * @return the pages to take over, sorted; all if there would be too many runs: @p process is unchanged then
  */
-std::vector<cr_range> refer_to(Process& process, const Image& from, const std::string& name, std::uint64_t own,
-                                std::span<const cr_range> ranges);
+Referred refer_to(Process& process, const Image& from, const std::string& name, std::uint64_t own,
+                  std::span<const cr_range> ranges);
 
 /** @return the delta images that need the file at @p place, by name; what cannot be read there is no image */
 std::vector<std::string> deltas_of(const image::FilePlace& place);

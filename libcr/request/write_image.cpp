@@ -61,10 +61,10 @@ void write_image(Session& session, ImageWriter& writer, State& state, const Inhe
   report.pages_inherited = bytes_in(inherited) / image::kPage;
   report.pages += report.pages_inherited;
   if (!from.refer_as.empty()) {
-    const bool any = !inherited.empty();
-    inherited = refer_to(state.process, *from.parent, from.refer_as, bytes_in(runs), inherited);
-    if (any && state.process.bases_size() == 0)
-      report.warnings.push_back("the image stands alone: as a delta it would refer to little of other files, or to too many pieces");
+    Referred referred = refer_to(state.process, *from.parent, from.refer_as, bytes_in(runs), inherited);
+    inherited = std::move(referred.taken);
+    if (referred.too_many_pieces)
+      report.warnings.push_back("the image stands alone: as a delta it would refer to too many pieces of other files");
   }
   // The kernel maps the same vdso into every process: save our copy.
   const cr_range vdso = vdso_of(state.process);

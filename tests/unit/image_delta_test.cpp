@@ -62,7 +62,7 @@ class ImageDelta : public testing::Test {
       for (std::uint64_t at = run.addr; at < run.addr + run.len; at += kPage)
         (changed(at) || !may_be_elsewhere(sample, at) ? own : elsewhere).push_back({at, kPage});
     ImageWriter writer(dir.path(name));
-    const std::vector<cr_range> taken = refer_to(delta.process, from, as, own.size() * kPage + more_room, elsewhere);
+    const std::vector<cr_range> taken = refer_to(delta.process, from, as, own.size() * kPage + more_room, elsewhere).taken;
     std::vector<cr_range> runs = own;
     runs.insert(runs.end(), taken.begin(), taken.end());
     std::sort(runs.begin(), runs.end(), [](const cr_range& one, const cr_range& other) { return one.addr < other.addr; });
@@ -138,7 +138,7 @@ TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
   EXPECT_EQ(from.bases().size(), static_cast<std::size_t>(image::kMaxBases));
   Process process = sample.process;
   std::vector<cr_range> all(sample.runs.begin(), sample.runs.end() - 1);  // but those of the vdso
-  const auto taken = refer_to(process, from, name_for_delta(from, dir.path("next")), more_room, all);
+  const auto taken = refer_to(process, from, name_for_delta(from, dir.path("next")), more_room, all).taken;
   EXPECT_EQ(process.bases_size(), image::kMaxBases / 2) << "of the others it takes the pages over";
   EXPECT_TRUE(std::any_of(process.bases().begin(), process.bases().end(), [](const Base& base) { return base.name() == "0"; }))
       << "which has most of them";
@@ -148,7 +148,7 @@ TEST_F(ImageDelta, NotMoreFilesThanAllowed) {
   Process other = sample.process;
   for (cr_range& range : all)
     if (range.addr == kManyPages) range = {kManyPages + kPage, 23 * kPage};
-  EXPECT_TRUE(refer_to(other, from, name_for_delta(from, dir.path("next")), more_room, all).empty());
+  EXPECT_TRUE(refer_to(other, from, name_for_delta(from, dir.path("next")), more_room, all).taken.empty());
   EXPECT_EQ(other.bases_size(), image::kMaxBases);
 }
 

@@ -93,7 +93,7 @@ class OnDisk : public ::testing::Test {
       (changed(page) ? own : others).push_back({last.addr + page * image::kPage, image::kPage});
     {
       ImageWriter writer(part);
-      std::vector<cr_range> all = refer_to(sample.process, from, name_for_delta(from, part), own.size() * image::kPage, others);
+      std::vector<cr_range> all = refer_to(sample.process, from, name_for_delta(from, part), own.size() * image::kPage, others).taken;
       const std::vector<cr_range> taken = all;
       all.insert(all.end(), own.begin(), own.end());
       std::sort(all.begin(), all.end(), [](const cr_range& one, const cr_range& other) { return one.addr < other.addr; });
