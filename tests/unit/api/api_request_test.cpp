@@ -309,6 +309,22 @@ TEST_F(Requests, RestartByTheFirstVersionOfItsArguments) {
   EXPECT_GT(cr_poll_restart(&handle, nullptr), 1);
 }
 
+TEST_F(Requests, ARestartWaitsUntilItsHelperNeedsUs) {
+  // Longer than other requests wait for their start: nobody else can make the process.
+  cr_restart_args_t args;
+  cr_restart_handle_t handle;
+  ASSERT_EQ(cr_initialize_restart_args_t(&args), 0);
+  args.cr_fd = fd_;
+  args.cr_signal = SIGUSR2;
+  ASSERT_EQ(cr_request_restart(&args, &handle), 0) << cr_last_error();
+  timeval limit{5, 0};
+  ASSERT_GT(cr_wait_restart(&handle, &limit), 0);
+  const pid_t child = cr_reap_restart(&handle);
+  ASSERT_GT(child, 1);
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
 TEST_F(Requests, PidsOfARestart) {
   cr_restart_args_t args;
   cr_restart_handle_t handle;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /**
- * A fake helper that only sends the answer that the test selects by cr_timeout. Orders for snapshots always succeed.
+ * A fake helper that only sends the answer that the test selects by cr_timeout, or by cr_signal of a restart. Orders for
+ * snapshots always succeed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,6 +22,12 @@ int main(int argc, char** argv) {
     if (order.command == Command::take || order.command == Command::rollback || order.command == Command::drop) {
       service.answer(0, order.command == Command::take ? 0 : static_cast<std::int64_t>(order.snapshot));
       continue;
+    }
+    if (order.command == Command::restart && order.signal == SIGUSR2) {  // it takes long until the program has to help
+      sleep(11);
+      ChildOrder child;
+      service.answer(0, service.ask(child));
+      return 0;
     }
     if (order.timeout_s != 6) service.started();
     switch (order.timeout_s) {
