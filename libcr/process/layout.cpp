@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <linux/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/text.h"
@@ -70,6 +71,17 @@ void collect_layout(const cr_process& data, Process& process) {
   process.set_membarrier(data.membarrier);
 }
 
+namespace {
+
+/** Is the file @p fd what /proc/PID/exe shows? */
+bool is_executable_of(pid_t pid, int fd) {
+  struct stat now {}, file {};
+  return ::stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &now) == 0 && ::fstat(fd, &file) == 0 &&
+         now.st_dev == file.st_dev && now.st_ino == file.st_ino;
+}
+
+}  // namespace
+
 void restore_layout(Session& session, Remote& remote, const cr_process& now, const Process& image,
                     const RestoreOptions& options, RestoreMode mode, Report& report) {
   const MemoryLayout& layout = image.layout();
@@ -89,7 +101,7 @@ void restore_layout(Session& session, Remote& remote, const cr_process& now, con
     const std::string path = options.relocated(image.exe().path());
     const UniqueFd exe = OnBehalf::of_image(image, options).open(path, O_RDONLY);
     std::int64_t ret = exe ? 0 : -errno;
-    if (exe) {
+    if (exe && !is_executable_of(session.pid(), exe.get())) {  // a copy has it from its template
       prctl_mm_map map = request_of(layout);
       const int fd = session.put_fd(exe.get(), true);
       map.exe_fd = static_cast<__u32>(fd);

@@ -108,16 +108,9 @@ void take_own_ids(Process& image) {
 
 std::map<pid_t, pid_t> make_threads_with_new_ids(Session& session, Remote& remote, Process& image) {
   std::map<pid_t, pid_t> ids, own;
-  for (const Thread& thread : image.threads()) {
-    if (&thread == &image.threads(0)) {
-      ids[thread.tid()] = session.pid();
-      continue;
-    }
-    const std::int64_t got = make_thread(remote);
-    if (got < 0)
-      throw Error(Failure::temporary, static_cast<int>(-got), thread_name(thread) + " cannot be made: " + error_text(got));
-    ids[thread.tid()] = static_cast<pid_t>(got);
-  }
+  const std::vector<pid_t> made = make_threads_with_any_ids(remote, image);
+  ids[image.threads(0).tid()] = session.pid();
+  for (int i = 1; i < image.threads_size(); ++i) ids[image.threads(i).tid()] = made[static_cast<std::size_t>(i - 1)];
   for (const Thread& thread : image.threads()) own[own_id_of(thread)] = ids[thread.tid()];
   rename_ids(image, ids);
   return own;

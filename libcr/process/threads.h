@@ -29,8 +29,11 @@ ThreadPlan plan_threads(std::span<const cr_thread> now, const Process& image);
  */
 void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan);
 
-/** Make one thread, parked. @return its tid, chosen by the kernel, or -errno */
-std::int64_t make_thread(Remote& remote);
+/**
+ * Make all threads but the first of a new process, parked, with tids that the kernel chooses. Throws Error (temporary).
+ * @return the tids, in the order of the image
+ */
+std::vector<pid_t> make_threads_with_any_ids(Remote& remote, const Process& image);
 
 /**
  * Make all threads but the first of a new process in a pid namespace of its own, parked, with the ids that the image has.

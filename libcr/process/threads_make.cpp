@@ -62,27 +62,35 @@ std::int64_t clone_with_tid(Remote& remote, pid_t tid) {
 }
 
 /**
- * Make the @p missing threads with their tids, in batches, until one fails.
+ * Make @p count threads, in batches, until one fails.
+ * @param id     called with each index: the tid that the thread gets; 0: any
  * @param error  out: -errno of the one that failed, else 0
- * @return how many were made
+ * @return the tids of those that were made
  */
-std::size_t clone_all(Remote& remote, const Process& image, std::span<const int> missing, std::int64_t& error) {
+template <class Id>
+std::vector<pid_t> clone_all(Remote& remote, std::size_t count, const Id& id, std::int64_t& error) {
   constexpr std::size_t kRoom = sizeof(CloneArgs) + 32;
+  std::vector<pid_t> made;
   error = 0;
-  for (std::size_t made = 0; made < missing.size();) {
+  while (made.size() < count) {
     std::vector<std::size_t> queued;
-    while (made + queued.size() < missing.size() && (queued.empty() || remote.room(1, kRoom)))
-      queued.push_back(queue_clone(remote, image.threads(missing[made + queued.size()]).tid()));
+    while (made.size() + queued.size() < count && (queued.empty() || remote.room(1, kRoom)))
+      queued.push_back(queue_clone(remote, id(made.size() + queued.size())));
     const std::vector<std::int64_t> results = remote.run();
     for (const std::size_t index : queued) {
       if (results[index] < 0) {
         error = results[index];
         return made;
       }
-      ++made;
+      made.push_back(static_cast<pid_t>(results[index]));
     }
   }
-  return missing.size();
+  return made;
+}
+
+/** As above, of the image's threads @p missing with their tids. @return how many were made */
+std::size_t clone_all(Remote& remote, const Process& image, std::span<const int> missing, std::int64_t& error) {
+  return clone_all(remote, missing.size(), [&](std::size_t i) { return image.threads(missing[i]).tid(); }, error).size();
 }
 
 bool set_last_pid(int fd, pid_t last) {
@@ -114,7 +122,14 @@ void clone_by_counter(Remote& remote, const Thread& thread) {
 
 }  // namespace
 
-std::int64_t make_thread(Remote& remote) { return clone_with_tid(remote, 0); }
+std::vector<pid_t> make_threads_with_any_ids(Remote& remote, const Process& image) {
+  std::int64_t error = 0;
+  std::vector<pid_t> made = clone_all(remote, static_cast<std::size_t>(image.threads_size() - 1), [](std::size_t) { return 0; }, error);
+  if (error)
+    throw Error(Failure::temporary, static_cast<int>(-error),
+                thread_name(image.threads(1 + static_cast<int>(made.size()))) + " cannot be made: " + error_text(error));
+  return made;
+}
 
 void make_threads_in_own_namespace(Remote& remote, const Process& image) {
   std::vector<int> all(static_cast<std::size_t>(image.threads_size() - 1));
