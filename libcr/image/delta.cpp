@@ -28,13 +28,13 @@ bool same_file(const std::string& one, const std::string& other) {
   return ::stat(one.c_str(), &a) == 0 && ::stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-constexpr std::uint64_t kMostRoom = 2;   // bytes that all bases take, for each that all pages of the process do
+constexpr std::uint64_t kMostRoom = 2;    // bytes that all bases take, for each that all pages of the process do
 constexpr std::uint64_t kLeastPart = 16;  // a file of which a smaller part is needed is not worth its room
 
 /**
- * @return the files that have @p runs and are to be needed further. The others are those of which the smallest parts are
- * needed, parts that are not worth it or until the rest take kMostRoom at most, and, if they are too many, those of which least is needed: half of them, so
- * that it takes a while until next time
+ * @return the files that have @p runs and are to be needed further. Files of which the smallest parts are needed are left
+ * out while those parts are not worth the room (kLeastPart), or all files take too much (kMostRoom). If they are too many then,
+ * half as many remain as there may be, so that it takes a while until next time: those of which most is needed
  */
 std::set<std::uint32_t> files_to_need(const Image& from, std::uint64_t own, const std::vector<PageRun>& runs) {
   struct Needed {
@@ -131,7 +131,7 @@ void write_whole(const Image& image, ImageWriter& writer, const Image::Progress&
     done += bytes;
     if (progress) progress(done, total);
   };
-  writer.begin(image.process(), image.threads(), page_ranges(image));
+  writer.begin(image.process(), image.threads(), page_ranges(all));
   for (PageRun run : all)
     while (run.len) {
       const std::uint64_t part = std::min(run.len, kMost);

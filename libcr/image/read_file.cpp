@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "image/missing.h"
 #include "image/read_exactly.h"
 #include "image/reader.h"
 
 namespace reprise {
 
 using namespace image;
-
-namespace {
-constexpr std::uint64_t kPart = 1 << 20;  // a multiple of kPage and kBlobBlock
-}  // namespace
 
 bool Image::has_page_at(std::uint64_t offset, std::uint64_t checksum) const {
   if (offset < seal_.pages_offset) return false;
@@ -42,21 +39,12 @@ void Image::read_piece(const Piece& piece, const Image* base, std::vector<char>&
     return piece.unit == kPage ? base->has_page_at(offset, checksum)
                                : base->has_block_at(offset, std::min(piece.unit, piece.len - at), checksum);
   };
-  const std::uint64_t step = piece.unit ? piece.unit : kPart;
-  for (std::uint64_t at = 0; at < piece.len;) {
-    if (there(at)) {
-      at += step;
-      continue;
-    }
-    std::uint64_t end = at + step;
-    while (end < piece.len && end - at < kPart && !there(end)) end += step;
-    end = std::min(end, piece.len);
+  each_missing(piece.len, piece.unit ? piece.unit : kPart, there, [&](std::uint64_t at, std::uint64_t end) {
     buffer.resize(end - at);
     read_exactly(fd(), name_, piece.offset + at, buffer.data(), buffer.size());
     if (piece.unit) check({0, piece.offset + at, end - at, piece.seed + at, piece.unit, piece.hashes + at / piece.unit}, buffer.data());
     use(piece.offset + at, buffer);
-    at = end;
-  }
+  });
 }
 
 void Image::read_file(const Image* base, const Part& use) const {

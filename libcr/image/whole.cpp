@@ -6,18 +6,13 @@
 #include <span>
 
 #include "image/headers.h"
+#include "image/missing.h"
 #include "image/notes.h"
 #include "image/tail.h"
 
 namespace reprise {
 
 using namespace image;
-
-namespace {
-
-constexpr std::uint64_t kPart = 1 << 20;  // a multiple of kPage and kBlobBlock
-
-}  // namespace
 
 std::vector<PageRun> all_runs(const Image& image) {
   std::vector<PageRun> all = image.runs();
@@ -26,9 +21,9 @@ std::vector<PageRun> all_runs(const Image& image) {
   return all;
 }
 
-std::vector<cr_range> page_ranges(const Image& image) {
+std::vector<cr_range> page_ranges(std::span<const PageRun> runs) {
   std::vector<cr_range> ranges;
-  for (const PageRun& run : all_runs(image)) {
+  for (const PageRun& run : runs) {
     if (!ranges.empty() && ranges.back().addr + ranges.back().len == run.addr)
       ranges.back().len += run.len;
     else
@@ -41,12 +36,13 @@ WholeImage::WholeImage(const Image& image) : image_(image), file_size_(image.fil
   if (image.bases().empty()) return;
   std::vector<const ThreadRegs*> regs;
   for (const ThreadRegs& one : image.threads()) regs.push_back(&one);
-  std::vector<cr_page_run> segments = split_at_mappings(image.name(), image.process(), page_ranges(image));
+  const std::vector<PageRun> all = all_runs(image);
+  std::vector<cr_page_run> segments = split_at_mappings(image.name(), image.process(), page_ranges(all));
   head_ = build_headers(kTreeFormat, image.process(), build_notes(image.process(), regs), segments, image.blob_bytes());
 
   std::vector<std::uint64_t> hashes;
   std::uint64_t offset = head_.size();
-  for (const PageRun& run : all_runs(image)) {
+  for (const PageRun& run : all) {
     const std::span<const std::uint64_t> some = image.checksums(run);
     hashes.insert(hashes.end(), some.begin(), some.end());
     runs_.push_back({run, offset});
@@ -61,46 +57,32 @@ WholeImage::WholeImage(const Image& image) : image_(image), file_size_(image.fil
   std::memcpy(&checksum_, tail_.data() + tail_.size() - sizeof checksum_, sizeof checksum_);
 }
 
-/** Read [offset, offset + len) of the file by units, but those of which @p there(index) is true. */
-template <class There, class Read>
-void WholeImage::read_units(std::uint64_t offset, std::uint64_t len, std::uint64_t unit, const There& there, const Read& read,
-                            const Image::Part& use) const {
-  std::vector<char> buffer;
-  for (std::uint64_t at = 0; at < len;) {
-    if (there(at)) {
-      at += unit;
-      continue;
-    }
-    std::uint64_t end = at + unit;
-    while (end < len && end - at < kPart && !there(end)) end += unit;
-    end = std::min(end, len);
-    buffer.resize(end - at);
-    read(at, buffer.data(), buffer.size());
-    use(offset + at, buffer);
-    at = end;
-  }
-}
-
 void WholeImage::read_file(const Image* base, const Image::Part& use) const {
   if (image_.bases().empty()) return image_.read_file(base, use);
+  std::vector<char> buffer;
   use(0, head_);
   for (const Run& run : runs_) {
     const std::span<const std::uint64_t> hashes = image_.checksums(run.pages);
-    read_units(
-        run.offset, run.pages.len, kPage,
-        [&](std::uint64_t at) { return base && base->has_page_at(run.offset + at, hashes[at / kPage]); },
-        [&](std::uint64_t at, char* to, std::size_t len) {
-          image_.read_run({run.pages.addr + at, len, run.pages.offset + at, run.pages.file}, to);
-        },
-        use);
+    each_missing(
+        run.pages.len, kPage, [&](std::uint64_t at) { return base && base->has_page_at(run.offset + at, hashes[at / kPage]); },
+        [&](std::uint64_t at, std::uint64_t end) {
+          buffer.resize(end - at);
+          image_.read_run({run.pages.addr + at, end - at, run.pages.offset + at, run.pages.file}, buffer.data());
+          use(run.offset + at, buffer);
+        });
   }
   const std::uint64_t blob = image_.blob_bytes();
-  read_units(
-      blob_offset_, blob, kBlobBlock,
+  const std::vector<std::uint64_t>& hashes = image_.blob_checksums();
+  each_missing(
+      blob, kBlobBlock,
       [&](std::uint64_t at) {
-        return base && base->has_block_at(blob_offset_ + at, std::min(kBlobBlock, blob - at), image_.blob_checksums()[at / kBlobBlock]);
+        return base && base->has_block_at(blob_offset_ + at, std::min(kBlobBlock, blob - at), hashes[at / kBlobBlock]);
       },
-      [&](std::uint64_t at, char* to, std::size_t len) { image_.read_blob(at, to, len); }, use);
+      [&](std::uint64_t at, std::uint64_t end) {
+        buffer.resize(end - at);
+        image_.read_blob(at, buffer.data(), buffer.size());
+        use(blob_offset_ + at, buffer);
+      });
   use(blob_offset_ + blob, tail_);
 }
 

@@ -6,6 +6,7 @@
  * first. To copy an image to where its bases are not.
  */
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,6 @@ class WholeImage {
     PageRun pages;
     std::uint64_t offset;  // in the file
   };
-  template <class There, class Read>
-  void read_units(std::uint64_t offset, std::uint64_t len, std::uint64_t unit, const There& there, const Read& read,
-                  const Image::Part& use) const;
-
   const Image& image_;
   std::uint64_t file_size_, checksum_;
   // Of a delta image only:
@@ -41,10 +38,10 @@ class WholeImage {
   std::uint64_t blob_offset_ = 0;
 };
 
-/** @return the pages of @p image by address, those of the vdso included: adjacent ones as one range, whatever file has them */
-std::vector<cr_range> page_ranges(const Image& image);
-
 /** @return all runs of pages of @p image by address, those of the vdso included */
 std::vector<PageRun> all_runs(const Image& image);
+
+/** @return the pages of @p runs, which are sorted: adjacent ones as one range, whatever file has them */
+std::vector<cr_range> page_ranges(std::span<const PageRun> runs);
 
 }  // namespace reprise
