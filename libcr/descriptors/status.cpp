@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "descriptors/restore_parts.h"
+#include "image/own_id.h"
 #include "session/checked_batch.h"
 
 namespace reprise {
@@ -12,9 +13,6 @@ namespace {
 
 // Status flags that F_SETFL changes.
 constexpr std::uint32_t kStatus = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
-
-/** @return the id of @p thread in the process's own pid namespace */
-int own_id(const Thread& thread) { return thread.own_tid() ? thread.own_tid() : thread.tid(); }
 
 /** Is @p id, in the process's own pid namespace, a thread of the image other than the first? */
 bool is_worker(const Process& image, int id) {

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "cr.h"
+#include "image/own_id.h"
 #include "image/validate_parts.h"
 
 namespace reprise {
@@ -58,7 +59,7 @@ void validate_threads(const Checker& check, const Process& process) {
     const std::string who = "thread " + std::to_string(thread.tid());
     check.need(thread.tid() > 0 && tids.insert(thread.tid()).second,
                [&] { return who + " is impossible or there twice"; });
-    check.need(thread.own_tid() >= 0 && own_tids.insert(thread.own_tid() ? thread.own_tid() : thread.tid()).second,
+    check.need(thread.own_tid() >= 0 && own_tids.insert(own_id(thread)).second,
                [&] { return who + " has an impossible id of its own"; });
     check.need(thread.comm().size() < 16 && thread.comm().find('\0') == std::string::npos,
                [&] { return who + " has an impossible name"; });

@@ -48,6 +48,13 @@ prctl_mm_map request_of(const MemoryLayout& layout) {
   return map;
 }
 
+/** Is the file @p fd what /proc/PID/exe shows? */
+bool is_executable_of(pid_t pid, int fd) {
+  struct stat now {}, file {};
+  return ::stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &now) == 0 && ::fstat(fd, &file) == 0 &&
+         now.st_dev == file.st_dev && now.st_ino == file.st_ino;
+}
+
 }  // namespace
 
 void collect_layout(const cr_process& data, Process& process) {
@@ -70,17 +77,6 @@ void collect_layout(const cr_process& data, Process& process) {
   layout.set_future(data.future);
   process.set_membarrier(data.membarrier);
 }
-
-namespace {
-
-/** Is the file @p fd what /proc/PID/exe shows? */
-bool is_executable_of(pid_t pid, int fd) {
-  struct stat now {}, file {};
-  return ::stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &now) == 0 && ::fstat(fd, &file) == 0 &&
-         now.st_dev == file.st_dev && now.st_ino == file.st_ino;
-}
-
-}  // namespace
 
 void restore_layout(Session& session, Remote& remote, const cr_process& now, const Process& image,
                     const RestoreOptions& options, RestoreMode mode, Report& report) {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "image/own_id.h"
 #include "process/pid_namespace.h"
 #include "process/threads.h"
 
@@ -57,20 +58,18 @@ std::string rename_proc_path(std::string path, const std::set<pid_t>& leader, co
   return path.replace(proc.size(), length, std::to_string(renamed(ids, pid)));
 }
 
-pid_t own_id_of(const Thread& thread) { return thread.own_tid() ? thread.own_tid() : thread.tid(); }
-
 }  // namespace
 
-void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids, OwnIds keep) {
+void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids, OwnIds own_ids) {
   if (image.threads_size() == 0) return;
-  const pid_t was = image.pid(), own_was = own_id_of(image.threads(0));
+  const pid_t was = image.pid(), own_was = own_id(image.threads(0));
   const bool leads_group = image.pgid() == was;
   std::map<pid_t, pid_t> own;  // old id in the process's own pid namespace -> new id in ours
-  for (const Thread& thread : image.threads()) own[own_id_of(thread)] = renamed(ids, thread.tid());
+  for (const Thread& thread : image.threads()) own[own_id(thread)] = renamed(ids, thread.tid());
   std::map<pid_t, pid_t> paths = own;  // also by the id in the checkpointer's: it may have had that one's /proc
   for (const Thread& thread : image.threads()) paths.emplace(thread.tid(), renamed(ids, thread.tid()));
   // What the program itself tells the kernel is in terms of its own pid namespace.
-  if (keep == OwnIds::keep) own.clear();
+  if (own_ids == OwnIds::keep) own.clear();
 
   for (Timers::Posix& timer : *image.mutable_timers()->mutable_posix()) timer.set_tid(renamed(ids, timer.tid()));
   for (Description& description : *image.mutable_descriptions()) {
@@ -81,15 +80,15 @@ void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids, OwnIds keep) 
       description.set_owner_pid(renamed(ids, owner));
     else if (owner > 0)
       description.set_owner_pid(renamed(own, owner));
-    else if (owner < 0 && leads_group && -owner == own_was && keep == OwnIds::change)
+    else if (owner < 0 && leads_group && -owner == own_was && own_ids == OwnIds::change)
       description.set_owner_pid(-renamed(ids, was));
   }
   for (PendingSignal& pending : *image.mutable_pending()) rename_sender(pending, own);
   for (Thread& thread : *image.mutable_threads()) {
     for (PendingSignal& pending : *thread.mutable_pending()) rename_sender(pending, own);
-    const pid_t own_tid = own_id_of(thread);
+    const pid_t own_tid = own_id(thread);
     thread.set_tid(renamed(ids, thread.tid()));
-    thread.set_own_tid(keep == OwnIds::keep && own_tid != thread.tid() ? own_tid : 0);
+    thread.set_own_tid(own_ids == OwnIds::keep && own_tid != thread.tid() ? own_tid : 0);
   }
   if (image.sid() == was) image.set_sid(renamed(ids, was));
   if (leads_group) image.set_pgid(renamed(ids, was));
@@ -100,7 +99,7 @@ void take_own_ids(Process& image) {
   std::map<pid_t, pid_t> ids;
   bool others = false;
   for (const Thread& thread : image.threads()) {
-    ids[thread.tid()] = own_id_of(thread);
+    ids[thread.tid()] = own_id(thread);
     others |= thread.own_tid() != 0;
   }
   if (others) rename_ids(image, ids);
@@ -108,16 +107,16 @@ void take_own_ids(Process& image) {
 
 std::map<pid_t, pid_t> make_threads_with_new_ids(Session& session, Remote& remote, Process& image) {
   std::map<pid_t, pid_t> ids, own;
-  const std::vector<pid_t> made = make_threads_with_any_ids(remote, image);
+  const std::vector<pid_t> made = make_all_threads(remote, image, false);
   ids[image.threads(0).tid()] = session.pid();
   for (int i = 1; i < image.threads_size(); ++i) ids[image.threads(i).tid()] = made[static_cast<std::size_t>(i - 1)];
-  for (const Thread& thread : image.threads()) own[own_id_of(thread)] = ids[thread.tid()];
+  for (const Thread& thread : image.threads()) own[own_id(thread)] = ids[thread.tid()];
   rename_ids(image, ids);
   return own;
 }
 
 void make_threads_with_own_ids(Session& session, Remote& remote, Process& image) {
-  make_threads_in_own_namespace(remote, image);
+  make_all_threads(remote, image, true);
   const ProcDir tasks(session.pid(), "task");
   std::map<pid_t, pid_t> ids;
   for (const cr_thread& thread : session.threads()) ids[own_id(tasks, thread.tid)] = thread.tid;

@@ -18,10 +18,10 @@ enum class OwnIds { change, keep };
  * Replace thread ids in all kernel state of the image: timers, owners of descriptions, pidfds, /proc paths, senders of
  * pending signals, session and process group. Ids that the program keeps in memory stay as they are.
  * @param ids  each thread's id in the image -> its new id
- * @param own  keep: what the program itself tells the kernel stays as it is, and the threads have the old ids as own_tid.
- *             Paths below /proc are renamed: it is mounted for the pid namespace of ours
+ * @param own_ids  keep: what the program itself tells the kernel stays as it is, and the threads have the old ids as own_tid.
+ *                 Paths below /proc are renamed: it is mounted for the pid namespace of ours
  */
-void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids, OwnIds own = OwnIds::change);
+void rename_ids(Process& image, const std::map<pid_t, pid_t>& ids, OwnIds own_ids = OwnIds::change);
 
 /** Replace the ids by those of the process's own pid namespace, if the checkpoint was taken from another one. */
 void take_own_ids(Process& image);

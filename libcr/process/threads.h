@@ -30,16 +30,11 @@ ThreadPlan plan_threads(std::span<const cr_thread> now, const Process& image);
 void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan);
 
 /**
- * Make all threads but the first of a new process, parked, with tids that the kernel chooses. Throws Error (temporary).
- * @return the tids, in the order of the image
+ * Make all threads but the first of a new process, parked. Throws Error (temporary).
+ * @param with_ids  with the tids of the image, for a process in a pid namespace of its own; else the kernel chooses
+ * @return the tids in the process's pid namespace, in the order of the image
  */
-std::vector<pid_t> make_threads_with_any_ids(Remote& remote, const Process& image);
-
-/**
- * Make all threads but the first of a new process in a pid namespace of its own, parked, with the ids that the image has.
- * Throws Error (temporary).
- */
-void make_threads_in_own_namespace(Remote& remote, const Process& image);
+std::vector<pid_t> make_all_threads(Remote& remote, const Process& image, bool with_ids);
 
 /** End the threads that make_threads() made. For requests that fail before their commit. */
 void unmake_threads(Session& session, Remote& remote);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -122,22 +121,14 @@ void clone_by_counter(Remote& remote, const Thread& thread) {
 
 }  // namespace
 
-std::vector<pid_t> make_threads_with_any_ids(Remote& remote, const Process& image) {
+std::vector<pid_t> make_all_threads(Remote& remote, const Process& image, bool with_ids) {
+  const auto thread = [&](std::size_t index) -> const Thread& { return image.threads(1 + static_cast<int>(index)); };
   std::int64_t error = 0;
-  std::vector<pid_t> made = clone_all(remote, static_cast<std::size_t>(image.threads_size() - 1), [](std::size_t) { return 0; }, error);
+  std::vector<pid_t> made = clone_all(remote, static_cast<std::size_t>(image.threads_size() - 1),
+                                      [&](std::size_t index) { return with_ids ? thread(index).tid() : 0; }, error);
   if (error)
-    throw Error(Failure::temporary, static_cast<int>(-error),
-                thread_name(image.threads(1 + static_cast<int>(made.size()))) + " cannot be made: " + error_text(error));
+    throw Error(Failure::temporary, static_cast<int>(-error), thread_name(thread(made.size())) + " cannot be made: " + error_text(error));
   return made;
-}
-
-void make_threads_in_own_namespace(Remote& remote, const Process& image) {
-  std::vector<int> all(static_cast<std::size_t>(image.threads_size() - 1));
-  std::iota(all.begin(), all.end(), 1);
-  std::int64_t error = 0;
-  if (const std::size_t made = clone_all(remote, image, all, error); made < all.size())
-    throw Error(Failure::temporary, static_cast<int>(-error),
-                thread_name(image.threads(all[made])) + " cannot be made in the new pid namespace: " + error_text(error));
 }
 
 void make_threads(Session& session, Remote& remote, const Process& image, const ThreadPlan& plan) {

@@ -55,7 +55,7 @@ class BlankChild {
 
   struct Maker;
   pid_t pid_ = 0;
-  ParentProcess* parent_;                 ///< nullptr: we reap it
+  ParentProcess* parent_;          ///< nullptr: we reap it
   UniqueFd mem_;                   ///< /proc/PID/mem of a process that is not our child
   bool dies_with_parent_ = false;  ///< a thread of the image has a parent-death signal
   std::unique_ptr<Maker> maker_;   ///< the thread that created the process, if it needs a time namespace

@@ -95,7 +95,7 @@ struct RestartOptions {
   bool signal_first = false;    ///< send the signal before the process runs in any case
   pid_t requester = 0;          ///< as for a checkpoint
   unsigned callbacks_ms = 0;    ///< how long to wait for the program's callbacks after the thaw; 0: do not wait
-  ParentProcess* parent = nullptr;     ///< of the new process; nullptr: the caller
+  ParentProcess* parent = nullptr;  ///< of the new process; nullptr: the caller
   unsigned timeout_ms = 0;      ///< as for a checkpoint
   unsigned request_flags = 0;   ///< as for a checkpoint
   Hold hold;                    ///< called when memory is restored and descriptors are not yet; empty: do not wait
