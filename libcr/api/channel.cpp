@@ -40,7 +40,6 @@ constexpr long kLookNs = 500'000'000;
 // How long to wait for the start of a request, and how often to check meanwhile whether its helper still lives.
 constexpr long long kStartNs = 10'000'000'000;
 constexpr long kStartLookNs = 100'000'000;
-constexpr unsigned kMostSubstitutes = 4096;
 constexpr std::size_t kChunk = 16;  // channels allocated at a time
 
 class Descriptor {
@@ -119,11 +118,7 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd, int so
   if (inherited.block < 0 || inherited.owner_mem < 0 || (start.target_mem >= 0 && inherited.target_mem < 0) ||
       (start.image >= 0 && inherited.image < 0) || (socket >= 0 && inherited.socket < 0))
     return errno;
-  // These keep their numbers. Those below 3 are the helper's, too, since it is not detached.
-  int others[kMostSubstitutes];
-  for (unsigned i = 0; start.fds != nullptr && i < start.fds->count; ++i)
-    if (start.fds->fd[i].with > 2) others[inherited.others_count++] = start.fds->fd[i].with;
-  inherited.others = others;
+  inherited.fds = start.fds;
   pid_t helper = 0;
   // A restarted process inherits the program's session and terminal.
   const int err = spawn_helper(path, inherited, start.kind != Kind::restart, helper);
@@ -146,7 +141,6 @@ int Channel::prepare(const Start& start, Block*& block, int socket) {
     if (start.kind == Kind::checkpoint && fits) fits = add_text(*block, text == nullptr ? "" : text);
   for (unsigned i = 0; start.relocate != nullptr && i < start.relocate->count && fits; ++i)
     fits = add_text(*block, start.relocate->path[i].oldpath) && add_text(*block, start.relocate->path[i].newpath);
-  if (start.fds != nullptr && start.fds->count > kMostSubstitutes) fits = false;
   for (unsigned i = 0; start.fds != nullptr && i < start.fds->count && fits; ++i) {
     char text[48];
     const cr_rstrt_fd& one = start.fds->fd[i];
@@ -246,10 +240,10 @@ int Channel::make_child(const ChildOrder& order) {
 
 int Channel::wait_child() {
   int status = 0;
-  while (waitpid(child_, &status, 0) < 0)
-    if (errno != EINTR) return -errno;
-  child_ = 0;
-  return status;
+  pid_t reaped;
+  while ((reaped = waitpid(child_, &status, 0)) < 0 && errno == EINTR) {}
+  child_ = 0;  // also if the program has reaped it itself: its pid may belong to another child soon
+  return reaped < 0 ? -errno : status;
 }
 
 int Channel::show_child(pid_t child) {
@@ -375,7 +369,7 @@ unsigned Channel::copy_pids(pid_t* pids, unsigned len) const {
     if (len > 0) pids[0] = static_cast<pid_t>(block->value);
     return 1;
   }
-  const unsigned number = block->copies_made < kMostCopies ? block->copies_made : kMostCopies;
+  const unsigned number = block->copies_made < CR_MAX_RSTRT_COPIES ? block->copies_made : CR_MAX_RSTRT_COPIES;
   for (unsigned i = 0; i < number && i < len; ++i) pids[i] = block->copies[i];
   return number;
 }
@@ -386,7 +380,7 @@ void Channel::close() {
   if (kind_ == Kind::restart && !overtaken() && !(answered() && block_.load()->error == 0)) {
     if (child_ > 0) end_child(child_);
     const Block* made = block_.load();
-    for (unsigned i = 0; i < made->copies_made && i < kMostCopies; ++i) end_child(made->copies[i]);
+    for (unsigned i = 0; i < made->copies_made && i < CR_MAX_RSTRT_COPIES; ++i) end_child(made->copies[i]);
   }
   child_ = 0;
   // After a restart or rollback the descriptor does not belong to this request any more.

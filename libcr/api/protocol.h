@@ -11,11 +11,11 @@
 #include <cstdint>
 
 #include "api/futex.h"
+#include "libcr.h"
 
 namespace reprise::api {
 
 constexpr std::uint64_t kBlockMagic = 0x335245504c454852;  // "RHELPER3"
-constexpr unsigned kMostCopies = 1000;
 
 enum class Command : std::uint32_t {
   none,
@@ -35,8 +35,7 @@ struct Inherited {
   std::int32_t target_mem = -1;  ///< /proc/PID/mem of the target; -1: the program itself, several processes or none
   std::int32_t image = -1;
   std::int32_t socket = -1;      ///< restart: passes /proc/PID/mem of new processes from the program to the helper
-  const int* others = nullptr;   ///< restart: more descriptors, for the new processes
-  unsigned others_count = 0;
+  const cr_rstrt_fds* fds = nullptr;  ///< restart: more, for the new processes; nullptr: none
 };
 
 /** Progress of checkpoint, restart or pause, for the program that waits for the request to start. */
@@ -102,7 +101,7 @@ struct Block {
   Word progress;                 ///< enum Progress; the program resets kWantsChild when it has created the process
   ChildOrder child;
   std::uint32_t copies_made;     ///< restart: used elements of copies
-  std::int32_t copies[kMostCopies];  ///< their pids
+  std::int32_t copies[CR_MAX_RSTRT_COPIES];  ///< their pids
   std::uint32_t text_used;       ///< used bytes of text
   char sentence[512];            ///< answer: message for cr_last_error()
   char log[8192];                ///< messages for cr_log_…()

@@ -29,15 +29,34 @@ int scope_of(const cr_checkpoint_args_t& args) {
   return scope;
 }
 
-/** @return bytes of the arguments of this version, without what has been added since BLCR's; 0: unknown */
-std::size_t checkpoint_args_size(cr_version_t version) {
-  if (version == 1) return offsetof(cr_checkpoint_args_t, cr_parent);
-  return version == CR_CHECKPOINT_ARGS_VERSION ? sizeof(cr_checkpoint_args_t) : 0;
-}
-std::size_t restart_args_size(cr_version_t version) {
-  if (version == 1) return offsetof(cr_restart_args_t, cr_fds);
-  return version == CR_RESTART_ARGS_VERSION ? sizeof(cr_restart_args_t) : 0;
-}
+/** Arguments that have grown since BLCR's, which are version 1. */
+template <class Args>
+struct Grown {
+  cr_version_t newest;
+  std::size_t size_of_first;  ///< bytes without what has been added
+
+  /** @return bytes of the arguments of @p version; 0: unknown */
+  std::size_t size(cr_version_t version) const {
+    if (version == 1) return size_of_first;
+    return version == newest ? sizeof(Args) : 0;
+  }
+  /** Set all to 0, and the version. @return false: it is unknown */
+  bool init(cr_version_t version, Args* args) const {
+    if (size(version) == 0) return false;
+    std::memset(args, 0, size(version));
+    args->cr_version = version;
+    return true;
+  }
+  /** Copy @p given to @p all, which has 0 for what its version lacks. @return false: its version is unknown */
+  bool copy(const Args& given, Args& all) const {
+    if (size(given.cr_version) == 0) return false;
+    all = {};
+    std::memcpy(&all, &given, size(given.cr_version));
+    return true;
+  }
+};
+constexpr Grown<cr_checkpoint_args_t> kCheckpointArgs{CR_CHECKPOINT_ARGS_VERSION, offsetof(cr_checkpoint_args_t, cr_parent)};
+constexpr Grown<cr_restart_args_t> kRestartArgs{CR_RESTART_ARGS_VERSION, offsetof(cr_restart_args_t, cr_fds)};
 
 /** @return what is wrong with the descriptors to replace; nullptr: nothing. Sets @p err. */
 const char* wrong_fds(const cr_restart_args_t& args, int& err) {
@@ -100,11 +119,18 @@ int log_of(Channel::Kind kind, const unsigned long* handle, unsigned len, char* 
   return channel == nullptr ? -1 : channel->copy_log(msg, len);
 }
 
-int reap(Channel::Kind kind, unsigned long* handle) {
+/** @return the channel of a request that has ended; nullptr with errno EINVAL, EAGAIN */
+Channel* ended(Channel::Kind kind, const unsigned long* handle) {
   Channel* channel = Channel::find(kind, *handle);
-  if (channel == nullptr) return -1;
   timeval none{0, 0};
-  if (channel->wait(&none) == 0) return fail(EAGAIN, "the request has not ended yet");
+  if (channel == nullptr || channel->wait(&none) != 0) return channel;
+  fail(EAGAIN, "the request has not ended yet");
+  return nullptr;
+}
+
+int reap(Channel::Kind kind, unsigned long* handle) {
+  Channel* channel = ended(kind, handle);
+  if (channel == nullptr) return -1;
   const int err = channel->error();
   const auto value = err == 0 ? static_cast<int>(channel->value()) : -1;
   channel->close();
@@ -151,10 +177,7 @@ using namespace reprise::api;
 extern "C" {
 
 int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args) {
-  const std::size_t size = checkpoint_args_size(version);
-  if (size == 0) return fail(EINVAL);
-  std::memset(args, 0, size);
-  args->cr_version = version;
+  if (!kCheckpointArgs.init(version, args)) return fail(EINVAL);
   const int unset = -1;
   std::memcpy(&args->cr_scope, &unset, sizeof unset);  // must be set
   args->cr_fd = -1;                                    // likewise
@@ -162,10 +185,7 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t* args)
 }
 
 int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t* args) {
-  const std::size_t size = restart_args_size(version);
-  if (size == 0) return fail(EINVAL);
-  std::memset(args, 0, size);
-  args->cr_version = version;
+  if (!kRestartArgs.init(version, args)) return fail(EINVAL);
   args->cr_fd = -1;
   args->cr_flags = CR_RSTRT_RESTORE_PID;
   return 0;
@@ -181,10 +201,8 @@ int cri_init_pause_args_t(cr_version_t version, cr_pause_args_t* args) {
 
 int cr_request_checkpoint(cr_checkpoint_args_t* given, cr_checkpoint_handle_t* handle) {
   clear_error();
-  const std::size_t size = checkpoint_args_size(given->cr_version);
-  if (size == 0) return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
-  cr_checkpoint_args_t all{};
-  std::memcpy(&all, given, size);
+  cr_checkpoint_args_t all;
+  if (!kCheckpointArgs.copy(*given, all)) return fail(EINVAL, "call cr_initialize_checkpoint_args_t() first");
   const cr_checkpoint_args_t* const args = &all;
   if ((args->cr_flags & CR_CHKPT_DELTA) != 0 && args->cr_parent == nullptr)
     return fail(EINVAL, "CR_CHKPT_DELTA needs cr_parent");
@@ -240,10 +258,8 @@ int cr_poll_checkpoint(cr_checkpoint_handle_t* handle, struct timeval* timeout) 
 
 int cr_request_restart(cr_restart_args_t* given, cr_restart_handle_t* handle) {
   clear_error();
-  const std::size_t size = restart_args_size(given->cr_version);
-  if (size == 0) return fail(EINVAL, "call cr_initialize_restart_args_t() first");
-  cr_restart_args_t all{};
-  std::memcpy(&all, given, size);
+  cr_restart_args_t all;
+  if (!kRestartArgs.copy(*given, all)) return fail(EINVAL, "call cr_initialize_restart_args_t() first");
   const cr_restart_args_t* const args = &all;
   if ((args->cr_flags & kRestartOneOf) == kRestartOneOf) return fail(EINVAL, kOneOf);
   if (!valid_signal(args->cr_signal)) return fail(EINVAL, "cr_signal is not a signal number");
@@ -281,10 +297,8 @@ int cr_log_restart(cr_restart_handle_t* handle, unsigned int len, char* msg) {
 }
 int cr_reap_restart(cr_restart_handle_t* handle) { return reap(kRestart, handle); }
 int cr_restart_pids(cr_restart_handle_t* handle, pid_t* pids, unsigned int len) {
-  Channel* channel = Channel::find(kRestart, *handle);
+  Channel* channel = ended(kRestart, handle);
   if (channel == nullptr) return -1;
-  timeval none{0, 0};
-  if (channel->wait(&none) == 0) return fail(EAGAIN, "the request has not ended yet");
   if (const int err = channel->error(); err != 0) {
     errno = err;
     return -1;

@@ -39,8 +39,10 @@ int become_helper(void* arg) {
   for (int fd : {launch->inherited->block, launch->inherited->owner_mem, launch->inherited->target_mem,
                  launch->inherited->image, launch->inherited->socket})
     if (ok && fd >= 0) ok = fcntl(fd, F_SETFD, 0) == 0;
-  for (unsigned i = 0; ok && i < launch->inherited->others_count; ++i)
-    ok = fcntl(launch->inherited->others[i], F_SETFD, 0) == 0;
+  // These keep their numbers. Those below 3 are the helper's anyway: it is not detached in a restart.
+  const cr_rstrt_fds* fds = launch->inherited->fds;
+  for (unsigned i = 0; ok && fds != nullptr && i < fds->count; ++i)
+    if (fds->fd[i].with > 2) ok = fcntl(fds->fd[i].with, F_SETFD, 0) == 0;
   if (ok && launch->detached) {
     // The helper must not get the terminal's signals, nor hold the program's output open: readers wait for EOF.
     setsid();

@@ -25,6 +25,8 @@ int signal_of(const Order& order) { return std::abs(order.signal); }
 
 unsigned flags_for_callbacks(const Order& order) { return pack_request(signal_of(order), order.scope, order.target, (order.flags & CR_CHKPT_PROHIBIT_SELF) != 0); }
 
+static_assert(CR_MAX_RSTRT_COPIES == kMostCopies);
+
 // How long a restart waits for callbacks: the default of a checkpoint.
 constexpr unsigned kCallbacksMs = 60'000;
 
@@ -70,8 +72,10 @@ std::vector<std::map<int, int>> substitutes_of(const Service& service, const Ord
     int fd = -1, with = -1;
     if (std::sscanf(service.text(2 * order.relocations + i).c_str(), "%u %d %d", &copy, &fd, &with) != 3 || copy > all.size())
       throw Error(Failure::usage, EINVAL, "malformed descriptors to replace: library and helper are of different versions");
-    for (std::size_t each = 1; each <= all.size(); ++each)
-      if (copy == 0 || copy == each) all[each - 1][fd] = with;
+    if (copy != 0)
+      all[copy - 1][fd] = with;
+    else
+      for (std::map<int, int>& each : all) each[fd] = with;
   }
   return all;
 }

@@ -22,7 +22,7 @@ std::int32_t Service::ask(const ChildOrder& order) {
 }
 
 void Service::copies_made(const std::vector<pid_t>& pids) {
-  block_->copies_made = static_cast<std::uint32_t>(std::min<std::size_t>(pids.size(), kMostCopies));
+  block_->copies_made = static_cast<std::uint32_t>(std::min<std::size_t>(pids.size(), CR_MAX_RSTRT_COPIES));
   std::copy_n(pids.begin(), block_->copies_made, block_->copies);
 }
 
