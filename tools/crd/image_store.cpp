@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -52,10 +51,8 @@ struct statvfs file_system(const std::string& directory) {
   return info;
 }
 
-constexpr char kBase[] = ".base-";
-
 /** @return the beginning of the names of files that a rank's images need */
-std::string base_head(std::uint32_t rank) { return "rank-" + std::to_string(rank) + kBase; }
+std::string base_head(std::uint32_t rank) { return "rank-" + std::to_string(rank) + ".base-"; }
 
 /** @return false where the file system has no hard links, or no more of that file */
 bool link(const fs::path& file, const fs::path& name) {
@@ -149,11 +146,10 @@ bool is_about_parent(const std::string& message, const Parent& parent, std::uint
   return message.find(parent.path) != std::string::npos || message.find("/" + base_head(rank)) != std::string::npos;
 }
 
-void drop_parents(const std::string& image, const std::vector<std::string>& needed) {
-  const fs::path path(image);
-  const std::string own = path.filename().string(), head = own.substr(0, own.size() - std::strlen(".img")) + kBase;
+void drop_parents(const std::string& image, std::uint32_t rank, const std::vector<std::string>& needed) {
+  const std::string head = base_head(rank);
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
+  for (const auto& entry : fs::directory_iterator(fs::path(image).parent_path(), error)) {
     const std::string name = entry.path().filename();
     std::error_code gone;
     if (number_in(name, head, "") >= 0 && std::find(needed.begin(), needed.end(), name) == needed.end()) fs::remove(entry.path(), gone);

@@ -42,8 +42,8 @@ std::map<std::uint32_t, Parent> parents(const std::string& directory, std::uint3
                                         const std::map<std::uint32_t, std::uint32_t>& newest, unsigned most);
 /** Whether @p message names the parent of an image of @p rank, or a file that has pages of it. */
 bool is_about_parent(const std::string& message, const Parent& parent, std::uint32_t rank);
-/** Remove the names that parents() gave but those that @p image, the image of that rank, needs. */
-void drop_parents(const std::string& image, const std::vector<std::string>& needed);
+/** Remove the names that parents() gave but those that @p image, the image of @p rank, needs. */
+void drop_parents(const std::string& image, std::uint32_t rank, const std::vector<std::string>& needed);
 /** Create an empty directory for a wave's images. @return "", or the error */
 std::string begin_wave(const std::string& directory, std::uint32_t wave);
 /** Make a wave valid. @return "", or the error */

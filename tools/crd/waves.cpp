@@ -213,7 +213,7 @@ void Waves::both(std::uint32_t number) {
   };
   // Not on the disk thread: a recovery waits for what that has begun.
   node_.reading_at_once(
-      [image, manifest = taking.manifest]() mutable {
+      [image, number, manifest = taking.manifest]() mutable {
         Sum sum;
         try {
           const Image saved = Image::open(image);
@@ -224,7 +224,7 @@ void Waves::both(std::uint32_t number) {
           if (!saved.bases().empty()) manifest.delta = sum.file_bytes;
           std::vector<std::string> needed;
           for (const Base& base : saved.bases()) needed.push_back(base.name());
-          image_store::drop_parents(image, needed);
+          image_store::drop_parents(image, number, needed);
           job::write_atomically(job::manifest_path(image), manifest_text(manifest));
         } catch (const std::exception& error) {
           sum.error = error.what();

@@ -113,7 +113,7 @@ class OnDisk : public ::testing::Test {
     job::write_atomically(job::manifest_path(part), manifest_text(manifest));
     std::vector<std::string> needed;
     for (const Base& base : made.bases()) needed.push_back(base.name());
-    image_store::drop_parents(part, needed);
+    image_store::drop_parents(part, 0, needed);
     EXPECT_EQ(image_store::commit_wave(local(), wave), "");
     return job::image_path(local(), wave, 0);
   }
