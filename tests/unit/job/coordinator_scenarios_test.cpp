@@ -227,6 +227,17 @@ TEST_F(Job, WhatWasPrintedBeforeCrrunDiedIsNotPrintedAgain) {
   EXPECT_EQ(cluster.count("recovery-done"), 1u);
 }
 
+TEST_F(Job, RanksThatEndWhileCrrunAttachesHaveEnded) {
+  model.work_ms = 4500;
+  Cluster cluster(model);
+  cluster.run_until(2500);
+  cluster.cut(1, true);  // crrun has to wait for this node
+  cluster.break_crrun();
+  cluster.at(6500, [&] { cluster.cut(1, false); });
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-begin"), 0u);
+}
+
 TEST_F(Job, RanksThatEndWhileNoCrrunRunsHaveEnded) {
   Cluster cluster(model);
   cluster.run_until(model.work_ms + 200);

@@ -119,7 +119,9 @@ void Cluster::break_link(Rank one, Rank other, int error) {
 
 void Cluster::cut(NodeIndex node, bool off) {
   daemons_[node]->cut = off;
-  if (!off && daemons_[node]->host && daemons_[node]->alive) hello(node);
+  if (off || !daemons_[node]->host || !daemons_[node]->alive) return;
+  hello(node);
+  say_again(node);  // there may be another crrun
 }
 
 void Cluster::damage(WaveNumber wave, Rank rank, bool local, bool staged) {

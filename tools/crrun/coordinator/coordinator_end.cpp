@@ -132,6 +132,10 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
          {"status", message.wait_status()},
          {"finalized", message.finalized()}},
         now);
+  if (phase_ == Phase::starting && begin_ == Begin::attach) {
+    info.ended_before = message;  // attached() looks at it when all are there
+    return;
+  }
   if (phase_ == Phase::ending) {
     // This end may be the cause of the job's end: use its exit code if none is set yet.
     exits_.exited(message.rank(), message.wait_status(), true, false, false, false);
