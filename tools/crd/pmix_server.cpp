@@ -97,8 +97,11 @@ class Layout {
     infos.add(PMIX_NUM_NODES, nodes);
     add_map(infos, PMIX_NODE_MAP, hosts, PMIx_generate_regex);
     add_map(infos, PMIX_PROC_MAP, ranks, PMIx_generate_ppn);
-    infos.add(PMIX_LOCAL_PEERS, list(local()));
-    if (!local().empty()) infos.add_rank(PMIX_LOCALLDR, local().front());
+    if (!local().empty()) {
+      // An empty list would crash Open MPI's MPI_Comm_spawn, here and in whoever spawns processes for other nodes only.
+      infos.add(PMIX_LOCAL_PEERS, list(local()));
+      infos.add_rank(PMIX_LOCALLDR, local().front());
+    }
     for (std::uint32_t app = 0; app < first_of_app_.size(); ++app) {
       Infos of_app;
       of_app.add(PMIX_APPNUM, app);

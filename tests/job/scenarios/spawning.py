@@ -22,8 +22,8 @@ class Spawning(Program):
         return sorted(super().of(output))
 
 
-def on_two(cluster, program, **options):
-    return Job(cluster, program.words, ranks=2, hosts=("node1:2", "node2:2"), **options)
+def on_two(cluster, program, hosts=("node1:2", "node2:2"), **options):
+    return Job(cluster, program.words, ranks=2, hosts=hosts, **options)
 
 
 @scenario
@@ -37,6 +37,15 @@ def spawns_as_under_mpirun(cluster):
     got = program.of("\n".join(line.split(">: ", 1)[-1] for line in job.output().splitlines()))
     expected = program.expected(2, got)
     check(got == expected, f"another result: {got} instead of {expected}")
+
+
+@scenario
+def children_are_on_other_nodes_than_their_parent(cluster):
+    program = Spawning(2, 1)
+    job = on_two(cluster, program, spares=(), every=None, options=["--map-by", "node"], hosts=("node1:1", "node2:3")).start()
+    check(job.wait(120) == 0, f"it failed:\n{job.messages()[-3000:]}\n{job.output()[-1000:]}")
+    placed = [event["placement"] for event in job.events("spawn")]
+    check(placed == [[1, 1]], f"not all on node2: {placed}")
 
 
 @scenario
