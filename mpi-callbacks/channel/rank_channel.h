@@ -10,8 +10,8 @@
  * rollback. The daemon uses the newest connection of a rank and closes older ones without a message. Both sides check
  * each other's uid by SO_PEERCRED.
  *
- * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM and LANES
- * whenever it makes progress in MPI. Every message of the daemon has the number of its recovery. A rank drops messages of an
+ * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM, LANES and
+ * GONE whenever it makes progress in MPI. Every message of the daemon has the number of its recovery. A rank drops messages of an
  * older recovery than its own.
  *
  * When a wave is given up, the daemon sends CR_RANK_ABORT to every rank of its node. This includes ranks that got no
@@ -26,7 +26,7 @@
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
 /** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
-#define CR_RANK_PROTOCOL 3
+#define CR_RANK_PROTOCOL 4
 
 enum cr_rank_type {
 	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */
@@ -68,6 +68,9 @@ enum cr_rank_type {
 	CR_RANK_NEED_LANES,
 	/** rank: after HELLO and RESTORED, where its counters are. struct cr_rank_counters_at */
 	CR_RANK_COUNTERS,
+	/** daemon, in a job whose program is told of failures: a process has failed and never comes back. struct cr_rank_gone,
+	 * then the name of its namespace, ended by 0 */
+	CR_RANK_GONE,
 };
 
 struct cr_rank_message {
@@ -161,6 +164,12 @@ struct cr_rank_resumed {
 struct cr_rank_calm {
 	struct cr_rank_message head;
 	uint32_t on; /**< 1: block while waiting for messages; 0: poll as before. A rollback resets it to 0 */
+	uint32_t reserved;
+};
+
+struct cr_rank_gone {
+	struct cr_rank_message head;
+	uint32_t peer; /**< its rank in the namespace */
 	uint32_t reserved;
 };
 

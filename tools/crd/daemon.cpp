@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "crd/failed.h"
 #include "crd/image_store.h"
 #include "crd/pid_bands.h"
 #include "crd/takeover.h"
@@ -232,6 +233,8 @@ void Daemon::obey(const job::Down& down) {
       return spawner_.begin(down.spawn_begin());
     case job::Down::kSpawnEnd:
       return spawner_.end(down.spawn_end());
+    case job::Down::kFailed:
+      return tell_failed(node_, down.failed());
     case job::Down::kSignal:
       return deliver(down.signal().signal(), down.signal().ranks());
     case job::Down::kStdin:

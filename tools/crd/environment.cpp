@@ -35,6 +35,15 @@ constexpr std::pair<const char*, const char*> kDefaults[] = {
     {"PMIX_MCA_gds", "hash"},
 };
 
+/** Settings of a job whose program is told of failures; as Open MPI's own parameter file ft-mpi has them. */
+constexpr std::pair<const char*, const char*> kTellsFailures[] = {
+    {"OMPI_MCA_mpi_ft_enable", "1"},
+    // The daemons see the end of every process: the ranks need not watch each other.
+    {"OMPI_MCA_mpi_ft_detector", "0"},
+    {"OMPI_MCA_btl_base_warn_peer_error", "0"},
+    {"OMPI_MCA_opal_event_include", "epoll,poll"},
+};
+
 /** Settings on a node with more ranks than processors. */
 constexpr std::pair<const char*, const char*> kCrowded[] = {
     {"OMPI_MCA_mpi_yield_when_idle", "1"},
@@ -76,6 +85,9 @@ std::vector<std::string> rank_environment(const job::JobSpec& job, const std::ve
   }
   for (const auto& [name, value] : kDefaults)
     if (!find_variable(all, name)) set_variable(all, name, value);
+  if (job.tells_failures())
+    for (const auto& [name, value] : kTellsFailures)
+      if (!find_variable(all, name)) set_variable(all, name, value);
   if (crowded)
     for (const auto& [name, value] : kCrowded)
       if (!find_variable(all, name)) set_variable(all, name, value);

@@ -44,6 +44,7 @@ void PmixRelay::take(const FromPmix& message) {
       out.mutable_members()->Assign(members.second.begin(), members.second.end());
       out.set_group(fence.group());
       out.set_context(fence.context());
+      out.set_whole(fence.whole());
       out.set_count(count);
       out.set_data(fence.data());
       out.set_collect(fence.collect());

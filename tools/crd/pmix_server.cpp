@@ -98,7 +98,7 @@ class Layout {
     add_map(infos, PMIX_NODE_MAP, hosts, PMIx_generate_regex);
     add_map(infos, PMIX_PROC_MAP, ranks, PMIx_generate_ppn);
     if (!local().empty()) {
-      // An empty list would crash Open MPI's MPI_Comm_spawn, here and in whoever spawns processes for other nodes only.
+      // An empty list crashes MPI_Comm_spawn in a rank whose node gets none of the new processes.
       infos.add(PMIX_LOCAL_PEERS, list(local()));
       infos.add_rank(PMIX_LOCALLDR, local().front());
     }
@@ -251,6 +251,22 @@ void pass_on(const PmixNames& names, const PmixNotice& notice) {
   if (status != PMIX_SUCCESS) notice_done(status, held);
 }
 
+/** Open MPI takes the affected process for failed when it gets one of three events, this one among them. */
+void tell_failed(const PmixNames& names, const PmixFailed& message) {
+  for (const std::uint32_t rank : message.ranks()) {
+    const pmix_proc_t proc = names.proc(rank);
+    if (proc.rank == PMIX_RANK_UNDEF) continue;
+    auto* infos = new Infos;
+    infos->add_proc(PMIX_EVENT_AFFECTED_PROC, proc);
+    const pmix_status_t status = PMIx_Notify_event(
+        PMIX_ERR_PROC_ABORTED_BY_SIG, &proc, PMIX_RANGE_LOCAL, infos->data(), infos->size(),
+        [](pmix_status_t, void* held) { delete static_cast<Infos*>(held); }, infos);
+    if (status != PMIX_SUCCESS) delete infos;
+    // A collective that begins later does not wait for it.
+    PMIx_server_deregister_client(&proc, nullptr, nullptr);
+  }
+}
+
 }  // namespace
 
 int run_pmix_server(int fd) {
@@ -284,6 +300,9 @@ int run_pmix_server(int fd) {
         break;
       case ToPmix::kNotice:
         pass_on(names, message.notice());
+        break;
+      case ToPmix::kFailed:
+        tell_failed(names, message.failed());
         break;
       case ToPmix::kTellModex:
         tell_modex(start, own_namespace(start));

@@ -84,6 +84,7 @@ pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t 
 pmix_status_t together(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t[], size_t, pmix_op_cbfunc_t call, void* cbdata) {
   FromPmix message;
   if (!set_members(procs, nprocs, *message.mutable_fence())) return PMIX_ERR_NOT_FOUND;
+  message.mutable_fence()->set_whole(true);
   message.mutable_fence()->set_id(ask(host.fences, [call, cbdata](const PmixFenceDone& done) { call(done.status(), cbdata); }));
   tell_crd(message);
   return PMIX_SUCCESS;
@@ -109,6 +110,7 @@ pmix_status_t group(pmix_group_operation_t operation, char name[], const pmix_pr
   if (!set_members(procs, nprocs, fence)) return PMIX_ERR_NOT_FOUND;
   fence.set_group(std::string(operation == PMIX_GROUP_CONSTRUCT ? "+" : "-") + name);
   fence.set_context(context);
+  fence.set_whole(operation == PMIX_GROUP_CONSTRUCT);
   std::vector<pmix_proc_t> members(procs, procs + nprocs);
   fence.set_id(ask(host.fences, [call, cbdata, members](const PmixFenceDone& done) {
     auto* infos = new Infos;

@@ -35,7 +35,9 @@ PmixSpawned pmix_spawned(const Node& node, const job::SpawnBegin& message) {
 void Spawner::begin(const job::SpawnBegin& message) {
   if (message.recovery() != node_.recovery || node_.spawned.count(message.first())) return;
   bool here = false;
-  for (int rank = 0; rank < message.node_of_rank_size(); ++rank) {
+  if (node_.placement.empty())
+    for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
+  for (int rank = 0; rank < message.node_of_rank_size() && !message.begun(); ++rank) {
     if (message.node_of_rank(rank) != node_.index) continue;
     here = true;
     auto process = std::make_unique<Rank>();

@@ -140,6 +140,7 @@ void add_recoveries(Exposition& out, const Metrics& metrics) {
     out.gauge("recovery_last_standstill_seconds", seconds(tally.last_recovery_standstill_ns), "The same of the newest recovery.");
   out.counter("ranks_moved", tally.ranks_moved, "Ranks that recoveries have moved to another node.");
   out.counter("ranks_restarted", tally.ranks_restarted, "Ranks that recoveries have started as new processes.");
+  out.counter("ranks_failed", tally.ranks_failed, "Ranks that have failed and of which the program was told (--recover ulfm).");
 }
 
 }  // namespace

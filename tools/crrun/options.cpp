@@ -51,6 +51,13 @@ void add_options(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"0", "all", "none"}));
   app.add_flag("--tag-output", o.tag_output, "begin each line of output with [job,rank]<stdout>:");
   option("--timeout", o.timeout, "end the job after this time", "TIME");
+  option("--recover", o.recover,
+         "what follows when a rank or a node is lost: all ranks go back to a wave (all, default), or the program is told and "
+         "recovers by itself (ulfm)",
+         "all|ulfm")
+      ->check(CLI::IsMember({"all", "ulfm"}));
+  option("--with-ft", o.with_ft, "as mpirun has it: ulfm or mpi is --recover ulfm", "ulfm|mpi|none")
+      ->check(CLI::IsMember({"ulfm", "mpi", "none"}));
   option("--checkpoint-every", o.checkpoint_every,
          "interval between waves of checkpoints; auto: the one that loses least (default: on request)", "TIME|auto");
   option("--node-mtbf", o.node_mtbf, "for auto: mean time between failures of one node (default: learned)", "TIME");
@@ -392,6 +399,22 @@ std::uint32_t generations(const std::string& text) {
   return static_cast<std::uint32_t>(value);
 }
 
+/** Whether the program is told of failures. Throws std::runtime_error. */
+bool tells_failures(const Options& options) {
+  if (options.recover != "ulfm" && (options.with_ft.empty() || options.with_ft == "none")) return false;
+  const std::pair<const char*, bool> useless[] = {{"--checkpoint-every", !options.checkpoint_every.empty()},
+                                                  {"--checkpoint-on", !options.checkpoint_on.empty()},
+                                                  {"--time-left", !options.time_left.empty()},
+                                                  {"--incremental", !options.incremental.empty()},
+                                                  {"--on-hang recover", options.on_hang == "recover"},
+                                                  {"--require-checkpoints", options.require_checkpoints}};
+  for (const auto& [option, given] : useless)
+    if (given)
+      throw std::runtime_error(std::string("--recover ulfm takes no checkpoints, so it does not go with ") + option +
+                               ": leave one of the two out");
+  return true;
+}
+
 void change_settings(Settings& settings, const Options& options) {
   set_leaving(settings, options);
   set_interval(settings, options);
@@ -446,6 +469,8 @@ Settings make_settings(const Options& options, const std::string& id) {
     spec.set_shared_directory(shared.string());
   }
   spec.set_stdin_target(options.standard_input);
+  spec.set_tells_failures(tells_failures(options));
+  spec.set_no_checkpoints(spec.tells_failures());
   spec.set_cookie(random_bytes(32));
   change_settings(settings, options);
   set_programs(settings, options);

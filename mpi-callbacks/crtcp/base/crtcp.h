@@ -134,7 +134,7 @@ enum crtcp_state {
   CRTCP_ANSWERED, /**< ACK is sent, READY awaited */
   CRTCP_CONNECTED,
   CRTCP_LOST, /**< the connection broke or could not be made; crtcp_clock() tries again */
-  CRTCP_FAILED, /**< without crd: given up, reported to Open MPI */
+  CRTCP_FAILED, /**< given up for good, reported to Open MPI: lost without crd, or crd says that the peer has failed */
 };
 
 struct crtcp_wire; /* wire.h */

@@ -113,7 +113,7 @@ static int read_inbox(void)
   return count;
 }
 
-/* Without crd a lost peer is final: fail its messages and report it to Open MPI, which decides what to do. */
+/* A peer is given up: fail its messages and report it to Open MPI, which decides what to do. */
 static void tell_failures(void)
 {
   opal_list_item_t *item = opal_list_get_first(&crtcp.endpoints);

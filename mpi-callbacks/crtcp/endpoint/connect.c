@@ -11,6 +11,7 @@
 #include "base/channel.h"
 #include "endpoint/events.h"
 #include "endpoint/handshake.h"
+#include "endpoint/lanes.h"
 #include "endpoint/table.h"
 
 enum {
@@ -85,6 +86,18 @@ static void fail(crtcp_endpoint_t *ep)
   ep->state = CRTCP_FAILED;
   if (!ep->tell) crtcp.failures++;
   ep->tell = true;
+}
+
+void crtcp_gone(uint32_t jobid, uint32_t vpid)
+{
+  crtcp_endpoint_t *ep = crtcp_find(jobid, vpid);
+
+  if (!ep || ep->state == CRTCP_FAILED) return;
+  crtcp_debug("rank %u has failed", (unsigned) vpid);
+  crtcp_lanes_leave(ep);
+  crtcp_close_endpoint(ep);
+  ep->retry_ns = ep->report_ns = 0;
+  fail(ep);
 }
 
 static void report(crtcp_endpoint_t *ep, int error, const char *doing)

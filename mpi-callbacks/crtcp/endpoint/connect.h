@@ -18,6 +18,8 @@ void crtcp_later(crtcp_endpoint_t *endpoint);
 void crtcp_attempt_failed(crtcp_endpoint_t *endpoint, int error);
 /** Handle a broken connection: close it, report it to crd or Open MPI. @param error errno; 0: end of file */
 void crtcp_lost(crtcp_endpoint_t *endpoint, int error, const char *doing);
+/** The peer has failed and never comes back: fail what is sent to it, and report it to Open MPI. */
+void crtcp_gone(uint32_t jobid, uint32_t vpid);
 /** Report that messages to or from this peer were lost: nothing can be sent before a recovery rolls both ranks back. */
 void crtcp_gap(crtcp_endpoint_t *endpoint);
 

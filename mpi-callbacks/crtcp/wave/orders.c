@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What crd tells the ranks of its node: waves, and to be calm. And how a hold ends. */
+/* What crd tells the ranks of its node: waves, to be calm, and peers that have failed. And how a hold ends. */
 #include "wave/orders.h"
 
 #include <dlfcn.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/channel.h"
+#include "endpoint/connect.h"
 #include "endpoint/events.h"
 #include "endpoint/lanes.h"
 #include "endpoint/table.h"
+#include "opal/mca/pmix/pmix-internal.h"
 #include "wave/wait.h"
 
 void crtcp_wave_over(uint32_t wave)
@@ -40,6 +43,20 @@ void crtcp_release(void)
   }
 }
 
+static void gone(const struct cr_rank_gone *message)
+{
+  const size_t bytes = message->head.length - sizeof *message;
+  pmix_nspace_t nspace = "";
+  opal_jobid_t jobid;
+  int rc;
+
+  if (bytes == 0 || bytes > sizeof nspace) return;
+  memcpy(nspace, message + 1, bytes);
+  nspace[bytes - 1] = 0;
+  OPAL_PMIX_CONVERT_NSPACE(rc, &jobid, nspace);
+  if (rc == OPAL_SUCCESS) crtcp_gone(jobid, message->peer);
+}
+
 void crtcp_order(const struct cr_rank_message *message, int fd)
 {
   const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
@@ -50,6 +67,7 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
   else if (fd >= 0)
     close(fd);
   if (message->type == CR_RANK_CALM && message->length >= sizeof *calm) crtcp.calm = calm->on;
+  if (message->type == CR_RANK_GONE && message->length >= sizeof(struct cr_rank_gone)) gone((const struct cr_rank_gone *) message);
   if (message->length < sizeof *wave) return;
   if (message->type == CR_RANK_PREPARE) {
     crtcp.channel->prepared = wave->wave;

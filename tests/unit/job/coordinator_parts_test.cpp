@@ -200,36 +200,36 @@ TEST(StagingTest, AfterAnErrorTheNodeWaits) {
 
 TEST(ExitsTest, CodesAreMpirunsOnes) {
   Exits exits(3, 3);
-  EXPECT_EQ(exits.exited(0, 0, true, true, true, false), ExitMeaning::fine);
-  EXPECT_EQ(exits.exited(1, 3 << 8, false, true, true, true), ExitMeaning::end_job);
-  EXPECT_EQ(exits.exited(2, 4 << 8, false, true, true, true), ExitMeaning::end_job);
+  EXPECT_EQ(exits.exited(0, 0, true, true, Remedy::images, false), ExitMeaning::fine);
+  EXPECT_EQ(exits.exited(1, 3 << 8, false, true, Remedy::images, true), ExitMeaning::end_job);
+  EXPECT_EQ(exits.exited(2, 4 << 8, false, true, Remedy::images, true), ExitMeaning::end_job);
   EXPECT_EQ(exits.code(), 3) << "that of the first one";
   Exits early(1, 3);
-  EXPECT_EQ(early.exited(0, 0, false, true, true, false), ExitMeaning::end_job) << "without MPI_Finalize";
+  EXPECT_EQ(early.exited(0, 0, false, true, Remedy::images, false), ExitMeaning::end_job) << "without MPI_Finalize";
   EXPECT_EQ(early.code(), 1);
   Exits plain(1, 3);
-  EXPECT_EQ(plain.exited(0, 0, false, false, true, false), ExitMeaning::fine) << "no MPI program";
+  EXPECT_EQ(plain.exited(0, 0, false, false, Remedy::images, false), ExitMeaning::fine) << "no MPI program";
 }
 
 TEST(ExitsTest, ARankThatDiesOfSignalsIsRestartedSoOften) {
   Exits exits(1, 2);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(exits.exited(0, 11, false, true, true, true), ExitMeaning::restart);
+    EXPECT_EQ(exits.exited(0, 11, false, true, Remedy::images, true), ExitMeaning::restart);
     exits.rolled_back();
   }
   exits.committed();
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(exits.exited(0, 11, false, true, true, true), ExitMeaning::restart);
+    EXPECT_EQ(exits.exited(0, 11, false, true, Remedy::images, true), ExitMeaning::restart);
     exits.rolled_back();
   }
-  EXPECT_EQ(exits.exited(0, 11, false, true, true, true), ExitMeaning::end_job);
+  EXPECT_EQ(exits.exited(0, 11, false, true, Remedy::images, true), ExitMeaning::end_job);
   EXPECT_EQ(exits.code(), 128 + 11);
 }
 
 TEST(ExitsTest, ACrashBeforeTheFirstWaveEndsTheJobButAKillDoesNot) {
   Exits exits(2, 3);
-  EXPECT_EQ(exits.exited(0, 9, false, true, true, false), ExitMeaning::restart);
-  EXPECT_EQ(exits.exited(1, 11, false, true, true, false), ExitMeaning::end_job);
+  EXPECT_EQ(exits.exited(0, 9, false, true, Remedy::images, false), ExitMeaning::restart);
+  EXPECT_EQ(exits.exited(1, 11, false, true, Remedy::images, false), ExitMeaning::end_job);
 }
 
 TEST(FencesTest, CompleteWhenEveryNodeWithMembersHasSpoken) {

@@ -62,6 +62,7 @@ Metrics some() {
   out.tally.nodes_lost = 1;
   out.tally.ranks_moved = 2;
   out.tally.ranks_restarted = 2;
+  out.tally.ranks_failed = 3;
   out.tally.written_bytes = 1'000'000'000'000;
   out.tally.staged_bytes = 500;
   return out;
@@ -196,6 +197,9 @@ reprise_ranks_moved_total{job_id="cr-1"} 2
 # TYPE reprise_ranks_restarted counter
 # HELP reprise_ranks_restarted Ranks that recoveries have started as new processes.
 reprise_ranks_restarted_total{job_id="cr-1"} 2
+# TYPE reprise_ranks_failed counter
+# HELP reprise_ranks_failed Ranks that have failed and of which the program was told (--recover ulfm).
+reprise_ranks_failed_total{job_id="cr-1"} 3
 # EOF
 )");
 }

@@ -82,6 +82,8 @@ class Cluster {
   /** @p parent spawns so many processes, which last so long and end well. Their PMIx question is the next of its node's. */
   void spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms);
   const std::vector<SpawnReply>& spawn_replies() const { return spawn_replies_; }
+  /** Ranks of which the daemons have been told that they have failed, in order. */
+  std::vector<Rank> failed() const { return {failed_.begin(), failed_.end()}; }
   /** What crrun has told the daemons to expect, and what it then asked of them. */
   const std::vector<Recover>& expectations() const { return expectations_; }
   const std::vector<Recover>& recoveries() const { return recoveries_; }
@@ -222,6 +224,7 @@ class Cluster {
   std::vector<std::pair<std::function<bool(const nlohmann::json&)>, std::function<void()>>> triggers_;
   Traffic traffic_;
   std::vector<SpawnReply> spawn_replies_;
+  std::set<Rank> failed_;
   std::vector<Recover> expectations_, recoveries_;
   std::uint64_t questions_ = 0;
   std::map<NodeIndex, JobSpec> welcomed_;

@@ -508,6 +508,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       break;
     }
     case Down::kSpawnBegin: spawn_begin(node, down.spawn_begin()); break;
+    case Down::kFailed: failed_.insert(down.failed().ranks().begin(), down.failed().ranks().end()); break;
     case Down::kSpawnReply: spawn_replies_.push_back(down.spawn_reply()); break;
     case Down::kShutdown: {
       daemon.ranks.clear();

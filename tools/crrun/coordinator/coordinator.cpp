@@ -57,6 +57,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   if (begin != Begin::attach) return;
   placement_ = state->placement;
   was_recovering_ = state->phase == "recovering";
+  failed_ = state->failed;
   was_spawning_ = state->spawned;
   if (state->phase == "ending") was_ending_with_ = state->exit_code;
   for (Member& member : members_.all()) {
@@ -240,8 +241,12 @@ void Coordinator::link_lost(const LinkLost& message, Now now) {
     case LinkMeaning::retry:
       if (message.peer() < placement_.size()) members_.suspect(placement_[message.peer()]);
       break;
-    case LinkMeaning::recover: repair_links(now); break;
+    case LinkMeaning::recover:
+      if (settings_.spec.tells_failures()) return fail_link(message);
+      repair_links(now);
+      break;
     case LinkMeaning::give_up:
+      if (settings_.spec.tells_failures()) return fail_link(message);
       restartable_end("messages between " + what + " were lost with their connection, after " +
                           std::to_string(links_.recoveries()) + " recoveries from such losses since the last wave",
                       now);
@@ -416,6 +421,7 @@ Facts Coordinator::facts() const {
   out.next_number = next_number_;
   out.next_context = next_context_;
   out.spawned = spawns_.any_live();
+  out.failed = failed_;
   for (const Member& member : members_.all()) {
     if (member.state == NodeState::lost) out.lost.insert(member.node.index());
     if (member.draining) out.draining.insert(member.node.index());

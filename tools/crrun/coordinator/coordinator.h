@@ -155,10 +155,19 @@ class Coordinator {
   void spawned_exited(const RankExited& message, Now now);
   void spawned_gone(Family& family, Now now);
   void judge_spawn(Family& family, Now now);
+  void tell_spawn(const Family& family, std::optional<NodeIndex> late = std::nullopt);
   void answer_spawn(Family& family, int status, const std::string& why, Now now);
   void void_spawns(WaveNumber wave);
   bool spawned_done() const;
   OutputStream* spawned_output(Rank rank, std::uint32_t stream);
+
+  // coordinator_failures.cpp
+  void tell_failed(std::vector<Rank> ranks, Now now);
+  void fail_node(NodeIndex node, Now now);
+  void spawned_failed(Family& family, const std::string& why, Now now);
+  void fail_link(const LinkLost& message);
+  void introduce_processes(NodeIndex node);
+  void attached_telling(std::vector<Rank> dead, Now now);
 
   // coordinator_waves.cpp
   void wave_tick(Now now);
@@ -254,6 +263,7 @@ class Coordinator {
   Interval interval_;
   std::optional<IntervalChoice> chosen_;  ///< the newest one; nothing unless crrun chooses
   Exits exits_;
+  std::set<Rank> failed_;  ///< the program has been told of them, see JobSpec.tells_failures
   Links links_;
   Watchdog watchdog_;
   Fences fences_;

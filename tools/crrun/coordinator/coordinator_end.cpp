@@ -138,16 +138,23 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
   }
   if (phase_ == Phase::ending) {
     // This end may be the cause of the job's end: use its exit code if none is set yet.
-    exits_.exited(message.rank(), message.wait_status(), true, false, false, false);
+    exits_.exited(message.rank(), message.wait_status(), true, false, Remedy::none, false);
     return ending_tick(now);
   }
-  const bool plain = settings_.spec.no_checkpoints();
+  const Remedy remedy = settings_.spec.tells_failures()   ? Remedy::program
+                        : settings_.spec.no_checkpoints() ? Remedy::none
+                                                          : Remedy::images;
   const std::string words = on(message.rank()) + " " + Exits::words(message.wait_status());
-  switch (exits_.exited(message.rank(), message.wait_status(), message.finalized(), info.ready, !plain,
+  switch (exits_.exited(message.rank(), message.wait_status(), message.finalized(), info.ready, remedy,
                         store_.newest().has_value())) {
     case ExitMeaning::fine:
       if (phase_ == Phase::recovering) break;
       abort_wave(GivenUp::rank_ended, words, now);
+      maybe_all_done(now);
+      break;
+    case ExitMeaning::tell:
+      out_.say(Log::WARNING, words + (message.wait_status() ? "" : " without MPI_Finalize") + ": the program is told");
+      tell_failed({message.rank()}, now);
       maybe_all_done(now);
       break;
     case ExitMeaning::restart:
@@ -176,7 +183,7 @@ void Coordinator::maybe_all_done(Now now) {
     if (!streams_deadline_ms_) streams_deadline_ms_ = now.ms + kStreamsMs;
     if (now.ms < streams_deadline_ms_) return;
   }
-  end(0, false, now);
+  end(exits_.final_code(), false, now);
 }
 
 void Coordinator::end(int code, bool kill, Now now) {

@@ -57,6 +57,10 @@ void Coordinator::lost_nodes(const std::vector<Loss>& losses, Now now) {
     }
     needed |= spawns_.lives_on(loss.node);
     spawns_.node_lost(loss.node);
+    if (settings_.spec.tells_failures() && phase_ == Phase::running) {
+      fail_node(loss.node, now);
+      needed = false;
+    }
     for (const auto& [first, family] : spawns_.all())
       if (family.lives() && phase_ == Phase::running && !needed) judge_spawn(*spawns_.find(first), now);
   }

@@ -14,7 +14,6 @@ namespace {
 // PMIx's status codes.
 constexpr int kSuccess = 0;
 constexpr int kOutOfResource = -29;
-constexpr int kLaunchFailed = -181;
 }  // namespace
 
 void Coordinator::spawn(const Up& up, Now now) {
@@ -35,12 +34,13 @@ void Coordinator::spawn(const Up& up, Now now) {
   // The connections of the spawned processes' transport are in no wave, nor is the new state of the PMIx servers.
   abort_wave(GivenUp::spawn, "MPI_Comm_spawn", now);
   std::map<NodeIndex, std::uint32_t> used = spawns_.used();
-  for (NodeIndex node : placement_) ++used[node];
+  for (Rank rank = 0; rank < placement_.size(); ++rank)
+    if (!failed_.count(rank)) ++used[placement_[rank]];
   std::map<std::string, NodeIndex> nodes;
   for (const Member& member : members_.all()) nodes[member.node.host()] = member.node.index();
   std::vector<Seat> places = seats(false);
-  // A spare without ranks is reserved for the ranks of a lost node.
-  for (Seat& seat : places) seat.usable &= !seat.spare || used.count(seat.node);
+  // A spare without ranks is reserved for the ranks of a lost node, unless the program itself replaces these.
+  for (Seat& seat : places) seat.usable &= settings_.spec.tells_failures() || !seat.spare || used.count(seat.node);
 
   Family family;
   family.apps.assign(wish.apps().begin(), wish.apps().end());
@@ -66,13 +66,7 @@ void Coordinator::spawn(const Up& up, Now now) {
   const Family& kept = spawns_.add(std::move(family));
   // A later crrun must know that these processes exist, and must not reuse their numbers.
   save();
-  SpawnBegin& message = *out_.send().mutable_spawn_begin();
-  message.set_recovery(recovery_number_);
-  message.set_index(kept.index);
-  message.set_first(kept.first);
-  for (const SpawnApp& app : kept.apps) *message.add_apps() = app;
-  for (NodeIndex node : kept.nodes) message.add_node_of_rank(node);
-  message.set_parent(kept.parent);
+  tell_spawn(kept);
   event({{"event", "spawn"},
          {"name", spawned_name(settings_.spec.id(), kept.index)},
          {"first", kept.first},
@@ -80,6 +74,24 @@ void Coordinator::spawn(const Up& up, Now now) {
          {"program", kept.apps.front().program()},
          {"placement", kept.nodes}},
         now);
+}
+
+/** @param late a node that has joined since; nothing: all daemons start what is theirs */
+void Coordinator::tell_spawn(const Family& family, std::optional<NodeIndex> late) {
+  SpawnBegin& message = *(late ? out_.send({*late}) : out_.send()).mutable_spawn_begin();
+  message.set_begun(late.has_value());
+  message.set_recovery(recovery_number_);
+  message.set_index(family.index);
+  message.set_first(family.first);
+  for (const SpawnApp& app : family.apps) *message.add_apps() = app;
+  for (NodeIndex node : family.nodes) message.add_node_of_rank(node);
+  message.set_parent(family.parent);
+  // Daemons join a job without getting ranks only if failures are told: all others learn the placement by the recovery.
+  for (Rank rank = 0; settings_.spec.tells_failures() && rank < placement_.size(); ++rank) {
+    Placement& placement = *message.add_placement();
+    placement.set_rank(rank);
+    placement.set_node(placement_[rank]);
+  }
 }
 
 void Coordinator::spawn_known(const Up& up, Now now) {
@@ -142,6 +154,13 @@ void Coordinator::spawned_exited(const RankExited& message, Now now) {
          {"finalized", message.finalized()}},
         now);
   const bool well = message.wait_status() == 0 && (message.finalized() || !process.ready);
+  if (settings_.spec.tells_failures() && phase_ == Phase::running && !well && !family->failed) {
+    const std::string words = on(message.rank()) + " " + Exits::words(message.wait_status()) +
+                              (message.wait_status() ? "" : " without MPI_Finalize");
+    out_.say(Log::WARNING, words + ": the program is told");
+    tell_failed({message.rank()}, now);
+    return spawned_failed(*family, words, now);
+  }
   if (phase_ != Phase::ending && !well && !family->failed) {
     out_.say(Log::ERROR, on(message.rank()) + " " + Exits::words(message.wait_status()) +
                              (message.wait_status() ? "" : " without MPI_Finalize") + ": the job is ended");

@@ -122,6 +122,7 @@ void Coordinator::hello(const Up& up, Now now) {
     const Greeting greeting = members_.hello(node, up.instance(), up.hello(), now);
     welcome(node, greeting != Greeting::rejoined);
     if (greeting == Greeting::rejoined) node_joined(node);
+    if (settings_.spec.tells_failures()) return fail_node(node, now);
     recover({CauseKind::new_daemon, members_.host(node) + " has a new daemon"}, now);
     return;
   }
@@ -152,6 +153,7 @@ void Coordinator::hello(const Up& up, Now now) {
 void Coordinator::node_joined(NodeIndex node) {
   failures_of_node_.erase(node);
   staging_.node_joined();
+  introduce_processes(node);
   if (phase_ != Phase::starting || begin_ == Begin::attach) save();  // nothing is saved before the launch
 }
 
@@ -265,12 +267,16 @@ void Coordinator::attached(Now now) {
   }
   std::vector<Rank> dead;
   for (Rank rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank].alive && !ranks_[rank].ended_before) dead.push_back(rank);
+    if (!ranks_[rank].alive && !ranks_[rank].ended_before && !failed_.count(rank)) dead.push_back(rank);
+  if (settings_.spec.tells_failures()) {
+    attached_telling(std::exchange(dead, {}), now);
+    if (phase_ != Phase::running) return;
+  }
   if (was_recovering_) return recover({CauseKind::attach, "crrun was started again during a recovery"}, now);
   if (was_spawning_) return recover({CauseKind::attach, "start of another crrun while spawned processes ran"}, now);
   if (!dead.empty()) return recover({CauseKind::rank_died, rank_list(dead) + " died while no crrun ran"}, now);
   save();
-  out_.say(Log::INFO, "attached to " + settings_.spec.id() + ": no rank was lost");
+  out_.say(Log::INFO, "attached to " + settings_.spec.id() + (failed_.empty() ? ": no rank was lost" : ""));
   clock_.running(now, false);
   for (const auto& [number, wave] : store_.waves()) watchdog_.committed(number, {now.ms - age_of(wave, now), 0});
   plan_wave(now.ms - (newest ? age_of(*store_.find(newest), now) : 0), now);

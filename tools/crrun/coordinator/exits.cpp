@@ -16,29 +16,39 @@ bool own_fault(int signal) {
     default: return false;
   }
 }
+
+/** Like mpirun's. An exit without MPI_Finalize while others communicate is an error, too. */
+int code_of(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return 128 + WTERMSIG(wait_status);
+  return WEXITSTATUS(wait_status) ? WEXITSTATUS(wait_status) : 1;
+}
 }  // namespace
 
 Exits::Exits(std::uint32_t ranks, unsigned max_restarts) : has_ended_(ranks, false), max_restarts_(max_restarts) {}
 
-ExitMeaning Exits::exited(Rank rank, int wait_status, bool finalized, bool initialized, bool recoverable, bool wave) {
+ExitMeaning Exits::exited(Rank rank, int wait_status, bool finalized, bool initialized, Remedy remedy, bool wave) {
   if (rank >= has_ended_.size()) return ExitMeaning::fine;
-  if (!has_ended_[rank]) {
-    has_ended_[rank] = true;
-    ++ended_;
+  const bool first = !has_ended_[rank];
+  has_ended_[rank] = true;
+  ended_ += first;
+  const bool well = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0 && (finalized || !initialized);
+  // Before MPI_Init is complete nobody can be told.
+  if (!well && initialized && remedy == Remedy::program) {
+    if (!told_code_) told_code_ = code_of(wait_status);
+    told_ += first;
+    return ExitMeaning::tell;
   }
   if (WIFSIGNALED(wait_status)) {
     const bool pointless = own_fault(WTERMSIG(wait_status)) && !wave;
-    if (recoverable && !pointless && restarts_[rank] < max_restarts_) {
+    if (remedy == Remedy::images && !pointless && restarts_[rank] < max_restarts_) {
       ++restarts_[rank];
       return ExitMeaning::restart;
     }
-    if (!code_) code_ = 128 + WTERMSIG(wait_status);
+    if (!code_) code_ = code_of(wait_status);
     return ExitMeaning::end_job;
   }
-  const int status = WEXITSTATUS(wait_status);
-  if (status == 0 && (finalized || !initialized)) return ExitMeaning::fine;
-  // Like mpirun: an exit without MPI_Finalize while others communicate is an error.
-  if (!code_) code_ = status ? status : 1;
+  if (well) return ExitMeaning::fine;
+  if (!code_) code_ = code_of(wait_status);
   return ExitMeaning::end_job;
 }
 

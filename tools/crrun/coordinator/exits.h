@@ -10,7 +10,15 @@ namespace reprise::job {
 enum class ExitMeaning {
   fine,      ///< the rank has finished its work
   restart,   ///< restart the rank
+  tell,      ///< tell the other ranks: the program deals with it
   end_job,   ///< end the job with code()
+};
+
+/** What the job can do about a rank that fails. */
+enum class Remedy {
+  none,
+  images,   ///< images, or a relaunch, could restore it
+  program,  ///< the program is told, see JobSpec.tells_failures
 };
 
 class Exits {
@@ -20,10 +28,9 @@ class Exits {
   /**
    * A rank has ended.
    * @param initialized MPI_Init was complete
-   * @param recoverable images, or a relaunch, could restore it
    * @param wave a committed wave exists, so the job would not start from the beginning
    */
-  ExitMeaning exited(Rank rank, int wait_status, bool finalized, bool initialized, bool recoverable, bool wave);
+  ExitMeaning exited(Rank rank, int wait_status, bool finalized, bool initialized, Remedy remedy, bool wave);
   /** Count restarts from 0 after a committed wave: the job makes progress. */
   void committed() { restarts_.clear(); }
   /** The ranks run again, also those that had ended. */
@@ -35,6 +42,8 @@ class Exits {
   unsigned restarts(Rank rank) const;
   /** Like mpirun's: of the first rank that ended badly; 128+N for signal N. */
   int code() const { return code_; }
+  /** The code of a job all of whose ranks have ended: 0 if at least one has finished its work, though others have failed. */
+  int final_code() const { return told_ == has_ended_.size() ? told_code_ : 0; }
   /** "ended with exit code 3", "was killed by signal 11 (Segmentation fault)" */
   static std::string words(int wait_status);
 
@@ -44,6 +53,8 @@ class Exits {
   unsigned max_restarts_;
   std::map<Rank, unsigned> restarts_;
   int code_ = 0;
+  std::size_t told_ = 0;  ///< ranks that have failed, of which the others were told
+  int told_code_ = 0;     ///< of the first of them
 };
 
 }  // namespace reprise::job

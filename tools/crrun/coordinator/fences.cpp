@@ -9,7 +9,55 @@ namespace {
 // PMIx status codes; they are part of its ABI and do not change.
 constexpr int kSuccess = 0;
 constexpr int kNotFound = -46;
+constexpr int kTerminated = -200;  // PMIX_ERR_PROC_TERM_WO_SYNC
 }  // namespace
+
+/** The nodes with members that have not failed. No members: all of the job's own ranks. */
+std::set<NodeIndex> Fences::nodes(const std::vector<Rank>& members, const PlacementTable& placement, const Others& others) const {
+  std::set<NodeIndex> out;
+  const auto add = [&](Rank rank) {
+    if (failed_.count(rank)) return;
+    if (rank < placement.size()) out.insert(placement[rank]);
+    if (const auto other = others.find(rank); other != others.end()) out.insert(other->second);
+  };
+  for (Rank rank = 0; members.empty() && rank < placement.size(); ++rank) add(rank);
+  for (Rank rank : members) add(rank);
+  return out;
+}
+
+/** @param own number of the job's own ranks */
+bool Fences::has_failed_member(const Key& key, std::size_t own) const {
+  const std::vector<Rank>& members = key.who.members;
+  if (members.empty()) return !failed_.empty() && *failed_.begin() < own;
+  return std::any_of(members.begin(), members.end(), [this](Rank rank) { return failed_.count(rank) > 0; });
+}
+
+Fences::Done Fences::complete(OpenOnes::iterator open, int status) {
+  Done done{std::move(open->second.answer), std::move(open->second.all)};
+  done.message.set_status(status);
+  std::string all;
+  for (const auto& [node, data] : open->second.data) all += data;
+  done.message.set_data(std::move(all));
+  last_[open->first.who] = done.message;
+  open_.erase(open);
+  return done;
+}
+
+std::vector<Fences::Done> Fences::fail(const std::vector<Rank>& ranks, const PlacementTable& placement, const Others& others) {
+  failed_.insert(ranks.begin(), ranks.end());
+  std::vector<Done> out;
+  for (auto at = open_.begin(); at != open_.end();) {
+    const auto one = at++;
+    const std::set<NodeIndex> living = nodes(one->first.who.members, placement, others);
+    std::set<NodeIndex>& awaited = one->second.awaited;
+    std::erase_if(awaited, [&](NodeIndex node) { return !living.count(node); });
+    if (one->second.whole && has_failed_member(one->first, placement.size()))
+      out.push_back(complete(one, kTerminated));
+    else if (awaited.empty())
+      out.push_back(complete(one, kSuccess));
+  }
+  return out;
+}
 
 std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement,
                                                const Others& others, const std::function<std::uint64_t()>& context) {
@@ -23,30 +71,19 @@ std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fenc
   auto [at, fresh] = open_.try_emplace(key);
   Open& open = at->second;
   if (fresh) {
-    if (members.empty()) open.awaited.insert(placement.begin(), placement.end());
-    for (Rank rank : members) {
-      if (rank < placement.size()) open.awaited.insert(placement[rank]);
-      if (const auto other = others.find(rank); other != others.end()) open.awaited.insert(other->second);
-    }
+    open.awaited = nodes(members, placement, others);
     open.all.assign(open.awaited.begin(), open.awaited.end());
+    open.whole = fence.whole();
+    open.answer.mutable_members()->CopyFrom(fence.members());
+    open.answer.set_count(fence.count());
+    open.answer.set_recovery(fence.recovery());
+    open.answer.set_group(fence.group());
   }
   if (open.awaited.erase(from)) open.data[from] = fence.data();
+  if (open.whole && has_failed_member(key, placement.size())) return complete(at, kTerminated);
   if (!open.awaited.empty()) return std::nullopt;
-
-  Done done;
-  done.message.mutable_members()->CopyFrom(fence.members());
-  done.message.set_count(fence.count());
-  done.message.set_status(kSuccess);
-  done.message.set_recovery(fence.recovery());
-  done.message.set_group(fence.group());
-  if (fence.context() && context) done.message.set_context(context());
-  std::string all;
-  for (const auto& [node, data] : open.data) all += data;
-  done.message.set_data(std::move(all));
-  done.to = std::move(open.all);
-  last_[key.who] = done.message;
-  open_.erase(at);
-  return done;
+  if (fence.context() && context) open.answer.set_context(context());
+  return complete(at, kSuccess);
 }
 
 std::vector<Modex::Answer> Modex::put(const ModexBlob& blob) {

@@ -25,6 +25,11 @@ class Fences {
    */
   std::optional<Done> contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement, const Others& others = {},
                                  const std::function<std::uint64_t()>& context = nullptr);
+  /**
+   * These have failed, and take part in no collective any more. @return the collectives that are complete without them, or
+   * that have failed with them
+   */
+  std::vector<Done> fail(const std::vector<Rank>& ranks, const PlacementTable& placement, const Others& others = {});
   /** A rollback voids incomplete collectives. */
   void reset() {
     open_.clear();
@@ -44,11 +49,19 @@ class Fences {
     auto operator<=>(const Key&) const = default;
   };
   struct Open {
+    bool whole = false;  ///< it fails with any of its members
     std::set<NodeIndex> awaited;
     std::vector<NodeIndex> all;
     std::map<NodeIndex, std::string> data;
+    FenceDone answer;    ///< without data and status
   };
-  std::map<Key, Open> open_;
+  using OpenOnes = std::map<Key, Open>;
+  std::set<NodeIndex> nodes(const std::vector<Rank>& members, const PlacementTable& placement, const Others& others) const;
+  bool has_failed_member(const Key& key, std::size_t own) const;
+  Done complete(OpenOnes::iterator open, int status);
+
+  OpenOnes open_;
+  std::set<Rank> failed_;
   std::map<Who, FenceDone> last_;  ///< by members, the last result: for a daemon that missed it and asks again
 };
 

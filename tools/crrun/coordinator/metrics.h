@@ -39,6 +39,7 @@ struct Tally {
   std::uint64_t nodes_lost = 0;
   std::uint64_t ranks_moved = 0;      ///< to other nodes, by recoveries
   std::uint64_t ranks_restarted = 0;  ///< as new processes, by recoveries
+  std::uint64_t ranks_failed = 0;     ///< of which the program was told, spawned ones included
   std::uint64_t written_bytes = 0;    ///< of images of committed waves, on the nodes
   std::uint64_t staged_bytes = 0;     ///< of images, written to shared storage
 };

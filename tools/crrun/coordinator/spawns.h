@@ -21,6 +21,9 @@ std::optional<PlacementTable> place_spawned(const std::vector<SpawnApp>& apps, c
                                             const std::map<NodeIndex, std::uint32_t>& used,
                                             const std::map<std::string, NodeIndex>& nodes);
 
+/** PMIx's status of a spawn whose processes could not be started. */
+inline constexpr int kLaunchFailed = -181;
+
 /** The processes of one MPI_Comm_spawn: a namespace. Their numbers begin at `first`. */
 struct Family {
   struct Process {

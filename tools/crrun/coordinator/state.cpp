@@ -97,6 +97,7 @@ void put(nlohmann::json& json, const Facts& facts) {
   json["lost"] = facts.lost;
   json["draining"] = facts.draining;
   json["spares"] = facts.spares;
+  json["failed"] = facts.failed;
   json["exit_code"] = facts.exit_code;
 }
 
@@ -112,6 +113,7 @@ void get(const nlohmann::json& json, Facts& facts) {
   facts.lost = json.at("lost").get<std::set<NodeIndex>>();
   facts.draining = json.at("draining").get<std::set<NodeIndex>>();
   facts.spares = json.at("spares").get<std::set<NodeIndex>>();
+  facts.failed = json.value("failed", facts.failed);
   facts.exit_code = json.at("exit_code");
 }
 

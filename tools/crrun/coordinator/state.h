@@ -25,6 +25,7 @@ struct Facts {
   std::uint64_t next_context = 1;  ///< id of the next group context
   bool spawned = false;            ///< spawned processes run
   std::set<NodeIndex> lost, draining, spares;
+  std::set<Rank> failed;           ///< the program has been told of them
   int exit_code = 0;
   bool operator==(const Facts&) const = default;
 };

@@ -33,7 +33,8 @@ nlohmann::json Coordinator::status(Now now) const {
     ranks.push_back({{"rank", rank},
                      {"node", rank < placement_.size() ? members_.host(placement_[rank]) : ""},
                      {"pid", info.pid},
-                     {"state", exits_.ended(rank) ? "ended"
+                     {"state", failed_.count(rank) ? "failed"
+                               : exits_.ended(rank) ? "ended"
                                : !info.started    ? "starting"
                                : !info.alive      ? "dead"
                                                   : "running"},
@@ -62,6 +63,7 @@ nlohmann::json Coordinator::status(Now now) const {
                         {"begun_unix_ns", begun_unix_ns_},
                         {"recovery", recovery_number_},
                         {"checkpoints", !settings_.spec.no_checkpoints()},
+                        {"tells_failures", settings_.spec.tells_failures()},
                         {"wave_interval_ms", wave_interval_ms()},
                         {"shared", !settings_.spec.shared_directory().empty()},
                         {"nodes", nodes},
@@ -73,7 +75,8 @@ nlohmann::json Coordinator::status(Now now) const {
     for (Rank rank = 0; family.lives() && rank < family.nodes.size(); ++rank)
       spawned.push_back({{"name", tag(first + rank)},
                          {"node", members_.host(family.nodes[rank])},
-                         {"state", family.processes[rank].ended     ? "ended"
+                         {"state", failed_.count(first + rank)      ? "failed"
+                                   : family.processes[rank].ended   ? "ended"
                                    : family.processes[rank].started ? "running"
                                                                     : "starting"}});
   out["spawned"] = spawned;
