@@ -8,11 +8,13 @@
 //   during WHAT    a rank fails while the others are in WHAT: shrink, agree or spawn
 //   wait FILE      all communicate until FILE exists or ranks fail from outside; then shrink, and go on. Ends when FILE is there
 //   replace FILE   the same, but the others spawn as many as have failed
-//   time N         prints how long these take: N failures, each noticed, shrunk, agreed upon and replaced
+//   time N         prints how long these take: N failures, each noticed, shrunk, agreed upon and replaced; with a further
+//                  argument they are not replaced
 #include <mpi.h>
 
 #include <mpi-ext.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -421,7 +423,7 @@ static void wait_for(const char *file, char **argv)
 
 /* ----------------------------------------------------------------------------------------------- times */
 
-static void times(int rounds, char **argv)
+static void times(int rounds, bool replace, char **argv)
 {
   MPI_Comm comm, parent, next;
   double t[4];
@@ -458,9 +460,12 @@ static void times(int rounds, char **argv)
     MPIX_Comm_agree(next, &flag);
     t[2] = MPI_Wtime();
     MPI_Comm_free(&comm);
-    comm = refilled(next, n, argv);
+    comm = next;
+    if (replace) {
+      comm = refilled(next, n, argv);
+      MPI_Comm_free(&next);
+    }
     t[3] = MPI_Wtime();
-    MPI_Comm_free(&next);
     if (rank == 0)
       printf("ms: noticed %.1f shrink %.1f agree %.1f spawn %.1f\n", (t[0] - death) * 1e3, (t[1] - t[0]) * 1e3,
              (t[2] - t[1]) * 1e3, (t[3] - t[2]) * 1e3);
@@ -483,7 +488,7 @@ int main(int argc, char **argv)
   if (strcmp(mode, "during") == 0) during(argument, argv);
   if (strcmp(mode, "wait") == 0) wait_for(argument, NULL);
   if (strcmp(mode, "replace") == 0) wait_for(argument, argv);
-  if (strcmp(mode, "time") == 0) times(atoi(argument), argv);
+  if (strcmp(mode, "time") == 0) times(atoi(argument), argc <= 3, argv);
   if (strcmp(mode, "fatal") == 0) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     if (rank == atoi(argument)) fail();

@@ -13,11 +13,11 @@ void Coordinator::tell_failed(std::vector<Rank> ranks, Now now) {
   if (ranks.empty()) return;
   tally_.ranks_failed += ranks.size();
   event({{"event", "ranks-failed"}, {"ranks", ranks}}, now);
-  save();  // a later crrun does not wait for them either
   Failed& message = *out_.send().mutable_failed();
   message.mutable_ranks()->Assign(ranks.begin(), ranks.end());
   for (Fences::Done& done : fences_.fail(ranks, placement_, spawns_.where()))
     *out_.send(done.to).mutable_fence_done() = std::move(done.message);
+  save();  // afterwards, as messages wait for the disk: a later crrun that does not know it finds that they have ended
 }
 
 /** A node is lost with its ranks, and with what was spawned there. */
