@@ -265,6 +265,11 @@ static int cr_restore_range(struct cr_worker *worker, struct vm_area_struct *vma
 	int r;
 
 	while (*addr < end && !worker->moved) {
+		next = cr_watch_skip(worker->sort.watch, *addr, end);
+		worker->unchanged += (next - *addr) >> PAGE_SHIFT;
+		*addr = next;
+		if (next >= end)
+			return 0;
 		r = cr_skip_hole(worker->job, vma, addr, end);
 		if (r || *addr >= end)
 			return r;
@@ -394,6 +399,8 @@ int cr_restore_work(struct cr_member *m, struct cr_job *job)
 	worker->job = job;
 	worker->mm = current->mm;
 	worker->member = m;
+	if (job->snap)
+		worker->sort.watch = cr_track_watch(worker->mm, job->snap);
 	atomic_inc(&job->workers);
 	if (!atomic_xchg(&job->wiped, 1))
 		r = cr_wipe_volatile(worker->mm);

@@ -4,6 +4,7 @@
 #define CR_RESTORE_H
 
 #include "internal.h"
+#include "watch.h"
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
 
@@ -57,6 +58,8 @@ struct cr_sort {
 	struct cr_job *job;
 	unsigned long base;
 	struct cr_chunk chunk;		/* the snapshot's pages */
+	struct cr_watch *watch;		/* of the snapshot; NULL: there is none */
+	struct cr_watched *watched;	/* its notes of this pmd; NULL: there are none */
 	bool in_memory;			/* it has any; if not, @want says what the source has */
 	DECLARE_BITMAP(want, PTRS_PER_PTE);	/* with a file: it has content */
 	DECLARE_BITMAP(put, PTRS_PER_PTE);	/* content must be written */

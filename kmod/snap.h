@@ -31,6 +31,7 @@ struct cr_snap_thread {
 /**
  * struct cr_snap - pages by address
  * @ref: references of its session, of requests and of readers
+ * @id: a number that no other snapshot has had
  * @node: in the list of the snapshots that belong to sessions
  * @session: the session it belongs to while in the list; protected by the list's lock
  * @lock: protects @evicted and @users. @chunks may be read under the lock if @evicted is
@@ -52,6 +53,7 @@ struct cr_snap_thread {
  */
 struct cr_snap {
 	struct kref ref;
+	u64 id;
 	struct list_head node;
 	struct cr_session *session;
 	spinlock_t lock;

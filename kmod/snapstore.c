@@ -24,6 +24,8 @@
 static DEFINE_SPINLOCK(cr_snaps_lock);
 static LIST_HEAD(cr_snaps);
 
+static atomic64_t cr_snap_ids = ATOMIC64_INIT(0);
+
 /**
  * cr_snap_new() - allocate an empty snapshot, on the account of the session's user
  * @s: the session; a caller with CAP_IPC_LOCK is not bound by the ceiling, as with mlock(2)
@@ -39,6 +41,7 @@ struct cr_snap *cr_snap_new(struct cr_session *s)
 	snap->account = cr_account_get(s->account);
 	snap->unlimited = capable(CAP_IPC_LOCK);
 	kref_init(&snap->ref);
+	snap->id = atomic64_inc_return(&cr_snap_ids);
 	spin_lock_init(&snap->lock);
 	INIT_LIST_HEAD(&snap->node);
 	INIT_LIST_HEAD(&snap->threads);

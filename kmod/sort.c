@@ -40,6 +40,7 @@ static void cr_sort_begin(struct cr_sort *sort, struct cr_job *job, unsigned lon
 	sort->base = addr & PMD_MASK;
 	sort->chunk = job->source ? (struct cr_chunk){ } : cr_snap_chunk(job->snap, addr);
 	sort->in_memory = cr_chunk_has_any(&sort->chunk);
+	sort->watched = sort->in_memory ? cr_watch_pmd(sort->watch, addr) : NULL;
 	sort->visited = false;
 	sort->done = 0;
 	sort->unchanged = 0;
@@ -138,6 +139,30 @@ static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int
 		cr_sort_mark(sort, sort->put, k);
 }
 
+/*
+ * Of n entries from page k on, all in one word of a bitmap, those that are shared with the snapshot.
+ * Those in @known are, and need not be read. @rest: out: as cr_shared_ptes() has it.
+ */
+static unsigned long cr_sort_shared(struct cr_sort *sort, unsigned int k, pte_t *ptep,
+				    unsigned int n, unsigned long known, unsigned long *rest)
+{
+	unsigned long shared = known, todo = GENMASK(n - 1, 0) & ~known, one;
+	unsigned int i;
+
+	if (!known) {
+		shared = cr_shared_ptes(&sort->chunk, k, ptep, n, cr_readonly_mask(), rest);
+	} else {
+		*rest = 0;
+		for_each_set_bit(i, &todo, n) {
+			shared |= cr_shared_ptes(&sort->chunk, k + i, ptep + i, 1,
+						 cr_readonly_mask(), &one) << i;
+			*rest |= one << i;
+		}
+	}
+	cr_watch_note(sort->watched, k, shared & ~known);
+	return shared;
+}
+
 /* cr_shared_ptes() of pages that are not in memory: none is shared. */
 static unsigned long cr_filled_ptes(const struct cr_sort *sort, unsigned int k, pte_t *ptep,
 				    unsigned int n)
@@ -190,16 +215,16 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 	unsigned int k = (addr - sort->base) >> PAGE_SHIFT;
 	unsigned int upto = k + ((end - addr) >> PAGE_SHIFT);
 	struct cr_tracked seen = { };
-	unsigned long unchanged, rest;
+	unsigned long unchanged, rest, known;
 	unsigned int n, i;
 
 	sort->visited = true;
 	for (; k < upto; k += n, ptep += n) {
 		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
 		unchanged = 0;
+		known = cr_watch_known(sort->watched, k) & GENMASK(n - 1, 0);
 		if (sort->in_memory)
-			unchanged = cr_shared_ptes(&sort->chunk, k, ptep, n, cr_readonly_mask(),
-						   &rest);
+			unchanged = cr_sort_shared(sort, k, ptep, n, known, &rest);
 		else
 			rest = cr_filled_ptes(sort, k, ptep, n);
 		if (believe && rest)
@@ -220,6 +245,19 @@ static bool cr_huge_is_unchanged(struct cr_sort *sort, pmd_t pmd, bool clean)
 	return clean || (!pmd_write(pmd) && pmd_page(pmd) == sort->chunk.whole);
 }
 
+/* Note the pages of a huge page if it is the one that the snapshot holds. */
+static void cr_sort_note_huge(struct cr_sort *sort, pmd_t pmd, unsigned int k, unsigned int upto)
+{
+	unsigned int n;
+
+	if (pmd_write(pmd) || pmd_page(pmd) != sort->chunk.whole)
+		return;
+	for (; k < upto; k += n) {
+		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
+		cr_watch_note(sort->watched, k, GENMASK(n - 1, 0));
+	}
+}
+
 static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, unsigned long end)
 {
 	struct cr_sort *sort = walk->arg;
@@ -233,6 +271,7 @@ static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, u
 	sort->visited = true;
 	clean = anon && believe && cr_pmd_is_clean(pmd);
 	if (anon && cr_huge_is_unchanged(sort, pmd, clean)) {
+		cr_sort_note_huge(sort, pmd, k, upto);
 		sort->unchanged += upto - k;
 		return 0;
 	}

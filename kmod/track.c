@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the module keeps about an mm beyond a session: tracking, and the lineage that a
- * restart has set.
+ * What the module keeps about an mm beyond a session: tracking, the lineage that a restart
+ * has set, and the watch over pages of a snapshot.
  *
  * Tracking of the pages that change after a checkpoint: the module clears the soft-dirty
  * bits. An MMU notifier invalidates tracking when the bits are lost. There are two cases:
@@ -20,6 +20,7 @@
  * not check descriptors must not take snapshots of such processes.
  */
 #include "internal.h"
+#include "watch.h"
 #include <linux/mmu_notifier.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -32,6 +33,7 @@ struct cr_track {
 	u8 lineage[CR_ID_SIZE];	/* with has_lineage, protected by cr_track_lock */
 	bool has_lineage;
 	bool valid;		/* READ_ONCE/WRITE_ONCE: the notifier clears it */
+	struct cr_watch watch;
 };
 
 /* Protects the list and the ids. Never held during a call of a memory management function. */
@@ -41,6 +43,13 @@ static LIST_HEAD(cr_tracks);
 /* Notifiers that are not freed yet. They are freed by a callback in this module's code. */
 static atomic_t cr_tracks_alive = ATOMIC_INIT(0);
 
+/* Before and after a change, see watch.c. */
+static void cr_mn_watch(struct cr_track *t, const struct mmu_notifier_range *range)
+{
+	if (range->event != MMU_NOTIFY_SOFT_DIRTY && range->event != MMU_NOTIFY_PROTECTION_PAGE)
+		cr_watch_changed(&t->watch, range->start, range->end);
+}
+
 static int cr_mn_start(struct mmu_notifier *mn, const struct mmu_notifier_range *range)
 {
 	struct cr_track *t = container_of(mn, struct cr_track, mn);
@@ -49,7 +58,13 @@ static int cr_mn_start(struct mmu_notifier *mn, const struct mmu_notifier_range 
 	    (range->event == MMU_NOTIFY_CLEAR && current->flags & PF_KTHREAD &&
 	     cr_mm_is_mergeable(range->mm)))
 		WRITE_ONCE(t->valid, false);
+	cr_mn_watch(t, range);
 	return 0;
+}
+
+static void cr_mn_end(struct mmu_notifier *mn, const struct mmu_notifier_range *range)
+{
+	cr_mn_watch(container_of(mn, struct cr_track, mn), range);
 }
 
 /* The process ends, and tracking with it. */
@@ -73,19 +88,24 @@ static struct mmu_notifier *cr_mn_alloc(struct mm_struct *mm)
 	if (!t)
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&t->node);
+	cr_watch_init(&t->watch);
 	atomic_inc(&cr_tracks_alive);
 	return &t->mn;
 }
 
 static void cr_mn_free(struct mmu_notifier *mn)
 {
-	kfree(container_of(mn, struct cr_track, mn));
+	struct cr_track *t = container_of(mn, struct cr_track, mn);
+
+	cr_watch_free(&t->watch);
+	kfree(t);
 	if (atomic_dec_and_test(&cr_tracks_alive))
 		wake_up_var(&cr_tracks_alive);
 }
 
 static const struct mmu_notifier_ops cr_mn_ops = {
 	.invalidate_range_start = cr_mn_start,
+	.invalidate_range_end = cr_mn_end,
 	.release = cr_mn_release,
 	.alloc_notifier = cr_mn_alloc,
 	.free_notifier = cr_mn_free,
@@ -213,6 +233,25 @@ int cr_track_next(struct mm_struct *mm, const u8 *id, const u8 *next)
 	}
 	mutex_unlock(&cr_track_lock);
 	return r;
+}
+
+/**
+ * cr_track_watch() - watch which pages are those of a snapshot
+ * @mm: current's
+ * @snap: the snapshot, in use; the process is being rolled back to it
+ *
+ * Return: the watch; NULL: there is none. It is there as long as current has the mm.
+ */
+struct cr_watch *cr_track_watch(struct mm_struct *mm, struct cr_snap *snap)
+{
+	struct cr_track *t;
+
+	mutex_lock(&cr_track_lock);
+	t = cr_track_find(mm);
+	if (t)
+		cr_watch_begin(&t->watch, snap);
+	mutex_unlock(&cr_track_lock);
+	return t ? &t->watch : NULL;
 }
 
 /**
