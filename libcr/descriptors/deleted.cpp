@@ -13,6 +13,7 @@
 
 #include "descriptors/kinds.h"
 #include "restore/file_content.h"
+#include "restore/kept_memory.h"
 
 namespace reprise {
 namespace {
@@ -57,7 +58,7 @@ void collect_attributes(int fd, Deleted& deleted) {
 std::uint32_t object_of(Process& image, const File& file) {
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
-    if (object.kind() == SharedObject::MEMFD || !object.file().deleted() || object.file().ino() != file.ino()) continue;
+    if (is_memfd(object) || !object.file().deleted() || object.file().ino() != file.ino()) continue;
     // overlayfs reports another device for a mapped file than for an open one, but the same path.
     if (object.file().dev() == file.dev() || object.file().path() == file.path()) return static_cast<std::uint32_t>(i) + 1;
   }

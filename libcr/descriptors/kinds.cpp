@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/kept_name.h"
 #include "descriptors/socket_name.h"
 #include "session/session.h"
 
@@ -120,6 +121,7 @@ void Restorer::restore_state(std::uint32_t index) {
 
 Stays stays(const Description& description) {
   const Stays of_kind = kind_ops(description.kind()).stays;
+  if (description.kind() == Description::MEMFD && !kept_name(description.file().path()).empty()) return Stays::as_it_is;
   if (description.kind() != Description::SOCKET) return of_kind;
   // A pair has a queue, and an upper layer protocol has keys, which the module does not see.
   const Socket& socket = description.socket();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// memfds. Their content is a shared object of the image, whether they are mapped or not.
+// memfds. Their content is a shared object of the image, whether they are mapped or not; that of kept memory is not saved.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "descriptors/kinds.h"
+#include "restore/kept_memory.h"
 #include "restore/nameless_files.h"
 
 namespace reprise {
@@ -21,11 +22,11 @@ namespace {
 std::uint32_t object_of(Process& image, const File& file) {
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
-    if (object.kind() == SharedObject::MEMFD && object.file().ino() == file.ino() && object.file().dev() == file.dev())
+    if (is_memfd(object) && object.file().ino() == file.ino() && object.file().dev() == file.dev())
       return static_cast<std::uint32_t>(i) + 1;
   }
   SharedObject& object = *image.add_shared_objects();
-  object.set_kind(SharedObject::MEMFD);
+  object.set_kind(memfd_kind(file.path()));
   *object.mutable_file() = file;
   object.set_size(file.size());
   return static_cast<std::uint32_t>(image.shared_objects_size());

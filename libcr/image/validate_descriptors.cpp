@@ -73,7 +73,9 @@ void validate_description(const Checker& check, const Process& process, const De
   // Only memfds and deleted files are opened through a shared object; any other file is opened by its path.
   const SharedObject* object =
       one.shared_object() == 0 ? nullptr : &process.shared_objects(static_cast<int>(one.shared_object()) - 1);
-  check.need(!object || (one.kind() == Description::MEMFD && object->kind() == SharedObject::MEMFD) ||
+  check.need(!object ||
+                 (one.kind() == Description::MEMFD &&
+                  (object->kind() == SharedObject::MEMFD || object->kind() == SharedObject::KEPT)) ||
                  (one.kind() == Description::REGULAR && one.file().deleted() && object->has_deleted()),
              [&] { return what + " refers to a shared object of another kind"; });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/kept_name.h"
 #include "base/text.h"
 #include "cr.h"
 #include "image/validate.h"
@@ -85,7 +86,8 @@ void validate_guards(const Checker& check, const Process& process) {
 
 /** Check strictly: the file is created with rights that the image's owner may not have. */
 void validate_deleted(const Checker& check, const SharedObject& object, const std::string& what) {
-  check.need(object.file().deleted() && S_ISREG(object.file().mode()) && object.kind() != SharedObject::MEMFD,
+  check.need(object.file().deleted() && S_ISREG(object.file().mode()) && object.kind() != SharedObject::MEMFD &&
+                 object.kind() != SharedObject::KEPT,
              [&] { return what + " is no deleted file though it is said to be one"; });
   check.need(object.deleted().attributes_size() <= kMaxAttributes, [&] { return what + " has too many attributes"; });
   for (const auto& attribute : object.deleted().attributes()) {
@@ -121,10 +123,13 @@ void validate_shared(const Checker& check, const Process& process, std::uint64_t
     const auto& object = process.shared_objects(i);
     const std::string what = "shared object " + std::to_string(i + 1);
     check.need(object.kind() == SharedObject::SHARED_ANONYMOUS || object.kind() == SharedObject::MEMFD ||
-                   object.kind() == SharedObject::FILE,
+                   object.kind() == SharedObject::FILE || object.kind() == SharedObject::KEPT,
                [&] { return what + " is of an unknown kind"; });
     check.file(object.file(), what);
     if (object.has_deleted()) validate_deleted(check, object, what);
+    // Its name is all by which it is found again.
+    check.need(object.kind() != SharedObject::KEPT || (!kept_name(object.file().path()).empty() && object.extents_size() == 0),
+               [&] { return what + " is said to be kept memory, and has another name or content"; });
     // Shared anonymous memory is created by mmap(2), which refuses length 0.
     check.need(object.size() <= kMaxFile - kPage && (object.size() > 0 || object.kind() != SharedObject::SHARED_ANONYMOUS),
                [&] { return what + " has an impossible size"; });

@@ -19,7 +19,7 @@ namespace {
 
 /** Has the object no name? Then it is recreated from the image if it no longer exists. */
 bool is_nameless(const SharedObject& object) {
-  return object.has_deleted() || object.kind() == SharedObject::MEMFD || object.kind() == SharedObject::SHARED_ANONYMOUS ||
+  return can_be_made(object) || object.kind() == SharedObject::SHARED_ANONYMOUS ||
          (object.file().deleted() && !is_sysv(object.file()));
 }
 
@@ -196,7 +196,7 @@ void MappingFiles::add_nameless(const Process& image, NamelessFiles& nameless) {
   for (auto& [key, entry] : files_) {
     if (entry.fd || key.first == 0) continue;
     const SharedObject& object = image.shared_objects(static_cast<int>(key.first) - 1);
-    if (!is_kept(object)) continue;
+    if (!can_be_made(object)) continue;
     entry.fd = nameless.open(key.first, key.second.front() == 'w' ? O_RDWR : O_RDONLY);
     if (!entry.fd)
       throw Error(Failure::refused, errno,

@@ -11,6 +11,7 @@
 #include "process/maps.h"
 #include "process/mappings.h"
 #include "restore/file_identity.h"
+#include "restore/kept_memory.h"
 
 namespace reprise {
 namespace {
@@ -62,7 +63,7 @@ class Files {
     if (!S_ISREG(file.mode())) return 0;
     if ((vma.flags & CR_VMA_SHMEM) && file.deleted() && !is_sysv(file)) {
       // It has no name, so only the image can bring it back: save it even if the mapping is private.
-      kind = file.path().rfind("/memfd:", 0) == 0 ? SharedObject::MEMFD : SharedObject::SHARED_ANONYMOUS;
+      kind = file.path().starts_with("/memfd:") ? memfd_kind(file.path()) : SharedObject::SHARED_ANONYMOUS;
     } else if (written || (file.deleted() && !is_sysv(file))) {
       kind = SharedObject::FILE;
     } else {

@@ -75,7 +75,7 @@ bool is_untouched(const Process& image, int index, int fd) {
 }
 
 void seal(const SharedObject& object, int fd) {
-  if (object.kind() != SharedObject::MEMFD || !object.seals()) return;
+  if (!is_memfd(object) || !object.seals()) return;
   const int now = ::fcntl(fd, F_GET_SEALS);
   const int wanted = static_cast<int>(object.seals());
   if (now >= 0 && (wanted & ~now) && ::fcntl(fd, F_ADD_SEALS, wanted & ~now) != 0) fail_content(object, "sealing it", errno);
@@ -166,7 +166,7 @@ void restore_shared(Session& session, const Process& image, const RestoreOptions
     const auto number = static_cast<std::uint32_t>(i) + 1;
     if (nameless.made().count(number))
       seal(object, nameless.file(number));
-    else if (!kept.contains(i) && (mode != RestoreMode::restart || !is_kept(object)))
+    else if (!kept.contains(i) && (mode != RestoreMode::restart || !can_be_made(object)))
       // Skipped: objects in kept and, in a restart, memfds and deleted files that an object of the caller's replaces.
       restore_object(session, behalf, image, options, i, read);
   }

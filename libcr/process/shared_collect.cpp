@@ -137,14 +137,16 @@ void SharedContents::collect(Session& session, Process& process, std::uint64_t d
   std::uint64_t total = 0, end = 0;  // extents begin at page boundaries of the blob; the last may end inside a page
   for (int i = 0; i < process.shared_objects_size(); ++i) {
     SharedObject& object = *process.mutable_shared_objects(i);
-    UniqueFd fd = is_kept(object) ? open_to_read(session, behalf, process, i) : UniqueFd();
+    UniqueFd fd = can_be_made(object) ? open_to_read(session, behalf, process, i) : UniqueFd();
     if (!fd) fd = open_object(session, behalf, process, i, object.file().path());
     if (!fd) fail_content(object, "cannot be opened", ENOENT);
-    if (object.kind() == SharedObject::MEMFD)
+    if (is_memfd(object))
       if (const int seals = ::fcntl(fd.get(), F_GET_SEALS); seals > 0) object.set_seals(static_cast<std::uint32_t>(seals));
     if (UniqueFd own = behalf.reopen(fd.get(), O_RDONLY)) fd = std::move(own);
     std::vector<FileRange> ranges;
-    if (object.kind() == SharedObject::FILE && !object.has_deleted())
+    if (is_kept_memory(object))
+      ranges.clear();  // its content is not saved
+    else if (object.kind() == SharedObject::FILE && !object.has_deleted())
       ranges = file_ranges(session, process, i, object.size());
     else
       ranges = data_ranges(fd.get(), object.size());

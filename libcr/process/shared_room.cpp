@@ -51,7 +51,7 @@ UniqueFd open_for_room(Session& session, const OnBehalf& behalf, const Process& 
   int there = files.find(number);
   UniqueFd mapped;
   if (there < 0 && (mode == RestoreMode::restart || files.is_remade(number))) return {};
-  if (there < 0 && is_kept(object)) there = nameless.file(number);
+  if (there < 0 && can_be_made(object)) there = nameless.file(number);
   if (there < 0) {
     mapped = open_object(session, behalf, image, index, options.relocated(object.file().path()));
     there = mapped.get();

@@ -14,6 +14,7 @@
 
 #include "base/channel_name.h"
 #include "base/text.h"
+#include "restore/kept_memory.h"
 #include "restore/on_behalf.h"
 
 namespace reprise {
@@ -166,13 +167,15 @@ bool is_channel(const SharedObject& object) {
 std::set<int> check_sharing(Session& session, std::span<const cr_vma> now, const Process& image, const MappingFiles& files,
                             const RestoreOptions& options, RestoreMode mode, const BlobReader& read, Report& report) {
   std::set<int> kept;
+  for (int i = 0; i < image.shared_objects_size(); ++i)
+    if (is_kept_memory(image.shared_objects(i))) kept.insert(i);  // whoever shares it
   if (options.shared_memory == SharedMemory::restore || image.shared_objects_size() == 0) return kept;
   Finder finder(session, now, image, files, mode);
   std::optional<OnBehalf> behalf;
   for (int i = 0; i < image.shared_objects_size(); ++i) {
     const SharedObject& object = image.shared_objects(i);
     if (object.kind() == SharedObject::FILE && !is_writable(image, i)) continue;
-    if (is_channel(object)) continue;
+    if (is_channel(object) || is_kept_memory(object)) continue;
     Found found = finder.find(i);
     if (!found.shared()) continue;
     kept.insert(i);

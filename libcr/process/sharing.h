@@ -18,7 +18,8 @@ bool is_channel(const SharedObject& object);
 
 /**
  * Refuse to overwrite shared memory and mapped files that other processes also map or have open (memfds), unless
- * options.shared_memory says what to do. Content that equals the image's is not refused. Target frozen, with the
+ * options.shared_memory says what to do. Content that equals the image's is not refused, and neither is kept
+ * memory, which no restore overwrites. Target frozen, with the
  * mappings @p now, not committed. Throws Error (refused).
  * @param files  files of the mappings to be made
  * @param read   reads content of the image

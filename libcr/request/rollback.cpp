@@ -11,6 +11,7 @@
 #include "process/environment.h"
 #include "process/generation.h"
 #include "process/guards.h"
+#include "process/kept_live.h"
 #include "process/layout.h"
 #include "process/ldt.h"
 #include "process/new_ids.h"
@@ -28,6 +29,7 @@
 #include "request/identity.h"
 #include "request/stopwatch.h"
 #include "request/unchanged.h"
+#include "restore/kept_memory.h"
 #include "restore/nameless_files.h"
 #include "restore/on_behalf.h"
 
@@ -64,11 +66,13 @@ struct Rollback::Plan {
 void check_image(const Process& image, const RestoreOptions& options, RestoreMode mode) {
   check_descriptors(image, options, mode);
   check_environment(image, options, mode);
+  check_kept_memory(image, options);
 }
 
 /** Compare the mappings, and find room for the arena. */
 std::unique_ptr<Rollback::Plan> Rollback::begin_plan() {
   std::vector<cr_vma> vmas = session_.vmas();
+  if (mode_ == RestoreMode::pause) adopt_kept_memory(session_, vmas, image_);
   MappingPlan mappings = plan_mappings(vmas, image_);
   const std::uint64_t arena = session_.arena_size();
   const std::uint64_t room = MappingFiles::gap_size(mappings, image_);

@@ -48,7 +48,8 @@ class Rollback {
  public:
   /**
    * All referenced objects must outlive the Rollback.
-   * @param image  the state to restore; without options.restore_pid, run() replaces its tids by the new ones
+   * @param image  the state to restore; without options.restore_pid, run() replaces its tids by the new ones, and in any case
+   *               the inodes of kept memory by those that the target has
    * @param regs   registers in the order of image.threads()
    */
   Rollback(Session& session, Process& image, const std::vector<ThreadRegs>& regs, const RestoreOptions& options,

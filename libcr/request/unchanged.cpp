@@ -3,6 +3,7 @@
 
 #include "descriptors/descriptors.h"
 #include "process/sharing.h"
+#include "restore/kept_memory.h"
 
 namespace reprise {
 
@@ -14,7 +15,7 @@ void collect_digests(Session& session, Process& process) {
 bool has_shared_content(const Process& image, bool own_channel, SharedMemory keep) {
   int channels = 0;
   for (const SharedObject& object : image.shared_objects()) {
-    if (own_channel && is_channel(object) && ++channels == 1) continue;
+    if (is_kept_memory(object) || (own_channel && is_channel(object) && ++channels == 1)) continue;
     if (keep != SharedMemory::keep || !object.mapped_elsewhere()) return true;
   }
   return false;

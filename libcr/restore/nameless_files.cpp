@@ -96,7 +96,7 @@ UniqueFd NamelessFiles::make_somewhere(const File& file, const char* kind, Make 
     if (there) {
       if (UniqueFd made = make(there.get())) {
         if (folder.other)
-          elsewhere_.push_back("deleted " + std::string(kind) + " " + file.path() + ": made again in " + folder.path);
+          notes_.push_back("deleted " + std::string(kind) + " " + file.path() + ": made again in " + folder.path);
         return made;
       }
     }
@@ -144,7 +144,11 @@ int NamelessFiles::file(std::uint32_t number) {
   UniqueFd& ours = files_[number];
   if (ours || (ours = find(number))) return ours.get();
   const SharedObject& object = image_.shared_objects(static_cast<int>(number) - 1);
-  if (object.kind() == SharedObject::MEMFD) {
+  if (is_kept_memory(object)) {
+    if (mode_ == RestoreMode::restart && (ours = given_memory(object, options_))) return ours.get();
+    if (mode_ == RestoreMode::pause) notes_.push_back(kept_text(object) + " was freed since the checkpoint: it is empty");
+  }
+  if (is_memfd(object)) {
     ours = make_memfd(object);
     made_.insert(number);
     return ours.get();
@@ -184,7 +188,7 @@ UniqueFd NamelessFiles::fifo(const File& file) {
 }
 
 void NamelessFiles::finish_one(const SharedObject& object, int fd, Report& report) {
-  const bool memfd = object.kind() == SharedObject::MEMFD;
+  const bool memfd = is_memfd(object);
   const std::string who = (memfd ? "memfd " : "deleted file ") + object.file().path() + ": ";
   const Deleted& was = object.deleted();
   const OnBehalf::Rights rights(behalf_);
@@ -210,7 +214,7 @@ void NamelessFiles::finish_one(const SharedObject& object, int fd, Report& repor
 void NamelessFiles::finish(Report& report) {
   for (const std::uint32_t number : made_)
     finish_one(image_.shared_objects(static_cast<int>(number) - 1), files_.at(number).get(), report);
-  report.warnings.insert(report.warnings.end(), elsewhere_.begin(), elsewhere_.end());
+  report.warnings.insert(report.warnings.end(), notes_.begin(), notes_.end());
 }
 
 }  // namespace reprise

@@ -16,6 +16,7 @@
 #include "base/unique_fd.h"
 #include "image/state.pb.h"
 #include "restore/file_content.h"
+#include "restore/kept_memory.h"
 #include "restore/on_behalf.h"
 #include "restore/options.h"
 #include "restore/report.h"
@@ -23,8 +24,8 @@
 
 namespace reprise {
 
-/** Whether the image holds all content and attributes of @p object, so that the image alone can create it again. */
-inline bool is_kept(const SharedObject& object) { return object.has_deleted() || object.kind() == SharedObject::MEMFD; }
+/** Whether the image alone can create @p object again: it holds all content and attributes, or the object is kept memory. */
+inline bool can_be_made(const SharedObject& object) { return object.has_deleted() || is_memfd(object); }
 
 class NamelessFiles {
  public:
@@ -36,9 +37,9 @@ class NamelessFiles {
 
   /**
    * Find or create the file of a shared object.
-   * @param number  1 + index of a shared object for which is_kept() holds
-   * @return our descriptor (borrowed): in a pause, of the file that the target still has open or mapped; otherwise of a
-   *         new file with the saved content, open for reading and writing
+   * @param number  1 + index of a shared object for which can_be_made() holds
+   * @return our descriptor (borrowed): in a pause, of the file that the target still has open or mapped; in a restart, of the
+   *         memory that the options give; otherwise of a new file with the saved content, open for reading and writing
    * Throws Error (refused or temporary) naming the file and each directory where it could not be created.
    */
   int file(std::uint32_t number);
@@ -87,7 +88,7 @@ class NamelessFiles {
   std::map<std::uint32_t, UniqueFd> files_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, UniqueFd> folders_;  ///< by device and inode in the image
   std::set<std::uint32_t> made_;
-  std::vector<std::string> elsewhere_;
+  std::vector<std::string> notes_;  ///< warnings about what was made
 };
 
 /**

@@ -24,6 +24,8 @@ struct RestoreOptions {
   std::vector<std::pair<std::string, std::string>> relocate;
   /** Restart: descriptor number of the image -> descriptor of ours that takes its place (borrowed). */
   std::map<int, int> substitute;
+  /** Restart: name of kept memory of the image -> descriptor of ours for the memory that takes its place (borrowed). */
+  std::map<std::string, int> kept_memory;
   bool dead_sockets = false;  ///< replace sockets and pipes that cannot be restored by disconnected ones
   bool rewind_files = false;  ///< truncate files that have grown since to their old size
   SharedMemory shared_memory = SharedMemory::refuse;

@@ -58,6 +58,24 @@ TEST(ValidateSample, IsGoodWithADeletedFile) {
   EXPECT_EQ(error_of([&] { validate_process("IMAGE", process, 100000); }), "");
 }
 
+/** Make shared object 1 kept memory, which has no content. */
+SharedObject* keep_memory(Process& p) {
+  SharedObject& object = *p.mutable_shared_objects(0);
+  object.set_kind(SharedObject::KEPT);
+  object.mutable_file()->set_path("/memfd:reprise.keep.log");
+  object.clear_extents();
+  return &object;
+}
+
+TEST(ValidateSample, IsGoodWithKeptMemory) {
+  Process process = small_sample().process;
+  keep_memory(process);
+  Description& one = *process.mutable_descriptions(0);
+  one.set_kind(Description::MEMFD);
+  one.set_shared_object(1);
+  EXPECT_EQ(error_of([&] { validate_process("IMAGE", process, 100000); }), "");
+}
+
 TEST(ValidateSample, IsGoodWithAGenerationNumber) {
   Process process = small_sample().process;
   add_generation(process, kForIt);
@@ -205,6 +223,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"protection key", [](Process& p) { p.mutable_mappings(0)->set_pkey(16); }},
         Case{"shared object 1 is of an unknown",
              [](Process& p) { p.mutable_shared_objects(0)->set_kind(SharedObject::SHARED_UNKNOWN); }},
+        Case{"another name or content", [](Process& p) { keep_memory(p)->mutable_file()->set_path("/memfd:log"); }},
+        Case{"another name or content",
+             [](Process& p) { keep_memory(p)->add_extents()->set_length(4096); }},
+        Case{"no deleted file", [](Process& p) { delete_file(p)->set_kind(SharedObject::KEPT); }},
         Case{"size", [](Process& p) { p.mutable_shared_objects(0)->set_size(~0ULL); }},
         Case{"size",
              [](Process& p) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/** @file Make kept memory. */
+#include <cstddef>
+
+namespace reprise {
+
+/**
+ * Make kept memory that is mapped nowhere yet.
+ * @param name   its name, without the prefix
+ * @param bytes  its size, which is sealed: whoever accesses what another holder cuts off would get SIGBUS
+ * @return a descriptor (close-on-exec); -1 with errno
+ */
+int make_kept_memory(const char* name, std::size_t bytes);
+
+/** Seal the size of the memfd @p fd, if its seals are not sealed themselves. @return false with errno on failure */
+bool seal_size(int fd);
+
+}  // namespace reprise

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+/**
+ * @file
+ * The name by which kept memory (cr_kept_alloc() of libcr) is recognised: it is a memfd whose name begins with a prefix. So
+ * a program without libcr can make some, too, and a daemon can hold it.
+ */
+#include <string_view>
+
+namespace reprise {
+
+/** What the names of the memfds begin with. */
+inline constexpr char kKeptPrefix[] = "reprise.keep.";
+/** What their paths in /proc begin with, and end with. */
+inline constexpr std::string_view kKeptPath = "/memfd:reprise.keep.";
+inline constexpr std::string_view kKeptEnd = " (deleted)";
+
+/** @return the name of the kept memory with this @p path, which is without kKeptEnd; "" if it is no kept memory */
+inline std::string_view kept_name(std::string_view path) {
+  return path.starts_with(kKeptPath) ? path.substr(kKeptPath.size()) : std::string_view();
+}
+
+}  // namespace reprise
