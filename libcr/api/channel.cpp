@@ -119,6 +119,7 @@ int Channel::start_helper(const Start& start, Block* block, int block_fd, int so
       (start.image >= 0 && inherited.image < 0) || (socket >= 0 && inherited.socket < 0))
     return errno;
   inherited.fds = start.fds;
+  inherited.kept = start.kept;
   pid_t helper = 0;
   // A restarted process inherits the program's session and terminal.
   const int err = spawn_helper(path, inherited, start.kind != Kind::restart, helper);
@@ -146,6 +147,12 @@ int Channel::prepare(const Start& start, Block*& block, int socket) {
     const cr_rstrt_fd& one = start.fds->fd[i];
     std::snprintf(text, sizeof text, "%u %d %d", one.copy, one.fd, one.with);
     fits = add_text(*block, text);
+  }
+  for (unsigned i = 0; start.kept != nullptr && i < start.kept->count && fits; ++i) {
+    char text[16 + CR_KEPT_NAME_MAX + 1];
+    const cr_rstrt_kept_one& one = start.kept->memory[i];
+    const int length = std::snprintf(text, sizeof text, "%d %s", one.with, one.name);
+    fits = length < static_cast<int>(sizeof text) && add_text(*block, text);
   }
   for (unsigned i = 0; i < start.order.forwards && fits; ++i) {
     char text[32];

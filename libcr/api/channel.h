@@ -34,6 +34,7 @@ class Channel {
     const char* compress = nullptr;                 ///< checkpoint: as cr_compress in libcr.h
     const cr_rstrt_relocate* relocate = nullptr;
     const cr_rstrt_fds* fds = nullptr;              ///< restart: as cr_fds in libcr.h
+    const cr_rstrt_kept* kept = nullptr;            ///< restart: as cr_kept in libcr.h
     const Forward* forwards = nullptr;              ///< array of order.forwards elements
     bool saves_self = false;                        ///< this process is one of the targets
   };

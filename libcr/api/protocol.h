@@ -35,7 +35,8 @@ struct Inherited {
   std::int32_t target_mem = -1;  ///< /proc/PID/mem of the target; -1: the program itself, several processes or none
   std::int32_t image = -1;
   std::int32_t socket = -1;      ///< restart: passes /proc/PID/mem of new processes from the program to the helper
-  const cr_rstrt_fds* fds = nullptr;  ///< restart: more, for the new processes; nullptr: none
+  const cr_rstrt_fds* fds = nullptr;    ///< restart: more, for the new processes; nullptr: none
+  const cr_rstrt_kept* kept = nullptr;  ///< restart: their kept memory; nullptr: none
 };
 
 /** Progress of checkpoint, restart or pause, for the program that waits for the request to start. */
@@ -76,6 +77,7 @@ struct Order {
   std::uint32_t flags = 0;       ///< as cr_flags in libcr.h
   std::uint32_t relocations = 0; ///< number of pairs of strings in Block::text
   std::uint32_t substitutes = 0; ///< restart: number of strings "COPY FD WITH" behind them, as struct cr_rstrt_fd
+  std::uint32_t kept = 0;        ///< restart: number of strings "FD NAME" behind those, as struct cr_rstrt_kept_one
   std::uint32_t copies = 0;      ///< restart: number of processes that one makes which has the image's memory; 0: one, directly
   std::uint32_t several = 0;     ///< restart: refuse what only one process can have
   /**

@@ -30,15 +30,14 @@ int scope_of(const cr_checkpoint_args_t& args) {
 }
 
 /** Arguments that have grown since BLCR's, which are version 1. */
-template <class Args>
+template <class Args, cr_version_t newest>
 struct Grown {
-  cr_version_t newest;
-  std::size_t size_of_first;  ///< bytes without what has been added
+  std::size_t older[newest - 1];  ///< bytes of each version before the newest
 
   /** @return bytes of the arguments of @p version; 0: unknown */
   std::size_t size(cr_version_t version) const {
-    if (version == 1) return size_of_first;
-    return version == newest ? sizeof(Args) : 0;
+    if (version < 1 || version > newest) return 0;
+    return version == newest ? sizeof(Args) : older[version - 1];
   }
   /** Set all to 0, and the version. @return false: it is unknown */
   bool init(cr_version_t version, Args* args) const {
@@ -55,8 +54,9 @@ struct Grown {
     return true;
   }
 };
-constexpr Grown<cr_checkpoint_args_t> kCheckpointArgs{CR_CHECKPOINT_ARGS_VERSION, offsetof(cr_checkpoint_args_t, cr_parent)};
-constexpr Grown<cr_restart_args_t> kRestartArgs{CR_RESTART_ARGS_VERSION, offsetof(cr_restart_args_t, cr_fds)};
+constexpr Grown<cr_checkpoint_args_t, CR_CHECKPOINT_ARGS_VERSION> kCheckpointArgs{{offsetof(cr_checkpoint_args_t, cr_parent)}};
+constexpr Grown<cr_restart_args_t, CR_RESTART_ARGS_VERSION> kRestartArgs{
+    {offsetof(cr_restart_args_t, cr_fds), offsetof(cr_restart_args_t, cr_kept)}};
 
 /** @return what is wrong with the descriptors to replace; nullptr: nothing. Sets @p err. */
 const char* wrong_fds(const cr_restart_args_t& args, int& err) {
@@ -69,6 +69,21 @@ const char* wrong_fds(const cr_restart_args_t& args, int& err) {
     if (one.fd < 0) return "a descriptor to replace has a negative number";
     err = EBADF;
     if (!open_descriptor(one.with)) return "a descriptor that is to replace one is not open";
+    err = EINVAL;
+  }
+  return nullptr;
+}
+
+/** @return what is wrong with the kept memory to give; nullptr: nothing. Sets @p err. */
+const char* wrong_kept(const cr_restart_args_t& args, int& err) {
+  err = EINVAL;
+  if (args.cr_kept == nullptr) return nullptr;
+  if (args.cr_kept->count > CR_MAX_RSTRT_KEPT) return "more than CR_MAX_RSTRT_KEPT pieces of kept memory";
+  for (unsigned i = 0; i < args.cr_kept->count; ++i) {
+    const cr_rstrt_kept_one& one = args.cr_kept->memory[i];
+    if (one.name == nullptr || *one.name == '\0') return "kept memory has no name";
+    err = EBADF;
+    if (!open_descriptor(one.with)) return "a descriptor of kept memory is not open";
     err = EINVAL;
   }
   return nullptr;
@@ -272,6 +287,7 @@ int cr_request_restart(cr_restart_args_t* given, cr_restart_handle_t* handle) {
   if (space && !same_ids) return fail(EINVAL, "CR_RSTRT_PID_NAMESPACE needs CR_RSTRT_RESTORE_PID");
   int err = 0;
   if (const char* wrong = wrong_fds(*args, err); wrong != nullptr) return fail(err, wrong);
+  if (const char* wrong = wrong_kept(*args, err); wrong != nullptr) return fail(err, wrong);
   if (!open_descriptor(args->cr_fd)) return fail(EBADF, "cr_fd is not open");
   if (check_module() != 0) return -1;
 
@@ -286,6 +302,8 @@ int cr_request_restart(cr_restart_args_t* given, cr_restart_handle_t* handle) {
   start.order.several = args->cr_copies != 0;
   start.order.substitutes = args->cr_fds == nullptr ? 0 : args->cr_fds->count;
   start.fds = args->cr_fds;
+  start.order.kept = args->cr_kept == nullptr ? 0 : args->cr_kept->count;
+  start.kept = args->cr_kept;
   return finish_request(Channel::open(start), handle, (args->cr_flags & CR_RSTRT_ASYNC_ERR) != 0);
 }
 

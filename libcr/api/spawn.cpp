@@ -43,6 +43,9 @@ int become_helper(void* arg) {
   const cr_rstrt_fds* fds = launch->inherited->fds;
   for (unsigned i = 0; ok && fds != nullptr && i < fds->count; ++i)
     if (fds->fd[i].with > 2) ok = fcntl(fds->fd[i].with, F_SETFD, 0) == 0;
+  const cr_rstrt_kept* kept = launch->inherited->kept;
+  for (unsigned i = 0; ok && kept != nullptr && i < kept->count; ++i)
+    if (kept->memory[i].with > 2) ok = fcntl(kept->memory[i].with, F_SETFD, 0) == 0;
   if (ok && launch->detached) {
     // The helper must not get the terminal's signals, nor hold the program's output open: readers wait for EOF.
     setsid();

@@ -57,7 +57,7 @@ extern "C" {
 /** Version of an argument structure; cr_initialize_*_args_t() sets it. */
 typedef int cr_version_t;
 #define CR_CHECKPOINT_ARGS_VERSION 2 /**< 1, BLCR's structure, is accepted, too */
-#define CR_RESTART_ARGS_VERSION 2 /**< 1, BLCR's structure, is accepted, too */
+#define CR_RESTART_ARGS_VERSION 3 /**< 1, BLCR's structure, and 2 are accepted, too */
 #define CR_PAUSE_ARGS_VERSION 1 /**< new */
 
 /* -------------------------------------------------------------------- errors */
@@ -90,7 +90,7 @@ enum {
 extern const char *cr_strerror(int errnum);
 
 /**
- * New. @return a message about the last request, snapshot or image function that
+ * New. @return a message about the last function of requests, snapshots, kept memory or images that
  * failed in the calling thread; "" if none did. Valid until the next such call.
  */
 extern const char *cr_last_error(void);
@@ -499,6 +499,21 @@ struct cr_rstrt_fds {
 };
 #define CR_RSTRT_FDS_SIZE(count_) (sizeof(struct cr_rstrt_fds) + (count_) * sizeof(struct cr_rstrt_fd))
 #define CR_MAX_RSTRT_FDS 4096
+/** New: memory that takes the place of kept memory of the image, see cr_kept_alloc(). */
+struct cr_rstrt_kept_one {
+  const char *name; /**< of the image's memory */
+  int with;         /**< descriptor of the caller: of kept memory with that name and of that size */
+};
+/** New: the kept memory to give, in each copy the same. Allocate CR_RSTRT_KEPT_SIZE(count) bytes. */
+struct cr_rstrt_kept {
+  unsigned int count; /**< at most CR_MAX_RSTRT_KEPT */
+#ifdef __GNUC__
+  __extension__
+#endif
+  struct cr_rstrt_kept_one memory[];
+};
+#define CR_RSTRT_KEPT_SIZE(count_) (sizeof(struct cr_rstrt_kept) + (count_) * sizeof(struct cr_rstrt_kept_one))
+#define CR_MAX_RSTRT_KEPT 256
 #define CR_MAX_RSTRT_COPIES 1000
 
 /** Arguments of cr_request_restart(). */
@@ -516,6 +531,8 @@ typedef struct cr_restart_args {
    * 0: one process, of which nothing is refused that only one process can have
    */
   unsigned int cr_copies;
+  /* Since version 3: */
+  const struct cr_rstrt_kept *cr_kept; /**< kept memory to give; NULL: it comes back empty */
 } cr_restart_args_t;
 typedef unsigned long cr_restart_handle_t;
 
@@ -619,7 +636,7 @@ typedef unsigned long cr_snapshot_t;
  *
  * With the calling process as target it works like setjmp(): it returns 0 now, and again
  * after every rollback with the number of rollbacks so far. The rollback restores all
- * memory of the process. Data that must survive it must be kept outside of the process.
+ * memory of the process but kept memory, see cr_kept_alloc().
  *
  * A snapshot belongs to the process that took it: a child made by fork() does not inherit it. In a callback the
  * functions of snapshots fail with EBUSY while another call of them is under way, since it may wait for the callback.
@@ -667,6 +684,57 @@ extern int cr_snapshot_drop(cr_snapshot_t handle);
  * @return address of the number, the same for all calls; NULL with errno ENOMEM
  */
 extern const volatile uint64_t *cr_generation(void);
+
+/* ---------------------------------------------------------- kept memory (new) */
+
+/** Most characters of a name of kept memory: letters, digits, and . _ - */
+#define CR_KEPT_NAME_MAX 200
+
+/**
+ * Allocate memory that no rollback changes: for logs, statistics, rings, stores of results. Images do not hold its content.
+ *
+ * It is a shared mapping of a memfd named reprise.keep.NAME. A pause and a rollback to a snapshot leave its content as it is
+ * then, and it is at its old address. If the process has freed it since, the same address has new, empty memory; if it has
+ * allocated it since, the rollback takes mapping and descriptor away, and the memory with them unless another process holds it.
+ * In a restart it is empty (zeros) at its old address, unless the caller of the restart gives memory
+ * (cr_restart_args_t.cr_kept, cr_restart --kept-memory). A child of fork() shares it. A page that is allocated when memory has run
+ * out raises SIGBUS, as in any shared memory.
+ *
+ * Pointers from kept memory into other memory are wrong after a rollback, and so are locks whose owner is rolled back: keep
+ * values, indexes and atomic counters there.
+ *
+ * The functions of kept memory need neither cr_init() nor the module, and are not async-signal-safe. Two threads must not
+ * allocate the same name at the same time.
+ * @param name  1 to CR_KEPT_NAME_MAX letters, digits, or . _ -
+ * @param size  bytes; rounded up to whole pages. It never changes
+ * @param flags 0
+ * @param addr  receives the address
+ * @return a descriptor of the memory (close-on-exec), for another process to hold it. It belongs to the caller, who may close
+ *   it: the mapping keeps the memory. -1 with errno EINVAL, EEXIST (the process has memory of that name), ENOMEM, EMFILE,
+ *   EFBIG …
+ */
+extern int cr_kept_alloc(const char *name, size_t size, unsigned int flags, void **addr);
+/**
+ * Find kept memory again that the process has mapped or open, after a restart for instance; or map what another process has
+ * handed over. Memory that is mapped already is not mapped again.
+ * @param name the name. With fd it may be NULL: any name
+ * @param fd   a descriptor of the memory, which stays the caller's; -1: what the process has
+ * @param addr receives the address
+ * @param size receives the size; may be NULL
+ * @return 0, or -1 with errno ENOENT (the process does not have it), EBADF, EINVAL (name; fd is not of kept memory of this
+ *   name), EEXIST (other memory of that name is mapped), EACCES (fd cannot be written), ENOMEM
+ */
+extern int cr_kept_attach(const char *name, int fd, void **addr, size_t *size);
+/**
+ * @return a new descriptor of kept memory (close-on-exec), which belongs to the caller; -1 with errno EINVAL (name), ENOENT
+ *   (the process has no descriptor of it any more), EMFILE
+ */
+extern int cr_kept_fd(const char *name);
+/**
+ * Unmap kept memory. It exists until its last mapping and descriptor, in any process, are gone: close its descriptors, too.
+ * @return 0, or -1 with errno EINVAL (name), ENOENT (it is not mapped)
+ */
+extern int cr_kept_free(const char *name);
 
 /* --------------------------------------------------------------- images (new) */
 

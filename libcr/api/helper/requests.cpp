@@ -80,6 +80,19 @@ std::vector<std::map<int, int>> substitutes_of(const Service& service, const Ord
   return all;
 }
 
+/** @return the kept memory to give, by name: descriptors that we have inherited. Throws Error. */
+std::map<std::string, int> kept_memory_of(const Service& service, const Order& order) {
+  std::map<std::string, int> all;
+  for (unsigned i = 0; i < order.kept; ++i) {
+    const std::string text = service.text(2 * order.relocations + order.substitutes + i);
+    int with = -1, name = 0;
+    if (std::sscanf(text.c_str(), "%d %n", &with, &name) != 1 || name == 0)
+      throw Error(Failure::usage, EINVAL, "malformed kept memory: library and helper are of different versions");
+    all[text.substr(static_cast<std::size_t>(name))] = with;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string image_name(const UniqueFd& fd) {
@@ -153,6 +166,7 @@ Outcome carry_out_restart(Service& service, const Order& order) {
   options.restore.shared_memory = shared_memory(order.flags, CR_RSTRT_KEEP_SHARED, CR_RSTRT_RESTORE_SHARED);
   for (unsigned i = 0; i < order.relocations; ++i)
     options.restore.relocate.emplace_back(service.text(2 * i), service.text(2 * i + 1));
+  options.restore.kept_memory = kept_memory_of(service, order);
   const std::vector<std::map<int, int>> substitutes = substitutes_of(service, order);
   if (order.copies == 0) {
     options.restore.substitute = substitutes.front();

@@ -17,7 +17,7 @@ Every failure of libcr raises Error, an OSError whose text names the process, de
 What is rolled back. A rollback of the calling process restores all of the interpreter: objects, frames, threads, locks, the
 state of the module random, buffers of open files, the descriptors with their offsets, signal handlers and masks. Threads that
 were started since end without any cleanup, and threads that ended since exist again (which needs CAP_CHECKPOINT_RESTORE or
-root). Not rolled back are the content of files, other processes, the other ends of sockets and pipes, and the clocks. Output
+root). Not rolled back are the content of files, memory of keep(), other processes, the other ends of sockets and pipes, and the clocks. Output
 that was in a buffer when the state was taken is in it again, and so is written again: flush before take() or checkpoint().
 Values that must not be used twice (keys, nonces, seeds) are there again, too: see generation().
 
@@ -40,6 +40,7 @@ from . import _library
 from ._checkpoint import Saved, Scope, checkpoint
 from ._generation import generation
 from ._image import Image, Run
+from ._kept import keep, kept_descriptor
 from ._pause import pause
 from ._requests import SharedMemory
 from ._restart import Restarted, copies, restart
@@ -49,4 +50,4 @@ from .errors import Code, Error
 
 __version__ = _library.VERSION
 __all__ = ["Code", "Error", "Image", "Restarted", "Run", "Saved", "Scope", "SharedMemory", "Snapshot", "checkpoint",
-           "copies", "critical_section", "generation", "pause", "restart", "take"]
+           "copies", "critical_section", "generation", "keep", "kept_descriptor", "pause", "restart", "take"]

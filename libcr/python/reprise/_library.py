@@ -7,7 +7,7 @@ from ctypes import POINTER, c_char_p, c_int, c_long, c_size_t, c_ssize_t, c_uint
 SONAME = "libcr.so.0"
 VERSION = "0.1.0"  # CR_REPRISE_VERSION
 CHECKPOINT_ARGS_VERSION = 2
-RESTART_ARGS_VERSION = 2
+RESTART_ARGS_VERSION = 3
 PAUSE_ARGS_VERSION = 1
 
 DEST_CWD = -4096
@@ -44,7 +44,7 @@ class CheckpointArgs(ctypes.Structure):
 class RestartArgs(ctypes.Structure):
     """struct cr_restart_args"""
     _fields_ = [("cr_version", c_int), ("cr_fd", c_int), ("cr_signal", c_int), ("cr_flags", c_uint), ("cr_relocate", c_void_p),
-                ("cr_fds", c_void_p), ("cr_copies", c_uint)]
+                ("cr_fds", c_void_p), ("cr_copies", c_uint), ("cr_kept", c_void_p)]
 
 
 class PauseArgs(ctypes.Structure):
@@ -63,6 +63,11 @@ class RestartFd(ctypes.Structure):
     _fields_ = [("copy", c_uint), ("fd", c_int), ("with", c_int)]
 
 
+class RestartKept(ctypes.Structure):
+    """struct cr_rstrt_kept_one"""
+    _fields_ = [("name", c_char_p), ("with", c_int)]
+
+
 class ImageRun(ctypes.Structure):
     """struct cr_image_run"""
     _fields_ = [("addr", c_uint64), ("len", c_uint64)]
@@ -76,6 +81,11 @@ def relocate_type(count: int) -> type[ctypes.Structure]:
 def fds_type(count: int) -> type[ctypes.Structure]:
     """struct cr_rstrt_fds with room for `count` descriptors."""
     return type("Fds", (ctypes.Structure,), {"_fields_": [("count", c_uint), ("fd", RestartFd * count)]})
+
+
+def kept_type(count: int) -> type[ctypes.Structure]:
+    """struct cr_rstrt_kept with room for `count` pieces of memory."""
+    return type("Kept", (ctypes.Structure,), {"_fields_": [("count", c_uint), ("memory", RestartKept * count)]})
 
 
 _HANDLE = POINTER(c_ulong)  # cr_checkpoint_handle_t *, and those of the other kinds
@@ -110,6 +120,10 @@ PROTOTYPES = {
     "cr_snapshot_rollback": (c_int, (c_ulong,)),
     "cr_snapshot_drop": (c_int, (c_ulong,)),
     "cr_generation": (POINTER(c_uint64), ()),
+    "cr_kept_alloc": (c_int, (c_char_p, c_size_t, c_uint, POINTER(c_void_p))),
+    "cr_kept_attach": (c_int, (c_char_p, c_int, POINTER(c_void_p), POINTER(c_size_t))),
+    "cr_kept_fd": (c_int, (c_char_p,)),
+    "cr_kept_free": (c_int, (c_char_p,)),
     "cr_image_open": (c_int, (c_char_p, POINTER(c_void_p))),
     "cr_image_close": (None, (c_void_p,)),
     "cr_image_pid": (c_int, (c_void_p,)),

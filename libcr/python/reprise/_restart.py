@@ -21,6 +21,8 @@ class _HasDescriptor(Protocol):
 
 #: Descriptors of the image, and those of this process, or files, that take their place.
 Descriptors = Mapping[int, int | _HasDescriptor]
+#: Names of kept memory of the image, and descriptors (or files) of the memory that it gets.
+KeptMemory = Mapping[str, int | _HasDescriptor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Restarted:
 
 def restart(image: File, *, signal: int = 0, restore_pid: bool = True, pid_namespace: bool = False, restore_pgid: bool = False,
             restore_sid: bool = False, dead_sockets: bool = False, rewind_files: bool = False, trust: bool = False,
-            shared_memory: SharedMemory = None, relocate: Iterable[tuple[Path, Path]] = (), fds: Descriptors | None = None
-            ) -> Restarted:
+            shared_memory: SharedMemory = None, relocate: Iterable[tuple[Path, Path]] = (), fds: Descriptors | None = None,
+            kept: KeptMemory | None = None) -> Restarted:
     """Create a process from an image, and wait until it runs and its callbacks have returned.
 
     The process is a child of the caller, which must reap it when it ends (os.waitpid()). It is created without a fork of the
@@ -54,6 +56,7 @@ def restart(image: File, *, signal: int = 0, restore_pid: bool = True, pid_names
     shared_memory: see SharedMemory
     relocate: up to 16 pairs (old, new): files whose path begins with old are opened below new instead; the first match counts
     fds: descriptors of the image, and those of this process (or files) that take their place and that of their duplicates
+    kept: kept memory to give (see keep()): its names, and descriptors of memory with these names and sizes; other is empty
 
     Raises Error: EEXIST (the pid is in use), EPERM (no permission to restore pids or for a pid namespace, or another user's
     image without trust), EBADARCH or EIMAGE (the file is no image, or a damaged one), EREFUSED (something cannot be restored),
@@ -61,13 +64,13 @@ def restart(image: File, *, signal: int = 0, restore_pid: bool = True, pid_names
     """
     args = _arguments(signal, restore_pid, pid_namespace, restore_pgid, restore_sid, dead_sockets, rewind_files, trust,
                       shared_memory)
-    return _request(image, args, relocate, [fds or {}], f"restart from {shown(image)}")[0]
+    return _request(image, args, relocate, [fds or {}], kept or {}, f"restart from {shown(image)}")[0]
 
 
 def copies(image: File, number: int, *, signal: int = 0, pid_namespace: bool = False, restore_pgid: bool = False,
            restore_sid: bool = False, dead_sockets: bool = False, rewind_files: bool = False, trust: bool = False,
-           shared_memory: SharedMemory = None, relocate: Iterable[tuple[Path, Path]] = (), fds: Sequence[Descriptors] = ()
-           ) -> list[Restarted]:
+           shared_memory: SharedMemory = None, relocate: Iterable[tuple[Path, Path]] = (), fds: Sequence[Descriptors] = (),
+           kept: KeptMemory | None = None) -> list[Restarted]:
     """Create several processes from an image, at most 1,000, and wait until all run. They share the pages of their private
     memory until they write to them. Either all of them run or, if one cannot be restored, none does.
 
@@ -75,6 +78,7 @@ def copies(image: File, number: int, *, signal: int = 0, pid_namespace: bool = F
 
     pid_namespace: the ids of the image, each in a pid namespace of its own, as root; otherwise new ids
     fds: for each copy its descriptors, as by restart(); what one has a descriptor for, all must have one for
+    kept: kept memory that all copies share; other is empty, and each copy has its own
 
     The messages are with the first; all else is as by restart(). What only one process can have is refused (EREFUSED): a port
     without SO_REUSEPORT, an exclusive lock, both ends of a FIFO.
@@ -86,7 +90,7 @@ def copies(image: File, number: int, *, signal: int = 0, pid_namespace: bool = F
     args = _arguments(signal, pid_namespace, pid_namespace, restore_pgid, restore_sid, dead_sockets, rewind_files, trust,
                       shared_memory)
     args.cr_copies = number
-    return _request(image, args, relocate, fds, f"{number} copies from {shown(image)}")
+    return _request(image, args, relocate, fds, kept or {}, f"{number} copies from {shown(image)}")
 
 
 def _arguments(signal: int, restore_pid: bool, pid_namespace: bool, restore_pgid: bool, restore_sid: bool, dead_sockets: bool,
@@ -102,19 +106,28 @@ def _arguments(signal: int, restore_pid: bool, pid_namespace: bool, restore_pgid
     return args
 
 
+def _number(given: int | _HasDescriptor) -> int:
+    return given if isinstance(given, int) else given.fileno()
+
+
 def _request(image: File, args: _library.RestartArgs, relocate: Iterable[tuple[Path, Path]], fds: Sequence[Descriptors],
-             what: str) -> list[Restarted]:
+             kept: KeptMemory, what: str) -> list[Restarted]:
     pairs = [(os.fsencode(old), os.fsencode(new)) for old, new in relocate]
     paths = _library.relocate_type(len(pairs))()  # until the request is made
     if pairs:
         paths.count, paths.path[:] = len(pairs), pairs
         args.cr_relocate = ctypes.addressof(paths)
-    replaced = [(copy if args.cr_copies else 0, fd, other if isinstance(other, int) else other.fileno())
+    replaced = [(copy if args.cr_copies else 0, fd, _number(other))
                 for copy, of_copy in enumerate(fds, 1) for fd, other in of_copy.items()]
     descriptors = _library.fds_type(len(replaced))()
     if replaced:
         descriptors.count, descriptors.fd[:] = len(replaced), replaced
         args.cr_fds = ctypes.addressof(descriptors)
+    given = [(name.encode(), _number(memory)) for name, memory in kept.items()]
+    memories = _library.kept_type(len(given))()
+    if given:
+        memories.count, memories.memory[:] = len(given), given
+        args.cr_kept = ctypes.addressof(memories)
     handle = ctypes.c_ulong()
     with source(image) as args.cr_fd:
         if releasing.cr_request_restart(ctypes.byref(args), ctypes.byref(handle)) != 0:

@@ -292,21 +292,45 @@ TEST_F(Requests, ArgumentsOfARestart) {
   EXPECT_NE(refusal(1, {1, 0, fd_}).find("not asked for"), std::string::npos) << refusal(1, {1, 0, fd_});
   EXPECT_NE(refusal(1, {0, -1, fd_}).find("negative"), std::string::npos) << refusal(1, {0, -1, fd_});
   EXPECT_EQ(refusal(1, {0, 0, 4711}).substr(0, 2), "9 ") << refusal(1, {0, 0, 4711});
-  args.cr_version = 3;
-  EXPECT_EQ(refusal().substr(0, 3), "22 ");
+  for (const cr_version_t unknown : {-1, 0, CR_RESTART_ARGS_VERSION + 1}) {
+    args.cr_version = unknown;
+    EXPECT_EQ(refusal().substr(0, 3), "22 ");
+  }
 }
 
-TEST_F(Requests, RestartByTheFirstVersionOfItsArguments) {
-  // As a program that was compiled with BLCR's structure has it: without what follows cr_relocate.
-  alignas(cr_restart_args_t) unsigned char memory[sizeof(cr_restart_args_t)];
-  std::memset(memory, 0xa5, sizeof memory);
-  auto* const args = reinterpret_cast<cr_restart_args_t*>(memory);
-  cr_restart_handle_t handle;
-  ASSERT_EQ(cri_init_restart_args_t(1, args), 0);
-  EXPECT_EQ(memory[offsetof(cr_restart_args_t, cr_fds)], 0xa5) << "what it does not have is not written";
-  args->cr_fd = fd_;
-  ASSERT_EQ(cr_request_restart(args, &handle), 0) << cr_last_error();
-  EXPECT_GT(cr_poll_restart(&handle, nullptr), 1);
+TEST_F(Requests, RestartRefusesKeptMemoryThatItCannotPass) {
+  cr_restart_args_t args;
+  ASSERT_EQ(cr_initialize_restart_args_t(&args), 0);
+  EXPECT_EQ(args.cr_kept, nullptr);
+  args.cr_fd = fd_;
+  const auto refusal = [&](unsigned count, cr_rstrt_kept_one one) {
+    alignas(cr_rstrt_kept) char room[CR_RSTRT_KEPT_SIZE(1)];
+    auto* const kept = reinterpret_cast<cr_rstrt_kept*>(room);
+    kept->count = count;
+    kept->memory[0] = one;
+    args.cr_kept = kept;
+    cr_restart_handle_t handle;
+    return cr_request_restart(&args, &handle) == 0 ? "" : std::to_string(errno) + " " + cr_last_error();
+  };
+  EXPECT_EQ(refusal(5000, {"log", fd_}), "22 more than CR_MAX_RSTRT_KEPT pieces of kept memory");
+  EXPECT_EQ(refusal(1, {nullptr, fd_}), "22 kept memory has no name");
+  EXPECT_EQ(refusal(1, {"log", 4711}), "9 a descriptor of kept memory is not open");
+}
+
+TEST_F(Requests, RestartByOlderVersionsOfItsArguments) {
+  // As a program that was compiled with BLCR's structure has it: without what follows cr_relocate. The second lacks cr_kept.
+  for (const auto& [version, size] : {std::pair<cr_version_t, std::size_t>{1, offsetof(cr_restart_args_t, cr_fds)},
+                                      {2, offsetof(cr_restart_args_t, cr_kept)}}) {
+    alignas(cr_restart_args_t) unsigned char memory[sizeof(cr_restart_args_t)];
+    std::memset(memory, 0xa5, sizeof memory);
+    auto* const args = reinterpret_cast<cr_restart_args_t*>(memory);
+    cr_restart_handle_t handle;
+    ASSERT_EQ(cri_init_restart_args_t(version, args), 0);
+    EXPECT_EQ(memory[size], 0xa5) << "what it does not have is not written";
+    args->cr_fd = fd_;
+    ASSERT_EQ(cr_request_restart(args, &handle), 0) << cr_last_error();
+    EXPECT_GT(cr_poll_restart(&handle, nullptr), 1);
+  }
 }
 
 TEST_F(Requests, ARestartWaitsUntilItsHelperNeedsUs) {

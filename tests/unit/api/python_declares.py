@@ -8,7 +8,7 @@ from reprise import _library
 
 STRUCTURES = {"cr_checkpoint_args": _library.CheckpointArgs, "cr_restart_args": _library.RestartArgs,
               "cr_pause_args": _library.PauseArgs, "cr_rstrt_relocate_pair": _library.RelocatePair,
-              "cr_rstrt_fd": _library.RestartFd,
+              "cr_rstrt_fd": _library.RestartFd, "cr_rstrt_kept_one": _library.RestartKept,
               "cr_image_run": _library.ImageRun}
 SCOPES = {"PROCESS": "PROC", "GROUP": "PGRP", "SESSION": "SESS", "TREE": "TREE"}
 # The C types of results and arguments, as far as their sizes and kinds say.
@@ -32,6 +32,7 @@ for name, structure in STRUCTURES.items():
         same(f"sizeof(((struct {name} *)0)->{field})", ctypes.sizeof(kind))
 same("offsetof(struct cr_rstrt_relocate, path)", _library.relocate_type(2).path.offset)
 same("offsetof(struct cr_rstrt_fds, fd)", _library.fds_type(2).fd.offset)
+same("offsetof(struct cr_rstrt_kept, memory)", _library.kept_type(2).memory.offset)
 for name, value in vars(_library).items():
     if name.isupper() and isinstance(value, int):
         same(f"CR_{name}", value)

@@ -322,6 +322,46 @@ TEST_F(Module, CopiesThatFailLeaveNoChildren) {
   }
 }
 
+TEST_F(Module, ARestartTakesKeptMemory) {
+  start([] {
+    void* at = nullptr;
+    const int fd = cr_kept_alloc("log", 1 << 20, 0, &at);
+    auto* const text = static_cast<char*>(at);
+    std::strcpy(text, "at the checkpoint");
+    note(fd == 3 ? "up" : "another descriptor");
+    while (std::strcmp(text, "go") != 0 && *text != 0) usleep(10'000);
+    _exit(*text == 0 ? 5 : 6);
+  });
+  ASSERT_TRUE(noted("up")) << notes();
+  const int held = open(("/proc/" + pid() + "/fd/3").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(held, 0);
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  cr_restart_args_t args;
+  cr_initialize_restart_args_t(&args);
+  args.cr_fd = open(image_.c_str(), O_RDONLY | O_CLOEXEC);
+  alignas(cr_rstrt_kept) char room[CR_RSTRT_KEPT_SIZE(1)];
+  auto* const kept = reinterpret_cast<cr_rstrt_kept*>(room);
+  kept->count = 1;
+  cr_restart_handle_t handle;
+  const auto restart = [&](const char* name) {
+    kept->memory[0] = {name, held};
+    args.cr_kept = name ? kept : nullptr;
+    const int rc = cr_request_restart(&args, &handle);
+    return rc == 0 ? cr_poll_restart(&handle, nullptr) : rc;
+  };
+  ASSERT_EQ(restart("log"), child_) << cr_last_error();
+  EXPECT_EQ(waitpid(child_, nullptr, WNOHANG), 0) << "it has its old content, and so it waits";
+  ASSERT_EQ(pwrite(held, "go", 3, 0), 3);
+  EXPECT_EQ(finish(), 6 << 8);
+  ASSERT_EQ(restart(nullptr), child_) << cr_last_error();
+  EXPECT_EQ(finish(), 5 << 8) << "it is empty";
+  EXPECT_LT(restart("other"), 0);
+  EXPECT_NE(std::string(cr_last_error()).find("no kept memory named other; it has log"), std::string::npos) << cr_last_error();
+  close(args.cr_fd);
+  close(held);
+}
+
 int lingering(void*) {
   const int rc = cr_checkpoint(CR_CHECKPOINT_READY);
   usleep(500'000);
