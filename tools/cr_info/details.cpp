@@ -7,6 +7,7 @@
 
 #include "names.h"
 #include "report.h"
+#include "restore/kept_memory.h"
 
 namespace reprise {
 namespace {
@@ -130,7 +131,8 @@ std::string describe(const Process& process, const Description& one) {
       break;
     case Description::MEMFD: {
       const auto& object = process.shared_objects(static_cast<int>(one.shared_object()) - 1);
-      out = fmt::format("{}, {}, at {}", path_of(one.file()), tool::bytes(object.size()), one.offset());
+      out = fmt::format("{}, {}, at {}", is_kept_memory(object) ? kept_text(object) : path_of(one.file()),
+                        tool::bytes(object.size()), one.offset());
       break;
     }
     case Description::REGULAR:

@@ -9,6 +9,7 @@
 
 #include "names.h"
 #include "report.h"
+#include "restore/kept_memory.h"
 
 namespace reprise {
 namespace {
@@ -86,6 +87,10 @@ void print_mappings(const Image& image) {
     std::string what = mapping.has_file()
                            ? printable(mapping.file().path()) + (mapping.file().deleted() ? " (deleted)" : "")
                            : printable(mapping.name());
+    if (mapping.shared_object() != 0) {
+      const auto& object = image.process().shared_objects(static_cast<int>(mapping.shared_object()) - 1);
+      if (is_kept_memory(object)) what = fmt::format("{}, {}", kept_text(object), tool::bytes(object.size()));
+    }
     const std::string more = mapping_flags(flags);
     if (!more.empty()) what += fmt::format("{}({})", what.empty() ? "" : " ", more);
     const std::uint64_t saved = saved_bytes(image, mapping);

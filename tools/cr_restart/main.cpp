@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   tool::Common common("cr_restart");
   tool::SignalOptions signal;
   RestartOptions options;
-  std::vector<std::string> relocate, substitutes;
+  std::vector<std::string> relocate, substitutes, kept;
   bool detach = false, hold = false;
   unsigned copies = 0;
   app.add_option("IMAGE,-f,--file", options.image, "image to restart from; -: standard input")->required()->type_name("IMAGE");
@@ -71,6 +71,12 @@ int main(int argc, char** argv) {
                  "replace its descriptor N by descriptor M of this command, or by the file or Unix socket PATH, in which %n "
                  "stands for the number of the copy; may be given again")
       ->type_name("N=M|N=PATH")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--kept-memory", kept,
+                 "give it kept memory NAME (cr_kept_alloc): descriptor M of this command, or PATH: memory (/proc/PID/fd/N), or "
+                 "a file that has its content; without this option it is empty; may be given again")
+      ->type_name("NAME=M|NAME=PATH")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--detach", detach, "return when it runs, do not wait until it ends");
@@ -103,6 +109,7 @@ int main(int argc, char** argv) {
     if (hold) options.hold = tool::hold_until_line(common, &supervisor.before());
     std::vector<Report> reports;
     {
+      const tool::KeptMemory memory(kept, options.restore.kept_memory);
       std::vector<tool::Substitutes> files;
       std::vector<std::map<int, int>> of_copies(copies ? copies : 1);
       for (auto& of_copy : of_copies) files.emplace_back(substitutes, copies ? files.size() + 1 : 0, of_copy);

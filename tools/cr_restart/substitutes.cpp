@@ -6,11 +6,14 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/error.h"
+#include "base/kept_make.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
 
 namespace reprise::tool {
@@ -53,6 +56,24 @@ bool fill_in(std::string& path, std::size_t copy) {
   return found;
 }
 
+/** @return kept memory @p name with the content of @p file. Throws Error naming @p argument. */
+UniqueFd filled(const std::string& argument, const std::string& name, const UniqueFd& file, std::uint64_t size) {
+  const auto fail = [&](const char* what) {
+    throw Error(Failure::refused, errno, "--kept-memory " + argument + ": " + what + ": " + error_text(errno));
+  };
+  constexpr std::uint64_t page = 4096;
+  UniqueFd memory(make_kept_memory(name.c_str(), (size + page - 1) / page * page));
+  if (!memory) fail("the memory cannot be made");
+  for (std::uint64_t left = size; left > 0;) {
+    const ssize_t done = ::sendfile(memory.get(), file.get(), nullptr, left);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("reading the file");
+    if (done == 0) break;  // it has become shorter: the rest stays empty
+    left -= static_cast<std::uint64_t>(done);
+  }
+  return memory;
+}
+
 }  // namespace
 
 Substitutes::Substitutes(const std::vector<std::string>& arguments, std::size_t copy, std::map<int, int>& substitute) {
@@ -73,6 +94,31 @@ Substitutes::Substitutes(const std::vector<std::string>& arguments, std::size_t 
       opened_.push_back(std::move(opened));
     }
     substitute[fd] = with;
+  }
+}
+
+KeptMemory::KeptMemory(const std::vector<std::string>& arguments, std::map<std::string, int>& memory) {
+  for (const std::string& argument : arguments) {
+    const std::size_t at = argument.find('=');
+    if (at == 0 || at == std::string::npos || at + 1 == argument.size())
+      throw Error(Failure::usage, EINVAL, "--kept-memory " + argument + ": give it as NAME=M or NAME=PATH");
+    const std::string name = argument.substr(0, at), what = argument.substr(at + 1);
+    int with = -1;
+    if (number(what, with)) {
+      if (::fcntl(with, F_GETFD) < 0)
+        throw Error(Failure::usage, EBADF, "--kept-memory " + argument + ": descriptor " + what + " is not open");
+    } else {
+      UniqueFd opened = open_for(what, false);
+      struct stat st {};
+      if (!opened || ::fstat(opened.get(), &st) != 0)
+        throw Error(Failure::refused, errno, "--kept-memory " + argument + ": cannot open " + what + ": " + error_text(errno));
+      // Memory itself (/proc/PID/fd/N) is shared with who holds it; a file only says what the memory has at first.
+      if (S_ISREG(st.st_mode) && !ProcDir("/proc/self/fd").link(std::to_string(opened.get())).starts_with("/memfd:"))
+        opened = filled(argument, name, opened, static_cast<std::uint64_t>(st.st_size));
+      with = opened.get();
+      opened_.push_back(std::move(opened));
+    }
+    memory[name] = with;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The option --fd N=…: replacements of descriptors. */
+/** @file The options --fd N=… and --kept-memory NAME=…: replacements of descriptors, and kept memory. */
 #include <cstddef>
 #include <map>
 #include <string>
@@ -20,6 +20,20 @@ class Substitutes {
    * Throws Error (usage, refused) naming the argument.
    */
   Substitutes(const std::vector<std::string>& arguments, std::size_t copy, std::map<int, int>& substitute);
+
+ private:
+  std::vector<UniqueFd> opened_;
+};
+
+/** Opens or makes the memory of --kept-memory NAME=PATH, and keeps it open until the restart is done. */
+class KeptMemory {
+ public:
+  /**
+   * @param arguments  arguments NAME=M or NAME=PATH
+   * @param memory     receives the memory, as RestoreOptions::kept_memory
+   * Throws Error (usage, refused) naming the argument.
+   */
+  KeptMemory(const std::vector<std::string>& arguments, std::map<std::string, int>& memory);
 
  private:
   std::vector<UniqueFd> opened_;
