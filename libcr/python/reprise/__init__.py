@@ -17,8 +17,9 @@ Every failure of libcr raises Error, an OSError whose text names the process, de
 What is rolled back. A rollback of the calling process restores all of the interpreter: objects, frames, threads, locks, the
 state of the module random, buffers of open files, the descriptors with their offsets, signal handlers and masks. Threads that
 were started since end without any cleanup, and threads that ended since exist again (which needs CAP_CHECKPOINT_RESTORE or
-root). Not rolled back are the content of files, memory of keep(), other processes, the other ends of sockets and pipes, and the clocks. Output
-that was in a buffer when the state was taken is in it again, and so is written again: flush before take() or checkpoint().
+root). Not rolled back are the content of files, memory of keep(), other processes, the other ends of sockets and pipes, and
+the clocks. Output that was in a buffer when the state was taken is in it again, and so is written again: flush before take()
+or checkpoint().
 Values that must not be used twice (keys, nonces, seeds) are there again, too: see generation().
 
 Threads. The kernel stops all threads of the process at the same instant and later continues them from it, each with its
