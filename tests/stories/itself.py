@@ -52,12 +52,14 @@ end = threading.Event()
 ending = threading.Thread(target=end.wait)
 ending.start()
 threading.Thread(target=tick, daemon=True).start()
+kept = reprise.keep("takes", 100)
 wait_for(10)
 late = ticks + 500
 generation = reprise.generation()
 tell(f"before {state()}")
 with reprise.take() as snapshot:
     same = "same" if reprise.generation() == generation else "other"
+    kept[0] += 1
     tell(f"take {snapshot.rollbacks} {snapshot.rolled_back} {state()}, {same} generation")
     if snapshot.rollbacks < 3:
         change()
@@ -80,4 +82,5 @@ if not saved.rolled_back:
     values.append("lost")
     reprise.pause(0, IMAGE)
     tell("pause() has returned")
+tell(f"kept {kept[0]} {reprise.keep('takes', 100)[0]}")
 tell("done")
