@@ -13,6 +13,7 @@
  */
 #include "internal.h"
 #include "snap.h"
+#include "watch.h"
 #include <linux/capability.h>
 #include <linux/highmem.h>
 #include <linux/oom.h>
@@ -217,6 +218,8 @@ void cr_snap_install(struct cr_session *s, struct cr_snap *snap)
 		list_add_tail(&snap->node, &cr_snaps);
 	}
 	spin_unlock(&cr_snaps_lock);
+	if (old)
+		cr_track_unwatch(s->mm, old->id);
 	cr_snap_put(old);
 }
 

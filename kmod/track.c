@@ -111,7 +111,7 @@ static const struct mmu_notifier_ops cr_mn_ops = {
 	.free_notifier = cr_mn_free,
 };
 
-static struct cr_track *cr_track_find(struct mm_struct *mm)
+static struct cr_track *cr_track_find(const struct mm_struct *mm)
 {
 	struct cr_track *t;
 
@@ -252,6 +252,22 @@ struct cr_watch *cr_track_watch(struct mm_struct *mm, struct cr_snap *snap)
 		cr_watch_begin(&t->watch, snap);
 	mutex_unlock(&cr_track_lock);
 	return t ? &t->watch : NULL;
+}
+
+/**
+ * cr_track_unwatch() - a snapshot is dropped: stop watching its pages
+ * @mm: the mm, to compare only
+ * @snap: number of the snapshot
+ */
+void cr_track_unwatch(const struct mm_struct *mm, u64 snap)
+{
+	struct cr_track *t;
+
+	mutex_lock(&cr_track_lock);
+	t = cr_track_find(mm);
+	if (t)
+		cr_watch_end(&t->watch, snap);
+	mutex_unlock(&cr_track_lock);
 }
 
 /**

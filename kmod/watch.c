@@ -92,6 +92,17 @@ void cr_watch_begin(struct cr_watch *watch, struct cr_snap *snap)
 }
 
 /**
+ * cr_watch_end() - stop watching the pages of a snapshot, so that changes of memory cost nothing
+ * @watch: the watch; the caller serializes calls
+ * @snap: number of the snapshot
+ */
+void cr_watch_end(struct cr_watch *watch, u64 snap)
+{
+	if (READ_ONCE(watch->snap) == snap)
+		WRITE_ONCE(watch->snap, 0);
+}
+
+/**
  * cr_watch_pmd() - the notes of 2 MB, made if there are none yet
  * @watch: the watch, or NULL
  * @addr: any address in the 2 MB
@@ -204,16 +215,23 @@ static void cr_watched_strike(struct cr_watched *watched, unsigned int from, uns
  */
 void cr_watch_changed(struct cr_watch *watch, unsigned long start, unsigned long end)
 {
+	unsigned long i, first = start >> PMD_SHIFT, last = (end - 1) >> PMD_SHIFT, base;
 	struct cr_watched *watched;
-	unsigned long i, base;
 
 	if (!READ_ONCE(watch->snap) || start >= end)
 		return;
 	rcu_read_lock();
-	xa_for_each_range(&watch->pmds, i, watched, start >> PMD_SHIFT, (end - 1) >> PMD_SHIFT) {
-		base = i << PMD_SHIFT;
-		cr_watched_strike(watched, (max(start, base) - base) >> PAGE_SHIFT,
-				  (min(end - 1, base + PMD_SIZE - 1) - base) / PAGE_SIZE + 1);
+	if (first == last) {	/* nearly always: a page that is written first costs this twice */
+		watched = xa_load(&watch->pmds, first);
+		if (watched)
+			cr_watched_strike(watched, (start & ~PMD_MASK) >> PAGE_SHIFT,
+					  (((end - 1) & ~PMD_MASK) >> PAGE_SHIFT) + 1);
+	} else {
+		xa_for_each_range(&watch->pmds, i, watched, first, last) {
+			base = i << PMD_SHIFT;
+			cr_watched_strike(watched, (max(start, base) - base) >> PAGE_SHIFT,
+					  ((min(end - 1, base + PMD_SIZE - 1) - base) >> PAGE_SHIFT) + 1);
+		}
 	}
 	rcu_read_unlock();
 }

@@ -21,11 +21,13 @@ struct cr_watched;
 void cr_watch_init(struct cr_watch *watch);
 void cr_watch_free(struct cr_watch *watch);
 void cr_watch_begin(struct cr_watch *watch, struct cr_snap *snap);
+void cr_watch_end(struct cr_watch *watch, u64 snap);
 struct cr_watched *cr_watch_pmd(struct cr_watch *watch, unsigned long addr);
 unsigned long cr_watch_known(struct cr_watched *watched, unsigned int k);
 void cr_watch_note(struct cr_watched *watched, unsigned int k, unsigned long pages);
 unsigned long cr_watch_skip(struct cr_watch *watch, unsigned long addr, unsigned long end);
 void cr_watch_changed(struct cr_watch *watch, unsigned long start, unsigned long end);
 struct cr_watch *cr_track_watch(struct mm_struct *mm, struct cr_snap *snap);
+void cr_track_unwatch(const struct mm_struct *mm, u64 snap);
 
 #endif /* CR_WATCH_H */
