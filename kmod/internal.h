@@ -17,6 +17,7 @@
  *   sort.c                                     which pages to write, drop or keep
  *   snapshot.c                                 take snapshots, start tracking
  *   snapstore.c track.c                        store snapshots and tracking state
+ *   watch.c                                    pages that are known to be a snapshot's
  *   pages.c flush.c stream.c                   page tables, TLBs, arrays for user space
  *   run.c  arena.c                             system calls by parked threads
  *   freeze.c                                   all threads of the target: freeze, thaw
