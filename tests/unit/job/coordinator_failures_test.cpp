@@ -234,5 +234,65 @@ TEST_F(TellingFailures, ANodeThatIsLostWhileNoCrrunRunsIsToldAfterwards) {
   EXPECT_EQ(told(cluster).size(), 2u);
 }
 
+/** Failures at random moments: the job ends when all ranks have ended or failed, and no rank runs twice. */
+class RandomFailures : public TellingFailures, public testing::WithParamInterface<int> {};
+
+TEST_P(RandomFailures, AreAllTold) {
+  model.seed = static_cast<std::uint64_t>(GetParam());
+  std::mt19937_64 random(model.seed * 6007);
+  const auto any = [&](std::uint64_t below) { return random() % below; };
+  model.nodes = 2 + static_cast<std::uint32_t>(any(3));
+  model.spares = static_cast<std::uint32_t>(any(3));
+  model.ranks = model.nodes * model.slots;
+  model.work_ms = 20'000;
+  Cluster cluster(model);
+  const auto all = static_cast<std::uint32_t>(model.nodes + model.spares);
+  bool attached = false, spawned = false;
+  for (std::uint64_t i = 0, failures = 1 + any(6); i < failures; ++i) {
+    const NodeIndex node = static_cast<NodeIndex>(any(all));
+    const auto kind = any(9);
+    const auto rank = static_cast<Rank>(any(model.ranks));
+    cluster.at(1500 + any(18'000), [&, node, kind, rank] {
+      switch (kind) {
+        case 0: cluster.kill_node(node); break;
+        case 1:
+          cluster.kill_node(node);
+          cluster.at(cluster.now_ms() + 4000, [&cluster, node] { cluster.boot_node(node); });
+          break;
+        case 2: cluster.kill_daemon(node); break;
+        case 3: cluster.kill_rank(rank, SIGKILL); break;
+        case 4: cluster.kill_rank(rank, 3 << 8); break;
+        case 5:
+          cluster.cut(node, true);
+          cluster.at(cluster.now_ms() + 8000, [&cluster, node] { cluster.cut(node, false); });
+          break;
+        case 6:  // only a living peer can say that messages are lost
+          if (cluster.where(rank) && cluster.where((rank + 1) % model.ranks)) cluster.break_link(rank, (rank + 1) % model.ranks);
+          break;
+        case 7:
+          if (!std::exchange(attached, true)) cluster.break_crrun();
+          break;
+        case 8:
+          if (!std::exchange(spawned, true) && cluster.where(rank)) cluster.spawn(rank, 2, 3000);
+          break;
+      }
+    });
+  }
+  ASSERT_TRUE(cluster.run(1'800'000)) << "it hangs, " << name(cluster.coordinator().phase());
+  EXPECT_THAT(cluster.violations(), IsEmpty());
+  EXPECT_EQ(cluster.count("recovery-begin"), 0u);
+  if (cluster.said("the job is ended")) return;
+  // Who has not done its work has failed. The last ones to fail may leave nobody who could be told.
+  const std::set<Rank> failed = cluster.coordinator().state().failed;
+  std::size_t finished = 0;
+  for (Rank own = 0; own < model.ranks; ++own) {
+    const bool done = cluster.output(own) == cluster.expected_output(own);
+    finished += done;
+    EXPECT_TRUE(done || failed.count(own)) << "rank " << own;
+  }
+  EXPECT_TRUE(cluster.code() == 0 || finished < model.ranks) << cluster.code();
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomFailures, testing::Range(0, 300));
+
 }  // namespace
 }  // namespace reprise::job::sim

@@ -502,13 +502,21 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     }
     case Down::kSignal: {
       std::vector<Rank> ranks;
-      for (const auto& [rank, process] : daemon.ranks) ranks.push_back(rank);
+      const auto& to = down.signal().ranks();
+      for (const auto& [rank, process] : daemon.ranks)
+        if (to.empty() || std::find(to.begin(), to.end(), rank) != to.end()) ranks.push_back(rank);
       if (down.signal().signal() == SIGTERM || down.signal().signal() == SIGKILL)
         for (Rank rank : ranks) exit(node, rank, down.signal().signal());
       break;
     }
     case Down::kSpawnBegin: spawn_begin(node, down.spawn_begin()); break;
-    case Down::kFailed: failed_.insert(down.failed().ranks().begin(), down.failed().ranks().end()); break;
+    case Down::kFailed:
+      for (const Rank failed : down.failed().ranks()) {
+        failed_.insert(failed);
+        for (auto& [rank, process] : daemon.ranks)
+          if (process.stuck_with.erase(failed)) process.stuck = !process.stuck_with.empty();
+      }
+      break;
     case Down::kSpawnReply: spawn_replies_.push_back(down.spawn_reply()); break;
     case Down::kShutdown: {
       daemon.ranks.clear();

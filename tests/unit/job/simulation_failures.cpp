@@ -105,6 +105,7 @@ void Cluster::break_link(Rank one, Rank other, int error) {
       const auto found = daemon.ranks.find(rank);
       if (!daemon.host || !daemon.alive || found == daemon.ranks.end() || !found->second.running) continue;
       found->second.stuck |= error == ENODATA;
+      if (error == ENODATA) found->second.stuck_with.insert(peer);
       Up up;
       LinkLost& lost = *up.mutable_link_lost();
       lost.set_rank(rank);

@@ -21,6 +21,7 @@ struct Process {
   bool stuck = false;             ///< waits for a message that was lost
   std::uint64_t progress_ms = 0, offset = 0, seen = 0;
   std::uint64_t progressed_us = 0;  ///< when it last did; for a watchdog
+  std::set<Rank> stuck_with = {};   ///< its messages: when one of these fails, it knows that it waits in vain
 };
 
 struct Cluster::Daemon {

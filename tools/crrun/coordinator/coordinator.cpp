@@ -2,6 +2,7 @@
 #include "coordinator.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -233,6 +234,7 @@ void Coordinator::link_lost(const LinkLost& message, Now now) {
          {"error", message.error()},
          {"why", message.why()}},
         now);
+  if (settings_.spec.tells_failures() && message.error() == ENODATA) return fail_link(message);
   switch (links_.lost(message, what, now)) {
     case LinkMeaning::unreachable:
       out_.say(Log::WARNING, "there has been no connection between " + what + " for a minute (" + message.why() + ": " +
@@ -241,12 +243,8 @@ void Coordinator::link_lost(const LinkLost& message, Now now) {
     case LinkMeaning::retry:
       if (message.peer() < placement_.size()) members_.suspect(placement_[message.peer()]);
       break;
-    case LinkMeaning::recover:
-      if (settings_.spec.tells_failures()) return fail_link(message);
-      repair_links(now);
-      break;
+    case LinkMeaning::recover: repair_links(now); break;
     case LinkMeaning::give_up:
-      if (settings_.spec.tells_failures()) return fail_link(message);
       restartable_end("messages between " + what + " were lost with their connection, after " +
                           std::to_string(links_.recoveries()) + " recoveries from such losses since the last wave",
                       now);

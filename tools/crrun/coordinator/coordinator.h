@@ -264,6 +264,7 @@ class Coordinator {
   std::optional<IntervalChoice> chosen_;  ///< the newest one; nothing unless crrun chooses
   Exits exits_;
   std::set<Rank> failed_;  ///< the program has been told of them, see JobSpec.tells_failures
+  std::set<Rank> condemned_;  ///< are being killed, and will be told of
   Links links_;
   Watchdog watchdog_;
   Fences fences_;

@@ -77,9 +77,10 @@ void Coordinator::spawned_failed(Family& family, const std::string& why, Now now
 void Coordinator::fail_link(const LinkLost& message) {
   const bool known = message.peer() < ranks_.size();
   const Rank rank = known ? std::max(message.rank(), message.peer()) : message.rank();
-  if (failed_.count(message.rank()) || (known && failed_.count(message.peer()))) return;
   const auto node = node_of(rank);
-  if (!node) return;
+  const auto dies = [this](Rank one) { return failed_.count(one) || condemned_.count(one); };
+  if (!node || dies(message.rank()) || (known && dies(message.peer()))) return;
+  condemned_.insert(rank);
   out_.say(Log::WARNING, on(rank) + " is killed: messages between it and " +
                              (known ? on(rank == message.rank() ? message.peer() : message.rank()) : "a spawned process") +
                              " were lost with their connection");
