@@ -100,7 +100,6 @@ static void *sleeping(void *unused) {
 
 /* Counts the orders it has carried out in memory of its own, and tells. */
 static void working(void) {
-  static volatile long done;
   pthread_t thread;
   counter = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   words = mmap(NULL, (PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -120,17 +119,7 @@ static void working(void) {
   sh->at[0] = (void *)words;
   sh->at[1] = counter;
   sh->at[2] = mapped;
-  sh->ready = 1;
-  for (;;) {
-    usleep(500);
-    const int order = sh->go;
-    if (order > done) {
-      job();
-      done = order;
-    }
-    sh->value[0] = done;
-    sh->value[2]++;
-  }
+  obey(job);
 }
 
 /* Start a target that does @what when told, and take a snapshot of it. */

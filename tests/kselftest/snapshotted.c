@@ -21,6 +21,21 @@ struct cr_range mappings[256];
 struct cr_fd_pos positions[64];
 unsigned nvmas, nfds;
 
+void obey(void (*job)(void)) {
+  static volatile long done;  // no rollback of these tests changes it
+  sh->ready = 1;
+  for (;;) {
+    usleep(500);
+    const int order = sh->go;
+    if (order > done) {
+      job();
+      done = order;
+    }
+    sh->value[0] = done;
+    sh->value[2]++;
+  }
+}
+
 static bool has_done(void *number) { return sh->value[0] == *(int *)number; }
 
 void works(void) {

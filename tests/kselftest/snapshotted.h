@@ -22,9 +22,11 @@ extern struct cr_range mappings[256];
 extern struct cr_fd_pos positions[64];
 extern unsigned nvmas, nfds;
 
+/* In the target, which is ready: carry out each order (sh->go) and tell (sh->value[0]); sh->value[2] counts all the time. */
+_Noreturn void obey(void (*job)(void));
 /*
- * Start a target of so many threads and take a snapshot of it. It carries out each order (sh->go) and tells (sh->value[0]);
- * sh->value[2] counts all the time, and sh->at[0] is where the memory begins of which `bytes` are restored.
+ * Start a target of so many threads that obeys, and take a snapshot of it. sh->at[0] is where the memory begins of which
+ * `bytes` are restored.
  */
 void take_of(void (*body)(void), int nthreads, size_t bytes);
 void look(void);              // read what the frozen target has

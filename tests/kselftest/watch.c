@@ -148,7 +148,6 @@ static void several(void) {
 }
 
 static void working(void) {
-  volatile long done = 0;
   char *at = mmap(NULL, BYTES + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) _exit(1);
   area = (char *)(((uintptr_t)at + HUGE - 1) & ~(HUGE - 1));
@@ -156,17 +155,7 @@ static void working(void) {
   madvise(area + SMALL * PAGE, SMALL * PAGE, MADV_HUGEPAGE);
   for (size_t i = 0; i < BYTES; i++) area[i] = (char)byte_at(i);
   sh->at[0] = area;
-  sh->ready = 1;
-  for (;;) {
-    usleep(500);
-    const int order = sh->go;
-    if (order > done) {
-      job();
-      done = order;
-    }
-    sh->value[0] = done;
-    sh->value[2]++;
-  }
+  obey(job);
 }
 
 // ---------------------------------------------------------------- in the case

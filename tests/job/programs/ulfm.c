@@ -303,18 +303,23 @@ static MPI_Comm joined(MPI_Comm parent)
   return ordered;
 }
 
+/* All processes: in a spawned one, those in which it takes the place of another. */
+static MPI_Comm everybody(void)
+{
+  MPI_Comm comm, parent;
+  MPI_Comm_get_parent(&parent);
+  if (parent != MPI_COMM_NULL) return joined(parent);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  errors_return(comm);
+  return comm;
+}
+
 static void respawn(int rounds, char **argv)
 {
-  MPI_Comm comm, parent, next;
+  MPI_Comm comm, next;
   int round = 0, n;
 
-  MPI_Comm_get_parent(&parent);
-  if (parent == MPI_COMM_NULL) {
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    errors_return(comm);
-  } else {
-    comm = joined(parent);
-  }
+  comm = everybody();
   for (;;) {
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &n);
@@ -394,14 +399,11 @@ static void wait_for(const char *file, char **argv)
   int go = 1, n;
 
   MPI_Comm_get_parent(&parent);
-  if (parent == MPI_COMM_NULL) {
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    errors_return(comm);
+  comm = everybody();
+  if (parent == MPI_COMM_NULL)
     say("ready");
-  } else {
-    comm = joined(parent);
+  else
     check_sum(comm);  // as the others do
-  }
   MPI_Comm_size(comm, &n);
   while (go) {
     MPI_Comm_rank(comm, &rank);
@@ -425,18 +427,12 @@ static void wait_for(const char *file, char **argv)
 
 static void times(int rounds, bool replace, char **argv)
 {
-  MPI_Comm comm, parent, next;
+  MPI_Comm comm, next;
   double t[4];
   double death;
   int round = 0, n, flag;
 
-  MPI_Comm_get_parent(&parent);
-  if (parent == MPI_COMM_NULL) {
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    errors_return(comm);
-  } else {
-    comm = joined(parent);
-  }
+  comm = everybody();
   for (;;) {
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &n);
