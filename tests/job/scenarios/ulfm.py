@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Programs that are told of failures (--recover ulfm), and deal with them by MPI's user-level failure mitigation."""
 
+import random
 import time
 
 from lib.scenario import Job, check, scenario
@@ -119,6 +120,27 @@ def told_by_the_next_launcher(cluster):
     job.await_output("^2 ranks are left", 90)
     (job.folder / STOP).touch()
     check_end(job, ["ulfm wait: done"])
+
+
+@scenario
+def told_at_random_moments(cluster):
+    # Ranks die at any moment, also while others repair what the loss of the one before has broken.
+    job = told(cluster, "wait", STOP, ranks=12, hosts=("node1:3", "node2:3", "node3:3", "node4:3"), spares=())
+    job.await_output("^ready")
+    where = job.where()
+    chance = random.Random(15)
+    victims = chance.sample(range(1, 9), 6)  # node4 is lost as a whole
+    for number, rank in enumerate(victims):
+        node, pid = where[rank]
+        cluster.ssh(node, f"kill -9 {pid}")
+        if number == 3:
+            cluster.kill("node4")
+        time.sleep(chance.choice((0, 0, 0.05, 0.3, 1)))
+    job.await_event("node-lost", seconds=60)
+    job.await_output("^3 ranks are left", 60)
+    (job.folder / STOP).touch()
+    check_end(job, ["ulfm wait: done"])
+    check(failed(job) == sorted([*victims, 9, 10, 11]), f"others have failed: {failed(job)}, killed {sorted(victims)}")
 
 
 @scenario
