@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// How a group begins, is replaced after a loss, and ends.
+#include <cstdlib>
+
+#include "base/idle.h"
+#include "calls.h"
+#include "group.h"
+
+namespace croff {
+namespace {
+
+constexpr int kStarts = 6;  // of a group, one after the other without success
+
+}  // namespace
+
+MpiGroup::MpiGroup(MPI_Comm masters, int hosts, int per_host)
+    : masters_(masters), places_{hosts, per_host, true}, size_(hosts * per_host) {
+  start();
+  name_ = inter_;
+}
+
+MpiGroup::~MpiGroup() {
+  // Without release() the lifeline ends with this object, and the boosters with it.
+}
+
+void MpiGroup::start() {
+  std::string why, last;
+  for (int i = 0; i < kStarts; ++i) {
+    if (masters_.first()) lifeline_ = std::make_unique<Lifeline>(size_);
+    // A named host may be lost: every second time the launcher chooses.
+    const Places places{places_.hosts, places_.per_host, i % 2 == 0};
+    lost_ = false;
+    greeted_ = left_ = 0;
+    inter_ = spawn(masters_.comm(), places, lifeline_ ? lifeline_->where() : "", why);
+    if (!why.empty()) last = why;
+    if (masters_.everywhere(inter_ != MPI_COMM_NULL && greeted())) return;
+    retire();
+  }
+  throw Error(Code::spawn, std::to_string(size_) + " boosters cannot be started (" + (last.empty() ? "they end at once" : last) +
+                               "): ask for fewer, or give the launcher more slots or --oversubscribe, and the hosts of CROFF_HOSTS");
+}
+
+bool MpiGroup::greeted() {
+  notices_.assign(size_, {});
+  requests_.assign(size_, MPI_REQUEST_NULL);
+  operation_of_.assign(size_, nullptr);
+  for (int booster = 0; booster < size_ && !lost_; ++booster) listen(booster);
+  for (Idle idle; greeted_ < size_ && !lost_; idle.wait()) poll();
+  return !lost_;
+}
+
+/** The boosters die. Afterwards no transfer is under way: none writes to memory that is used again. */
+void MpiGroup::retire() {
+  lost_ = true;
+  if (lifeline_) lifeline_->cut();
+  if (inter_ != MPI_COMM_NULL) calls::revoke(inter_);
+  Idle idle;
+  for (;;) {
+    int index = MPI_UNDEFINED, there = 0;
+    MPI_Testany(static_cast<int>(requests_.size()), requests_.data(), &index, &there, MPI_STATUS_IGNORE);
+    if (there && index == MPI_UNDEFINED) break;
+    if (there || index != MPI_UNDEFINED) idle.reset();
+    idle.wait();
+  }
+  requests_.clear();
+  operation_of_.clear();
+  operations_.clear();
+  forget_comm();
+}
+
+/** The first communicator names the group until it is released. */
+void MpiGroup::forget_comm() {
+  if (inter_ != MPI_COMM_NULL && inter_ != name_) MPI_Comm_free(&inter_);
+  inter_ = MPI_COMM_NULL;
+}
+
+void MpiGroup::replace() {
+  retire();
+  start();
+}
+
+void MpiGroup::release() {
+  if (!lost_)
+    for (int booster = 0; booster < size_; ++booster) command(booster, wire::Op::leave);
+  for (Idle idle; left_ < size_ && !lost_; idle.wait()) poll();
+  if (masters_.everywhere(!lost_)) {
+    // The receives for further notices are not needed.
+    for (int booster = 0; booster < size_; ++booster) MPI_Cancel(&requests_[booster]);
+    for (int booster = 0; booster < size_; ++booster) MPI_Wait(&requests_[booster], MPI_STATUS_IGNORE);
+    for (int booster = 0; booster < size_; ++booster) command(booster, wire::Op::end);
+    for (Idle idle; !operations_.empty() && !lost_; idle.wait()) poll();
+    const bool first = inter_ == name_;
+    if (lost_ || MPI_Comm_disconnect(&inter_) != MPI_SUCCESS) retire();
+    if (first) name_ = MPI_COMM_NULL;
+  } else {
+    retire();
+  }
+  if (name_ != MPI_COMM_NULL) MPI_Comm_free(&name_);
+}
+
+}  // namespace croff

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "server.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/fault.h"
+#include "base/idle.h"
+#include "calls.h"
+#include "lifeline.h"
+
+namespace croff {
+namespace {
+
+/** A booster without its master or a sibling is of no use: the masters replace the whole group. */
+[[noreturn]] void die() {
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+void need(int error) {
+  if (error != MPI_SUCCESS) die();
+}
+
+/** Wrong arguments are wrong in the next booster, too; all other errors are consequences of a loss. */
+bool is_mistake(int error) {
+  int kind = 0;
+  MPI_Error_class(error, &kind);
+  for (int mistake : {MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_ROOT, MPI_ERR_GROUP,
+                      MPI_ERR_OP, MPI_ERR_DIMS, MPI_ERR_ARG, MPI_ERR_TRUNCATE, MPI_ERR_REQUEST})
+    if (kind == mistake) return true;
+  return false;
+}
+
+void on_error(MPI_Comm *comm, int *error, ...) {
+  if (!is_mistake(*error)) die();
+  fprintf(stderr, "croff: a task has called MPI with a wrong argument: %s\n", calls::text(*error).c_str());
+  MPI_Abort(*comm, 1);
+}
+
+std::byte *zeros(std::size_t bytes) {
+  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64;
+  void *memory = aligned_alloc(64, rounded);
+  if (!memory) throw std::bad_alloc();
+  return static_cast<std::byte *>(memset(memory, 0, rounded));
+}
+
+}  // namespace
+
+Server::Server(const std::string &lifeline, std::function<void(const Work &)> execute) : execute_(std::move(execute)) {
+  MPI_Comm_get_parent(&parent_);
+  if (parent_ == MPI_COMM_NULL) {
+    fprintf(stderr, "croff: the argument croff-booster@… is for processes that deep_booster_alloc starts\n");
+    exit(2);
+  }
+  MPI_Errhandler handler;
+  MPI_Comm_create_errhandler(on_error, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  MPI_Errhandler_free(&handler);
+  MPI_Comm_set_errhandler(parent_, MPI_ERRORS_RETURN);
+  if (hold_lifeline(lifeline)) return;
+  fprintf(stderr, "croff: a booster cannot reach its master at %s: permit TCP connections between the hosts\n", lifeline.c_str());
+  die();
+}
+
+void Server::tell(int master, wire::Note note, TaskId task, Code code, const std::string &text) {
+  wire::Notice notice;
+  notice.note = note;
+  notice.task = task;
+  notice.code = static_cast<std::int32_t>(code);
+  strncpy(notice.text, text.c_str(), sizeof notice.text - 1);
+  need(MPI_Send(&notice, sizeof notice, MPI_BYTE, master, wire::kNotice, parent_));
+}
+
+void Server::listen(int master) {
+  need(MPI_Irecv(&orders_[master], sizeof(wire::Order), MPI_BYTE, master, wire::kOrder, parent_, &requests_[master]));
+}
+
+void Server::run() {
+  int masters = 0;
+  MPI_Comm_remote_size(parent_, &masters);
+  orders_.resize(masters);
+  requests_.resize(masters);
+  for (int master = 0; master < masters; ++master) listen(master);
+  fault("hello");
+  for (int master = 0; master < masters; ++master) tell(master, wire::Note::hello);
+  Idle idle;
+  while (ended_ < masters) {
+    int master = MPI_UNDEFINED, there = 0;
+    need(MPI_Testany(masters, requests_.data(), &master, &there, MPI_STATUS_IGNORE));
+    if (!there || master == MPI_UNDEFINED) {
+      idle.wait();
+      continue;
+    }
+    const wire::Order order = orders_[master];
+    if (order.op != wire::Op::end) listen(master);
+    take(master, order);
+    idle.reset();
+  }
+  leave();
+}
+
+void Server::take(int master, const wire::Order &order) {
+  switch (order.op) {
+    case wire::Op::run: return execute(master, order);
+    case wire::Op::fetch: return deliver(master, order);
+    case wire::Op::discard: kept_.erase({master, order.task}); return;
+    case wire::Op::end: ++ended_; return;
+    case wire::Op::leave:
+      fault("leave");
+      // No master hears of it before all have let it go: then none needs it.
+      if (++leaving_ == static_cast<int>(orders_.size()))
+        for (int each = 0; each < leaving_; ++each) tell(each, wire::Note::leaves);
+  }
+}
+
+void Server::execute(int master, const wire::Order &order) {
+  const auto receive = [&](std::byte *data, std::size_t bytes) {
+    wire::in_pieces(data, bytes, [&](std::byte *piece, int size) {
+      need(MPI_Recv(piece, size, MPI_BYTE, master, wire::kInput, parent_, MPI_STATUS_IGNORE));
+    });
+  };
+  Memory memory;
+  try {
+    memory.regions.resize(order.regions);
+    receive(reinterpret_cast<std::byte *>(memory.regions.data()), memory.regions.size() * sizeof(wire::Region));
+    Buffer values(zeros(order.values), free);
+    receive(values.get(), order.values);
+    Work work{{order.object, order.offset, order.build}, values.get(), {}};
+    for (const wire::Region &region : memory.regions) {
+      memory.data.emplace_back(zeros(region.bytes), free);
+      work.regions.push_back(memory.data.back().get());
+      if (!region.reads) continue;
+      fault("inputs");
+      receive(memory.data.back().get(), region.bytes);
+    }
+    fault("task");
+    execute_(work);
+    fault("done");
+  } catch (const std::bad_alloc &) {
+    return tell(master, wire::Note::failed, order.task, Code::memory, "the booster has too little memory for the task's regions");
+  } catch (const Error &error) {
+    return tell(master, wire::Note::failed, order.task, error.code, error.what());
+  }
+  kept_.emplace(std::pair{master, order.task}, std::move(memory));
+  tell(master, wire::Note::done, order.task);
+}
+
+void Server::deliver(int master, const wire::Order &order) {
+  const auto found = kept_.find({master, order.task});
+  if (found == kept_.end()) die();
+  for (std::size_t i = 0; i < found->second.regions.size(); ++i) {
+    const wire::Region &region = found->second.regions[i];
+    if (!region.writes) continue;
+    fault("outputs");
+    wire::in_pieces(found->second.data[i].get(), region.bytes, [&](std::byte *piece, int size) {
+      need(MPI_Send(piece, size, MPI_BYTE, master, wire::kOutput, parent_));
+    });
+  }
+  kept_.erase(found);
+}
+
+void Server::leave() {
+  fault("end");
+  let_go_of_lifeline();
+  MPI_Comm_disconnect(&parent_);
+  MPI_Finalize();
+  exit(0);
+}
+
+}  // namespace croff

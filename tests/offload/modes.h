@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The modes of the program `offload`. Each checks its results, bit for bit, and ends the job if they are wrong.
+#pragma once
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "croff.hpp"
+
+struct Mode {
+  void (*run)();
+  const char *what;
+};
+extern const std::map<std::string, Mode> kModes;
+
+#define CHECK(condition)                                                             \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);  \
+      fflush(stderr);                                                                \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                  \
+    }                                                                                \
+  } while (0)
+
+/** The first one to ask for it, in the whole job: files in the working directory tell. */
+bool first(const std::string &name);
+/** End this process as a lost node would. */
+[[noreturn]] void die();
+/** Names and words of the command line. */
+int argument(int index, int otherwise);
+std::string word(int index, const std::string &otherwise);
+
+/** The error code that a call of croff.hpp throws; its text contains `text`. */
+template <class Call>
+int refused(const std::string &text, Call call) {
+  try {
+    call();
+  } catch (const croff::error &error) {
+    if (std::string(error.what()).find(text) != std::string::npos) return error.code;
+    fprintf(stderr, "another text than %s: %s\n", text.c_str(), error.what());
+    return -error.code;
+  }
+  return 0;
+}
+
+// stencil.cpp: boosters that use MPI among themselves
+void stencil();
+void shared_stencil();
+// graphs.cpp: dependencies and domains
+void chain();
+void domains();
+void peers();
+void clearance();
+// failures.cpp
+void lost();
+void thrown();
+void refusals();
+void endless();
+// nested.cpp
+void recursion();
+void parricide();
