@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "base/idle.h"
-#include "calls.h"
 #include "group.h"
 
 namespace croff {
@@ -49,11 +48,11 @@ bool MpiGroup::greeted() {
   return !lost_;
 }
 
-/** The boosters die. Afterwards no transfer is under way: none writes to memory that is used again. */
+/** The boosters die, and their deaths end all transfers: none writes to memory that is used again. The communicator is not
+ *  revoked: that would wait for addresses of boosters that have died before they were connected. */
 void MpiGroup::retire() {
   lost_ = true;
   if (lifeline_) lifeline_->cut();
-  if (inter_ != MPI_COMM_NULL) calls::revoke(inter_);
   Idle idle;
   for (;;) {
     int index = MPI_UNDEFINED, there = 0;
@@ -89,9 +88,12 @@ void MpiGroup::release() {
     for (int booster = 0; booster < size_; ++booster) MPI_Wait(&requests_[booster], MPI_STATUS_IGNORE);
     for (int booster = 0; booster < size_; ++booster) command(booster, wire::Op::end);
     for (Idle idle; !operations_.empty() && !lost_; idle.wait()) poll();
-    const bool first = inter_ == name_;
-    if (lost_ || MPI_Comm_disconnect(&inter_) != MPI_SUCCESS) retire();
-    if (first) name_ = MPI_COMM_NULL;
+    // Not MPI_Comm_disconnect: if a booster is lost meanwhile, that ends the master (Open MPI 5.0.7 frees the communicator, and
+    // then calls the error handler of none).
+    if (lost_)
+      retire();
+    else
+      forget_comm();
   } else {
     retire();
   }

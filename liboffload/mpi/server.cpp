@@ -168,7 +168,7 @@ void Server::deliver(int master, const wire::Order &order) {
 void Server::leave() {
   fault("end");
   let_go_of_lifeline();
-  MPI_Comm_disconnect(&parent_);
+  MPI_Comm_free(&parent_);
   MPI_Finalize();
   exit(0);
 }
