@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // How a group begins, is replaced after a loss, and ends.
-#include <cstdlib>
 
 #include "base/idle.h"
 #include "group.h"
@@ -53,6 +52,9 @@ bool MpiGroup::greeted() {
 void MpiGroup::retire() {
   lost_ = true;
   if (lifeline_) lifeline_->cut();
+  // These wait for nothing that matters, perhaps from a booster that is about to end by itself.
+  for (std::size_t booster = 0; booster < requests_.size() && static_cast<int>(booster) < size_; ++booster)
+    if (requests_[booster] != MPI_REQUEST_NULL) MPI_Cancel(&requests_[booster]);
   Idle idle;
   for (;;) {
     int index = MPI_UNDEFINED, there = 0;
@@ -78,25 +80,13 @@ void MpiGroup::replace() {
   start();
 }
 
+/** No consensus: a booster ends when all masters have let it go, and none of them needs those that are lost meanwhile.
+ *  Not MPI_Comm_disconnect: if a booster is lost in it, that ends the master (Open MPI 5.0.7 frees the communicator, and then
+ *  calls the error handler of none). */
 void MpiGroup::release() {
-  if (!lost_)
-    for (int booster = 0; booster < size_; ++booster) command(booster, wire::Op::leave);
+  for (int booster = 0; booster < size_ && !lost_; ++booster) command(booster, wire::Op::leave);
   for (Idle idle; left_ < size_ && !lost_; idle.wait()) poll();
-  if (masters_.everywhere(!lost_)) {
-    // The receives for further notices are not needed.
-    for (int booster = 0; booster < size_; ++booster) MPI_Cancel(&requests_[booster]);
-    for (int booster = 0; booster < size_; ++booster) MPI_Wait(&requests_[booster], MPI_STATUS_IGNORE);
-    for (int booster = 0; booster < size_; ++booster) command(booster, wire::Op::end);
-    for (Idle idle; !operations_.empty() && !lost_; idle.wait()) poll();
-    // Not MPI_Comm_disconnect: if a booster is lost meanwhile, that ends the master (Open MPI 5.0.7 frees the communicator, and
-    // then calls the error handler of none).
-    if (lost_)
-      retire();
-    else
-      forget_comm();
-  } else {
-    retire();
-  }
+  retire();
   if (name_ != MPI_COMM_NULL) MPI_Comm_free(&name_);
 }
 

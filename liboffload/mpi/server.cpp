@@ -90,7 +90,7 @@ void Server::run() {
   fault("hello");
   for (int master = 0; master < masters; ++master) tell(master, wire::Note::hello);
   Idle idle;
-  while (ended_ < masters) {
+  while (leaving_ < masters) {
     int master = MPI_UNDEFINED, there = 0;
     need(MPI_Testany(masters, requests_.data(), &master, &there, MPI_STATUS_IGNORE));
     if (!there || master == MPI_UNDEFINED) {
@@ -98,7 +98,7 @@ void Server::run() {
       continue;
     }
     const wire::Order order = orders_[master];
-    if (order.op != wire::Op::end) listen(master);
+    if (order.op != wire::Op::leave) listen(master);
     take(master, order);
     idle.reset();
   }
@@ -110,12 +110,7 @@ void Server::take(int master, const wire::Order &order) {
     case wire::Op::run: return execute(master, order);
     case wire::Op::fetch: return deliver(master, order);
     case wire::Op::discard: kept_.erase({master, order.task}); return;
-    case wire::Op::end: ++ended_; return;
-    case wire::Op::leave:
-      fault("leave");
-      // No master hears of it before all have let it go: then none needs it.
-      if (++leaving_ == static_cast<int>(orders_.size()))
-        for (int each = 0; each < leaving_; ++each) tell(each, wire::Note::leaves);
+    case wire::Op::leave: ++leaving_; return;
   }
 }
 
@@ -166,8 +161,10 @@ void Server::deliver(int master, const wire::Order &order) {
 }
 
 void Server::leave() {
-  fault("end");
+  fault("leave");
   let_go_of_lifeline();
+  for (std::size_t master = 0; master < orders_.size(); ++master) tell(static_cast<int>(master), wire::Note::leaves);
+  fault("end");
   MPI_Comm_free(&parent_);
   MPI_Finalize();
   exit(0);

@@ -36,7 +36,7 @@ class Server {
   std::vector<wire::Order> orders_;
   std::vector<MPI_Request> requests_;
   std::map<std::pair<int, TaskId>, Memory> kept_;
-  int leaving_ = 0, ended_ = 0;  // masters that have let this booster go
+  int leaving_ = 0;  // masters that have let this booster go
 };
 
 }  // namespace croff

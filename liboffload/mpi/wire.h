@@ -17,7 +17,7 @@ constexpr int kInput = 31001;   // what belongs to an order
 constexpr int kNotice = 31002;  // booster to master
 constexpr int kOutput = 31003;
 
-enum class Op : std::int32_t { run, fetch, discard, leave, end };
+enum class Op : std::int32_t { run, fetch, discard, leave };
 
 struct Order {
   Op op = Op::run;
