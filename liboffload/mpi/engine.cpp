@@ -11,7 +11,7 @@ namespace {
 class MpiEngine : public Engine {
  public:
   bool is_booster() const override { return booster_lifeline().has_value(); }
-  [[noreturn]] void serve(const std::function<void(const Work &)> &execute) override { Server(*booster_lifeline(), execute).run(); }
+  [[noreturn]] void serve(const std::function<void(const Work &)> &execute) override { Server(execute).run(); }
   std::unique_ptr<Group> allocate(MPI_Comm masters, int hosts, int per_host) override {
     return std::make_unique<MpiGroup>(masters, hosts, per_host);
   }

@@ -51,7 +51,7 @@ std::byte *zeros(std::size_t bytes) {
 
 }  // namespace
 
-Server::Server(const std::string &lifeline, std::function<void(const Work &)> execute) : execute_(std::move(execute)) {
+Server::Server(std::function<void(const Work &)> execute) : execute_(std::move(execute)) {
   MPI_Comm_get_parent(&parent_);
   if (parent_ == MPI_COMM_NULL) {
     fprintf(stderr, "croff: the argument croff-booster@… is for processes that deep_booster_alloc starts\n");
@@ -63,9 +63,6 @@ Server::Server(const std::string &lifeline, std::function<void(const Work &)> ex
   MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
   MPI_Errhandler_free(&handler);
   MPI_Comm_set_errhandler(parent_, MPI_ERRORS_RETURN);
-  if (hold_lifeline(lifeline)) return;
-  fprintf(stderr, "croff: a booster cannot reach its master at %s: permit TCP connections between the hosts\n", lifeline.c_str());
-  die();
 }
 
 void Server::tell(int master, wire::Note note, TaskId task, Code code, const std::string &text) {

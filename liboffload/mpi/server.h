@@ -13,7 +13,7 @@ namespace croff {
 
 class Server {
  public:
-  Server(const std::string &lifeline, std::function<void(const Work &)> execute);
+  explicit Server(std::function<void(const Work &)> execute);
   [[noreturn]] void run();
 
  private:

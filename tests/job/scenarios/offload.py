@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs that offload tasks (liboffload, engine mpi): nodes with boosters are lost, and the results are as without a loss."""
+
+import os
+import time
+
+from lib.scenario import Job, check, scenario
+
+OFFLOAD = os.environ.get("OFFLOAD", "/mnt/project/build/vm/user/tests/offload/offload")
+STOP = "stop"  # the program goes on until this file is there
+
+
+def offload(cluster, *words, ranks=1, hosts=("node1:1", "node2:2", "node3:2"), spares=("node4:4",), options=()):
+    return Job(cluster, [OFFLOAD, *map(str, words)], ranks=ranks, hosts=hosts, spares=spares, every=None,
+               options=["--recover", "ulfm", "--oversubscribe", *options]).start()
+
+
+def stencil(cluster, **more):
+    job = offload(cluster, "stencil", 2000, 2, 2, 10, "-1:0:0", STOP, **more)
+    job.await_output("^step 10 after 0", 90)
+    return job
+
+
+def check_end(job, words=("the line is as without failures", "offload stencil: done"), seconds=180):
+    (job.folder / STOP).touch()
+    status = job.wait(seconds)
+    check(status == 0, f"exit status {status}; messages:\n{job.last_messages()}\n{job.output()[-500:]}")
+    for text in words:
+        check(text in job.output(), f"{text!r} is not in its output:\n{job.output()[-1000:]}\n{job.last_messages()}")
+
+
+def boosters_on(job):
+    return sorted(process["node"].split(":")[0] for process in job.status()["spawned"] if process["state"] == "running")
+
+
+@scenario
+def boosters_lose_a_node(cluster):
+    job = stencil(cluster)
+    there = boosters_on(job)
+    check(there == ["node2", "node2", "node3", "node3"], f"the boosters are elsewhere: {there}")
+    cluster.kill("node3")
+    job.await_output("^step [0-9]+ after 1", 120)
+    check("node3" not in boosters_on(job), "boosters are on the lost node")
+    check_end(job)
+
+
+@scenario
+def boosters_lose_two_nodes_at_once(cluster):
+    job = stencil(cluster)
+    cluster.kill("node2")
+    cluster.kill("node3")
+    job.await_output("^step [0-9]+ after [1-3]", 180)
+    check_end(job)
+
+
+@scenario
+def boosters_lose_a_node_while_they_are_replaced(cluster):
+    job = stencil(cluster)
+    cluster.kill("node3")
+    job.await_event("ranks-failed", seconds=60)
+    time.sleep(0.5)
+    cluster.kill("node2")
+    job.await_output("^step [0-9]+ after [1-3]", 180)
+    check_end(job)
+
+
+@scenario
+def boosters_of_named_hosts_lose_one(cluster):
+    job = stencil(cluster, options=["-x", "CROFF_HOSTS=node2,node4"], spares=(), hosts=("node1:2", "node2:2", "node3:2", "node4:2"))
+    there = boosters_on(job)
+    check(there == ["node2", "node2", "node4", "node4"], f"the boosters are elsewhere: {there}")
+    cluster.kill("node4")
+    job.await_output("^step [0-9]+ after 1", 120)
+    check_end(job)
+
+
+@scenario
+def masters_on_two_nodes_share_boosters(cluster):
+    # One after the other dies at the beginning of step 1 and at the end of step 3.
+    job = offload(cluster, "shared", 2000, 2, 2, 6, "1:2:0", ranks=2, hosts=("node1:1", "node2:1", "node3:4"))
+    check_end(job, ["the line is as without failures", "offload shared: done"])
+    job = offload(cluster, "shared", 2000, 2, 2, 6, "3:9:1", ranks=2, hosts=("node1:1", "node2:1", "node3:4"))
+    check_end(job, ["the line is as without failures", "offload shared: done"])
