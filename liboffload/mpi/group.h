@@ -47,7 +47,6 @@ class MpiGroup : public Group {
   void start();
   bool greeted();
   void retire();
-  void forget_comm();
   void listen(int booster);
   Operation &begin(Report::Kind report, TaskId task, bool reported);
   void send(Operation &operation, const void *data, int bytes, int booster, int tag);
@@ -62,6 +61,7 @@ class MpiGroup : public Group {
   const int size_;
   std::unique_ptr<Lifeline> lifeline_;   // of the first master
   MPI_Comm inter_ = MPI_COMM_NULL, name_ = MPI_COMM_NULL;  // name_ is the first one there was
+  std::vector<MPI_Comm> broken_;         // earlier ones; see retire()
   bool lost_ = false;
   int greeted_ = 0, left_ = 0;           // boosters that have said hello, and that they leave
   std::vector<wire::Notice> notices_;

@@ -66,12 +66,8 @@ void MpiGroup::retire() {
   requests_.clear();
   operation_of_.clear();
   operations_.clear();
-  forget_comm();
-}
-
-/** The first communicator names the group until it is released. */
-void MpiGroup::forget_comm() {
-  if (inter_ != MPI_COMM_NULL && inter_ != name_) MPI_Comm_free(&inter_);
+  // Not freed yet: the next communicator would get its context id, and a late message of a dead booster would count there.
+  if (inter_ != MPI_COMM_NULL) broken_.push_back(inter_);
   inter_ = MPI_COMM_NULL;
 }
 
@@ -87,7 +83,8 @@ void MpiGroup::release() {
   for (int booster = 0; booster < size_ && !lost_; ++booster) command(booster, wire::Op::leave);
   for (Idle idle; left_ < size_ && !lost_; idle.wait()) poll();
   retire();
-  if (name_ != MPI_COMM_NULL) MPI_Comm_free(&name_);
+  for (MPI_Comm &comm : broken_) MPI_Comm_free(&comm);
+  broken_.clear();
 }
 
 }  // namespace croff

@@ -36,12 +36,13 @@ bool Scheduler::wanted_early(const Task &task) const {
   return (task.after && waits(task.after)) || std::any_of(task.dependents.begin(), task.dependents.end(), waits);
 }
 
-/** All members have finished; with `fetched`, their outputs are here. */
+/** All members have finished; with `fetched`, their outputs are here and nothing is on the way. */
 bool Scheduler::complete(const Domains::Domain &domain, bool fetched) const {
   return domain.closed() && std::all_of(domain.members.begin(), domain.members.end(), [&](TaskId id) {
            const Task &task = tasks_.at(id);
            if (task.stale) return false;
-           return task.state == State::fetched || (!fetched && (task.state == State::finished || task.state == State::fetching));
+           if (fetched) return task.state == State::fetched && !task.leaving;
+           return task.state == State::finished || task.state == State::fetching || task.state == State::fetched;
          });
 }
 

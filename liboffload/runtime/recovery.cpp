@@ -58,8 +58,10 @@ void Scheduler::recover(GroupId id) {
 
 /** It is executed again. A booster of another group than the lost one first ends what it does. */
 void Scheduler::reset(Task &task, bool booster_lives) {
-  task.stale = booster_lives && (task.state == State::sending || task.state == State::running || task.state == State::fetching);
+  const bool busy = task.leaving || task.state == State::running || task.state == State::fetching;
+  task.stale = booster_lives && busy;
   if (task.stale) return;
+  task.leaving = false;
   if (booster_lives && task.state == State::finished) groups_.at(task.group).group->discard(task.booster, task.id);
   task.inputs.clear();
   task.outputs.clear();

@@ -100,27 +100,24 @@ void Scheduler::handle(Booked &booked, const Report &report) {
   switch (report.kind) {
     case Report::sent:
       task.inputs.clear();
+      task.leaving = false;
       step(task, Event::sent);
       break;
-    case Report::done:
-      step(task, Event::done);
-      if (task.stale) reset(task, true);
-      break;
-    case Report::received:
-      step(task, Event::received);
-      if (task.stale) reset(task, true);
-      break;
+    case Report::done: step(task, Event::done); break;
+    case Report::received: step(task, Event::received); break;
     case Report::failed:
       booked.spoilt |= report.code == Code::memory;  // it has not taken all inputs
       step(task, Event::done);
-      fail_domain(task.id, report.code, report.text);
-      break;
+      return fail_domain(task.id, report.code, report.text);
   }
+  if (task.stale) reset(task, true);
 }
 
 void Scheduler::step(Task &task, Event event) {
   const auto to = next(task.state, event);
-  if (!to) throw std::logic_error("croff: an event that is impossible in a task's state");
+  if (!to)
+    throw std::logic_error("croff: event " + std::to_string(static_cast<int>(event)) + " of " + describe(task) + " is impossible in state " +
+                           std::to_string(static_cast<int>(task.state)));
   task.state = *to;
   touch(task.id);
   if (task.state == State::fetched) touch_later(task);
@@ -167,6 +164,7 @@ void Scheduler::launch(Task &task) {
   order.values = &task.values;
   order.regions = inputs_of(task, earlier_peers(task));
   ++counts_.executions;
+  task.leaving = true;
   step(task, Event::launch);
   groups_.at(task.group).group->launch(task.booster, order);
 }

@@ -24,6 +24,7 @@ struct Task {
   std::vector<Region> regions;
 
   State state = State::held;
+  bool leaving = false;  // its inputs are on the way, perhaps even though it has finished
   bool stale = false;  // it is to be executed again, but its booster, which is not lost, still has it
   std::vector<TaskId> depends_on, dependents;
   TaskId before = 0, after = 0;  // neighbours on the booster, 0: none

@@ -17,6 +17,7 @@ const std::map<std::string, Mode> kModes{
     {"domains", {domains, "explicit domains that would wait for each other"}},
     {"peers", {peers, "sequential tasks of one domain"}},
     {"clearance", {clearance, "a finished task is executed again with its sibling"}},
+    {"random", {random_tasks, "SEED TASKS KILLS: random regions and domains on two groups"}},
     {"lost", {lost, "a loss without recover"}},
     {"thrown", {thrown, "tasks that fail by themselves"}},
     {"refusals", {refusals, "wrong arguments"}},

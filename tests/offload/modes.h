@@ -52,6 +52,8 @@ void chain();
 void domains();
 void peers();
 void clearance();
+// random.cpp
+void random_tasks();
 // failures.cpp
 void lost();
 void thrown();
