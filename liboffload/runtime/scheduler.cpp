@@ -106,7 +106,8 @@ void Scheduler::handle(Booked &booked, const Report &report) {
     case Report::done: step(task, Event::done); break;
     case Report::received: step(task, Event::received); break;
     case Report::failed:
-      booked.spoilt |= report.code == Code::memory;  // it has not taken all inputs
+      // It may not have taken all inputs; tasks of another master may wait for it.
+      booked.spoilt |= report.code == Code::memory || booked.group->shared();
       step(task, Event::done);
       return fail_domain(task.id, report.code, report.text);
   }

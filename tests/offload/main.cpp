@@ -13,6 +13,7 @@
 const std::map<std::string, Mode> kModes{
     {"stencil", {stencil, "N HOSTS PER_HOST STEPS: blocks of a line, exchanged by the boosters in each step"}},
     {"shared", {shared_stencil, "the same; all ranks are masters of one group"}},
+    {"masters", {shared_domains, "two masters: domains that wait for each other, a task that fails"}},
     {"chain", {chain, "dependencies by regions"}},
     {"domains", {domains, "explicit domains that would wait for each other"}},
     {"peers", {peers, "sequential tasks of one domain"}},

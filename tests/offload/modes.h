@@ -52,6 +52,8 @@ void chain();
 void domains();
 void peers();
 void clearance();
+// shared.cpp: with two masters
+void shared_domains();
 // random.cpp
 void random_tasks();
 // failures.cpp

@@ -40,7 +40,10 @@ int main(int argc, char **argv)
   dies = argc > 1 && strcmp(argv[1], "die") == 0;
   check(croff_init());  // boosters do not return from here
   for (i = 0; i < kParts; i++)
-    for (j = 0; j < kNumbers; j++) expected += (x[i][j] = i + j) * x[i][j];
+    for (j = 0; j < kNumbers; j++) {
+      x[i][j] = i + j;
+      expected += x[i][j] * x[i][j];
+    }
   check(deep_booster_alloc(MPI_COMM_SELF, 2, 2, &boosters));
   for (i = 0; i < kParts; i++) {
     const croff_region regions[] = {{x[i], sizeof x[i], CROFF_IN}, {&sums[i], sizeof sums[i], CROFF_INOUT}};
