@@ -24,6 +24,7 @@ const std::map<std::string, Mode> kModes{
     {"refusals", {refusals, "wrong arguments"}},
     {"endless", {endless, "a task that always ends its booster"}},
     {"recursion", {recursion, "boosters with boosters"}},
+    {"nested", {nested, "STOP: boosters with boosters, until this file is there"}},
     {"parricide", {parricide, "the boosters of a lost booster die"}},
 };
 

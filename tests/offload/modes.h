@@ -63,4 +63,5 @@ void refusals();
 void endless();
 // nested.cpp
 void recursion();
+void nested();
 void parricide();

@@ -65,6 +65,25 @@ void recursion() {
   printf("boosters have boosters\n");
 }
 
+void nested() {
+  const int n = 1000;
+  const std::string stop = word(1, "stop");
+  croff::group boosters(MPI_COMM_SELF, 1, 2);
+  std::vector<double> x(2 * n), y(2 * n);
+  for (int step = 0; access(stop.c_str(), F_OK) != 0; ++step) {
+    for (int i = 0; i < 2 * n; ++i) x[i] = 0.1 * i + step;
+    for (int i = 0; i < 2; ++i)
+      croff::task(croff::onto(boosters, i), croff::recover, croff::in(&x[i * n], n), croff::out(&y[i * n], n), halves, n, 0, 0);
+    croff::taskwait();
+    for (int i = 0; i < 2 * n; ++i) CHECK(y[i] == x[i] * x[i] + 0.5);
+    croff_counts counts;
+    croff_count(&counts);
+    printf("step %d after %lu replacements\n", step, counts.replacements);
+  }
+  boosters.free();
+  printf("boosters have boosters\n");
+}
+
 void parricide() {
   croff::group boosters(MPI_COMM_SELF, 1, 1);
   int x = 1;

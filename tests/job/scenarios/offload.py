@@ -81,3 +81,28 @@ def masters_on_two_nodes_share_boosters(cluster):
     check_end(job, ["the line is as without failures", "offload shared: done"])
     job = offload(cluster, "shared", 2000, 2, 2, 6, "3:9:1", ranks=2, hosts=("node1:1", "node2:1", "node3:4"))
     check_end(job, ["the line is as without failures", "offload shared: done"])
+
+
+@scenario
+def boosters_of_boosters_lose_a_node(cluster):
+    # Two boosters with two boosters each; the lost node has some of both kinds, and may have a booster that is a master.
+    job = offload(cluster, "nested", STOP, hosts=("node1:1", "node2:3", "node3:3"), spares=("node4:6",))
+    job.await_output("^step 1 ", 120)
+    cluster.kill("node2")
+    job.await_event("ranks-failed", seconds=60)
+    before = job.output().count("step ")
+    job.await_output(f"^step {before + 2} ", 180)
+    check_end(job, ["boosters have boosters", "offload nested: done"])
+
+
+@scenario
+def boosters_are_cut_off(cluster):
+    # The boosters of a node that is cut off count as lost. When it is back, they are not there any more.
+    job = stencil(cluster, options=["--detect", "4s"])
+    cluster.split("node3", True)
+    job.await_output("^step [0-9]+ after 1", 180)
+    cluster.split("node3", False)
+    job.await_event("node-back", seconds=90)
+    check_end(job)
+    left = cluster.ssh("node3", "pgrep -x offload; true").strip()
+    check(not left, f"processes are left on node3: {left}")
