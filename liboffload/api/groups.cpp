@@ -8,7 +8,8 @@ int deep_booster_alloc(MPI_Comm comm, int hosts, int per_host, MPI_Comm *inter) 
     croff::Scheduler &scheduler = croff::scheduler();
     if (!inter) throw Error(Code::argument, "deep_booster_alloc: inter is NULL: pass the address of an MPI_Comm");
     *inter = MPI_COMM_NULL;
-    if (comm == MPI_COMM_NULL) throw Error(Code::argument, "deep_booster_alloc: comm is MPI_COMM_NULL: pass the communicator of the masters");
+    if (comm == MPI_COMM_NULL)
+      throw Error(Code::argument, "deep_booster_alloc: comm is MPI_COMM_NULL: pass the communicator of the masters");
     if (hosts < 1 || per_host < 1)
       throw Error(Code::argument, "deep_booster_alloc: " + std::to_string(hosts) + " hosts with " + std::to_string(per_host) +
                                       " processes each: ask for at least 1 of both");
@@ -19,8 +20,9 @@ int deep_booster_alloc(MPI_Comm comm, int hosts, int per_host, MPI_Comm *inter) 
 
 int deep_booster_free(MPI_Comm *inter) {
   return croff::guarded([&] {
+    using croff::Code, croff::Error;
     croff::Scheduler &scheduler = croff::scheduler();
-    if (!inter) throw croff::Error(croff::Code::argument, "deep_booster_free: inter is NULL: pass the address of the group's MPI_Comm");
+    if (!inter) throw Error(Code::argument, "deep_booster_free: inter is NULL: pass the address of the group's MPI_Comm");
     const croff::GroupId id = scheduler.find(*inter);
     *inter = MPI_COMM_NULL;
     scheduler.release(id);

@@ -59,7 +59,8 @@ void init() {
   int begun = 0, ended = 0;
   MPI_Initialized(&begun);
   MPI_Finalized(&ended);
-  if (!begun || ended) throw Error(Code::init, "croff_init was called outside of MPI: call it after MPI_Init and before MPI_Finalize");
+  if (!begun || ended)
+    throw Error(Code::init, "croff_init was called outside of MPI: call it after MPI_Init and before MPI_Finalize");
   if (library) return;
   auto made = std::make_unique<Library>();
   made->engine = choose_engine();

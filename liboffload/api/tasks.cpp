@@ -9,9 +9,11 @@ namespace {
 
 Region checked(const croff_region &region, int index) {
   const std::string name = "croff_task: region " + std::to_string(index);
-  if (region.bytes && !region.data) throw Error(Code::argument, name + " has " + std::to_string(region.bytes) + " bytes at NULL: pass its memory");
+  if (region.bytes && !region.data)
+    throw Error(Code::argument, name + " has " + std::to_string(region.bytes) + " bytes at NULL: pass its memory");
   if (region.access != CROFF_IN && region.access != CROFF_OUT && region.access != CROFF_INOUT)
-    throw Error(Code::argument, name + " has the access " + std::to_string(region.access) + ": it is CROFF_IN, CROFF_OUT or CROFF_INOUT");
+    throw Error(Code::argument, name + " has the access " + std::to_string(region.access) +
+                                    ": it is CROFF_IN, CROFF_OUT or CROFF_INOUT");
   return {reinterpret_cast<std::uintptr_t>(region.data), region.bytes, region.access != CROFF_OUT, region.access != CROFF_IN};
 }
 
@@ -21,12 +23,15 @@ void submit(MPI_Comm inter, int rank, int recover, croff_function function, cons
   task.group = scheduler().find(inter);
   const int size = scheduler().group(task.group).size();
   if (rank < 0 || rank >= size)
-    throw Error(Code::argument, "croff_task: booster " + std::to_string(rank) + " of " + std::to_string(size) + ": they are numbered from 0");
+    throw Error(Code::argument, "croff_task: booster " + std::to_string(rank) + " of " + std::to_string(size) +
+                                    ": they are numbered from 0");
   if (recover < CROFF_NO_RECOVER)
     throw Error(Code::argument, "croff_task: recover is " + std::to_string(recover) +
                                     ": it is CROFF_NO_RECOVER, CROFF_RECOVER or the number of a domain, from 0");
-  if (count < 0 || (count && !regions)) throw Error(Code::argument, "croff_task: " + std::to_string(count) + " regions at NULL or fewer than 0");
-  if (bytes && !values) throw Error(Code::argument, "croff_task: " + std::to_string(bytes) + " bytes of values at NULL");
+  if (count < 0 || (count && !regions))
+    throw Error(Code::argument, "croff_task: " + std::to_string(count) + " regions at NULL or fewer than 0: pass an array");
+  if (bytes && !values)
+    throw Error(Code::argument, "croff_task: " + std::to_string(bytes) + " bytes of values at NULL: pass their address");
   task.booster = rank;
   task.recover = recover != CROFF_NO_RECOVER;
   task.code = refer(reinterpret_cast<const void *>(function));

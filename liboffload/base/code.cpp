@@ -65,7 +65,8 @@ CodeReference refer(const void *function) {
   Object object;
   const auto address = reinterpret_cast<std::uintptr_t>(function);
   if (!function || !find(address, object, [](const Object &o) { return o.contains; }))
-    throw Error(Code::function, "the task's function is in no loaded object: tasks are functions of the executable or of its libraries");
+    throw Error(Code::function,
+                "the task's function is in no loaded object: tasks are functions of the executable or of its libraries");
   return {object.name, address - object.base, object.build};
 }
 

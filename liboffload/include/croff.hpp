@@ -175,7 +175,8 @@ void task(const onto &where, recover_clause clause, const Args &...args) {
   const auto clauses = detail::slice<0>(all, std::make_index_sequence<regions>());
   const auto given = detail::slice<regions + 1>(all, std::make_index_sequence<sizeof...(Args) - regions - 1>());
   using Params = decltype(detail::parameters(function));
-  static_assert(std::tuple_size_v<Params> == sizeof...(Args) - 1, "the function has as many parameters as there are regions and values");
+  static_assert(std::tuple_size_v<Params> == sizeof...(Args) - 1,
+                "the function has as many parameters as there are regions and values");
   const auto values = detail::convert<Params, regions>(given, std::make_index_sequence<sizeof...(Args) - regions - 1>());
   using Function = std::decay_t<decltype(function)>;
   using Caller = detail::caller<Function, std::decay_t<decltype(clauses)>, std::decay_t<decltype(values)>>;
@@ -185,7 +186,8 @@ void task(const onto &where, recover_clause clause, const Args &...args) {
   std::apply(
       [&](const auto &...clause_of) {
         const croff_region list[] = {detail::plain(clause_of)..., croff_region{nullptr, 0, CROFF_IN}};
-        detail::check(croff_task(where.inter, where.rank, clause.value, &Caller::run, bytes, sizeof bytes, list, static_cast<int>(regions)));
+        detail::check(croff_task(where.inter, where.rank, clause.value, &Caller::run, bytes, sizeof bytes, list,
+                                 static_cast<int>(regions)));
       },
       clauses);
 }

@@ -44,7 +44,8 @@ void MpiGroup::receive(Operation &operation, void *data, int bytes, int booster)
 }
 
 void MpiGroup::listen(int booster) {
-  const int error = MPI_Irecv(&notices_[booster], sizeof(wire::Notice), MPI_BYTE, booster, wire::kNotice, inter_, &requests_[booster]);
+  const int error = MPI_Irecv(&notices_[booster], sizeof(wire::Notice), MPI_BYTE, booster, wire::kNotice, inter_,
+                              &requests_[booster]);
   if (error == MPI_SUCCESS) return;
   requests_[booster] = MPI_REQUEST_NULL;
   lost_ = true;

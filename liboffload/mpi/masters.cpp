@@ -9,7 +9,7 @@ namespace {
 void check(int error) {
   if (error == MPI_SUCCESS) return;
   throw Error(Code::masters, "the masters of a group cannot agree (" + calls::text(error) +
-                                 "): the loss of a master is not recovered here; run the job under crrun's job pause, or start it again");
+                                 "): the loss of a master is not recovered here, start the job again");
 }
 
 }  // namespace

@@ -46,13 +46,15 @@ void Scheduler::recover(GroupId id) {
   for (TaskId task : gone) {
     if (!tasks_.count(task)) continue;
     tasks_.at(task).state = State::held;  // the booster has forgotten it
-    fail(task, Code::lost, describe(tasks_.at(task)) + " was lost with its booster: give it the clause recover, and it is executed again");
+    fail(task, Code::lost,
+         describe(tasks_.at(task)) + " was lost with its booster: give it the clause recover, and it is executed again");
   }
   for (TaskId task : again)
     if (tasks_.count(task)) reset(tasks_.at(task), tasks_.at(task).group != id);
   if (booked.losses > attempts())
-    fail_group(id, Code::attempts, "a group was lost " + std::to_string(booked.losses) + " times without clearing any task (the first is " +
-                                       describe(tasks_.begin()->second) + "): see whether the task ends its booster, or set CROFF_ATTEMPTS");
+    fail_group(id, Code::attempts,
+               "a group was lost " + std::to_string(booked.losses) + " times without clearing any task (the first is " +
+                   describe(tasks_.begin()->second) + "): see whether the task ends its booster, or set CROFF_ATTEMPTS");
   touch_all();
 }
 

@@ -117,8 +117,8 @@ void Scheduler::handle(Booked &booked, const Report &report) {
 void Scheduler::step(Task &task, Event event) {
   const auto to = next(task.state, event);
   if (!to)
-    throw std::logic_error("croff: event " + std::to_string(static_cast<int>(event)) + " of " + describe(task) + " is impossible in state " +
-                           std::to_string(static_cast<int>(task.state)));
+    throw std::logic_error("croff: event " + std::to_string(static_cast<int>(event)) + " of " + describe(task) +
+                           " is impossible in state " + std::to_string(static_cast<int>(task.state)));
   task.state = *to;
   touch(task.id);
   if (task.state == State::fetched) touch_later(task);
