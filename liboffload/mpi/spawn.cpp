@@ -45,8 +45,6 @@ std::vector<std::string> host_names() {
 
 }  // namespace
 
-bool hosts_are_named() { return !host_names().empty(); }
-
 std::optional<std::string> booster_lifeline() {
   const auto words = arguments();
   if (words.empty() || words.back().rfind(kMark, 0) != 0) return std::nullopt;

@@ -21,7 +21,4 @@ MPI_Comm spawn(MPI_Comm masters, const Places &places, const std::string &lifeli
 /** How this process was started: the lifeline of its masters, if it is a booster. */
 std::optional<std::string> booster_lifeline();
 
-/** CROFF_HOSTS has names. */
-bool hosts_are_named();
-
 }  // namespace croff

@@ -30,11 +30,12 @@ const std::map<std::string, Mode> kModes{
 
 static std::vector<std::string> words;
 
-int argument(int index, int otherwise) {
-  return index < static_cast<int>(words.size()) && !words[index].empty() && isdigit(words[index][0]) ? atoi(words[index].c_str()) : otherwise;
-}
-
 std::string word(int index, const std::string &otherwise) { return index < static_cast<int>(words.size()) ? words[index] : otherwise; }
+
+int argument(int index, int otherwise) {
+  const std::string text = word(index, "");
+  return !text.empty() && isdigit(text[0]) ? atoi(text.c_str()) : otherwise;
+}
 
 bool first(const std::string &name) {
   const int fd = open(("first-" + name).c_str(), O_CREAT | O_EXCL, 0600);

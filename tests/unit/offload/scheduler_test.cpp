@@ -24,7 +24,8 @@ class FakeGroup : public Group {
   void launch(int, const Order &order) override {
     log_.push_back("launch " + std::to_string(order.task));
     inputs[order.task].clear();
-    for (const Input &input : order.regions) inputs[order.task].push_back(input.reads ? *reinterpret_cast<const int *>(input.source) : 0);
+    for (const Input &input : order.regions)
+      inputs[order.task].push_back(input.reads ? *reinterpret_cast<const int *>(input.source) : 0);
     reports_.push_back({Report::sent, order.task, Code::ok, ""});
   }
   void fetch(int, TaskId task, const std::vector<Target> &targets) override {
@@ -99,6 +100,10 @@ class SchedulerTest : public testing::Test {
     scheduler.submit(std::move(task), domain);
   }
 
+  static void plan(FakeGroup &group, const std::vector<std::function<void()>> &steps) {
+    for (const auto &step : steps) group.script.emplace_back(step);
+  }
+
   std::vector<std::string> log;
   std::map<FakeGroup *, GroupId> ids;
   Scheduler scheduler;
@@ -109,8 +114,11 @@ TEST_F(SchedulerTest, OutputsAreInPlaceWhenTheWholeDomainHasFinished) {
   int x = 1, y = 2;
   submit(boosters, 0, {inout(x)});
   submit(boosters, 1, {inout(y)});
-  for (std::function<void()> act : std::vector<std::function<void()>>{[&] { boosters.done(1, 10); }, [&] { EXPECT_EQ(log.size(), 2u) << "nothing is fetched"; },
-                     [&] { boosters.done(2, 20); }}) boosters.script.emplace_back(act);
+  plan(boosters, {
+    [&] { boosters.done(1, 10); },
+    [&] { EXPECT_EQ(log.size(), 2u) << "nothing is fetched"; },
+    [&] { boosters.done(2, 20); },
+  });
   scheduler.wait();
   EXPECT_THAT(log, ElementsAre("launch 1", "launch 2", "fetch 1", "fetch 2"));
   EXPECT_EQ(x, 10);
@@ -122,7 +130,12 @@ TEST_F(SchedulerTest, ALossExecutesTheFinishedOnesAgainWithTheOldInputs) {
   int x = 1, y = 2;
   submit(boosters, 0, {inout(x)});
   submit(boosters, 1, {inout(y)});
-  for (std::function<void()> act : std::vector<std::function<void()>>{[&] { boosters.done(1, 10); }, [&] { boosters.lose(); }, [&] { boosters.done(1, 11); }, [&] { boosters.done(2, 21); }}) boosters.script.emplace_back(act);
+  plan(boosters, {
+    [&] { boosters.done(1, 10); },
+    [&] { boosters.lose(); },
+    [&] { boosters.done(1, 11); },
+    [&] { boosters.done(2, 21); },
+  });
   scheduler.wait();
   EXPECT_THAT(log, ElementsAre("launch 1", "launch 2", "replace", "launch 1", "launch 2", "fetch 1", "fetch 2"));
   EXPECT_THAT(boosters.inputs[1], ElementsAre(1));
@@ -135,13 +148,12 @@ TEST_F(SchedulerTest, ALaterPeerGetsWhatAnEarlierOneHasPutOut) {
   int x = 1;
   submit(boosters, 0, {inout(x)}, 5);
   submit(boosters, 0, {inout(x)}, 5);
-  for (std::function<void()> act : std::vector<std::function<void()>>{[&] { boosters.done(1, 10); },
-                     [&] {
-                       EXPECT_THAT(boosters.inputs[2], ElementsAre(10));
-                       EXPECT_EQ(x, 1) << "it is not cleared";
-                       boosters.lose();
-                     },
-                     [&] { boosters.done(1, 10); }, [&] { boosters.done(2, 100); }}) boosters.script.emplace_back(act);
+  plan(boosters, {
+    [&] { boosters.done(1, 10); },
+    [&] { EXPECT_THAT(boosters.inputs[2], ElementsAre(10)); EXPECT_EQ(x, 1) << "it is not cleared"; boosters.lose(); },
+    [&] { boosters.done(1, 10); },
+    [&] { boosters.done(2, 100); },
+  });
   scheduler.wait();
   EXPECT_THAT(log, ElementsAre("launch 1", "fetch 1", "launch 2", "replace", "launch 1", "fetch 1", "launch 2", "fetch 2"));
   EXPECT_EQ(x, 100);
@@ -174,7 +186,7 @@ TEST_F(SchedulerTest, WithoutRecoverALossIsAnErrorOfTheTaskAndOfThoseThatDependO
   int x = 1, y = 2;
   submit(boosters, 0, {inout(x)}, {}, false);
   submit(boosters, 1, {in(x), inout(y)});
-  for (std::function<void()> act : std::vector<std::function<void()>>{[&] { boosters.lose(); }}) boosters.script.emplace_back(act);
+  plan(boosters, {[&] { boosters.lose(); }});
   try {
     scheduler.wait();
     FAIL() << "nothing is thrown";
@@ -190,7 +202,7 @@ TEST_F(SchedulerTest, AFailureIsThatOfTheWholeDomain) {
   int x = 1, y = 2;
   submit(boosters, 0, {inout(x)});
   submit(boosters, 1, {inout(y)});
-  for (std::function<void()> act : std::vector<std::function<void()>>{[&] { boosters.failed(1); }}) boosters.script.emplace_back(act);
+  plan(boosters, {[&] { boosters.failed(1); }});
   try {
     scheduler.wait();
     FAIL() << "nothing is thrown";

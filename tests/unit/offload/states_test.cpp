@@ -8,9 +8,11 @@ namespace {
 
 TEST(States, ATaskWithoutLossesIsClearedOnce) {
   State state = State::held;
-  for (Event event : {Event::launch, Event::sent, Event::done, Event::fetch, Event::received, Event::clear}) state = *next(state, event);
+  for (Event event : {Event::launch, Event::sent, Event::done, Event::fetch, Event::received, Event::clear})
+    state = *next(state, event);
   EXPECT_EQ(state, State::cleared);
-  for (Event event : {Event::launch, Event::sent, Event::done, Event::fetch, Event::received, Event::clear, Event::lost, Event::failure})
+  for (Event event : {Event::launch, Event::sent, Event::done, Event::fetch, Event::received, Event::clear, Event::lost,
+                      Event::failure})
     EXPECT_FALSE(next(state, event)) << "it is never executed again";
 }
 
