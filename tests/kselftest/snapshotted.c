@@ -40,7 +40,7 @@ static bool has_done(void *number) { return sh->value[0] == *(int *)number; }
 
 void works(void) {
   sh->go = ++order;
-  need(soon(has_done, &order, 10), "the target does not do what it is told");
+  need(soon(has_done, &order, 30), "the target does not do what it is told");
   need(!sh->wrong, "the target fails");
 }
 
