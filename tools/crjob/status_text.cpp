@@ -76,7 +76,10 @@ std::string status_text(const nlohmann::json& s, std::uint64_t now) {
                     ago(s.at("begun_unix_ns"), now) + ", " + tool::counted(s.at("ranks").size(), "rank") + "\n ";
   for (const auto& word : s.at("argv")) out += " " + word.get<std::string>();
   out += "\n  in " + s.at("directory").get<std::string>() + "\n";
-  if (!s.at("checkpoints").get<bool>()) out += "  without checkpoints: the module is missing on a node\n";
+  if (s.value("tells_failures", false))
+    out += "  without checkpoints: the program is told of failures (--recover ulfm)\n";
+  else if (!s.at("checkpoints").get<bool>())
+    out += "  without checkpoints: the module is missing on a node\n";
   else if (const std::string why = s.value("no_wave", ""); !why.empty())
     out += "  no wave: " + why + "\n";
 

@@ -71,6 +71,7 @@ def lost_nodes_are_replaced_by_spawning(cluster):
     check(states == ["running"] * 2 + ["failed"] * 4, f"not the states of the ranks: {states}")
     there = sorted(process["node"].split(":")[0] for process in status["spawned"] if process["state"] == "running")
     check(there == ["node3", "node3", "node4", "node4"], f"the spawned processes are elsewhere: {there}")
+    check("the program is told of failures" in job.crjob("status"), "crjob status does not say it")
     (job.folder / STOP).touch()
     check_end(job, ["ulfm replace: done"])
 

@@ -7,7 +7,8 @@ namespace reprise::job {
 
 std::vector<std::uint64_t> Coordinator::ranks_on_nodes() const {
   std::vector<std::uint64_t> out(members_.all().size());
-  for (NodeIndex node : placement_) ++out.at(node);
+  for (Rank rank = 0; rank < placement_.size(); ++rank)
+    if (!failed_.count(rank)) ++out.at(placement_[rank]);
   return out;
 }
 
