@@ -114,6 +114,7 @@ struct cr_watched *cr_watch_pmd(struct cr_watch *watch, unsigned long addr)
 	/* a target at its memcg limit does without */
 	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY;
 	struct cr_watched *watched;
+	int r;
 
 	if (!watch)
 		return NULL;
@@ -121,12 +122,14 @@ struct cr_watched *cr_watch_pmd(struct cr_watch *watch, unsigned long addr)
 	if (watched)
 		return watched;
 	watched = kzalloc(sizeof(*watched), gfp);
-	/* each 2 MB are one worker's */
-	if (watched && xa_err(xa_store(&watch->pmds, addr >> PMD_SHIFT, watched, gfp))) {
-		kfree(watched);
-		watched = NULL;
-	}
-	return watched;
+	if (!watched)
+		return NULL;
+	r = xa_insert(&watch->pmds, addr >> PMD_SHIFT, watched, gfp);
+	if (!r)
+		return watched;
+	kfree(watched);
+	/* ranges of a scope can share 2 MB: another worker was faster */
+	return r == -EBUSY ? xa_load(&watch->pmds, addr >> PMD_SHIFT) : NULL;
 }
 
 /**

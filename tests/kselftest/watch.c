@@ -3,6 +3,8 @@
 // changes a page between two rollbacks, the next one finds it.
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,7 @@ enum { SMALL = 1024, ALL = 2 * SMALL };  // pages; those from SMALL on are huge,
 
 static char *area;
 static void (*job)(void);
+static int idlers;  // threads that only sleep, and restore pages with the others
 static volatile char noise;
 
 static unsigned char byte_at(size_t i) { return (unsigned char)(i * 7 + i / PAGE * 13 + 1); }
@@ -147,7 +150,14 @@ static void several(void) {
   for (int i = 0; i < 3; i++) ways[below(ARRAY_SIZE(ways))]();
 }
 
+static void *idler(void *unused) {
+  sh->value[4]++;
+  for (;;) pause();
+  return unused;
+}
+
 static void working(void) {
+  pthread_t thread;
   char *at = mmap(NULL, BYTES + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) _exit(1);
   area = (char *)(((uintptr_t)at + HUGE - 1) & ~(HUGE - 1));
@@ -155,6 +165,8 @@ static void working(void) {
   madvise(area + SMALL * PAGE, SMALL * PAGE, MADV_HUGEPAGE);
   for (size_t i = 0; i < BYTES; i++) area[i] = (char)byte_at(i);
   sh->at[0] = area;
+  for (int i = 0; i < idlers; i++) MUST(-pthread_create(&thread, NULL, idler, NULL));
+  while (sh->value[4] < idlers) usleep(500);
   obey(job);
 }
 
@@ -178,7 +190,7 @@ static void is_as_it_was(const char *when) {
 
 static void take(void (*what)(void)) {
   job = what;
-  take_of(working, 1, BYTES);
+  take_of(working, 1 + idlers, BYTES);
 }
 
 /* Twice: the first rollback notes the pages, the second one relies on it. */
@@ -304,6 +316,31 @@ static void case_two_snapshots(void) {
   }
 }
 
+/* Ranges that share 2 MB are restored by several threads at the same time, which note pages in the same place. */
+static void case_many_ranges(void) {
+  static struct cr_range ranges[ALL / 4];
+  idlers = 3;
+  for (int i = 0; i < 8; i++) {
+    if (i) {
+      kill(pid, SIGKILL);
+      ends(pid, 10, NULL);
+      session_close(&s);
+      sh->go = sh->ready = order = 0;
+      sh->value[0] = sh->value[4] = 0;
+    }
+    take(write_all);
+    for (size_t k = 0; k < ARRAY_SIZE(ranges); k++)
+      ranges[k] = (struct cr_range){(uintptr_t)sh->at[0] + k * 4 * PAGE, 4 * PAGE};
+    request.pages.scope = (uintptr_t)ranges;
+    request.pages.nscope = ARRAY_SIZE(ranges);
+    for (int k = 0; k < 3; k++) {
+      works();
+      is_done("many ranges");
+      is_as_it_was("many ranges");
+    }
+  }
+}
+
 /* The snapshot is dropped and another taken: its number is another. */
 static void case_taken_again(void) {
   struct cr_snapshot snapshot = {.flags = CR_SNAP_PAGES | CR_SNAP_TRACK, .id = "rollback"};
@@ -331,7 +368,7 @@ static struct tcase cases[] = {
     CASE(drop_piece_of_huge), CASE(free_lazily), CASE(protect_and_back), CASE(split_huge), CASE(exchange), CASE(fork_and_write),
     CASE(swap_out_and_write), CASE(collapse), CASE(clear_soft_dirty), CASE(swap_out), CASE(swap_out_and_read), CASE(fork_alone),
     {"anything", case_anything, 120}, CASE(from_outside), {"reclaimed_meanwhile", case_reclaimed_meanwhile, 120},
-    CASE(two_snapshots), CASE(taken_again),
+    CASE(two_snapshots), CASE(many_ranges), CASE(taken_again),
 };
 
 int main(int argc, char **argv) { return cases_main(argc, argv, cases, ARRAY_SIZE(cases)); }
