@@ -16,20 +16,15 @@ struct Name {
   std::uint32_t rank;
 };
 
-const Spawned* space_of(const Node& node, std::uint32_t number) {
-  const auto after = node.spawned.upper_bound(number);
-  return node.own(number) || after == node.spawned.begin() ? nullptr : &std::prev(after)->second;
-}
-
 Name name_of(const Node& node, std::uint32_t number) {
-  const Spawned* space = space_of(node, number);
+  const Spawned* space = node.space_of(number);
   if (!space) return {node.job.id(), number};
   return {job::spawned_name(node.job.id(), space->message.index()), number - space->message.first()};
 }
 
 /** @return the socket of the transport of a local process, and the rank by which it is known there */
 std::pair<RankSocket*, std::uint32_t> socket_of(const Node& node, std::uint32_t number) {
-  const Spawned* space = space_of(node, number);
+  const Spawned* space = node.space_of(number);
   if (!space) return {node.socket.get(), number};
   return {space->socket.get(), number - space->message.first()};
 }

@@ -43,6 +43,11 @@ Rank* Node::find(std::uint32_t rank) {
   return found == ranks.end() ? nullptr : found->second.get();
 }
 
+const Spawned* Node::space_of(std::uint32_t number) const {
+  const auto after = spawned.upper_bound(number);
+  return own(number) || after == spawned.begin() ? nullptr : &std::prev(after)->second;
+}
+
 void Node::say(job::Log::Level level, const std::string& text, std::int64_t rank) {
   if (level == job::Log::ERROR)
     spdlog::error("{}", text);

@@ -93,6 +93,8 @@ struct Node {
   Rank* find(std::uint32_t rank);
   /** Whether @p rank is not a spawned process: waves and recoveries leave spawned processes out. */
   bool own(std::uint32_t rank) const { return rank < job.ranks(); }
+  /** @return the namespace of a spawned process; nullptr: it is not one that this daemon knows */
+  const Spawned* space_of(std::uint32_t number) const;
   void send(job::Up&& message) { send_up(message); }
   /** Report a text to the user through crrun, and log it. */
   void say(job::Log::Level level, const std::string& text, std::int64_t rank = -1);

@@ -72,9 +72,9 @@ void Spawner::known(const PmixKnown& message) {
 
 void Spawner::start(std::uint32_t number) {
   Rank* rank = node_.find(number);
-  const auto space = std::prev(node_.spawned.upper_bound(number));
-  if (!rank || rank->process) return;
-  const job::SpawnBegin& message = space->second.message;
+  const Spawned* space = node_.space_of(number);
+  if (!rank || rank->process || !space) return;
+  const job::SpawnBegin& message = space->message;
   const job::SpawnApp& app = message.apps(static_cast<int>(app_of_rank(message).at(number - message.first())));
   ProcessSpec spec;
   spec.argv.assign(app.argv().begin(), app.argv().end());

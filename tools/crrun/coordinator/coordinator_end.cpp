@@ -144,25 +144,25 @@ void Coordinator::rank_exited(const RankExited& message, Now now) {
   const Remedy remedy = settings_.spec.tells_failures()   ? Remedy::program
                         : settings_.spec.no_checkpoints() ? Remedy::none
                                                           : Remedy::images;
-  const std::string words = on(message.rank()) + " " + Exits::words(message.wait_status());
+  const std::string rank = on(message.rank()) + " ", error = rank + Exits::error_words(message.wait_status());
   switch (exits_.exited(message.rank(), message.wait_status(), message.finalized(), info.ready, remedy,
                         store_.newest().has_value())) {
     case ExitMeaning::fine:
       if (phase_ == Phase::recovering) break;
-      abort_wave(GivenUp::rank_ended, words, now);
+      abort_wave(GivenUp::rank_ended, rank + Exits::words(message.wait_status()), now);
       maybe_all_done(now);
       break;
     case ExitMeaning::tell:
-      out_.say(Log::WARNING, words + (message.wait_status() ? "" : " without MPI_Finalize") + ": the program is told");
+      out_.say(Log::WARNING, error + ": the program is told");
       tell_failed({message.rank()}, now);
       maybe_all_done(now);
       break;
     case ExitMeaning::restart:
-      out_.say(Log::WARNING, words);
+      out_.say(Log::WARNING, error);
       recover({CauseKind::rank_died, "death of rank " + std::to_string(message.rank())}, now);
       break;
     case ExitMeaning::end_job:
-      out_.say(Log::ERROR, words + (message.wait_status() ? "" : " without MPI_Finalize") +
+      out_.say(Log::ERROR, error +
                                (exits_.restarts(message.rank())
                                     ? ", after " + std::to_string(exits_.restarts(message.rank())) +
                                           " restarts since the last wave"

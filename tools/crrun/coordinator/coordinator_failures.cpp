@@ -38,13 +38,11 @@ void Coordinator::fail_node(NodeIndex node, Now now) {
     if (where != node) continue;
     Family& family = *spawns_.find(rank);
     Family::Process& process = family.processes[rank - family.first];
-    const bool ended = std::exchange(process.ended, true);
-    process.output[0].ended = process.output[1].ended = true;
-    if (!ended) failed.push_back(rank);
+    if (!process.ended) failed.push_back(rank);
+    process.gone();
   }
-  const std::vector<Rank> told = failed;
-  tell_failed(std::move(failed), now);
-  for (Rank rank : told)
+  tell_failed(failed, now);
+  for (Rank rank : failed)
     if (Family* family = spawns_.find(rank)) spawned_failed(*family, members_.host(node) + " was lost while processes were spawned", now);
   maybe_all_done(now);
 }

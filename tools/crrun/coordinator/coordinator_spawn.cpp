@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The coordinator's part of MPI_Comm_spawn.
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -110,7 +108,7 @@ void Coordinator::spawned_started(const RankStarted& message, Now now) {
   Family::Process& process = family->processes[message.rank() - family->first];
   process.started = message.error().empty();
   if (process.started) return judge_spawn(*family, now);
-  process.ended = process.output[0].ended = process.output[1].ended = true;
+  process.gone();
   const Rank first = family->first;
   if (!family->answered) answer_spawn(*family, kLaunchFailed, on(message.rank()) + " could not be started: " + message.error(), now);
   if (Family* left = spawns_.find(first)) spawned_gone(*left, now);
@@ -133,8 +131,7 @@ void Coordinator::answer_spawn(Family& family, int status, const std::string& wh
   family.failed = true;
   // Processes that are not started yet will not be started; the others are killed.
   for (Family::Process& process : family.processes) {
-    if (process.started) continue;
-    process.ended = process.output[0].ended = process.output[1].ended = true;
+    if (!process.started) process.gone();
   }
   SpawnEnd& message = *out_.send().mutable_spawn_end();
   message.set_recovery(recovery_number_);
@@ -154,21 +151,15 @@ void Coordinator::spawned_exited(const RankExited& message, Now now) {
          {"finalized", message.finalized()}},
         now);
   const bool well = message.wait_status() == 0 && (message.finalized() || !process.ready);
-  if (settings_.spec.tells_failures() && phase_ == Phase::running && !well && !family->failed) {
-    const std::string words = on(message.rank()) + " " + Exits::words(message.wait_status()) +
-                              (message.wait_status() ? "" : " without MPI_Finalize");
-    out_.say(Log::WARNING, words + ": the program is told");
+  if (well || family->failed || phase_ == Phase::ending) return spawned_gone(*family, now);
+  const std::string error = on(message.rank()) + " " + Exits::error_words(message.wait_status());
+  if (settings_.spec.tells_failures() && phase_ == Phase::running) {
+    out_.say(Log::WARNING, error + ": the program is told");
     tell_failed({message.rank()}, now);
-    return spawned_failed(*family, words, now);
+    return spawned_failed(*family, error, now);
   }
-  if (phase_ != Phase::ending && !well && !family->failed) {
-    out_.say(Log::ERROR, on(message.rank()) + " " + Exits::words(message.wait_status()) +
-                             (message.wait_status() ? "" : " without MPI_Finalize") + ": the job is ended");
-    const int status = message.wait_status();
-    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : status ? WEXITSTATUS(status) : 1;
-    return end(code, true, now);
-  }
-  spawned_gone(*family, now);
+  out_.say(Log::ERROR, error + ": the job is ended");
+  end(Exits::code_of(message.wait_status()), true, now);
 }
 
 void Coordinator::spawned_gone(Family& family, Now now) {

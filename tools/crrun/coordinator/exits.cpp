@@ -16,12 +16,6 @@ bool own_fault(int signal) {
     default: return false;
   }
 }
-
-/** Like mpirun's. An exit without MPI_Finalize while others communicate is an error, too. */
-int code_of(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return 128 + WTERMSIG(wait_status);
-  return WEXITSTATUS(wait_status) ? WEXITSTATUS(wait_status) : 1;
-}
 }  // namespace
 
 Exits::Exits(std::uint32_t ranks, unsigned max_restarts) : has_ended_(ranks, false), max_restarts_(max_restarts) {}
@@ -61,6 +55,11 @@ void Exits::rolled_back() {
 unsigned Exits::restarts(Rank rank) const {
   const auto found = restarts_.find(rank);
   return found == restarts_.end() ? 0 : found->second;
+}
+
+int Exits::code_of(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return 128 + WTERMSIG(wait_status);
+  return WEXITSTATUS(wait_status) ? WEXITSTATUS(wait_status) : 1;
 }
 
 std::string Exits::words(int wait_status) {

@@ -44,8 +44,12 @@ class Exits {
   int code() const { return code_; }
   /** The code of a job all of whose ranks have ended: 0 if at least one has finished its work, though others have failed. */
   int final_code() const { return told_ == has_ended_.size() ? told_code_ : 0; }
+  /** Of an end that is an error, as mpirun's: an exit without MPI_Finalize while others communicate is one, too. */
+  static int code_of(int wait_status);
   /** "ended with exit code 3", "was killed by signal 11 (Segmentation fault)" */
   static std::string words(int wait_status);
+  /** The same of an end that is an error: "ended with exit code 0 without MPI_Finalize" */
+  static std::string error_words(int wait_status) { return words(wait_status) + (wait_status ? "" : " without MPI_Finalize"); }
 
  private:
   std::vector<bool> has_ended_;

@@ -29,6 +29,8 @@ struct Family {
   struct Process {
     bool started = false, ready = false, ended = false;
     std::array<OutputStream, 2> output;
+    /** It has ended, and no more output comes from it. */
+    void gone() { ended = output[0].ended = output[1].ended = true; }
   };
   std::uint32_t index = 0;  ///< JOB@index
   Rank first = 0, parent = 0;
