@@ -67,6 +67,9 @@ CodeReference refer(const void *function) {
   if (!function || !find(address, object, [](const Object &o) { return o.contains; }))
     throw Error(Code::function,
                 "the task's function is in no loaded object: tasks are functions of the executable or of its libraries");
+  if (object.name.size() > CodeReference::kMostObject)
+    throw Error(Code::function, object.name + ": the name of the library is too long, give it one of at most " +
+                                    std::to_string(CodeReference::kMostObject) + " bytes");
   return {object.name, address - object.base, object.build};
 }
 
@@ -84,7 +87,8 @@ std::string describe(const CodeReference &reference) {
   std::ostringstream text;
   try {
     Dl_info info;
-    if (dladdr(resolve(reference), &info) && info.dli_sname && info.dli_saddr == resolve(reference)) return info.dli_sname;
+    const void *address = resolve(reference);
+    if (dladdr(address, &info) && info.dli_sname && info.dli_saddr == address) return info.dli_sname;
   } catch (const Error &) {
     // Another process may have it.
   }

@@ -57,8 +57,6 @@ void MpiGroup::launch(int booster, const Order &order) {
   operation.order.task = order.task;
   operation.order.offset = order.code.offset;
   operation.order.build = order.code.build;
-  if (order.code.object.size() >= sizeof operation.order.object)
-    throw Error(Code::function, order.code.object + ": the name of the library is too long, give it a shorter one");
   strcpy(operation.order.object, order.code.object.c_str());
   operation.order.regions = static_cast<std::int32_t>(order.regions.size());
   operation.order.values = order.values->size();

@@ -25,7 +25,7 @@ struct Order {
   std::uint64_t task = 0;
   std::uint64_t values = 0;  // bytes
   std::uint64_t offset = 0, build = 0;
-  char object[88] = {};
+  char object[CodeReference::kMostObject + 1] = {};
 };
 
 /** Of `run`: one for each region, in a message of kInput. */

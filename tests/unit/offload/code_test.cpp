@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "base/code.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
 
@@ -29,6 +32,20 @@ TEST(Code, WhatIsNoFunctionIsRefused) {
   int on_the_stack = 0;
   EXPECT_THROW(refer(&on_the_stack), Error);
   EXPECT_THROW(refer(nullptr), Error);
+}
+
+TEST(Code, ALibraryWhoseNameNoOrderCanHoldIsRefused) {
+  Dl_info library;
+  ASSERT_TRUE(dladdr(reinterpret_cast<void *>(static_cast<double (*)(double)>(&std::cos)), &library));
+  const auto directory = std::filesystem::path(testing::TempDir()) / "croff-long-name";
+  const auto copy = directory / ("lib" + std::string(100, 'x') + ".so");
+  std::filesystem::create_directories(directory);
+  std::filesystem::copy_file(library.dli_fname, copy, std::filesystem::copy_options::overwrite_existing);
+  void *loaded = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(loaded) << dlerror();
+  EXPECT_THROW(refer(dlsym(loaded, "lround")), Error);
+  dlclose(loaded);
+  std::filesystem::remove_all(directory);
 }
 
 TEST(Code, AnotherBuildIsRefused) {
