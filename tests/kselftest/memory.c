@@ -18,14 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "harness.h"
-
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
 static const size_t huge = 2 * MB;

@@ -27,20 +27,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "cr.h"
 
-#ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102
-#define MADV_GUARD_REMOVE 103
-#endif
 #ifndef MAP_DROPPABLE
 #define MAP_DROPPABLE 0x08
-#endif
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
 #endif
 #ifndef AF_XDP
 #define AF_XDP 44

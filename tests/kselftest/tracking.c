@@ -14,14 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "harness.h"
-
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 enum { PAGE = 4096, PAGES = 1024, HOLE = 256 };  // pages 512 … 767 are never touched
 static char *area, *huge;

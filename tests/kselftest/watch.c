@@ -14,14 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "snapshotted.h"
-
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 enum { SMALL = 1024, ALL = 2 * SMALL };  // pages; those from SMALL on are huge, if the kernel has huge pages
 #define BYTES (ALL * PAGE)
