@@ -25,10 +25,9 @@ bool send_descriptor(int socket, int descriptor, const void* data, std::size_t s
   return sent == static_cast<ssize_t>(size);
 }
 
-UniqueFd receive_descriptor(int socket, int flags) {
+UniqueFd receive_descriptor(int socket, void* data, std::size_t& size, int flags) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  char byte = 0;
-  iovec part{&byte, 1};
+  iovec part{data, size};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -41,11 +40,24 @@ UniqueFd receive_descriptor(int socket, int flags) {
     if (got == 0) errno = ECONNRESET;
     return {};
   }
+  size = static_cast<std::size_t>(got);
   const cmsghdr* head = CMSG_FIRSTHDR(&message);
-  if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return errno = EPROTO, UniqueFd();
-  int descriptor = -1;
-  std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
-  return UniqueFd(descriptor);
+  UniqueFd descriptor;
+  if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(head), sizeof number);
+    descriptor.reset(number);
+  }
+  // The kernel leaves descriptors out for which there is no room.
+  if (!descriptor && (message.msg_flags & MSG_CTRUNC)) return errno = EMFILE, UniqueFd();
+  if (!descriptor || (message.msg_flags & MSG_TRUNC)) return errno = EPROTO, UniqueFd();
+  return descriptor;
+}
+
+UniqueFd receive_descriptor(int socket, int flags) {
+  char byte = 0;
+  std::size_t size = 1;
+  return receive_descriptor(socket, &byte, size, flags);
 }
 
 }  // namespace reprise

@@ -13,11 +13,15 @@ namespace reprise {
 bool send_descriptor(int socket, int descriptor, const void* data = "", std::size_t size = 1);
 
 /**
- * Receive a descriptor that was sent with one byte of data.
+ * Receive a descriptor that was sent with data.
+ * @param size  in: bytes that fit into @p data; out: those that came
  * @param flags flags of recvmsg(2); the default does not block
  * @return the descriptor, close-on-exec. On failure an empty one with errno set: EAGAIN when none has arrived yet,
- *         ECONNRESET when the sender has closed the socket, EPROTO when the message carries no descriptor
+ *         ECONNRESET when the sender has closed the socket, EMFILE when this process has too many descriptors, EPROTO when the
+ *         message carries no descriptor, or more data
  */
+UniqueFd receive_descriptor(int socket, void* data, std::size_t& size, int flags = MSG_DONTWAIT);
+/** The same for a descriptor that was sent with one byte of data. */
 UniqueFd receive_descriptor(int socket, int flags = MSG_DONTWAIT);
 
 }  // namespace reprise

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/kept_passing.h"
 #include "base/unique_fd.h"
 #include "image/state.pb.h"
 #include "restore/file_content.h"
@@ -29,9 +30,10 @@ class SharedContents {
   /**
    * Read the content of the shared objects registered in @p process and record its extents there.
    * Target frozen. Call it after the mappings and descriptors were collected.
+   * @param kept  receives descriptors of the kept memory; nullptr: they are not wanted
    * Throws Error (refused) if the deleted files hold more than @p deleted_limit bytes.
    */
-  void collect(Session& session, Process& process, std::uint64_t deleted_limit);
+  void collect(Session& session, Process& process, std::uint64_t deleted_limit, std::vector<KeptFile>* kept = nullptr);
 
   /** @return a copy of the blob section of an image. @param bytes its size */
   static SharedContents copy(std::uint64_t bytes, const BlobReader& read);

@@ -97,6 +97,14 @@ std::vector<FileRange> file_ranges(Session& session, const Process& process, int
   return ranges;
 }
 
+/** @return a descriptor for the kept memory @p object, which outlives the target; @p fd is one of the target's */
+KeptFile to_keep(const OnBehalf& behalf, const SharedObject& object, int fd) {
+  KeptFile file{std::string(kept_name(object.file().path())), behalf.reopen(fd, O_RDWR)};
+  if (!file.memory) file.memory.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!file.memory) throw Error(Failure::temporary, errno, kept_text(object) + " cannot be handed over");
+  return file;
+}
+
 constexpr std::uint64_t kChunk = 16 << 20;
 
 }  // namespace
@@ -130,7 +138,7 @@ SharedContents SharedContents::copy(std::uint64_t bytes, const BlobReader& read)
   return made;
 }
 
-void SharedContents::collect(Session& session, Process& process, std::uint64_t deleted_limit) {
+void SharedContents::collect(Session& session, Process& process, std::uint64_t deleted_limit, std::vector<KeptFile>* kept) {
   const OnBehalf behalf = OnBehalf::of_process(session.pid());
   std::vector<UniqueFd> files;
   std::uint64_t deleted = 0;
@@ -142,6 +150,7 @@ void SharedContents::collect(Session& session, Process& process, std::uint64_t d
     if (!fd) fail_content(object, "cannot be opened", ENOENT);
     if (is_memfd(object))
       if (const int seals = ::fcntl(fd.get(), F_GET_SEALS); seals > 0) object.set_seals(static_cast<std::uint32_t>(seals));
+    if (kept && is_kept_memory(object)) kept->push_back(to_keep(behalf, object, fd.get()));
     if (UniqueFd own = behalf.reopen(fd.get(), O_RDONLY)) fd = std::move(own);
     std::vector<FileRange> ranges;
     if (is_kept_memory(object))

@@ -12,6 +12,7 @@
 #include "image/writer.h"
 #include "process/scope.h"
 #include "request/agent.h"
+#include "request/hand_over.h"
 #include "request/identity.h"
 #include "request/requests.h"
 #include "request/send_signal.h"
@@ -107,7 +108,8 @@ Report checkpoint(const CheckpointOptions& options) {
   report.freeze_ns = session.freeze(options.timeout_ms, hold ? kHoldMs : 0).ns;
   if (!agent.present() && options.told) options.told();
   enter(Stage::collect);
-  collect_frozen(session, state, report, options.deleted_limit);
+  std::vector<KeptFile> kept;
+  collect_frozen(session, state, report, options.deleted_limit, options.kept_to >= 0 ? &kept : nullptr);
   enter(Stage::snapshot);
   watch.lap();
   const unsigned tracking = options.track ? CR_SNAP_TRACK | (options.split_huge ? CR_SNAP_SPLIT : 0) : 0;
@@ -142,6 +144,7 @@ Report checkpoint(const CheckpointOptions& options) {
     write_image(session, writer, state, parent.inheritance(), options.progress, report);
     report.write_ns = watch.lap();
   }
+  if (options.kept_to >= 0) hand_over(options.kept_to, std::move(kept), report.warnings);
   report.total_ns = Stopwatch::now() - begin;
   return report;
 }

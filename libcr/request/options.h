@@ -69,6 +69,7 @@ struct CheckpointOptions {
   bool track = true;            ///< track changes from now on, so that a pause is fast
   std::uint64_t deleted_limit = kDeletedLimit;  ///< most bytes of deleted files to save; 0: save none
   bool split_huge = false;      ///< split huge pages, to track changes of their memory by 4 KiB page
+  int kept_to = -1;             ///< socket (borrowed) that gets the kept memory when the image is complete, see request/hand_over.h
   Progress progress;            ///< of the pages written
 };
 

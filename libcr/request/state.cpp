@@ -40,7 +40,7 @@ void collect_running(Session& session, State& state) {
   check_room(session.pid());
 }
 
-void collect_frozen(Session& session, State& state, Report& report, std::uint64_t deleted_limit) {
+void collect_frozen(Session& session, State& state, Report& report, std::uint64_t deleted_limit, std::vector<KeptFile>* kept) {
   Stopwatch watch;
   Process& process = state.process;
   collect_host(session, process);
@@ -61,7 +61,7 @@ void collect_frozen(Session& session, State& state, Report& report, std::uint64_
   collect_environment(session, data, process);
   collect_ldt(data, remote, process);
   collect_credentials(session, threads, process);
-  state.shared.collect(session, process, deleted_limit);
+  state.shared.collect(session, process, deleted_limit, kept);
   if (!threads.empty()) process.set_personality(threads.front().personality);
   process.set_stopped(is_stopped(data, threads));
   collect_digests(session, process);

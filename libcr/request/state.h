@@ -31,8 +31,10 @@ void collect_running(Session& session, State& state);
 /**
  * Save the rest of the state. The target must be frozen.
  * @param deleted_limit  most bytes of open deleted files to save; 0: save none
+ * @param kept           as for SharedContents::collect()
  * Throws Error (refused) naming what cannot be saved; nothing has changed.
  */
-void collect_frozen(Session& session, State& state, Report& report, std::uint64_t deleted_limit = kDeletedLimit);
+void collect_frozen(Session& session, State& state, Report& report, std::uint64_t deleted_limit = kDeletedLimit,
+                    std::vector<KeptFile>* kept = nullptr);
 
 }  // namespace reprise

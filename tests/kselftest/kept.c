@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,10 @@ static void begin(void) {
 static void begin_mapped(void) {
   begin();
   close(fd);
+}
+static void begin_two(void) {
+  begin();
+  MUST(ftruncate(MUST(memfd_create("reprise.keep.log", MFD_CLOEXEC | MFD_ALLOW_SEALING)), PAGE));
 }
 static void begin_open(void) {
   begin();
@@ -180,6 +185,7 @@ static const struct scenario scenarios[] = {
   CASE("another", .setup = begin, .check = stayed, .mutate = allocate_again),
   CASE("less", .setup = begin, .check = stayed, .mutate = allocate_less, .changed = less),
   CASE("with a child", .setup = with_child, .check = stayed, .mutate = change, .finish = both_share),
+  CASE("two of a name", .setup = begin_two, .check = private_as_before),
   CASE("by itself", .setup = begin, .check = stayed, .mutate = change, .finish = roll_itself_back),
   {},
 };
@@ -302,6 +308,57 @@ static void given(void) {
   close(wrong);
   close(holder);
   close(out);
+  target_end(&t);
+}
+
+// The one message that cr_checkpoint has sent to `socket`: its descriptor, or -1.
+static int receive(int socket, char name[64]) {
+  char control[CMSG_SPACE(sizeof(int))];
+  struct iovec part = {name, 63};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+  name[n > 0 ? n : 0] = 0;
+  int number = -1;
+  if (head && head->cmsg_type == SCM_RIGHTS) memcpy(&number, CMSG_DATA(head), sizeof number);
+  return number;
+}
+static void handed_over(const char *from, const char *what) {
+  int ends[2], memory = -1;
+  char name[64] = "", to[16];
+  const char *why = target_start(&t, scenario_named(scenarios, from)) ? NULL : "it does not start";
+  MUST(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+  MUST(fcntl(ends[0], F_SETFD, FD_CLOEXEC));
+  snprintf(to, sizeof to, "%d", ends[1]);
+  if (!why && runl(&r, "cr_checkpoint", "--kept-memory-to", to, pid_text(t.pid), t.image, NULL)) why = why_not(&r);
+  close(ends[1]);
+  if (!why && ((memory = receive(ends[0], name)) < 0 || strcmp(name, "log"))) why = no("the first message is \"%s\", %d", name, memory);
+  if (!why && recv(ends[0], name, sizeof name, MSG_DONTWAIT) != 0) why = no("there is a second message");
+  if (!why) why = target_op(&t, OP_MUTATE);
+  target_kill(&t);
+  if (!why) why = restart_with(held_path("log", memory), OP_CHECK);
+  say(what, why);
+  close(ends[0]);
+  close(memory);
+  target_end(&t);
+}
+static void hands_over(void) {
+  handed_over("kept", "a checkpoint hands it over, and a restart takes it as it was in the end");
+  handed_over("only mapped", "also when the process has closed its descriptor");
+  const char *why = saved("two of a name");
+  int ends[2];
+  char to[16], name[64];
+  MUST(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+  snprintf(to, sizeof to, "%d", ends[1]);
+  if (!why && runl(&r, "cr_checkpoint", "--kept-memory-to", to, pid_text(t.pid), t.image, NULL)) why = why_not(&r);
+  if (!why && !strstr(r.err, "kept memory log was not handed over: the process has 2 of that name")) why = no("not by name: %s", r.err);
+  if (!why && recv(ends[0], name, sizeof name, MSG_DONTWAIT) >= 0) why = no("it is handed over");
+  close(ends[0]);
+  close(ends[1]);
+  say("of two of a name none is handed over", why);
+  why = runl(&r, "cr_checkpoint", "--kept-memory-to", "1", pid_text(t.pid), t.image, NULL) == 2 ? NULL : why_not(&r);
+  if (!why && !strstr(r.err, "no Unix socket")) why = no("not by name: %s", r.err);
+  say("what is no socket is refused", why);
   target_end(&t);
 }
 
@@ -460,7 +517,7 @@ static void snapshots(void) {
 }
 
 static const struct test tests[] = {
-  {"image", in_image}, {"pauses", pauses}, {"restarts", restarts}, {"given", given}, {"freed", freed}, {"new", new},
+  {"image", in_image}, {"pauses", pauses}, {"restarts", restarts}, {"given", given}, {"handed over", hands_over}, {"freed", freed}, {"new", new},
   {"another", another}, {"less", less_memory}, {"children", children}, {"trees", trees}, {"copies", copies},
   {"increments", increments}, {"snapshots", snapshots},
   {},

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <limits>
 
+#include <sys/socket.h>
+
 #include "base/request_flags.h"
 #include "base/error.h"
 #include "blcr_options.h"
@@ -53,6 +55,17 @@ void save(CheckpointOptions& options, const tool::Common& common) {
                   tool::counted(report.pages, "page") + inherited + ", " + tool::bytes(report.bytes) + compressed + " in " +
                   tool::duration(report.total_ns) + ", stood still " + tool::duration(report.frozen_ns),
               stdout);
+}
+
+/** Check the socket of --kept-memory-to. */
+void check_receiver(int socket, const Whom& whom, bool repeatedly) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || (type != SOCK_SEQPACKET && type != SOCK_DGRAM))
+    throw Error(Failure::usage, ENOTSOCK,
+                "--kept-memory-to " + std::to_string(socket) + ": it is no Unix socket that keeps messages apart (SOCK_SEQPACKET)");
+  if (whom.scope() != CR_SCOPE_PROC || repeatedly)
+    throw Error(Failure::usage, EINVAL, "--kept-memory-to is for one process that is saved once");
 }
 
 /** Save each process to an image context.PID in the directory IMAGE. */
@@ -125,6 +138,11 @@ int main(int argc, char** argv) {
                "sync the image to disk before it gets its name (default), or do not");
   app.add_flag("--track,!--no-track", options.track,
                "track from now on which pages the program changes, so that cr_pause is fast (default), or do not");
+  app.add_option("--kept-memory-to", options.kept_to,
+                 "hand its kept memory (cr_kept_alloc) over when it is saved: descriptor M of this command, a Unix socket, gets a "
+                 "message for each, its name with a descriptor")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("M");
   app.add_flag("--split-huge", options.split_huge,
                "split huge pages, to track their changes by small page: after small changes cr_pause is much faster, "
                "the program may be a little slower");
@@ -145,6 +163,7 @@ int main(int argc, char** argv) {
     if (options.delta && (options.parent.empty() || options.image == tool::kStandard || whom.scope() != CR_SCOPE_PROC))
       throw Error(Failure::usage, EINVAL,
                   "--delta needs the --parent of one process, and the name of a file in its directory");
+    if (options.kept_to >= 0) check_receiver(options.kept_to, whom, every->count() > 0);
     if (!compress.empty()) options.compression = Compression::parse(compress);
     options.backup_name = backup == "~" ? "" : backup;
     if (options.image == tool::kStandard) {
