@@ -86,16 +86,21 @@ Attempt ready_restart(Node& node, std::uint32_t number, const FoundImage& image)
   rank.started = true;
   const auto streams = node.open_streams(rank, image.manifest.streams);
   for (auto& output : rank.outputs) output->pause();
-  // In the tool our ends lie above whatever it opens itself.
   // Made by this job, and checked against what it noted of it; on shared storage it may belong to nobody.
   std::vector<std::string> argv{"cr_restart", "--dead-sockets", "--rewind-files", kShared, "--trust"};
   std::vector<std::pair<int, int>> fds;
-  int next = 100;
+  int next = kFirstOurs;
   for (const auto& [fd, stream] : image.manifest.pipes) {
     const auto end = std::find_if(streams.begin(), streams.end(), [&](const auto& one) { return one.first == static_cast<int>(stream); });
     if (end == streams.end()) continue;
     fds.emplace_back(next, end->second.get());
     argv.push_back(fmt::format("--fd={}={}", fd, next++));
+  }
+  const RankMemory memory = node.kept.of(image.manifest.wave, number);
+  for (const auto& [name, file] : memory) {
+    fds.emplace_back(next, file->get());
+    argv.push_back(fmt::format("--kept-memory={}={}", name, next++));
+    spdlog::info("rank {} gets its kept memory {} back", number, name);
   }
   argv.push_back(image.path);
   attempt.tool = Tool::held(node.loop, argv, fds);

@@ -192,6 +192,7 @@ void Daemon::obey(const job::Down& down) {
       relay_.reset();
       spawner_.forget();
       watch_.forget();
+      node_.kept.clear();
       return launcher_.launch(down.launch());
     case job::Down::kWaveBegin:
       watch_.excuse();
@@ -202,6 +203,7 @@ void Daemon::obey(const job::Down& down) {
     case job::Down::kStage:
       return staging_.begin(down.stage());
     case job::Down::kPrune:
+      node_.kept.prune({down.prune().keep().begin(), down.prune().keep().end()});
       if (down.prune().keep_size()) get_ready(*std::max_element(down.prune().keep().begin(), down.prune().keep().end()));
       return node_.on_disk(
           [directory = node_.images(), keep = std::vector<std::uint32_t>(down.prune().keep().begin(), down.prune().keep().end())] {
@@ -315,6 +317,7 @@ void Daemon::become_spare() {
   node_.pmix.reset();
   ++node_.pmix_generation;
   node_.placement.clear();
+  node_.kept.clear();
   for (auto& [number, rank] : *old) node_.end_rank(*rank, [] {});
   node_.when_gone([this, old] {
     node_.on_disk([directory = node_.images()] { image_store::remove_all(directory); return 0; }, [this](int) {

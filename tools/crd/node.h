@@ -14,6 +14,7 @@
 #include <asio/thread_pool.hpp>
 
 #include "crd/binding.h"
+#include "crd/kept_memory.h"
 #include "crd/pmix_host.h"
 #include "crd/process.h"
 #include "crd/rank_socket.h"
@@ -81,6 +82,7 @@ struct Node {
   const Topology topology = Topology::here();
   std::map<std::uint32_t, Spawned> spawned;  ///< by the number of its rank 0
   std::unique_ptr<RankSocket> socket;
+  KeptMemory kept;                    ///< of this node's ranks
   UniqueFd lanes;                     ///< the memory that the node's ranks share; none: they do not share any
   std::uint32_t lanes_recovery = ~0u;  ///< the recovery that it was made for
   std::shared_ptr<PmixHost> pmix;

@@ -52,6 +52,10 @@ void Recovery::begin(const job::Recover& message) {
   told_ = resumed_told_ = false;
   node_.placement.clear();
   for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
+  node_.kept.only([this](std::uint32_t rank) {
+    const auto where = node_.placement.find(rank);
+    return where != node_.placement.end() && where->second == node_.index;
+  });
   const std::set<std::uint32_t> restart(message.restart().begin(), message.restart().end());
   const auto images = images_here(node_, message);
   std::vector<std::uint32_t> here;

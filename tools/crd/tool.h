@@ -22,6 +22,9 @@ struct ToolResult {
   nlohmann::json report;  ///< the whole report
 };
 
+/** In a tool our descriptors have numbers from this one on: they lie above whatever it opens itself. */
+inline constexpr int kFirstOurs = 100;
+
 class Tool {
  public:
   /**

@@ -145,9 +145,13 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   if (taking.parent && taking.parent->delta) argv.insert(argv.begin() + 1, "--delta");
   if (timeout_ms) argv.insert(argv.begin() + 1, {"--timeout", fmt::format("{:.3f}", timeout_ms / 1000.0)});
   try {
-    taking.tool = std::make_unique<Tool>(node_.loop, argv, std::vector<std::pair<int, int>>{}, [this, number, turn = turn_](const ToolResult& result) {
-      if (turn == turn_) checkpointed(number, result);
-    });
+    taking.receiver = std::make_unique<KeptReceiver>(node_.loop);
+    const UniqueFd sender = taking.receiver->take_sender();
+    argv.insert(argv.begin() + 1, fmt::format("--kept-memory-to={}", kFirstOurs));
+    taking.tool = std::make_unique<Tool>(node_.loop, argv, std::vector<std::pair<int, int>>{{kFirstOurs, sender.get()}},
+                                         [this, number, turn = turn_](const ToolResult& result) {
+                                           if (turn == turn_) checkpointed(number, result);
+                                         });
   } catch (const std::exception& error) {
     fail(number, error.what(), true);
   }
@@ -165,6 +169,12 @@ void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
     return;
   }
   taking.saved = true;
+  taking.kept = taking.receiver->take();
+  for (const auto& warning : result.report.value("warnings", nlohmann::json::array()))
+    spdlog::warn("rank {}: {}", number, warning.get<std::string>());
+  if (!taking.receiver->problem().empty())
+    spdlog::warn("rank {}: some of its kept memory would be empty after a restart: {}", number, taking.receiver->problem());
+  taking.receiver.reset();
   const auto& times = result.report.value("ns", nlohmann::json::object());
   taking.report.set_frozen_ns(times.value("frozen", std::uint64_t{0}));
   taking.report.set_write_ns(times.value("write", std::uint64_t{0}));
@@ -335,8 +345,10 @@ void Waves::end(const job::WaveEnd& message) {
                   [this, wave = wave_](const std::string& why) {
                     if (!why.empty()) node_.say(job::Log::ERROR, fmt::format("the images of wave {} are lost: {}", wave, why));
                   });
-  for (const auto& [number, taking] : ranks_)
+  for (auto& [number, taking] : ranks_) {
     if (Rank* rank = node_.find(number)) rank->saved_in = wave_;
+    node_.kept.saved(wave_, number, std::move(taking.kept));
+  }
   wave_ = 0;
   ++turn_;
   ranks_.clear();

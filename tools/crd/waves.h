@@ -35,6 +35,8 @@ class Waves {
   /** One rank in the current wave. */
   struct Taking {
     std::unique_ptr<Tool> tool;
+    std::unique_ptr<KeptReceiver> receiver;  ///< of what the tool hands over
+    std::vector<KeptFile> kept;
     bool saved = false;      ///< its image is written
     bool answered = false;   ///< its transport has confirmed that the image is consistent
     bool reading = false;    ///< the daemon reads its output again

@@ -562,10 +562,11 @@ class CrdWaves : public Crd {
  protected:
   void SetUp() override {
     if (::access("/dev/cr", R_OK | W_OK) != 0) GTEST_SKIP() << "the module is not loaded";
-    use({MPI_RING, "400", "20000"});
+    use(program());
     start(4, true);
     ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}].find("round 10\n") != std::string::npos; }, 120s)) << log();
   }
+  virtual std::vector<std::string> program() const { return {MPI_RING, "400", "20000"}; }
   /** Take a wave; it may be refused temporarily, then try again. */
   std::string wave(std::uint32_t& number) {
     std::string error;
@@ -764,6 +765,41 @@ TEST_F(CrdWaves, GoesBackByRestartingOne) {
   ASSERT_EQ(crrun.recover(number, {3}), "") << log();
   EXPECT_TRUE(crrun.restored[3].restarted());
   run_to_the_end();
+}
+
+/** Ranks that count their rounds in kept memory. */
+class CrdKeptMemory : public CrdWaves {
+ protected:
+  std::vector<std::string> program() const override { return {MPI_RING, "400", "20000", "0", "keep"}; }
+  /** @return by rank the rounds that it has counted at the end */
+  std::map<std::uint32_t, long> counted() {
+    std::map<std::uint32_t, long> out;
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const std::string& text = crrun.output[{rank, 2}];
+      const std::size_t at = text.find(" has counted ");
+      if (at != std::string::npos) out[rank] = std::atol(text.c_str() + at + 13);
+    }
+    return out;
+  }
+};
+
+TEST_F(CrdKeptMemory, IsGivenToARestartedRank) {
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "");
+  crrun.until([] { return false; }, 1s);
+  int pid = 0;
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
+  ASSERT_EQ(crrun.recover(number, {3}), "") << log();
+  EXPECT_TRUE(crrun.restored[3].restarted());
+  // Memory of a later wave: the same one, and its image is the newest.
+  ASSERT_EQ(wave(++number), "");
+  crrun.until([] { return false; }, 1s);
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
+  ASSERT_EQ(crrun.recover(number, {3}), "") << log();
+  run_to_the_end();
+  for (const auto& [rank, rounds] : counted()) EXPECT_GT(rounds, 400) << rank << "\n" << log();
+  EXPECT_EQ(counted().size(), 4u);
+  EXPECT_NEAR(static_cast<double>(counted()[3]), static_cast<double>(counted()[2]), 4) << "both count the same rounds again";
 }
 
 TEST_F(CrdWaves, TellsOfAllRanksWhenTheLastOneIsNotRestored) {

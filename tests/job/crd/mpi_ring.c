@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_ring ROUNDS [PAUSE_US [STATUS [abort]]]: numbers go around the ring and are verified; each round ends with a sum
-// over all ranks. Rank 0 prints every tenth round, and the total at the end.
+// mpi_ring ROUNDS [PAUSE_US [STATUS [abort|keep]]]: numbers go around the ring and are verified; each round ends with a sum
+// over all ranks. Rank 0 prints every tenth round, and the total at the end. With keep, each rank counts its rounds in kept
+// memory, which no rollback sets back, and prints the number.
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+static long *kept_counter(void)
+{
+  const int memory = memfd_create("reprise.keep.rounds", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  void *at = memory < 0 || ftruncate(memory, 4096) ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  if (at == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 8);
+  close(memory);  // the mapping keeps it
+  return at;
+}
 
 int main(int argc, char **argv)
 {
@@ -18,6 +30,7 @@ int main(int argc, char **argv)
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   setvbuf(stdout, NULL, _IOLBF, 0);
+  long none = 0, *counted = argc > 4 && strcmp(argv[4], "keep") == 0 ? kept_counter() : &none;
   for (long round = 0; round < rounds; ++round) {
     static long out[4096], in[4096];
     for (int i = 0; i < 4096; ++i) out[i] = round * 1000003 + rank * 4096 + i;
@@ -31,11 +44,13 @@ int main(int argc, char **argv)
     long sum = 0, mine = in[round % 4096] % 977;
     MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     total += sum;
+    ++*counted;
     if (rank == 0 && round % 10 == 0) printf("round %ld\n", round);
     if (pause_us) usleep(pause_us);
   }
   if (argc > 4 && strcmp(argv[4], "abort") == 0 && rank == 1) MPI_Abort(MPI_COMM_WORLD, 17);
   if (rank == 0) printf("total %ld\n", total);
+  if (counted != &none) fprintf(stderr, "rank %d has counted %ld rounds\n", rank, *counted);
   fprintf(stderr, "rank %d of %d is through\n", rank, size);
   MPI_Finalize();
   return rank == 0 ? status : 0;

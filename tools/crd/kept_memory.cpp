@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/kept_memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+
+namespace reprise::crd {
+namespace {
+
+bool same_memory(int one, int other) {
+  struct stat a {}, b {};
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/** A restart refuses memory that nobody can write any more. Without it the rank gets its memory empty, and runs. */
+bool is_usable(int memory) {
+  constexpr int future_write = 0x0010;  // F_SEAL_FUTURE_WRITE, which older C libraries lack
+  const int seals = ::fcntl(memory, F_GET_SEALS);
+  return seals >= 0 && !(seals & (F_SEAL_WRITE | future_write));
+}
+
+}  // namespace
+
+void KeptMemory::saved(std::uint32_t wave, std::uint32_t rank, std::vector<KeptFile> files) {
+  if (files.empty()) return;
+  const RankMemory before = waves_.empty() ? RankMemory() : of(waves_.rbegin()->first, rank);
+  RankMemory& now = waves_[wave][rank];
+  for (KeptFile& file : files) {
+    if (file.name.find('=') != std::string::npos) continue;  // cr_restart could not be told of it
+    const auto same = before.find(file.name);
+    if (same != before.end() && same_memory(same->second->get(), file.memory.get()))
+      now[file.name] = same->second;
+    else
+      now[file.name] = std::make_shared<const UniqueFd>(std::move(file.memory));
+  }
+}
+
+RankMemory KeptMemory::of(std::uint32_t wave, std::uint32_t rank) const {
+  const auto ranks = waves_.find(wave);
+  if (ranks == waves_.end()) return {};
+  const auto found = ranks->second.find(rank);
+  if (found == ranks->second.end()) return {};
+  RankMemory out = found->second;
+  std::erase_if(out, [](const auto& one) { return !is_usable(one.second->get()); });
+  return out;
+}
+
+void KeptMemory::prune(const std::vector<std::uint32_t>& keep) {
+  std::erase_if(waves_, [&](const auto& one) { return std::find(keep.begin(), keep.end(), one.first) == keep.end(); });
+}
+
+void KeptMemory::only(const std::function<bool(std::uint32_t)>& here) {
+  for (auto& [wave, ranks] : waves_) std::erase_if(ranks, [&](const auto& one) { return !here(one.first); });
+}
+
+KeptReceiver::KeptReceiver(asio::io_context& loop) : state_(std::make_shared<State>(loop)) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::system_error(errno, std::generic_category(), "no socket for kept memory");
+  state_->socket.assign(ends[0]);
+  sender_.reset(ends[1]);
+  wait(state_);
+}
+
+KeptReceiver::~KeptReceiver() {
+  asio::error_code ignored;
+  state_->socket.close(ignored);
+}
+
+/** Receive at once: cr_checkpoint waits while the socket is full. */
+void KeptReceiver::wait(const std::shared_ptr<State>& state) {
+  state->socket.async_wait(asio::posix::stream_descriptor::wait_read, [state](const asio::error_code& error) {
+    if (error || !state->socket.is_open()) return;
+    state->receive_all();
+    if (errno == EAGAIN) wait(state);
+  });
+}
+
+/** errno is EAGAIN when more may come. */
+void KeptReceiver::State::receive_all() {
+  for (;;) {
+    KeptFile file = receive_kept(socket.native_handle());
+    if (file.memory) {
+      files.push_back(std::move(file));
+      continue;
+    }
+    if (errno == EAGAIN || errno == ECONNRESET) return;
+    problem = error_text(errno);
+    if (errno != EMFILE && errno != EPROTO) return;  // of these two the message is gone, and others follow
+  }
+}
+
+std::vector<KeptFile> KeptReceiver::take() {
+  state_->receive_all();
+  return std::move(state_->files);
+}
+
+}  // namespace reprise::crd

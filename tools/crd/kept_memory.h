@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/**
+ * @file Kept memory of the node's ranks (cr_kept_alloc() of libcr). The daemon gets it with each image, and holds it: when a
+ * rank has died and is restarted here, it gets its memory back as it was in the end.
+ */
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include "base/kept_passing.h"
+
+namespace reprise::crd {
+
+/** The memory of one rank, by name. Waves share the descriptors of memory that is the same. */
+using RankMemory = std::map<std::string, std::shared_ptr<const UniqueFd>>;
+
+class KeptMemory {
+ public:
+  /** The wave is committed: hold the memory that the image of @p rank in it refers to. */
+  void saved(std::uint32_t wave, std::uint32_t rank, std::vector<KeptFile> files);
+  /** @return memory for a restart of @p rank from its image in @p wave: what is not here comes back empty */
+  RankMemory of(std::uint32_t wave, std::uint32_t rank) const;
+  /** Images of other waves than these may be removed. */
+  void prune(const std::vector<std::uint32_t>& keep);
+  /** Forget ranks that are elsewhere: what they do to their memory there is not in what is held here. */
+  void only(const std::function<bool(std::uint32_t rank)>& here);
+  void clear() { waves_.clear(); }
+
+ private:
+  std::map<std::uint32_t, std::map<std::uint32_t, RankMemory>> waves_;  ///< by wave, then by rank
+};
+
+/** Receives what one cr_checkpoint hands over. */
+class KeptReceiver {
+ public:
+  /** Throws std::system_error. */
+  explicit KeptReceiver(asio::io_context& loop);
+  KeptReceiver(KeptReceiver&&) = delete;
+  ~KeptReceiver();
+  /** The end for cr_checkpoint: close it when cr_checkpoint has it. */
+  UniqueFd take_sender() { return std::move(sender_); }
+  /** cr_checkpoint has reported. @return what has arrived */
+  std::vector<KeptFile> take();
+  /** @return why some memory could not be received; "" if all was */
+  const std::string& problem() const { return state_->problem; }
+
+ private:
+  struct State {
+    explicit State(asio::io_context& loop) : socket(loop) {}
+    asio::posix::stream_descriptor socket;
+    std::vector<KeptFile> files;
+    std::string problem;
+    void receive_all();
+  };
+  static void wait(const std::shared_ptr<State>& state);
+  std::shared_ptr<State> state_;
+  UniqueFd sender_;
+};
+
+}  // namespace reprise::crd
