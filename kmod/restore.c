@@ -265,7 +265,7 @@ static int cr_restore_range(struct cr_worker *worker, struct vm_area_struct *vma
 	int r;
 
 	while (*addr < end && !worker->moved) {
-		next = cr_watch_skip(worker->sort.watch, *addr, end);
+		next = cr_watch_skip(worker->job->watch, *addr, end);
 		worker->unchanged += (next - *addr) >> PAGE_SHIFT;
 		*addr = next;
 		if (next >= end)
@@ -399,8 +399,6 @@ int cr_restore_work(struct cr_member *m, struct cr_job *job)
 	worker->job = job;
 	worker->mm = current->mm;
 	worker->member = m;
-	if (job->snap)
-		worker->sort.watch = cr_track_watch(worker->mm, job->snap);
 	atomic_inc(&job->workers);
 	if (!atomic_xchg(&job->wiped, 1))
 		r = cr_wipe_volatile(worker->mm);
@@ -577,6 +575,7 @@ void cr_restore_begin(struct cr_job *job, struct cr_session *s)
 	job->dirty_only = (!job->source || job->asked.flags & CR_RESTORE_DIRTY) &&
 			  cr_track_is(s->mm, job->asked.id);
 	job->track = job->asked.flags & CR_RESTORE_TRACK;
+	job->watch = job->snap ? cr_track_watch(s->mm, job->snap) : NULL;
 }
 
 /**

@@ -18,6 +18,7 @@
  * @source: the file with the content; NULL: the content is in @snap
  * @workers: number of threads that work, or did
  * @snap: the snapshot, held by cr_snap_use() while the job runs; NULL: the content is in @source
+ * @watch: which of its pages need not be looked at, see cr_track_watch(); NULL: none is known
  * @runs: pages with content and their offsets in @source, sorted by address
  * @nruns: number of @runs
  * @scope: ranges to restore, sorted by address
@@ -38,6 +39,7 @@ struct cr_job {
 	struct cr_restore asked;
 	struct file *source;
 	struct cr_snap *snap;
+	struct cr_watch *watch;
 	struct cr_page_run *runs;
 	u64 nruns;
 	struct cr_range *scope;
@@ -58,8 +60,7 @@ struct cr_sort {
 	struct cr_job *job;
 	unsigned long base;
 	struct cr_chunk chunk;		/* the snapshot's pages */
-	struct cr_watch *watch;		/* of the snapshot; NULL: there is none */
-	struct cr_watched *watched;	/* its notes of this pmd; NULL: there are none */
+	struct cr_watched *watched;	/* the watch's notes of this pmd; NULL: there are none */
 	bool in_memory;			/* it has any; if not, @want says what the source has */
 	DECLARE_BITMAP(want, PTRS_PER_PTE);	/* with a file: it has content */
 	DECLARE_BITMAP(put, PTRS_PER_PTE);	/* content must be written */

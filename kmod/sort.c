@@ -40,7 +40,7 @@ static void cr_sort_begin(struct cr_sort *sort, struct cr_job *job, unsigned lon
 	sort->base = addr & PMD_MASK;
 	sort->chunk = job->source ? (struct cr_chunk){ } : cr_snap_chunk(job->snap, addr);
 	sort->in_memory = cr_chunk_has_any(&sort->chunk);
-	sort->watched = sort->in_memory ? cr_watch_pmd(sort->watch, addr) : NULL;
+	sort->watched = sort->in_memory ? cr_watch_pmd(job->watch, addr) : NULL;
 	sort->visited = false;
 	sort->done = 0;
 	sort->unchanged = 0;
@@ -141,11 +141,12 @@ static void cr_sort_pte(struct cr_sort *sort, struct mm_struct *mm, unsigned int
 
 /*
  * Of n entries from page k on, all in one word of a bitmap, those that are shared with the snapshot.
- * Those in @known are, and need not be read. @rest: out: as cr_shared_ptes() has it.
+ * Those that the watch knows need not be read. @rest: out: as cr_shared_ptes() has it.
  */
 static unsigned long cr_sort_shared(struct cr_sort *sort, unsigned int k, pte_t *ptep,
-				    unsigned int n, unsigned long known, unsigned long *rest)
+				    unsigned int n, unsigned long *rest)
 {
+	unsigned long known = cr_watch_known(sort->watched, k) & GENMASK(n - 1, 0);
 	unsigned long shared = known, todo = GENMASK(n - 1, 0) & ~known, one;
 	unsigned int i;
 
@@ -215,16 +216,15 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 	unsigned int k = (addr - sort->base) >> PAGE_SHIFT;
 	unsigned int upto = k + ((end - addr) >> PAGE_SHIFT);
 	struct cr_tracked seen = { };
-	unsigned long unchanged, rest, known;
+	unsigned long unchanged, rest;
 	unsigned int n, i;
 
 	sort->visited = true;
 	for (; k < upto; k += n, ptep += n) {
 		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
 		unchanged = 0;
-		known = cr_watch_known(sort->watched, k) & GENMASK(n - 1, 0);
 		if (sort->in_memory)
-			unchanged = cr_sort_shared(sort, k, ptep, n, known, &rest);
+			unchanged = cr_sort_shared(sort, k, ptep, n, &rest);
 		else
 			rest = cr_filled_ptes(sort, k, ptep, n);
 		if (believe && rest)
@@ -237,21 +237,17 @@ static int cr_sort_ptes(struct cr_walk *walk, pte_t *ptep, unsigned long addr, u
 	return 0;
 }
 
-/* Is a huge page the one that the snapshot holds, or as it was when it was tracked? */
-static bool cr_huge_is_unchanged(struct cr_sort *sort, pmd_t pmd, bool clean)
+/* Is a huge page the one that the snapshot holds? */
+static bool cr_huge_is_shared(const struct cr_sort *sort, pmd_t pmd)
 {
-	if (!sort->chunk.whole)
-		return false;
-	return clean || (!pmd_write(pmd) && pmd_page(pmd) == sort->chunk.whole);
+	return !pmd_write(pmd) && pmd_page(pmd) == sort->chunk.whole;
 }
 
-/* Note the pages of a huge page if it is the one that the snapshot holds. */
-static void cr_sort_note_huge(struct cr_sort *sort, pmd_t pmd, unsigned int k, unsigned int upto)
+/* Note pages of a huge page that the snapshot holds. */
+static void cr_sort_note_huge(struct cr_sort *sort, unsigned int k, unsigned int upto)
 {
 	unsigned int n;
 
-	if (pmd_write(pmd) || pmd_page(pmd) != sort->chunk.whole)
-		return;
 	for (; k < upto; k += n) {
 		n = min_t(unsigned int, upto - k, BITS_PER_LONG - k % BITS_PER_LONG);
 		cr_watch_note(sort->watched, k, GENMASK(n - 1, 0));
@@ -266,12 +262,14 @@ static int cr_sort_huge(struct cr_walk *walk, pmd_t *pmdp, unsigned long addr, u
 	struct page *head = pmd_page(pmd);
 	unsigned int k = (addr - sort->base) >> PAGE_SHIFT;
 	unsigned int upto = k + ((end - addr) >> PAGE_SHIFT);
-	bool clean, anon = PageAnon(head);	/* the huge zero page reads as never written */
+	bool clean, shared, anon = PageAnon(head);	/* the huge zero page reads as never written */
 
 	sort->visited = true;
 	clean = anon && believe && cr_pmd_is_clean(pmd);
-	if (anon && cr_huge_is_unchanged(sort, pmd, clean)) {
-		cr_sort_note_huge(sort, pmd, k, upto);
+	shared = anon && cr_huge_is_shared(sort, pmd);
+	if (shared)
+		cr_sort_note_huge(sort, k, upto);
+	if (shared || (clean && sort->chunk.whole)) {
 		sort->unchanged += upto - k;
 		return 0;
 	}

@@ -237,10 +237,10 @@ int cr_track_next(struct mm_struct *mm, const u8 *id, const u8 *next)
 
 /**
  * cr_track_watch() - watch which pages are those of a snapshot
- * @mm: current's
+ * @mm: the mm; all its threads are parked, and none of them restores pages yet
  * @snap: the snapshot, in use; the process is being rolled back to it
  *
- * Return: the watch; NULL: there is none. It is there as long as current has the mm.
+ * Return: the watch; NULL: there is none. It is there as long as a thread has the mm.
  */
 struct cr_watch *cr_track_watch(struct mm_struct *mm, struct cr_snap *snap)
 {
