@@ -26,14 +26,15 @@
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
 /** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
-#define CR_RANK_PROTOCOL 4
+#define CR_RANK_PROTOCOL 5
 
 enum cr_rank_type {
 	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */
 	CR_RANK_HELLO = 1,
 	/** daemon: answer to HELLO. struct cr_rank_welcome */
 	CR_RANK_WELCOME,
-	/** daemon: it will request a checkpoint of the rank for wave N. struct cr_rank_wave */
+	/** daemon: it will request a checkpoint of the rank for wave N. struct cr_rank_wave, then the names of the other
+	 * namespaces whose processes take part, each ended by 0 */
 	CR_RANK_PREPARE,
 	/** daemon: wave N is given up: continue. struct cr_rank_wave */
 	CR_RANK_ABORT,
@@ -45,7 +46,8 @@ enum cr_rank_type {
 	CR_RANK_PMIX,
 	/** rank: the connection to the PMIx server is replaced. No further fields */
 	CR_RANK_PMIX_DONE,
-	/** daemon: addresses of ranks. struct cr_rank_peers, then entries. Any number of messages before RESUME */
+	/** daemon: addresses of ranks of one namespace. struct cr_rank_peers, the namespace, then entries. Any number of
+	 * messages before RESUME */
 	CR_RANK_PEERS,
 	/** daemon: all ranks are restored: continue. struct cr_rank_resume */
 	CR_RANK_RESUME,
@@ -58,8 +60,8 @@ enum cr_rank_type {
 	/** daemon, between waves: a node is silent; leave the processors to the preparation of a recovery. struct
 	 * cr_rank_calm */
 	CR_RANK_CALM,
-	/** daemon: ranks whose processes are new: close the connections to them. struct cr_rank_moved, then `count` ranks as
-	 * uint32_t. Any number of messages before RESUME */
+	/** daemon: ranks of one namespace whose processes are new: close the connections to them. struct cr_rank_moved, the
+	 * namespace, then `count` ranks as uint32_t. Any number of messages before RESUME */
 	CR_RANK_MOVED,
 	/** daemon: with a descriptor (SCM_RIGHTS), the memory that the node's ranks share: see rank_lanes.h. After WELCOME,
 	 * before RESUME, and as the answer to NEED_LANES. No further fields */
@@ -92,7 +94,7 @@ struct cr_rank_welcome {
 	struct cr_rank_message head;
 	uint8_t cookie[32]; /**< secret of the job: the key of the seals between ranks; never sent between them */
 	uint32_t node; /**< number of this node in the job */
-	uint32_t reserved;
+	uint32_t wave; /**< newest wave that had ended when the rank was started: its peers know it, too */
 };
 
 struct cr_rank_wave {
@@ -138,7 +140,8 @@ struct cr_rank_peer {
 struct cr_rank_peers {
 	struct cr_rank_message head;
 	uint32_t entries;
-	uint32_t reserved;
+	uint32_t nspace; /**< bytes of the namespace's name that follows, a multiple of 4, ended and padded by 0;
+	                    0: it is the receiver's own, and no name follows */
 };
 
 struct cr_rank_resume {
@@ -151,7 +154,7 @@ struct cr_rank_resume {
 struct cr_rank_moved {
 	struct cr_rank_message head;
 	uint32_t count;
-	uint32_t reserved;
+	uint32_t nspace; /**< as in cr_rank_peers */
 };
 
 struct cr_rank_resumed {

@@ -58,7 +58,7 @@ constexpr std::chrono::seconds kLastRemoval{10};
 }  // namespace
 
 Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
-    : loop_(loop), orphans_(loop), node_(loop), waves_(node_), standby_(node_), recovery_(node_, standby_), launcher_(node_), relay_(node_), spawner_(node_), staging_(node_),
+    : loop_(loop), orphans_(loop), node_(loop), waves_(node_), standby_(node_), recovery_(node_, standby_), launcher_(node_), relay_(node_), spawner_(node_, [this](const RankMessage& message) { from_rank(message); }), staging_(node_),
       signals_(loop, SIGTERM, SIGINT), end_timer_(loop) {
   node_.start = start;
   node_.index = start.node;
@@ -84,7 +84,7 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
     if (message.has_known()) return spawner_.known(message.known());
     relay_.take(message);
   };
-  node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), [this](const RankMessage& message) { from_rank(message); });
+  node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), 0, [this](const RankMessage& message) { from_rank(message); });
   link_ = std::make_unique<Link>(node_, LinkEvents{.connected = [this] { hello(); },
                                                    .down = [this](job::Down down) { take(down); },
                                                    .run_until = [this](LeaseClock::time_point until) { renew(until); },
@@ -220,7 +220,7 @@ void Daemon::obey(const job::Down& down) {
       waves_.abandon();
       if (down.recover().recovery() > node_.recovery) {
         relay_.reset();
-        spawner_.forget();
+        spawner_.only(down.recover());
       }
       watch_.forget();
       return recovery_.begin(down.recover());
@@ -352,7 +352,7 @@ void Daemon::from_rank(const RankMessage& message) {
   Rank* rank = node_.find(number);
   if (!rank) {
     spdlog::warn("a process says that it is rank {}, which this node does not have", number);
-    return node_.socket->drop(number);
+    return node_.hang_up(number);
   }
   switch (message.head().type) {
     case CR_RANK_HELLO: {
@@ -361,7 +361,8 @@ void Daemon::from_rank(const RankMessage& message) {
       cr_rank_welcome welcome{};
       std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
       welcome.node = node_.index;
-      node_.socket->send(welcome, CR_RANK_WELCOME, number, node_.recovery);
+      welcome.wave = node_.missed_waves(number);
+      node_.tell(number, welcome, CR_RANK_WELCOME);
       node_.give_lanes(number);
       return tell_ready(*rank);
     }
@@ -374,6 +375,7 @@ void Daemon::from_rank(const RankMessage& message) {
     case CR_RANK_RESUMED:
       return recovery_.resumed(message);
     case CR_RANK_LOST: {
+      if (!node_.own(number)) return;  // the daemons of its two processes handle that
       const auto& lost = message.as<cr_rank_lost>();
       job::Up up;
       up.mutable_link_lost()->set_rank(number);

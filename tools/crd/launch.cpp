@@ -11,13 +11,16 @@ namespace reprise::crd {
 
 bool crowded(const Node& node) { return node.ranks.size() > node.topology.all().count(); }
 
-std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank) {
-  return rank_environment(node.job, node.pmix ? node.pmix->environment(rank) : std::vector<std::string>{},
-                          job::rank_socket_path(node.run_directory), crowded(node), job::program_of(node.job, rank));
+std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number) {
+  const std::vector<std::string> pmix = node.pmix ? node.pmix->environment(number) : std::vector<std::string>{};
+  if (const Spawned* space = node.space_of(number))
+    return rank_environment(node.job, pmix, space->socket_path(node), crowded(node), space->program_of(number));
+  return rank_environment(node.job, pmix, job::rank_socket_path(node.run_directory), crowded(node), job::program_of(node.job, number));
 }
 
 void Launcher::launch(const job::Launch& message) {
   node_.recovery = std::max(node_.recovery, message.recovery());
+  node_.launch_wave = message.wave();
   node_.placement.clear();
   for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
   const std::uint32_t recovery = node_.recovery;

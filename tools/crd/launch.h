@@ -32,6 +32,6 @@ void start_failed(Node& node, std::uint32_t rank, const std::string& error);
 bool crowded(const Node& node);
 
 /** The environment of a rank under the node's current PMIx server. */
-std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t rank);
+std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number);
 
 }  // namespace reprise::crd

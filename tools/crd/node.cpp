@@ -45,7 +45,52 @@ Rank* Node::find(std::uint32_t rank) {
 
 const Spawned* Node::space_of(std::uint32_t number) const {
   const auto after = spawned.upper_bound(number);
-  return own(number) || after == spawned.begin() ? nullptr : &std::prev(after)->second;
+  if (own(number) || after == spawned.begin()) return nullptr;
+  const Spawned& space = std::prev(after)->second;
+  return number - space.message.first() < static_cast<std::uint32_t>(space.message.node_of_rank_size()) ? &space : nullptr;
+}
+
+const job::SpawnApp& Spawned::program_of(std::uint32_t number) const {
+  std::uint32_t left = number - message.first();
+  for (const job::SpawnApp& app : message.apps()) {
+    if (left < app.processes()) return app;
+    left -= app.processes();
+  }
+  return job::SpawnApp::default_instance();
+}
+
+std::string Spawned::socket_path(const Node& node) const {
+  return node.run_directory + "/spawned-" + std::to_string(message.index());
+}
+
+std::uint32_t Node::missed_waves(std::uint32_t number) const {
+  const Spawned* space = space_of(number);
+  return space ? space->message.wave() : launch_wave;
+}
+
+ProcessName Node::name_of(std::uint32_t number) const {
+  const Spawned* space = space_of(number);
+  if (!space) return {job.id(), number};
+  return {job::spawned_name(job.id(), space->message.index()), number - space->message.first()};
+}
+
+RankSocket* Node::socket_of(std::uint32_t number) const {
+  const Spawned* space = space_of(number);
+  if (own(number)) return socket.get();
+  return space ? space->socket.get() : nullptr;
+}
+
+bool Node::hears(std::uint32_t number) const {
+  const RankSocket* its = socket_of(number);
+  return its && its->connected(number);
+}
+
+void Node::tell(std::uint32_t number, const void* message, std::size_t size, int descriptor) const {
+  if (RankSocket* its = socket_of(number)) its->send(number, message, size, descriptor);
+}
+
+void Node::hang_up(std::uint32_t number) const {
+  if (RankSocket* its = socket_of(number)) its->drop(number);
 }
 
 void Node::say(job::Log::Level level, const std::string& text, std::int64_t rank) {
@@ -65,6 +110,7 @@ void Node::say(job::Log::Level level, const std::string& text, std::int64_t rank
 }
 
 void Node::give_lanes(std::uint32_t rank) {
+  if (!own(rank)) return;  // spawned processes use TCP
   if (lanes_recovery != recovery) {
     lanes_recovery = recovery;
     lanes = {};
@@ -79,7 +125,7 @@ void Node::give_lanes(std::uint32_t rank) {
   }
   if (!lanes) return;
   cr_rank_message message{CR_RANK_LANES, sizeof message, rank, recovery};
-  socket->send(rank, &message, sizeof message, lanes.get());
+  tell(rank, &message, sizeof message, lanes.get());
 }
 
 std::vector<std::pair<int, UniqueFd>> Node::open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets) {
@@ -116,7 +162,7 @@ void Node::rank_ended(Rank& rank, int wait_status) {
   rank.exited = true;
   rank.status = wait_status;
   spdlog::debug("rank {} has ended with status {:#x}", rank.number, wait_status);
-  if (socket) socket->drop(rank.number);
+  hang_up(rank.number);
   // The PMIx server reports on another path that the rank has finalized. So wait for that path before the end is
   // reported.
   const auto tell = [this, number = rank.number, incarnation = rank.incarnation, wait_status, current = recovery] {
@@ -175,7 +221,7 @@ void Node::end_rank(Rank& rank, std::function<void()> call) {
     call();
     gone();
   };
-  if (socket) socket->drop(rank.number);
+  hang_up(rank.number);
   const bool lives = rank.alive();
   rank.exited = true;  // do not report its end
   std::shared_ptr<Process> process = std::move(rank.process);

@@ -51,13 +51,25 @@ struct Rank {
   bool alive() const { return pid > 0 && !exited; }
 };
 
+struct Node;
+
 /**
  * A namespace of processes that the job has spawned. They are in the node's table of ranks; their numbers are above the
  * job's own.
  */
 struct Spawned {
   job::SpawnBegin message;
-  std::unique_ptr<RankSocket> socket;  ///< for their transport, which identifies itself by the rank in its namespace
+  /** @return the program of a process, by its number */
+  const job::SpawnApp& program_of(std::uint32_t number) const;
+  /** The path is the same on every node. */
+  std::string socket_path(const Node& node) const;
+  std::unique_ptr<RankSocket> socket;  ///< for their transport; nullptr: none of them is on this node
+};
+
+/** A process as its peers know it. */
+struct ProcessName {
+  std::string nspace;
+  std::uint32_t rank;
 };
 
 std::uint64_t unix_ns();
@@ -76,12 +88,13 @@ struct Node {
   std::vector<job::Node> nodes;
   std::uint32_t index = 0;
   std::uint32_t recovery = 0;         ///< the newest that this daemon knows of
+  std::uint32_t launch_wave = 0;      ///< the newest that had begun when the job's own ranks were launched
   std::uint32_t settled = 0;          ///< the newest whose ranks that moved away have ended here; reported to crrun
   std::map<std::uint32_t, std::uint32_t> placement;  ///< node of each rank
   std::map<std::uint32_t, std::unique_ptr<Rank>> ranks;  ///< of this node
   const Topology topology = Topology::here();
   std::map<std::uint32_t, Spawned> spawned;  ///< by the number of its rank 0
-  std::unique_ptr<RankSocket> socket;
+  std::unique_ptr<RankSocket> socket;  ///< of the job's own ranks
   KeptMemory kept;                    ///< of this node's ranks
   UniqueFd lanes;                     ///< the memory that the node's ranks share; none: they do not share any
   std::uint32_t lanes_recovery = ~0u;  ///< the recovery that it was made for
@@ -93,10 +106,28 @@ struct Node {
   std::string job_directory() const;  ///< JOBDIR; "" without --shared
   std::string host() const;  ///< of this node, as the user wrote it
   Rank* find(std::uint32_t rank);
-  /** Whether @p rank is not a spawned process: waves and recoveries leave spawned processes out. */
+  /** Whether @p rank is not a spawned process. */
   bool own(std::uint32_t rank) const { return rank < job.ranks(); }
   /** @return the namespace of a spawned process; nullptr: it is not one that this daemon knows */
   const Spawned* space_of(std::uint32_t number) const;
+  ProcessName name_of(std::uint32_t number) const;
+  /** @return the newest wave that had begun when a process was started: it has missed this one and all before */
+  std::uint32_t missed_waves(std::uint32_t number) const;
+  /** Whether the transport of a rank of this node is connected. */
+  bool hears(std::uint32_t number) const;
+  /**
+   * Tell the transport of a rank of this node something, if it is connected.
+   * @param message begins with a struct cr_rank_message, whose rank is filled in @param descriptor as RankSocket::send()
+   */
+  void tell(std::uint32_t number, const void* message, std::size_t size, int descriptor = -1) const;
+  /** The same for a whole message, whose header is filled in. */
+  template <class Type>
+  void tell(std::uint32_t number, Type message, cr_rank_type type) const {
+    message.head = {static_cast<std::uint32_t>(type), sizeof message, number, recovery};
+    tell(number, &message, sizeof message);
+  }
+  /** Close the connection to the transport of a rank of this node. */
+  void hang_up(std::uint32_t number) const;
   void send(job::Up&& message) { send_up(message); }
   /** Report a text to the user through crrun, and log it. */
   void say(job::Log::Level level, const std::string& text, std::int64_t rank = -1);
@@ -132,6 +163,7 @@ struct Node {
   std::function<void(const FromPmix&)> pmix_said;  ///< set by the daemon
 
  private:
+  RankSocket* socket_of(std::uint32_t number) const;
   template <class Work, class Then>
   void run_in(asio::thread_pool& pool, Work work, Then then);
   std::unique_ptr<PmixHost> next_pmix_;

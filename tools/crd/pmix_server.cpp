@@ -198,7 +198,9 @@ void serve_job(const PmixStart& start, PmixNames& names) {
   ready.mutable_ready();
   for (PmixRankEnvironment& one : register_namespace(start, own_namespace(start), names))
     *ready.mutable_ready()->add_ranks() = std::move(one);
-  for (const PmixSpawned& spawned : start.spawned()) register_namespace(start, spawned_namespace(spawned, names), names);
+  for (const PmixSpawned& spawned : start.spawned())
+    for (PmixRankEnvironment& one : register_namespace(start, spawned_namespace(spawned, names), names))
+      *ready.mutable_ready()->add_ranks() = std::move(one);
   tell_crd(ready);
 }
 

@@ -2,6 +2,7 @@
 #include "crd/rank_socket.h"
 
 #include <cerrno>
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <system_error>
@@ -28,7 +29,7 @@ struct Packet {
 struct Connection {
   explicit Connection(asio::io_context& loop, int fd) : socket(loop, fd) {}
   Descriptor socket;
-  std::int64_t rank = -1;  ///< -1: it has not introduced itself yet
+  std::int64_t number = -1;  ///< -1: it has not introduced itself yet
   std::deque<Packet> queue;
   bool writing = false, gone = false;
 
@@ -38,6 +39,15 @@ struct Connection {
     socket.close(ignored);
   }
 };
+
+}  // namespace
+
+namespace {
+
+/** Put @p rank into the header at the beginning of @p bytes. */
+void set_rank(std::string& bytes, std::uint32_t rank) {
+  std::memcpy(bytes.data() + offsetof(cr_rank_message, rank), &rank, sizeof rank);
+}
 
 }  // namespace
 
@@ -85,8 +95,9 @@ struct RankSocket::State : std::enable_shared_from_this<State> {
   asio::io_context& loop;
   Descriptor listener;
   std::string path;
+  std::uint32_t first = 0;
   std::function<void(const RankMessage&)> message;
-  std::map<std::uint32_t, std::shared_ptr<Connection>> ranks;
+  std::map<std::uint32_t, std::shared_ptr<Connection>> ranks;  ///< by number
 
   void accept() {
     listener.async_wait(Descriptor::wait_read, [self = shared_from_this()](const asio::error_code& error) {
@@ -119,33 +130,36 @@ struct RankSocket::State : std::enable_shared_from_this<State> {
   }
   void ended(const std::shared_ptr<Connection>& connection) {
     connection->close();
-    if (connection->rank < 0) return;
-    const auto found = ranks.find(static_cast<std::uint32_t>(connection->rank));
+    if (connection->number < 0) return;
+    const auto found = ranks.find(static_cast<std::uint32_t>(connection->number));
     if (found != ranks.end() && found->second == connection) ranks.erase(found);
   }
   /** @return false when the connection must be closed */
   bool take(const std::shared_ptr<Connection>& connection, std::string bytes) {
-    RankMessage received(std::move(bytes));
-    const std::size_t size = received.bytes().size();
-    const std::size_t least = size < sizeof(cr_rank_message) ? 0 : rank_message_size(received.head().type);
-    if (least == 0 || size < least || received.head().length != size) {
+    const std::size_t size = bytes.size();
+    cr_rank_message head{};
+    if (size >= sizeof head) std::memcpy(&head, bytes.data(), sizeof head);
+    const std::size_t least = rank_message_size(head.type);
+    if (least == 0 || size < least || head.length != size || head.rank > UINT32_MAX - first) {
       spdlog::warn("a rank's connection is closed: it sent {} bytes that are not a valid message", size);
       return false;
     }
-    const std::uint32_t rank = received.head().rank;
-    if (received.head().type == CR_RANK_HELLO && received.as<cr_rank_hello>().protocol != CR_RANK_PROTOCOL) {
-      spdlog::error("rank {} uses protocol version {} instead of {}: install the same version everywhere", rank,
+    const std::uint32_t number = first + head.rank;
+    set_rank(bytes, number);
+    const RankMessage received(std::move(bytes));
+    if (head.type == CR_RANK_HELLO && received.as<cr_rank_hello>().protocol != CR_RANK_PROTOCOL) {
+      spdlog::error("rank {} uses protocol version {} instead of {}: install the same version everywhere", number,
                     received.as<cr_rank_hello>().protocol, CR_RANK_PROTOCOL);
       return false;
     }
-    if (connection->rank < 0) {
-      connection->rank = rank;
-      auto& current = ranks[rank];
+    if (connection->number < 0) {
+      connection->number = number;
+      auto& current = ranks[number];
       if (current) current->close();
       current = connection;
     }
-    if (connection->rank != rank) {
-      spdlog::warn("rank {}'s connection is closed: it sent a message in the name of rank {}", connection->rank, rank);
+    if (connection->number != number) {
+      spdlog::warn("rank {}'s connection is closed: it sent a message in the name of rank {}", connection->number, number);
       return false;
     }
     message(received);
@@ -171,7 +185,8 @@ struct RankSocket::State : std::enable_shared_from_this<State> {
   }
 };
 
-RankSocket::RankSocket(asio::io_context& loop, const std::string& path, std::function<void(const RankMessage&)> message) {
+RankSocket::RankSocket(asio::io_context& loop, const std::string& path, std::uint32_t first,
+                       std::function<void(const RankMessage&)> message) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path)
@@ -183,6 +198,7 @@ RankSocket::RankSocket(asio::io_context& loop, const std::string& path, std::fun
     throw std::system_error(errno, std::generic_category(), "cannot listen at " + path);
   state_ = std::make_shared<State>(loop, fd.release());
   state_->path = path;
+  state_->first = first;
   state_->message = std::move(message);
   state_->accept();
 }
@@ -194,19 +210,20 @@ RankSocket::~RankSocket() {
   ::unlink(state_->path.c_str());
 }
 
-bool RankSocket::connected(std::uint32_t rank) const { return state_->ranks.count(rank) != 0; }
+bool RankSocket::connected(std::uint32_t number) const { return state_->ranks.count(number) != 0; }
 
-bool RankSocket::send(std::uint32_t rank, const void* message, std::size_t size, int descriptor) {
-  const auto found = state_->ranks.find(rank);
+bool RankSocket::send(std::uint32_t number, const void* message, std::size_t size, int descriptor) {
+  const auto found = state_->ranks.find(number);
   if (found == state_->ranks.end()) return false;
   Packet packet{std::string(static_cast<const char*>(message), size), UniqueFd(descriptor >= 0 ? ::dup(descriptor) : -1)};
+  set_rank(packet.bytes, number - state_->first);
   found->second->queue.push_back(std::move(packet));
   state_->write(found->second);
   return true;
 }
 
-void RankSocket::drop(std::uint32_t rank) {
-  const auto found = state_->ranks.find(rank);
+void RankSocket::drop(std::uint32_t number) {
+  const auto found = state_->ranks.find(number);
   if (found == state_->ranks.end()) return;
   found->second->close();
   state_->ranks.erase(found);

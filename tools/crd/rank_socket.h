@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The Unix socket between the ranks of the node and the daemon (mpi-callbacks/channel/rank_channel.h). */
+/**
+ * @file The Unix socket between the ranks of one namespace on the node and the daemon (mpi-callbacks/channel/rank_channel.h).
+ * A rank says its rank in the namespace. Outside of this file it has a number: that of the namespace's rank 0, plus its rank.
+ */
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -40,21 +43,21 @@ class RankSocket {
  public:
   /**
    * Listen at @p path. Processes of other users are refused and logged. Throws std::system_error.
-   * @param message called for messages of a rank that has introduced itself
+   * @param first number of the namespace's rank 0
+   * @param message called for messages of a rank that has introduced itself; its header has the rank's number
    */
-  RankSocket(asio::io_context& loop, const std::string& path, std::function<void(const RankMessage&)> message);
+  RankSocket(asio::io_context& loop, const std::string& path, std::uint32_t first, std::function<void(const RankMessage&)> message);
   ~RankSocket();
 
-  bool connected(std::uint32_t rank) const;
-  /** @param descriptor to pass with the message, or -1. @return false when the rank is not connected */
-  bool send(std::uint32_t rank, const void* message, std::size_t size, int descriptor = -1);
-  template <class Type>
-  bool send(Type message, cr_rank_type type, std::uint32_t rank, std::uint32_t recovery) {
-    message.head = {static_cast<std::uint32_t>(type), sizeof message, rank, recovery};
-    return send(rank, &message, sizeof message);
-  }
+  bool connected(std::uint32_t number) const;
+  /**
+   * @param message begins with a struct cr_rank_message, whose rank is filled in
+   * @param descriptor to pass with the message, or -1
+   * @return false when the rank is not connected
+   */
+  bool send(std::uint32_t number, const void* message, std::size_t size, int descriptor = -1);
   /** Close a rank's connection. */
-  void drop(std::uint32_t rank);
+  void drop(std::uint32_t number);
 
  private:
   struct State;

@@ -317,13 +317,14 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
     rank->finalized = false;
     rank->broken_link.reset();
     // Drop the connection: a rank that stands still connects again and sends CR_RANK_RESTORED again.
-    if (bringing.said_early) node_.socket->drop(number);
+    if (bringing.said_early) node_.hang_up(number);
   }
   check(number);
 }
 
 /** The image has the processors of the node where it was taken. */
 void Recovery::bind(Rank& rank, const Manifest& manifest) {
+  if (!node_.own(rank.number)) return;  // spawned processes are not bound
   Cpus before;
   for (const unsigned cpu : manifest.cpus)
     if (cpu < before.size()) before.set(cpu);
@@ -376,7 +377,7 @@ void Recovery::give_pmix(std::uint32_t number) {
   Bringing& bringing = ranks_.at(number);
   if (!bringing.said || !bringing.pmix || std::exchange(bringing.pmix_sent, true)) return;
   cr_rank_message message{CR_RANK_PMIX, sizeof message, number, number_};
-  node_.socket->send(number, &message, sizeof message, bringing.pmix.get());
+  node_.tell(number, &message, sizeof message, bringing.pmix.get());
 }
 
 void Recovery::pmix_done(const RankMessage& message) {

@@ -77,7 +77,6 @@ class Recovery {
   void check(std::uint32_t rank);
   void fail(std::uint32_t rank, const std::string& why);
   void tell_when_done();
-  void tell_moved(std::uint32_t number, const job::Resume& message);
   void tell_when_resumed();
 
   Node& node_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/spawner.h"
 
+#include <algorithm>
 #include <csignal>
-#include <cstring>
+#include <utility>
 
-#include "crd/environment.h"
 #include "crd/launch.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -51,15 +51,34 @@ void Spawner::begin(const job::SpawnBegin& message) {
     });
   Spawned& space = node_.spawned[message.first()];
   space.message = message;
-  if (here)
-    space.socket = std::make_unique<RankSocket>(
-        node_.loop, node_.run_directory + "/spawned-" + std::to_string(message.index()),
-        [this, first = message.first()](const RankMessage& said) { from_process(first, said); });
+  if (here) listen(space);
   // A node without processes of the job has no PMIx server, and no client that could ask for the namespace.
   if (!node_.pmix) return tell_known(message, "");
   ToPmix to;
   *to.mutable_spawned() = pmix_spawned(node_, message);
   node_.pmix->send(to);
+}
+
+void Spawner::listen(Spawned& space) {
+  if (space.socket) return;
+  space.socket = std::make_unique<RankSocket>(node_.loop, space.socket_path(node_), space.message.first(), said_);
+}
+
+void Spawner::only(const job::Recover& message) {
+  std::map<std::uint32_t, Spawned> left;
+  for (const job::SpawnBegin& one : message.spawned()) {
+    Spawned& space = left[one.first()];
+    if (auto before = node_.spawned.extract(one.first())) space = std::move(before.mapped());
+    space.message = one;
+  }
+  node_.spawned = std::move(left);
+  for (auto& [first, space] : node_.spawned) {
+    const auto& nodes = space.message.node_of_rank();
+    if (std::find(nodes.begin(), nodes.end(), node_.index) != nodes.end())
+      listen(space);
+    else
+      space.socket.reset();
+  }
 }
 
 void Spawner::known(const PmixKnown& message) {
@@ -74,14 +93,11 @@ void Spawner::start(std::uint32_t number) {
   Rank* rank = node_.find(number);
   const Spawned* space = node_.space_of(number);
   if (!rank || rank->process || !space) return;
-  const job::SpawnBegin& message = space->message;
-  const job::SpawnApp& app = message.apps(static_cast<int>(app_of_rank(message).at(number - message.first())));
+  const job::SpawnApp& app = space->program_of(number);
   ProcessSpec spec;
   spec.argv.assign(app.argv().begin(), app.argv().end());
   spec.program = app.program();
-  spec.environment =
-      rank_environment(node_.job, node_.pmix->environment(number), node_.run_directory + "/spawned-" + std::to_string(message.index()),
-                       crowded(node_), app);
+  spec.environment = environment_of_rank(node_, number);
   spec.directory = app.working_directory().empty() ? node_.job.working_directory() : app.working_directory();
   start_process(node_, *rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
 }
@@ -114,34 +130,6 @@ void Spawner::forget_process(std::uint32_t number) {
       output->when_sent(UINT64_MAX, [this, number, left, recovery = node_.recovery] {
         if (--*left == 0 && recovery == node_.recovery) node_.ranks.erase(number);
       });
-}
-
-void Spawner::from_process(std::uint32_t first, const RankMessage& message) {
-  const std::uint32_t number = first + message.head().rank;
-  const auto space = node_.spawned.find(first);
-  Rank* rank = node_.find(number);
-  if (space == node_.spawned.end() || !rank) return;
-  switch (message.head().type) {
-    case CR_RANK_HELLO: {
-      cr_rank_welcome welcome{};
-      std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
-      welcome.node = node_.index;
-      space->second.socket->send(welcome, CR_RANK_WELCOME, message.head().rank, node_.recovery);
-      job::Up up;
-      up.mutable_rank_ready()->mutable_address()->set_rank(number);
-      up.mutable_rank_ready()->set_recovery(node_.recovery);
-      return node_.send(std::move(up));
-    }
-    case CR_RANK_COUNTERS: {
-      const auto& at = message.as<cr_rank_counters_at>();
-      rank->counters = {at.pid, at.address};
-      return;
-    }
-    case CR_RANK_LOG:
-      return node_.say(job::Log::INFO, message.text(sizeof(cr_rank_message)), number);
-    default:
-      return;  // of a lost connection: the daemons of its two processes handle that
-  }
 }
 
 }  // namespace reprise::crd

@@ -2,6 +2,8 @@
 #pragma once
 /** @file Processes that ranks start (MPI_Comm_spawn): their namespaces, and the processes that are placed on this node. */
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "crd/node.h"
 
@@ -9,22 +11,26 @@ namespace reprise::crd {
 
 class Spawner {
  public:
-  explicit Spawner(Node& node) : node_(node) {}
+  /** @param said called for messages of the processes' transport */
+  Spawner(Node& node, std::function<void(const RankMessage&)> said) : node_(node), said_(std::move(said)) {}
   /** The namespace exists from now on. */
   void begin(const job::SpawnBegin& message);
   /** The PMIx server knows the namespace: start its processes. */
   void known(const PmixKnown& message);
   /** Kill the processes of the namespace that still run. */
   void end(const job::SpawnEnd& message);
-  /** A launch or a recovery began: no namespace is left. The code that ends the ranks also ends these processes. */
+  /** A launch began: no namespace is left. The code that ends the ranks also ends these processes. */
   void forget() { node_.spawned.clear(); }
+  /** A recovery began: these namespaces are left, as they were in its wave. */
+  void only(const job::Recover& message);
 
  private:
+  void listen(Spawned& space);
   void start(std::uint32_t number);
   void forget_process(std::uint32_t number);
   void tell_known(const job::SpawnBegin& message, const std::string& error);
-  void from_process(std::uint32_t first, const RankMessage& message);
   Node& node_;
+  std::function<void(const RankMessage&)> said_;
 };
 
 /** The namespace's description for the PMIx server. */

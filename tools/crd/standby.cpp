@@ -44,20 +44,22 @@ void Standby::begin(const job::Recover& expected) {
   if (placement != placement_ || anew != pmix_ranks_) drop_pmix();
   placement_ = placement;
   pmix_ranks_ = anew;
-  find_images(node_, places, [this, restart, turn = turn_](const std::map<std::uint32_t, FoundImage>& found) {
+  const bool spawned = expected.spawned_size() > 0;
+  find_images(node_, places, [this, restart, spawned, turn = turn_](const std::map<std::uint32_t, FoundImage>& found) {
     if (turn != turn_) return;
     for (const auto& [number, image] : found) ready(number, restart.count(number) > 0, image);
-    // A node with ranks cannot replace its PMIx server in advance: the server is in use.
-    if (pmix_ || pmix_ranks_.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
+    // A node with ranks cannot replace its PMIx server in advance: the server is in use. And only the recovery itself says
+    // where spawned processes go.
+    if (pmix_ || spawned || pmix_ranks_.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
     pmix_ = std::make_unique<PmixRenewal>(node_, placement_, pmix_ranks_);
   });
 }
 
 void Standby::calm_ranks(bool on) {
-  if (std::exchange(calm_, on) == on || !node_.socket) return;
+  if (std::exchange(calm_, on) == on) return;
   cr_rank_calm calm{};
   calm.on = on;
-  for (const auto& [number, rank] : node_.ranks) node_.socket->send(calm, CR_RANK_CALM, number, node_.recovery);
+  for (const auto& [number, rank] : node_.ranks) node_.tell(number, calm, CR_RANK_CALM);
 }
 
 void Standby::ready(std::uint32_t number, bool restart, const FoundImage& image) try {

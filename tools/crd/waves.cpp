@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -54,10 +55,15 @@ void Waves::begin(const job::WaveBegin& message) {
   if (message.recovery() != node_.recovery) return;
   abandon();
   wave_ = message.wave();
+  partners_.clear();
+  for (const std::uint32_t first : message.spawned()) partners_.push_back(node_.name_of(first).nspace);
+  if (!partners_.empty()) partners_.push_back(node_.job.id());
   told_ = false;
   const unsigned turn = turn_;
   for (const auto& [number, rank] : node_.ranks) {
-    if (!node_.own(number)) continue;  // spawned processes have all ended: no wave begins while one lives
+    const Spawned* space = node_.space_of(number);
+    const bool in = space && std::find(message.spawned().begin(), message.spawned().end(), space->message.first()) != message.spawned().end();
+    if (!node_.own(number) && !in) continue;  // it has ended, and its output is not sent yet
     ranks_[number].report.set_rank(number);
     ranks_[number].report.set_begin_unix_ns(unix_ns());
   }
@@ -124,7 +130,7 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   Rank* rank = node_.find(number);
   Taking& taking = ranks_.at(number);
   if (!rank || !rank->alive()) return fail(number, fmt::format("rank {} has ended", number), false);
-  if (!node_.socket->connected(number))
+  if (!node_.hears(number))
     return fail(number, fmt::format("rank {} has not called MPI_Init yet, or its transport is not crtcp", number), true);
   // Output that the rank writes from now on is in the image, or comes after it.
   for (auto& output : rank->outputs)
@@ -136,10 +142,7 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   taking.manifest.files = mapped_files(rank->pid);
   for (unsigned cpu = 0; cpu < rank->binding.cpus.size(); ++cpu)
     if (rank->binding.cpus[cpu]) taking.manifest.cpus.push_back(cpu);
-  cr_rank_wave prepare{};
-  prepare.wave = wave_;
-  prepare.timeout_ms = timeout_ms;
-  node_.socket->send(prepare, CR_RANK_PREPARE, number, node_.recovery);
+  tell_to_prepare(number, timeout_ms);
   std::vector<std::string> argv{"cr_checkpoint", std::to_string(rank->pid), part_image(node_, wave_, number)};
   if (taking.parent) argv.insert(argv.begin() + 1, {"--parent", taking.parent->path});
   if (taking.parent && taking.parent->delta) argv.insert(argv.begin() + 1, "--delta");
@@ -155,6 +158,20 @@ void Waves::take(std::uint32_t number, std::uint32_t timeout_ms) {
   } catch (const std::exception& error) {
     fail(number, error.what(), true);
   }
+}
+
+void Waves::tell_to_prepare(std::uint32_t number, std::uint32_t timeout_ms) {
+  std::string names;
+  for (const std::string& one : partners_)
+    if (one != node_.name_of(number).nspace) names += one + '\0';
+  cr_rank_wave prepare{};
+  prepare.head = {CR_RANK_PREPARE, static_cast<std::uint32_t>(sizeof prepare + names.size()), number, node_.recovery};
+  prepare.wave = wave_;
+  prepare.timeout_ms = timeout_ms;
+  std::string packet(sizeof prepare, '\0');
+  std::memcpy(packet.data(), &prepare, sizeof prepare);
+  packet += names;
+  node_.tell(number, packet.data(), packet.size());
 }
 
 void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
@@ -357,7 +374,7 @@ void Waves::end(const job::WaveEnd& message) {
 void Waves::tell_of_abort(std::uint32_t wave, std::uint32_t rank) {
   cr_rank_wave abort{};
   abort.wave = wave;
-  if (node_.socket) node_.socket->send(abort, CR_RANK_ABORT, rank, node_.recovery);
+  node_.tell(rank, abort, CR_RANK_ABORT);
 }
 
 void Waves::tell_of_abort(std::uint32_t wave) {

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <asio/steady_timer.hpp>
 
@@ -47,6 +49,7 @@ class Waves {
     job::RankWave report;
   };
   void take(std::uint32_t rank, std::uint32_t timeout_ms);
+  void tell_to_prepare(std::uint32_t rank, std::uint32_t timeout_ms);
   /** What the image of a rank takes here, by the last one or by the rank's memory. */
   struct Sizes {
     std::uint64_t whole = 0, file = 0;  ///< if it has all pages; as the last one was
@@ -65,6 +68,7 @@ class Waves {
   std::uint32_t wave_ = 0;      ///< current wave; 0: none
   unsigned turn_ = 0;           ///< counts waves and abandonments: late results belong to an older turn
   bool told_ = false;           ///< WaveDone has been sent
+  std::vector<std::string> partners_;  ///< the namespaces that take part, if there are several
   std::map<std::uint32_t, Taking> ranks_;
   std::map<std::uint32_t, Sizes> last_;  ///< of each rank in the last wave: estimate for the next one
 };

@@ -13,6 +13,8 @@ struct crtcp_channel {
   uint32_t prepared; /**< wave that was announced and not begun; 0: none */
   uint32_t timeout_ms; /**< of the wave `prepared` */
   uint32_t aborted; /**< the newest wave that was given up */
+  uint32_t *partners; /**< jobids of other namespaces that take part in the wave `prepared` */
+  size_t partner_count;
 };
 
 /** Fill in the head of a message and send it. @return false if the daemon has closed the connection */

@@ -297,7 +297,7 @@ static inline bool crtcp_with_daemon(void)
 }
 
 /** Is the peer of another namespace? It is a process that the job has spawned or, seen from such a process, a rank of
- * the job. No wave is taken while spawned processes run, and none of them is ever restarted. */
+ * the job. */
 static inline bool crtcp_foreign(uint32_t jobid)
 {
   return jobid != OPAL_PROC_MY_NAME.jobid;

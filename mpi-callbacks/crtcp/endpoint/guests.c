@@ -133,19 +133,18 @@ static crtcp_endpoint_t *find_or_make(uint32_t jobid, uint32_t vpid)
 static void hello(crtcp_guest_t *guest)
 {
   const struct crtcp_hello *word = &guest->word;
-  const bool foreign = crtcp_foreign(word->jobid); /* it takes no part in waves, or has not seen the past ones */
   crtcp_endpoint_t *ep;
 
   if (!guest->genuine) guest->genuine = word->word == CRTCP_HELLO && crtcp_genuine(word, crtcp.cookie, guest->seal);
   if (!guest->genuine) return stranger(guest, "it does not prove that it belongs to this job and looks for this rank");
   if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
   if (word->recovery > crtcp.recovery) return;
-  if (word->wave > crtcp.wave && !foreign) return; /* a wave has ended for the peer but not here yet: wait */
+  if (word->wave > crtcp.wave) return; /* a wave has ended for the peer but not here yet: wait */
   ep = find_or_make(word->jobid, word->vpid);
   if (!ep) return stranger(guest, "its rank is unknown to PMIx");
   if (guest->gone) return;
   if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
-  if (word->wave < crtcp.wave && !foreign) return refuse(guest, ep, CRTCP_BEHIND);
+  if (word->wave < crtcp.wave) return refuse(guest, ep, CRTCP_BEHIND);
   if (ep->state == CRTCP_CONNECTED) return; /* the peer has closed the old connection: wait until this is seen here */
   if (ep->state == CRTCP_FAILED) return refuse(guest, ep, CRTCP_GAP);
   if (ours_holds(ep)) return refuse(guest, ep, CRTCP_CROSSED);

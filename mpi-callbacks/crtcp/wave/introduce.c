@@ -41,6 +41,7 @@ static int welcome(void)
     memcpy(crtcp.cookie, message->cookie, sizeof crtcp.cookie);
     crtcp_tell_node(message->node);
     crtcp.recovery = crtcp.incarnation = message->head.recovery;
+    crtcp.wave = message->wave;
     return 0;
   }
   errno = ETIMEDOUT;

@@ -3,6 +3,7 @@
 #include "wave/orders.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,18 +44,58 @@ void crtcp_release(void)
   }
 }
 
-static void gone(const struct cr_rank_gone *message)
+bool crtcp_jobid_of(const char *name, size_t bytes, uint32_t *jobid)
 {
-  const size_t bytes = message->head.length - sizeof *message;
   pmix_nspace_t nspace = "";
-  opal_jobid_t jobid;
+  opal_jobid_t found;
   int rc;
 
-  if (bytes == 0 || bytes > sizeof nspace) return;
-  memcpy(nspace, message + 1, bytes);
+  if (bytes == 0 || bytes > sizeof nspace) return false;
+  memcpy(nspace, name, bytes);
   nspace[bytes - 1] = 0;
-  OPAL_PMIX_CONVERT_NSPACE(rc, &jobid, nspace);
-  if (rc == OPAL_SUCCESS) crtcp_gone(jobid, message->peer);
+  OPAL_PMIX_CONVERT_NSPACE(rc, &found, nspace);
+  if (rc != OPAL_SUCCESS) return false;
+  *jobid = found;
+  return true;
+}
+
+static void gone(const struct cr_rank_gone *message)
+{
+  uint32_t jobid;
+
+  if (crtcp_jobid_of((const char *) (message + 1), message->head.length - sizeof *message, &jobid))
+    crtcp_gone(jobid, message->peer);
+}
+
+/* The names of the namespaces that take part in a wave besides this rank's own. @return false: the wave cannot be taken */
+static bool partners(const char *names, size_t bytes)
+{
+  struct crtcp_channel *channel = crtcp.channel;
+  size_t count = 0;
+
+  free(channel->partners);
+  channel->partners = NULL;
+  channel->partner_count = 0;
+  for (size_t i = 0; i < bytes; i++) count += !names[i];
+  if (!count) return true;
+  channel->partners = calloc(count, sizeof *channel->partners);
+  if (!channel->partners) return false;
+  for (size_t at = 0; at < bytes;) {
+    const char *end = memchr(names + at, 0, bytes - at);
+
+    if (!end || !crtcp_jobid_of(names + at, end + 1 - (names + at), &channel->partners[channel->partner_count])) return false;
+    channel->partner_count++;
+    at = end + 1 - names;
+  }
+  return true;
+}
+
+bool crtcp_takes_part(uint32_t jobid)
+{
+  if (!crtcp_foreign(jobid)) return true;
+  for (size_t i = 0; i < crtcp.channel->partner_count; i++)
+    if (crtcp.channel->partners[i] == jobid) return true;
+  return false;
 }
 
 void crtcp_order(const struct cr_rank_message *message, int fd)
@@ -70,6 +111,7 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
   if (message->type == CR_RANK_GONE && message->length >= sizeof(struct cr_rank_gone)) gone((const struct cr_rank_gone *) message);
   if (message->length < sizeof *wave) return;
   if (message->type == CR_RANK_PREPARE) {
+    if (!partners((const char *) (wave + 1), message->length - sizeof *wave)) return;
     crtcp.channel->prepared = wave->wave;
     crtcp.channel->timeout_ms = wave->timeout_ms;
   } else if (message->type == CR_RANK_ABORT) {

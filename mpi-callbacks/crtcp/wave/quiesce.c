@@ -32,8 +32,8 @@ static bool settle(struct crtcp_outcome *out, uint32_t wave)
 {
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     ep->done = false;
-    if (crtcp_foreign(ep->name.jobid)) {
-      /* Its process has ended: while it runs no wave is taken. So it sends no mark, and is not connected again. */
+    if (!crtcp_takes_part(ep->name.jobid)) {
+      /* Its process has ended: all that run take part. So it sends no mark, and is not connected again. */
       crtcp_close_endpoint(ep);
       ep->retry_ns = 0;
       ep->broken = false;

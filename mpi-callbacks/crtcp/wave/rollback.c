@@ -71,15 +71,15 @@ static bool report(const struct rollback *back)
 
 /* ---------------------------------------------------------------------------- messages from the daemon */
 
-static void new_addresses(const struct cr_rank_peer *entry)
+static void new_addresses(uint32_t jobid, const struct cr_rank_peer *entry)
 {
   crtcp_endpoint_t *ep;
 
-  if (entry->rank == OPAL_PROC_MY_NAME.vpid) {
+  if (!crtcp_foreign(jobid) && entry->rank == OPAL_PROC_MY_NAME.vpid) {
     crtcp.incarnation = entry->incarnation;
     return;
   }
-  ep = crtcp_find(OPAL_PROC_MY_NAME.jobid, entry->rank);
+  ep = crtcp_find(jobid, entry->rank);
   if (!ep) return;
   ep->incarnation = entry->incarnation;
   if (entry->addresses) {
@@ -91,17 +91,30 @@ static void new_addresses(const struct cr_rank_peer *entry)
   }
 }
 
+/* The namespace of a message's ranks, whose name of so many bytes is behind the first `*at`. @return false: it is none */
+static bool namespace_of(const char *buffer, size_t bytes, size_t *at, uint32_t name, uint32_t *jobid)
+{
+  const char *text = buffer + *at;
+
+  *jobid = OPAL_PROC_MY_NAME.jobid;
+  if (!name) return true;
+  if (name % 4 || name > bytes - *at || !memchr(text, 0, name)) return false;
+  *at += name;
+  return crtcp_jobid_of(text, strlen(text) + 1, jobid);
+}
+
 static void peers(const char *buffer, size_t bytes)
 {
   const struct cr_rank_peers *message = (const struct cr_rank_peers *) buffer;
   size_t at = sizeof *message;
+  uint32_t jobid;
 
-  if (bytes < at) return;
+  if (bytes < at || !namespace_of(buffer, bytes, &at, message->nspace, &jobid)) return;
   for (uint32_t i = 0; i < message->entries && bytes - at >= sizeof(struct cr_rank_peer); i++) {
     const struct cr_rank_peer *entry = (const struct cr_rank_peer *) (buffer + at);
 
     if (entry->length < sizeof *entry || entry->length > bytes - at || entry->length % 4) return;
-    new_addresses(entry);
+    new_addresses(jobid, entry);
     at += entry->length;
   }
 }
@@ -109,11 +122,15 @@ static void peers(const char *buffer, size_t bytes)
 static void moved(const char *buffer, size_t bytes)
 {
   const struct cr_rank_moved *message = (const struct cr_rank_moved *) buffer;
-  const uint32_t *ranks = (const uint32_t *) (message + 1);
+  size_t at = sizeof *message;
+  const uint32_t *ranks;
+  uint32_t jobid;
 
-  if (bytes < sizeof *message || (bytes - sizeof *message) / sizeof *ranks < message->count) return;
+  if (bytes < at || !namespace_of(buffer, bytes, &at, message->nspace, &jobid)) return;
+  ranks = (const uint32_t *) (buffer + at);
+  if ((bytes - at) / sizeof *ranks < message->count) return;
   for (uint32_t i = 0; i < message->count; i++) {
-    crtcp_endpoint_t *ep = crtcp_find(OPAL_PROC_MY_NAME.jobid, ranks[i]);
+    crtcp_endpoint_t *ep = crtcp_find(jobid, ranks[i]);
 
     if (ep) ep->moved = true;
   }

@@ -767,6 +767,59 @@ TEST_F(CrdWaves, GoesBackByRestartingOne) {
   run_to_the_end();
 }
 
+/** Ranks 0 to 3 and the processes 100 and 101 that they have spawned: one of them on each node. */
+class CrdFamily : public CrdWaves {
+ protected:
+  void SetUp() override {
+    crrun.spawned_take_part = true;
+    CrdWaves::SetUp();
+  }
+  std::vector<std::string> program() const override { return {MPI_FAMILY, "2", "400", "20000"}; }
+  void take_wave() {
+    ASSERT_EQ(wave(number), "") << log();
+    EXPECT_EQ(crrun.wave_done.size(), 6u);
+    crrun.until([] { return false; }, 1s);
+  }
+  void kill(std::uint32_t rank) {
+    crrun.exits.erase(rank);
+    ::kill(crrun.started[rank].pid() ? crrun.started[rank].pid() : 0, SIGKILL);
+    ASSERT_TRUE(crrun.until([&] { return crrun.exits.count(rank) != 0; }, 10s));
+  }
+  std::uint32_t number = 1;
+};
+
+TEST_F(CrdFamily, TakesAWaveAndRunsOn) {
+  ASSERT_NO_FATAL_FAILURE(take_wave());
+  run_to_the_end();
+}
+
+TEST_F(CrdFamily, GoesBackByPausing) {
+  ASSERT_NO_FATAL_FAILURE(take_wave());
+  ASSERT_EQ(crrun.recover(number, {}), "") << log();
+  for (const auto& [rank, report] : crrun.resumed) EXPECT_EQ(report.closed(), 0u) << rank;
+  run_to_the_end();
+}
+
+TEST_F(CrdFamily, GoesBackByRestartingAChild) {
+  ASSERT_NO_FATAL_FAILURE(take_wave());
+  ASSERT_NO_FATAL_FAILURE(kill(101));
+  ASSERT_EQ(crrun.recover(number, {101}), "") << log();
+  EXPECT_TRUE(crrun.restored[101].restarted());
+  EXPECT_FALSE(crrun.restored[100].restarted());
+  run_to_the_end();
+}
+
+TEST_F(CrdFamily, GoesBackByRestartingAParent) {
+  ASSERT_NO_FATAL_FAILURE(take_wave());
+  ASSERT_NO_FATAL_FAILURE(kill(2));
+  ASSERT_EQ(crrun.recover(number, {2}), "") << log();
+  // And again from a wave that was taken after that.
+  ++number;
+  ASSERT_NO_FATAL_FAILURE(take_wave());
+  ASSERT_EQ(crrun.recover(number, {}), "") << log();
+  run_to_the_end();
+}
+
 /** Ranks that count their rounds in kept memory. */
 class CrdKeptMemory : public CrdWaves {
  protected:

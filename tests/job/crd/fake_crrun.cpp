@@ -369,6 +369,9 @@ void FakeCrrun::spawn(const job::Up& up) {
   for (const auto& app : up.spawn().apps())
     for (std::uint32_t i = 0; i < app.processes(); ++i) spawning.nodes.push_back(static_cast<std::uint32_t>(spawning.nodes.size()) % nodes_);
   begin.mutable_node_of_rank()->Assign(spawning.nodes.begin(), spawning.nodes.end());
+  begin.set_wave(last_wave_);
+  spawning.begin = begin;
+  for (std::uint32_t rank = 0; rank < spawning.nodes.size() && spawned_take_part; ++rank) place(begin.first() + rank, spawning.nodes[rank]);
   send_all(down);
 }
 
@@ -385,7 +388,10 @@ void FakeCrrun::answer_spawn(std::uint32_t index, Spawning& spawning) {
 
 std::string FakeCrrun::wave(std::uint32_t number, bool commit) {
   wave_done.clear();
+  last_wave_ = std::max(last_wave_, number);
   job::Down down;
+  for (const auto& [index, spawning] : spawns_)
+    if (spawned_take_part) down.mutable_wave_begin()->add_spawned(spawning.begin.first());
   down.mutable_wave_begin()->set_wave(number);
   down.mutable_wave_begin()->set_recovery(recovery);
   down.mutable_wave_begin()->set_timeout_ms(30000);
@@ -446,6 +452,15 @@ void FakeCrrun::fill(job::Recover& message, std::uint32_t wave, const std::set<s
     image->add_paths(job::image_path(job::job_directory(job.shared_directory(), job.id()), wave, one.rank()));
   }
   for (const std::uint32_t rank : restart) message.add_restart(rank);
+  for (const auto& [index, spawning] : spawns_) {
+    if (!spawned_take_part) continue;
+    job::SpawnBegin& begin = *message.add_spawned();
+    begin = spawning.begin;
+    begin.set_begun(true);
+    for (const auto& one : placement)
+      if (one.rank() >= begin.first() && one.rank() - begin.first() < spawning.nodes.size())
+        begin.set_node_of_rank(static_cast<int>(one.rank() - begin.first()), one.node());
+  }
 }
 
 void FakeCrrun::shut_down(bool keep_images) {

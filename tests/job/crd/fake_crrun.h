@@ -81,6 +81,7 @@ class FakeCrrun {
   std::map<std::uint32_t, std::uint64_t> heartbeat_ns;
   bool forget_fences = false;
   bool names_all_images = true;  ///< in a recovery; false: only images of restarted ranks, as in large jobs
+  bool spawned_take_part = false;  ///< processes that are spawned from now on get a placement, and take part in waves
   bool answers = true;       ///< answer heartbeats and Hello
   bool hears = true;         ///< false: what daemons send is lost, as with a connection that is about to break
   bool is_heard = true;      ///< false: what is sent to daemons is lost
@@ -113,10 +114,12 @@ class FakeCrrun {
     std::uint64_t question = 0;
     std::set<std::uint32_t> known, started;
     std::vector<std::uint32_t> nodes;
+    job::SpawnBegin begin;
     bool answered = false;
   };
   void answer_spawn(std::uint32_t index, Spawning& spawning);
   std::map<std::uint32_t, Spawning> spawns_;
+  std::uint32_t last_wave_ = 0;
   std::uint64_t contexts_ = 0;
   std::vector<std::pair<std::uint32_t, job::Lookup>> lookups_;  ///< lookups without an answer yet
   struct Open {

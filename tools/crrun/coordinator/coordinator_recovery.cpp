@@ -407,6 +407,13 @@ void Coordinator::recovery_done(Now now) {
   for (const Draining::Drain& drain : draining_.take_done(placement_))
     out_.add(Reply{drain.request, true, "the ranks of " + members_.host(drain.node) + " run elsewhere"});
   save();
+  // Waves that have begun since are over, as all ranks must know: a process that is spawned from now on has missed them, and
+  // ranks connect only to ranks that know of the same waves.
+  if (next_wave_ - 1 > report_.wave) {
+    WaveEnd& over = *out_.send().mutable_wave_end();
+    over.set_wave(next_wave_ - 1);
+    over.set_why(report_.cause);
+  }
   Prune& message = *out_.send().mutable_prune();
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   prune();

@@ -81,6 +81,7 @@ void Coordinator::tell_spawn(const Family& family, std::optional<NodeIndex> late
   message.set_recovery(recovery_number_);
   message.set_index(family.index);
   message.set_first(family.first);
+  message.set_wave(next_wave_ - 1);  // all running ranks know of it by now, see recovery_done()
   for (const SpawnApp& app : family.apps) *message.add_apps() = app;
   for (NodeIndex node : family.nodes) message.add_node_of_rank(node);
   message.set_parent(family.parent);

@@ -231,6 +231,7 @@ void Coordinator::launch(Now now) {
   save();
   Launch& message = *out_.send().mutable_launch();
   message.set_recovery(recovery_number_);
+  message.set_wave(next_wave_ - 1);
   for (Rank rank = 0; rank < placement_.size(); ++rank) {
     Placement& placement = *message.add_placement();
     placement.set_rank(rank);
