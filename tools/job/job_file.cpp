@@ -8,9 +8,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include <google/protobuf/util/json_util.h>
-
 #include "job/files.h"
+#include "job/message_json.h"
 #include "job/names.h"
 
 namespace reprise::job {
@@ -21,23 +20,6 @@ namespace {
 
 constexpr int kVersion = 2;
 constexpr std::uint32_t kMostRanks = 10'000'000;
-
-nlohmann::json message_json(const google::protobuf::Message& message) {
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text).ok())
-    throw std::runtime_error("a part of the job cannot be written as JSON");
-  return nlohmann::json::parse(text);
-}
-
-template <class T>
-T message_from(const nlohmann::json& json) {
-  T out;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  if (!google::protobuf::util::JsonStringToMessage(json.dump(), &out, options).ok())
-    throw std::runtime_error("it is damaged");
-  return out;
-}
 
 /** The id becomes part of paths that are created and removed; ranks and nodes index tables. */
 void check(const JobFile& file) {

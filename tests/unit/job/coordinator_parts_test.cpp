@@ -62,18 +62,87 @@ StoredWave wave(WaveNumber number, RecoveryNumber recovery = 0) {
   return out;
 }
 
+/** @return the newest wave that is available */
+std::optional<WaveNumber> newest_of(const Store& store, const PlacementTable& nodes) {
+  for (auto wave = store.waves().rbegin(); wave != store.waves().rend(); ++wave)
+    if (store.available(wave->second, nodes)) return wave->first;
+  return std::nullopt;
+}
+
+/** The wave, with processes 7 and 8 that rank 1 has spawned on nodes 1 and 2. */
+StoredWave with_family(StoredWave out) {
+  StoredFamily& family = out.families.emplace_back();
+  family.index = 3;
+  family.first = 7;
+  family.count = 2;
+  family.parent = 1;
+  SpawnApp& app = family.apps.emplace_back();
+  app.add_argv("a\"b");
+  app.set_processes(2);
+  for (const NodeIndex node : {1, 2}) out.ranks.emplace_back().node = node;
+  return out;
+}
+
+TEST(RosterTest, HasAPlaceForEachNumber) {
+  Roster roster(2);
+  roster.add(7, 2);
+  roster.add(12, 1);
+  EXPECT_EQ(roster.size(), 5u);
+  const Rank numbers[] = {0, 1, 7, 8, 12};
+  for (std::size_t place = 0; place < 5; ++place) {
+    EXPECT_EQ(roster.number(place), numbers[place]);
+    EXPECT_EQ(roster.place(numbers[place]), place);
+  }
+  for (const Rank none : {2, 6, 9, 11, 13}) EXPECT_FALSE(roster.place(none)) << none;
+}
+
+TEST(RecoveryPlanTest, TakesTheNewestWaveForWhoseSpawnedProcessesThereIsAPlace) {
+  Store store("/job", "/local/job");
+  StoredWave old = wave(1), with = with_family(wave(2));
+  for (StoredWave* one : {&old, &with})
+    for (StoredRank& image : one->ranks) image.staged = true;
+  store.commit(old);
+  store.commit(with);
+  std::vector<Seat> seats(3);
+  for (NodeIndex node = 0; node < 3; ++node) seats[node].node = node, seats[node].slots = 2;
+  const auto live = [](Rank) { return std::optional<RecoveryNumber>(0); };
+  // Process 8 runs on node 0 by now; the image is on node 2.
+  auto plan = plan_recovery({0, 1}, {{7, 1}, {8, 0}}, seats, false, store, live);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->wave, 2u);
+  EXPECT_THAT(plan->nodes, ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(plan->restart, ElementsAre(8));
+  // They have ended since: they come back where they were.
+  plan = plan_recovery({0, 1}, {}, seats, false, store, [](Rank rank) { return rank < 2 ? std::optional<RecoveryNumber>(0) : std::nullopt; });
+  EXPECT_THAT(plan->nodes, ElementsAre(0, 1, 1, 2));
+  EXPECT_THAT(plan->restart, ElementsAre(7, 8));
+  Recover message;
+  plan->fill(message, store);
+  ASSERT_EQ(message.spawned_size(), 1);
+  EXPECT_THAT(message.spawned(0).node_of_rank(), ElementsAre(1, 2));
+  EXPECT_EQ(message.placement(3).rank(), 8u);
+  EXPECT_EQ(message.images(3).paths(0), "/local/job/wave-2/rank-8.img");
+  // Node 2 is lost, and there are too few slots for its process: the wave before has none.
+  seats[2].usable = false;
+  seats[0].slots = seats[1].slots = 1;
+  plan = plan_recovery({0, 1}, {}, seats, false, store, live);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->wave, 1u);
+  EXPECT_THAT(plan->nodes, ElementsAre(0, 1));
+}
+
 TEST(StoreTest, TakesTheNewestWaveOfWhichAllCanBeHad) {
   Store store("/job", "/local/job");
   store.commit(wave(1));
   store.staged(1, 0);
   EXPECT_TRUE(store.staged(1, 1));
   store.commit(wave(2));
-  EXPECT_EQ(*store.choose({0, 1}), 2u);
-  EXPECT_EQ(*store.choose({0, 2}), 1u) << "the image of rank 1 in wave 2 is on node 1 only";
+  EXPECT_EQ(*newest_of(store, {0, 1}), 2u);
+  EXPECT_EQ(*newest_of(store, {0, 2}), 1u) << "the image of rank 1 in wave 2 is on node 1 only";
   store.node_lost(1);
-  EXPECT_EQ(*store.choose({0, 1}), 1u);
+  EXPECT_EQ(*newest_of(store, {0, 1}), 1u);
   store.damaged(1, 0);
-  EXPECT_FALSE(store.choose({0, 1}));
+  EXPECT_FALSE(newest_of(store, {0, 1}));
 }
 
 TEST(StoreTest, KeepsTheTwoNewestTheTwoNewestStagedAndWhatIsBeingCopied) {
@@ -104,10 +173,10 @@ TEST(StoreTest, ImagesThatANodeHasAreFound) {
   Store store("/job", "/local/job");
   store.commit(wave(1));
   store.node_lost(1);
-  EXPECT_FALSE(store.choose({0, 2}));
+  EXPECT_FALSE(newest_of(store, {0, 2}));
   store.found(1, 2, {1});
-  EXPECT_EQ(*store.choose({0, 2}), 1u);
-  EXPECT_FALSE(store.choose({0, 1}));
+  EXPECT_EQ(*newest_of(store, {0, 2}), 1u);
+  EXPECT_FALSE(newest_of(store, {0, 1}));
   // A later crrun learns of it.
   StoredWaves again;
   for (const StoreChange& change : store.take_changes()) {
@@ -511,6 +580,26 @@ TEST(StateTest, ComesBackAsItWas) {
   EXPECT_EQ(to_json(state_from_json(nlohmann::json::parse(json.dump()), 2)), json);
   EXPECT_THROW(state_from_json(json, 3), std::runtime_error);
   EXPECT_THROW(state_from_json(nlohmann::json::object(), 2), std::runtime_error);
+}
+
+TEST(StateTest, HasTheSpawnedProcessesOfAWave) {
+  State state;
+  state.placement = {0, 1};
+  state.incarnation = {0, 0};
+  state.waves[1] = with_family(wave(1));
+  const nlohmann::json json = to_json(state);
+  EXPECT_EQ(state_from_json(nlohmann::json::parse(json.dump()), 2), state);
+  const auto changed = [&](const char* field, std::uint64_t value) {
+    nlohmann::json out = json;
+    out["waves"][0]["families"][0][field] = value;
+    return out;
+  };
+  EXPECT_THROW(state_from_json(changed("count", 3), 2), std::runtime_error);
+  EXPECT_THROW(state_from_json(changed("count", 1'000'000'000), 2), std::runtime_error);
+  EXPECT_THROW(state_from_json(changed("first", 1), 2), std::runtime_error) << "a rank of the job itself";
+  nlohmann::json old = json;
+  old["waves"][0].erase("families");
+  EXPECT_THROW(state_from_json(old, 2), std::runtime_error);
 }
 
 TEST(StateTest, AWaveThatDoesNotFitIsRefused) {

@@ -231,6 +231,8 @@ class Coordinator {
   void send(std::optional<Recovering::Order> order);
   void roll_back_streams(const StoredWave* wave);
   std::vector<Rank> moved_since(const StoredWave& wave) const;
+  /** @return where the processes of a wave are now, or were when it was taken, by place in its roster */
+  PlacementTable nodes_in(const StoredWave& wave) const;
 
   // coordinator_end.cpp
   void rank_exited(const RankExited& message, Now now);

@@ -85,8 +85,16 @@ std::vector<Rank> Coordinator::moved_since(const StoredWave& wave) const {
   return out;
 }
 
+PlacementTable Coordinator::nodes_in(const StoredWave& wave) const {
+  PlacementTable out = placement_;
+  const Roster roster = wave.roster();
+  for (std::size_t place = out.size(); place < roster.size(); ++place)
+    out.push_back(node_of(roster.number(place)).value_or(wave.ranks[place].node));
+  return out;
+}
+
 std::optional<RecoveryPlan> Coordinator::plan(bool with_drained, const std::set<NodeIndex>& without) const {
-  return plan_recovery(placement_, seats(with_drained, without), settings_.double_up, store_, [this](Rank rank) {
+  return plan_recovery(placement_, spawns_.where(), seats(with_drained, without), settings_.double_up, store_, [this](Rank rank) {
     const RankInfo& info = ranks_[rank];
     return info.alive && !exits_.ended(rank) ? std::optional(info.incarnation) : std::nullopt;
   });
@@ -197,8 +205,7 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
   message.set_recovery(recovery_number_);
   message.set_deadline_ms(settings_.recover_timeout_ms);
   plan.fill(message, store_);
-  RecoveryRound round(recovery_number_, plan.wave, static_cast<std::uint32_t>(ranks_.size()), plan.restart, now,
-                      settings_.recover_timeout_ms);
+  RecoveryRound round(recovery_number_, plan.wave, store_.find(plan.wave)->roster(), plan.restart, now, settings_.recover_timeout_ms);
   for (Recovering::Order& order : recovering_.begin(std::move(round), std::move(message), members_.living(), hosts)) send(std::move(order));
 }
 

@@ -82,9 +82,8 @@ void Coordinator::adopt(const Up& up) {
   std::map<WaveNumber, std::vector<Rank>> found;
   for (const StoredImage& image : up.hello().images()) {
     const StoredWave* wave = store_.find(image.wave());
-    if (!wave || image.rank() >= wave->ranks.size()) continue;
-    const StoredRank& known = wave->ranks[image.rank()];
-    if (known.checksum == image.checksum() && !known.local) found[image.wave()].push_back(image.rank());
+    const StoredRank* known = wave ? wave->find(image.rank()) : nullptr;
+    if (known && known->checksum == image.checksum() && !known->local) found[image.wave()].push_back(image.rank());
   }
   for (auto& [wave, ranks] : found) store_.found(wave, up.from(), std::move(ranks));
   if (begin_ != Begin::attach) return;

@@ -67,8 +67,7 @@ bool Coordinator::all_ready(Now now) {
 }
 
 void Coordinator::begin_wave(Now now) {
-  round_.emplace(next_wave_++, recovery_number_, static_cast<std::uint32_t>(ranks_.size()), now,
-                 settings_.wave_timeout_ms);
+  round_.emplace(next_wave_++, recovery_number_, Roster(static_cast<Rank>(ranks_.size())), now, settings_.wave_timeout_ms);
   draining_.wave_begins(round_->wave());
   leave_time_.begun(round_->wave(), now);
   save();  // no later crrun may give the number to another wave

@@ -26,18 +26,25 @@ constexpr std::size_t kInVain = 3;
 constexpr std::uint64_t kInVainWithin = 10;
 }  // namespace
 
-RecoveryRound::RecoveryRound(RecoveryNumber recovery, WaveNumber wave, std::uint32_t ranks, std::set<Rank> restart,
-                             Now begun, std::uint64_t timeout_ms)
+RecoveryRound::RecoveryRound(RecoveryNumber recovery, WaveNumber wave, Roster roster, std::set<Rank> restart, Now begun,
+                             std::uint64_t timeout_ms)
     : recovery_(recovery),
       wave_(wave),
       restart_(std::move(restart)),
       timeout_ms_(timeout_ms),
       deadline_ms_(begun.ms + timeout_ms),
-      have_(ranks, false) {}
+      roster_(std::move(roster)),
+      have_(roster_.size(), false) {}
+
+bool RecoveryRound::answered(Rank rank) const {
+  const auto place = roster_.place(rank);
+  return place && have_[*place];
+}
 
 bool RecoveryRound::answer(Rank rank) {
-  if (rank >= have_.size() || have_[rank]) return false;
-  have_[rank] = true;
+  const auto place = roster_.place(rank);
+  if (!place || have_[*place]) return false;
+  have_[*place] = true;
   ++answered_;
   return true;
 }
@@ -65,8 +72,8 @@ void RecoveryRound::resume(Now now) {
 
 std::vector<Rank> RecoveryRound::missing() const {
   std::vector<Rank> out;
-  for (Rank rank = 0; rank < have_.size(); ++rank)
-    if (!have_[rank]) out.push_back(rank);
+  for (std::size_t place = 0; place < have_.size(); ++place)
+    if (!have_[place]) out.push_back(roster_.number(place));
   return out;
 }
 

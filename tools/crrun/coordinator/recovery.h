@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "recovery_plan.h"
+#include "roster.h"
 #include "types.h"
 
 namespace reprise::job {
@@ -67,7 +68,7 @@ class RecoveryRound {
     bool restarted;  ///< it was to be restarted; else paused
   };
 
-  RecoveryRound(RecoveryNumber recovery, WaveNumber wave, std::uint32_t ranks, std::set<Rank> restart, Now begun,
+  RecoveryRound(RecoveryNumber recovery, WaveNumber wave, Roster roster, std::set<Rank> restart, Now begun,
                 std::uint64_t timeout_ms);
 
   void restored(const Restored& message);
@@ -76,7 +77,7 @@ class RecoveryRound {
   void resume(Now now);
 
   /** Whether a rank has answered in this step. */
-  bool answered(Rank rank) const { return rank < have_.size() && have_[rank]; }
+  bool answered(Rank rank) const;
   bool all_answered() const { return answered_ == have_.size(); }
   bool late(Now now) const { return now.ms >= deadline_ms_; }
   std::vector<Rank> missing() const;
@@ -94,7 +95,8 @@ class RecoveryRound {
   Step step_ = Step::restoring;
   std::set<Rank> restart_;
   std::uint64_t timeout_ms_, deadline_ms_;
-  std::vector<bool> have_;
+  Roster roster_;
+  std::vector<bool> have_;  ///< by place in the roster
   std::size_t answered_ = 0;
   std::vector<Failure> failures_;
 };

@@ -3,33 +3,69 @@
 
 namespace reprise::job {
 
-std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const std::vector<Seat>& seats, bool double_up,
-                                          const Store& store, const LiveProcess& live) {
+namespace {
+
+/** @return the nodes of all in the wave, by place; nothing: there is no place for a spawned process */
+std::optional<PlacementTable> place_all(const StoredWave& wave, const PlacementTable& own, const std::map<Rank, NodeIndex>& spawned,
+                                        const std::vector<Seat>& seats, bool double_up) {
+  if (wave.families.empty()) return own;
+  PlacementTable all = own;
+  const Roster roster = wave.roster();
+  for (std::size_t place = own.size(); place < roster.size(); ++place) {
+    const auto now = spawned.find(roster.number(place));
+    all.push_back(now == spawned.end() ? wave.ranks[place].node : now->second);
+  }
+  return place_again(all, seats, double_up);
+}
+
+}  // namespace
+
+std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const std::map<Rank, NodeIndex>& spawned,
+                                          const std::vector<Seat>& seats, bool double_up, const Store& store, const LiveProcess& live) {
   auto placed = place_again(placement, seats, double_up);
   if (!placed) return std::nullopt;
-  RecoveryPlan out{std::move(*placed), 0, {}};
-  out.wave = store.choose(out.placement).value_or(0);
+  RecoveryPlan out{std::move(*placed), 0, {}, {}};
+  for (auto wave = store.waves().rbegin(); wave != store.waves().rend() && !out.wave; ++wave) {
+    auto nodes = place_all(wave->second, out.placement, spawned, seats, double_up);
+    if (!nodes || !store.available(wave->second, *nodes)) continue;
+    out.wave = wave->first;
+    out.nodes = std::move(*nodes);
+  }
   if (!out.wave) return out;
   const StoredWave& stored = *store.find(out.wave);
-  for (Rank rank = 0; rank < out.placement.size(); ++rank) {
-    const StoredRank& image = stored.ranks[rank];
-    const auto incarnation = live(rank);
+  const Roster roster = stored.roster();
+  for (std::size_t place = 0; place < out.nodes.size(); ++place) {
+    const StoredRank& image = stored.ranks[place];
+    const Rank number = roster.number(place);
+    const auto incarnation = live(number);
     // A process that was started anew since the wave does not match the image. A rank that moves or has ended has no
     // process to pause.
-    if (!incarnation || *incarnation > stored.recovery || !image.local || image.node != out.placement[rank]) out.restart.insert(rank);
+    if (!incarnation || *incarnation > stored.recovery || !image.local || image.node != out.nodes[place]) out.restart.insert(number);
   }
   return out;
 }
 
 void RecoveryPlan::fill(Recover& message, const Store& store) const {
   message.set_wave(wave);
-  for (Rank rank = 0; rank < placement.size(); ++rank) {
+  const StoredWave& stored = *store.find(wave);
+  const Roster roster = stored.roster();
+  for (std::size_t at = 0; at < nodes.size(); ++at) {
+    const Rank number = roster.number(at);
     Placement& place = *message.add_placement();
-    place.set_rank(rank);
-    place.set_node(placement[rank]);
-    if (placement.size() <= kWholeTables || restart.count(rank)) *message.add_images() = store.place(wave, rank, placement[rank]);
+    place.set_rank(number);
+    place.set_node(nodes[at]);
+    if (nodes.size() <= kWholeTables || restart.count(number)) *message.add_images() = store.place(wave, number, nodes[at]);
   }
   for (Rank rank : restart) message.add_restart(rank);
+  for (const StoredFamily& family : stored.families) {
+    SpawnBegin& spawned = *message.add_spawned();
+    spawned.set_index(family.index);
+    spawned.set_first(family.first);
+    spawned.set_parent(family.parent);
+    spawned.set_begun(true);
+    for (const SpawnApp& app : family.apps) *spawned.add_apps() = app;
+    for (Rank rank = 0; rank < family.count; ++rank) spawned.add_node_of_rank(nodes[*roster.place(family.first + rank)]);
+  }
 }
 
 }  // namespace reprise::job

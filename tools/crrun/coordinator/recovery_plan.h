@@ -2,6 +2,7 @@
 #pragma once
 /** @file What a recovery restores, and where: decided from the stored waves, the nodes and the living processes. */
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -13,9 +14,10 @@
 namespace reprise::job {
 
 struct RecoveryPlan {
-  PlacementTable placement;
-  WaveNumber wave = 0;     ///< 0: no wave is usable, the job begins anew
-  std::set<Rank> restart;  ///< ranks that get a new process; the others are paused
+  PlacementTable placement;  ///< of the job's own ranks
+  WaveNumber wave = 0;       ///< 0: no wave is usable, the job begins anew
+  PlacementTable nodes;      ///< by place in the wave's roster
+  std::set<Rank> restart;    ///< numbers of those that get a new process; the others are paused
 
   /** What daemons need to know: the wave, the placement, the ranks to restart, and where images are. */
   void fill(Recover& message, const Store& store) const;
@@ -24,8 +26,11 @@ struct RecoveryPlan {
 /** @return the recovery in which a rank's process was started anew; nothing: it has none that could be paused */
 using LiveProcess = std::function<std::optional<RecoveryNumber>(Rank)>;
 
-/** @return nothing if there is no place for the ranks of nodes that are not usable */
-std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const std::vector<Seat>& seats, bool double_up,
-                                          const Store& store, const LiveProcess& live);
+/**
+ * Choose the newest wave that is available. @param spawned where the spawned processes are that run
+ * @return nothing if there is no place for the ranks of nodes that are not usable
+ */
+std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const std::map<Rank, NodeIndex>& spawned,
+                                          const std::vector<Seat>& seats, bool double_up, const Store& store, const LiveProcess& live);
 
 }  // namespace reprise::job

@@ -3,11 +3,15 @@
 
 #include <stdexcept>
 
+#include "job/message_json.h"
+
 namespace reprise::job {
 
 namespace {
 
 constexpr int kVersion = 2;
+/** Of one namespace: more are a damaged state. */
+constexpr Rank kMostSpawned = 10'000'000;
 
 // Waves are large: each field of all ranks is one array, and only its value where all ranks have the same.
 
@@ -52,12 +56,27 @@ void read_ranges(const nlohmann::json& json, std::vector<StoredRank>& ranks, Set
   }
 }
 
+nlohmann::json family_json(const StoredFamily& family) {
+  nlohmann::json apps = nlohmann::json::array();
+  for (const SpawnApp& app : family.apps) apps.push_back(message_json(app));
+  return {{"index", family.index}, {"first", family.first}, {"count", family.count}, {"parent", family.parent}, {"apps", std::move(apps)}};
+}
+
+StoredFamily family_from(const nlohmann::json& json) {
+  StoredFamily out{json.at("index"), json.at("first"), json.at("count"), json.at("parent"), {}};
+  for (const auto& app : json.at("apps")) out.apps.push_back(message_from<SpawnApp>(app));
+  return out;
+}
+
 nlohmann::json wave_json(const StoredWave& wave) {
   nlohmann::json offsets = nlohmann::json::array();
   for (std::size_t i = 0; i < 3; ++i)
     offsets.push_back(column(wave.ranks, [i](const StoredRank& rank) { return rank.offsets[i]; }));
+  nlohmann::json families = nlohmann::json::array();
+  for (const StoredFamily& family : wave.families) families.push_back(family_json(family));
   return {{"wave", wave.wave},
           {"recovery", wave.recovery},
+          {"families", std::move(families)},
           {"unix_ns", wave.unix_ns},
           {"of", wave.ranks.size()},
           {"node", column(wave.ranks, [](const StoredRank& rank) { return rank.node; })},
@@ -69,12 +88,23 @@ nlohmann::json wave_json(const StoredWave& wave) {
 }
 
 StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
+  std::size_t all = ranks;
   StoredWave out;
   out.wave = json.at("wave");
   out.recovery = json.at("recovery");
   out.unix_ns = json.at("unix_ns");
-  if (json.at("of") != ranks) throw std::runtime_error("wave " + std::to_string(out.wave) + " is of another job");
-  out.ranks.resize(ranks);
+  for (const auto& family : json.value("families", nlohmann::json::array())) {
+    out.families.push_back(family_from(family));
+    // Numbers increase, and none is used twice.
+    const StoredFamily* before = out.families.size() > 1 ? &out.families[out.families.size() - 2] : nullptr;
+    const std::uint64_t least = before ? std::uint64_t{before->first} + before->count : ranks;
+    const StoredFamily& last = out.families.back();
+    if (last.first < least || last.count == 0 || last.count > kMostSpawned)
+      throw std::runtime_error("wave " + std::to_string(out.wave) + " has impossible spawned processes");
+    all += last.count;
+  }
+  if (json.at("of") != all) throw std::runtime_error("wave " + std::to_string(out.wave) + " is of another job");
+  out.ranks.resize(all);
   read_column(json.at("node"), out.ranks, [](StoredRank& rank, const auto& value) { rank.node = value; });
   read_column(json.at("bytes"), out.ranks, [](StoredRank& rank, const auto& value) { rank.bytes = value; });
   read_column(json.at("checksum"), out.ranks, [](StoredRank& rank, const auto& value) { rank.checksum = value; });

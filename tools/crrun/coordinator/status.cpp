@@ -55,7 +55,7 @@ nlohmann::json Coordinator::status(Now now) const {
                      {"staged", wave.staged()},
                      {"staged_ranks", staged_ranks},
                      {"staged_bytes", staged_bytes},
-                     {"available", placement_.empty() ? false : store_.available(wave, placement_)}});
+                     {"available", placement_.empty() ? false : store_.available(wave, nodes_in(wave))}});
   }
   nlohmann::json out = {{"id", settings_.spec.id()},
                         {"phase", name(phase_)},

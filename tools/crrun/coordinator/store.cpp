@@ -14,6 +14,26 @@ std::string file(const std::string& directory, WaveNumber wave, Rank rank) {
 }
 }  // namespace
 
+bool StoredFamily::operator==(const StoredFamily& other) const {
+  return index == other.index && first == other.first && count == other.count && parent == other.parent &&
+         std::equal(apps.begin(), apps.end(), other.apps.begin(), other.apps.end(),
+                    [](const SpawnApp& a, const SpawnApp& b) { return a.SerializeAsString() == b.SerializeAsString(); });
+}
+
+Roster StoredWave::roster() const {
+  Rank spawned = 0;
+  for (const StoredFamily& family : families) spawned += family.count;
+  Roster out(static_cast<Rank>(ranks.size()) - spawned);
+  for (const StoredFamily& family : families) out.add(family.first, family.count);
+  return out;
+}
+
+StoredRank* StoredWave::find(Rank number) {
+  if (families.empty()) return number < ranks.size() ? &ranks[number] : nullptr;
+  const auto place = roster().place(number);
+  return place ? &ranks[*place] : nullptr;
+}
+
 bool StoredWave::staged() const {
   return std::all_of(ranks.begin(), ranks.end(), [](const StoredRank& rank) { return rank.staged; });
 }
@@ -30,7 +50,7 @@ Store::Store(std::string job_directory, std::string local_directory)
 void update(StoredWaves& waves, const StoreChange& change) {
   const auto rank_of = [&](WaveNumber wave, Rank rank) -> StoredRank* {
     const auto found = waves.find(wave);
-    return found == waves.end() || rank >= found->second.ranks.size() ? nullptr : &found->second.ranks[rank];
+    return found == waves.end() ? nullptr : found->second.find(rank);
   };
   if (const auto* wave = std::get_if<StoredWave>(&change)) waves[wave->wave] = *wave;
   if (const auto* staged = std::get_if<RanksStaged>(&change)) {
@@ -83,32 +103,27 @@ void Store::found(WaveNumber wave, NodeIndex node, std::vector<Rank> ranks) {
 }
 
 bool Store::staged(WaveNumber wave, Rank rank) {
-  const auto found = waves_.find(wave);
-  if (found == waves_.end() || rank >= found->second.ranks.size() || found->second.ranks[rank].staged) return false;
+  const StoredWave* found = find(wave);
+  const StoredRank* image = found ? found->find(rank) : nullptr;
+  if (!image || image->staged) return false;
   change(RanksStaged{wave, {rank}});
   return --unstaged_.at(wave) == 0;
 }
 
 void Store::damaged(WaveNumber wave, Rank rank) { change(ImageDamaged{wave, rank}); }
 
-bool Store::available(const StoredWave& wave, const PlacementTable& placement) const {
-  for (Rank rank = 0; rank < placement.size(); ++rank) {
-    const StoredRank& image = wave.ranks.at(rank);
-    if (!image.staged && !(image.local && image.node == placement[rank])) return false;
+bool Store::available(const StoredWave& wave, const PlacementTable& nodes) const {
+  for (std::size_t place = 0; place < nodes.size(); ++place) {
+    const StoredRank& image = wave.ranks.at(place);
+    if (!image.staged && !(image.local && image.node == nodes[place])) return false;
   }
   return true;
-}
-
-std::optional<WaveNumber> Store::choose(const PlacementTable& placement) const {
-  for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave)
-    if (available(wave->second, placement)) return wave->first;
-  return std::nullopt;
 }
 
 ImagePlace Store::place(WaveNumber wave, Rank rank, NodeIndex node) const {
   ImagePlace out;
   out.set_rank(rank);
-  const StoredRank& image = waves_.at(wave).ranks.at(rank);
+  const StoredRank& image = *waves_.at(wave).find(rank);
   if (image.local && image.node == node) out.add_paths(file(local_directory_, wave, rank));
   if (image.staged) out.add_paths(file(job_directory_, wave, rank));
   out.set_bytes(image.bytes);
@@ -166,7 +181,8 @@ std::size_t Store::to_stage() const {
 
 std::uint64_t Store::oldest_offset(Rank rank, std::uint32_t stream) const {
   if (waves_.empty()) return 0;
-  return waves_.begin()->second.ranks.at(rank).offsets[stream];
+  const StoredRank* image = waves_.begin()->second.find(rank);
+  return image ? image->offsets[stream] : 0;
 }
 
 /** See which wave to stage, and what is left of it. A large job has many ranks: only when something has changed. */
@@ -174,11 +190,12 @@ void Staging::look(const Store& store, const std::function<bool(NodeIndex)>& up)
   // A node can contribute to a wave as long as it has an image that is not staged.
   const auto orders = [&](const StoredWave& wave) {
     std::map<NodeIndex, std::vector<Rank>> out;
-    for (Rank rank = 0; rank < wave.ranks.size(); ++rank) {
-      const StoredRank& image = wave.ranks[rank];
+    const Roster roster = wave.roster();
+    for (std::size_t place = 0; place < wave.ranks.size(); ++place) {
+      const StoredRank& image = wave.ranks[place];
       if (image.staged) continue;
       if (!image.local || !up(image.node)) return std::map<NodeIndex, std::vector<Rank>>{};  // cannot be completed
-      out[image.node].push_back(rank);
+      out[image.node].push_back(roster.number(place));
     }
     return out;
   };
@@ -206,7 +223,7 @@ std::vector<Staging::Order> Staging::next(const Store& store, const std::functio
       const auto here = at++;
       const NodeIndex node = here->first;
       if (busy_.count(node)) continue;
-      std::erase_if(here->second, [&](Rank rank) { return wave->ranks[rank].staged; });
+      std::erase_if(here->second, [&](Rank rank) { return wave->find(rank)->staged; });
       if (here->second.empty()) {
         open_.erase(here);
         continue;

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "roster.h"
 #include "types.h"
 
 namespace reprise::job {
@@ -23,12 +24,24 @@ struct StoredRank {
   bool operator==(const StoredRank&) const = default;
 };
 
+/** A namespace of spawned processes that are in a wave. */
+struct StoredFamily {
+  std::uint32_t index = 0;  ///< JOB@index
+  Rank first = 0, count = 0, parent = 0;
+  std::vector<SpawnApp> apps;
+  bool operator==(const StoredFamily& other) const;
+};
+
 struct StoredWave {
   WaveNumber wave = 0;
   RecoveryNumber recovery = 0;  ///< recovery during which it was taken
   std::uint64_t unix_ns = 0;
-  std::vector<StoredRank> ranks;
+  std::vector<StoredRank> ranks;  ///< by place in the roster
+  std::vector<StoredFamily> families = {};
 
+  Roster roster() const;
+  StoredRank* find(Rank number);
+  const StoredRank* find(Rank number) const { return const_cast<StoredWave*>(this)->find(number); }
   bool staged() const;
   std::uint64_t bytes() const;
   bool operator==(const StoredWave&) const = default;
@@ -78,10 +91,8 @@ class Store {
   bool staged(WaveNumber wave, Rank rank);
   /** No image of this rank in this wave is intact. */
   void damaged(WaveNumber wave, Rank rank);
-  /** Whether every rank has an image that is readable on its node in @p placement. */
-  bool available(const StoredWave& wave, const PlacementTable& placement) const;
-  /** @return the newest wave that is available */
-  std::optional<WaveNumber> choose(const PlacementTable& placement) const;
+  /** Whether every process has an image that is readable on its node. @param nodes by place in the wave's roster */
+  bool available(const StoredWave& wave, const PlacementTable& nodes) const;
   /** @return the paths of an image on the node, the local one first */
   ImagePlace place(WaveNumber wave, Rank rank, NodeIndex node) const;
   /** The job went back to @p wave: later waves are void. @return the waves that were dropped */

@@ -2,6 +2,7 @@
 #include "waves.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise::job {
 
@@ -23,22 +24,23 @@ constexpr std::uint64_t kAgainMs = 1000, kAgainMostMs = 16'000, kSoonTries = 5;
 constexpr std::uint64_t kFailureMs = 5000, kFailureMostMs = 300'000;
 }  // namespace
 
-WaveRound::WaveRound(WaveNumber wave, RecoveryNumber recovery, std::uint32_t ranks, Now begun,
-                     std::uint64_t timeout_ms)
+WaveRound::WaveRound(WaveNumber wave, RecoveryNumber recovery, Roster roster, Now begun, std::uint64_t timeout_ms)
     : wave_(wave),
       recovery_(recovery),
+      roster_(std::move(roster)),
       begun_(begun),
       deadline_ms_(begun.ms + timeout_ms),
-      results_(ranks),
-      have_(ranks, false) {}
+      results_(roster_.size()),
+      have_(roster_.size(), false) {}
 
 void WaveRound::done(const WaveDone& message) {
   if (message.wave() != wave_) return;
   for (const RankWave& rank : message.ranks()) {
-    if (rank.rank() >= have_.size() || have_[rank.rank()]) continue;
-    have_[rank.rank()] = true;
+    const auto place = roster_.place(rank.rank());
+    if (!place || have_[*place]) continue;
+    have_[*place] = true;
     ++answered_;
-    RankImage& image = results_[rank.rank()];
+    RankImage& image = results_[*place];
     image = {rank.bytes(), rank.checksum(), {0, 0, 0}, rank.begin_unix_ns(), rank.end_unix_ns(),
              rank.quiesce_ns(), rank.frozen_ns(), rank.write_ns(), rank.inherited_bytes()};
     for (const StreamPosition& position : rank.streams())
@@ -61,8 +63,8 @@ WaveRound::Verdict WaveRound::verdict(Now now) const {
 std::string WaveRound::why() const {
   if (!error_.empty()) return error_;
   std::vector<Rank> missing;
-  for (Rank rank = 0; rank < have_.size(); ++rank)
-    if (!have_[rank]) missing.push_back(rank);
+  for (std::size_t place = 0; place < have_.size(); ++place)
+    if (!have_[place]) missing.push_back(roster_.number(place));
   return "no answer from " + rank_list(missing);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "roster.h"
 #include "types.h"
 
 namespace reprise::job {
@@ -36,7 +37,7 @@ struct RankImage {
 /** A wave that has begun and is neither committed nor aborted. */
 class WaveRound {
  public:
-  WaveRound(WaveNumber wave, RecoveryNumber recovery, std::uint32_t ranks, Now begun, std::uint64_t timeout_ms);
+  WaveRound(WaveNumber wave, RecoveryNumber recovery, Roster roster, Now begun, std::uint64_t timeout_ms);
 
   enum class Verdict { pending, complete, again, failed, late };
   /** Results of a daemon, or of several joined. */
@@ -50,12 +51,14 @@ class WaveRound {
   RecoveryNumber recovery() const { return recovery_; }
   Now begun() const { return begun_; }
   std::uint32_t answered() const { return answered_; }
-  /** By rank; complete when the wave is. */
+  const Roster& roster() const { return roster_; }
+  /** By place in the roster; complete when the wave is. */
   const std::vector<RankImage>& results() const { return results_; }
 
  private:
   WaveNumber wave_;
   RecoveryNumber recovery_;
+  Roster roster_;
   Now begun_;
   std::uint64_t deadline_ms_;
   std::vector<RankImage> results_;
