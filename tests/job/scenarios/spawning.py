@@ -3,7 +3,7 @@
 
 import time
 
-from lib.scenario import Job, Program, check, check_result, scenario
+from lib.scenario import Job, Program, await_wave_of_loop, check, check_result, scenario
 
 PROGRAMS = "/mnt/project/build/vm/user/tests/job/crd"
 
@@ -56,13 +56,68 @@ def a_node_is_lost_while_children_run(cluster):
     job.await_event("wave-commit")
     job.await_event("spawn", 2)
     time.sleep(4)
-    check("MPI_Comm_spawn" in cluster.head(f"crjob checkpoint {job.directory('/mnt/share')} 2>&1; true"), "a checkpoint was taken while children run")
+    check("is committed" in cluster.head(f"crjob checkpoint {job.directory('/mnt/share')} 2>&1; true"), "no checkpoint while children run")
     waves = len(job.events("wave-commit"))
     cluster.kill("node2")
     job.await_event("recovery-done", seconds=90)
-    check(len(job.events("wave-begin")) >= waves, "no wave before the loss")
     check_result(job, program)
     check(job.events("wave-commit")[-1]["wave"] > waves, "no wave after the children had ended")
+
+
+class Family(Program):
+    """Parents and children that exchange messages all the time."""
+
+    def __init__(self, children, rounds, pause_us):
+        super().__init__([f"{PROGRAMS}/mpi_family", children, rounds, pause_us], r"^(?:round|total) .*$", r"^round \d")
+
+    def expected(self, ranks, _got):
+        return self.reference(ranks, self.words[:3])
+
+
+def family(cluster):
+    # Each node has a rank and a child.
+    program = Family(2, 1500, 20000)
+    job = on_two(cluster, program, spares=("node4:2",), every="3s", options=["--map-by", "node"]).start()
+    await_wave_of_loop(job, program)
+    return program, job
+
+
+@scenario
+def children_go_back_with_their_parents(cluster):
+    program, job = family(cluster)
+    cluster.kill("node2")
+    job.await_event("recovery-done", seconds=90)
+    restarted = {event["rank"] for event in job.events("restored-rank") if event["restarted"]}
+    check(restarted == {1, 3}, f"rank 1 and the second child are to be restarted, not {restarted}")
+    check_result(job, program)
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+
+
+@scenario
+def a_child_is_killed(cluster):
+    program, job = family(cluster)
+    cluster.ssh("node1", "pkill -KILL -n mpi_family")
+    job.await_event("recovery-done", seconds=90)
+    restarted = {event["rank"] for event in job.events("restored-rank") if event["restarted"]}
+    check(restarted == {2}, f"the first child is to be restarted, not {restarted}")
+    # Then a parent, from a wave that was taken since.
+    await_wave_of_loop(job, program)
+    cluster.ssh("node2", "pkill -KILL -o mpi_family")
+    job.await_event("recovery-done", 2, seconds=90)
+    check_result(job, program)
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+
+
+@scenario
+def another_crrun_goes_on_with_children(cluster):
+    program, job = family(cluster)
+    job.kill_launcher()
+    job.attach()
+    job.await_event("recovery-done", seconds=90)
+    check(job.wait(240) == 0, f"it failed:\n{job.messages()[-3000:]}")
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+    got = program.of(job.output())
+    check(got[-1:] == program.expected(2, got)[-1:], f"another result: {got[-3:]}")
 
 
 class Sessions(Program):

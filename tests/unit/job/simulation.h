@@ -166,6 +166,9 @@ class Cluster {
   void say_again(NodeIndex node);
   void check(Rank rank);
   void spawn_begin(NodeIndex node, const SpawnBegin& message);
+  WaveNumber gone_back_to_ = 0;  ///< in the newest recovery
+  void spawned_run(NodeIndex node, Rank number);
+  std::set<Rank> spawned_roll_back(NodeIndex node, const Recover& message);
   void spawned_exit(NodeIndex node, Rank number, int status);
   void hello(NodeIndex node);
   std::uint64_t some_time();

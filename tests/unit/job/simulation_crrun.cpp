@@ -152,8 +152,13 @@ void Cluster::written(const Changes& changes) {
 
 void Cluster::event(const nlohmann::json& line) {
   meter_.run(Meter::Where::loop, [&] { traffic_.timeline_bytes += meter_.on() ? line.dump().size() : 0; });
-  if ((line.at("event") == "wave-commit" || line.at("event") == "resume") && !spawned().empty())
-    violations_.push_back(line.at("event").get<std::string>() + " while spawned processes run");
+  if (line.at("event") == "recovery-begin") gone_back_to_ = line.at("wave");
+  if (line.at("event") == "wave-commit" || line.at("event") == "resume") {
+    const StoredWave* wave = coordinator_->store().find(line.value("wave", gone_back_to_));
+    for (const auto& [number, node] : spawned())
+      if (!wave || !wave->find(number))
+        violations_.push_back(line.at("event").get<std::string>() + " while process " + std::to_string(number) + " runs that is in no wave");
+  }
   if (line.at("event") == "wave-commit") committed_.insert(line.at("wave").get<WaveNumber>());
   if (line.at("event") == "recovery-begin") {
     if (hangs_) --hangs_;

@@ -335,15 +335,17 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       });
       break;
     case Down::kWaveBegin: {
-      if (daemon.ranks.empty() || down.wave_begin().recovery() != daemon.recovery) break;
+      if ((daemon.ranks.empty() && daemon.spawned.empty()) || down.wave_begin().recovery() != daemon.recovery) break;
       const bool again = std::uniform_real_distribution<>(0, 1)(random_) < model_.again;
       const std::uint64_t us = image_time(daemon.ranks.size(), model_.costs.local_disk);
       after(us, [this, node, wave = down.wave_begin().wave(), again, begun = now_us_] {
         Daemon& daemon = *daemons_[node];
-        if (daemon.ranks.empty()) return;
+        if (daemon.ranks.empty() && daemon.spawned.empty()) return;
         Up up;
         up.mutable_wave_done()->set_wave(wave);
-        for (const auto& [rank, process] : daemon.ranks) {
+        std::map<Rank, Process> all = daemon.ranks;
+        for (const auto& [number, child] : daemon.spawned) all[number];
+        for (const auto& [rank, process] : all) {
           RankWave& result = *up.mutable_wave_done()->add_ranks();
           result.set_rank(rank);
           if (again || daemon.full || process.stuck) {
@@ -402,7 +404,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     case Down::kRecover: {
       if (down.recover().recovery() <= daemon.recovery) break;
       daemon.recovery = down.recover().recovery();
-      daemon.spawned.clear();
+      const std::set<Rank> children = spawned_roll_back(node, down.recover());
       daemon.ended.clear();
       const std::vector<Rank> here = ranks_here();
       const std::set<Rank> mine(here.begin(), here.end());
@@ -426,7 +428,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       const std::uint64_t us = costs.local_disk > 0 ? std::max(image_time(here.size() - restart.size(), costs.local_disk),
                                                                image_time(restart.size(), costs.node_to_shared))
                                                     : some_time();
-      after(us, [this, node, here, restart, wave, begun = now_us_] {
+      after(us, [this, node, here, restart, wave, children, begun = now_us_] {
         Daemon& daemon = *daemons_[node];
         Up up;
         up.mutable_restored()->set_recovery(daemon.recovery);
@@ -446,7 +448,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           if (const auto found = staged_.find({wave, rank});
               !image && restart.count(rank) && found != staged_.end() && !found->second.damaged && !shared_gone_)
             image = &found->second;
-          const bool there = restart.count(rank) || daemon.ranks.count(rank);
+          const bool there = restart.count(rank) || daemon.ranks.count(rank) || children.count(rank);
           if (!image || !there) {
             result.set_error(image ? "the process is gone" : "the image is damaged");
             result.set_image_bad(!image);
@@ -456,6 +458,10 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
             const auto old = daemons_[other]->ranks.find(rank);
             if (other != node && old != daemons_[other]->ranks.end() && daemons_[other]->host && !old->second.stopped)
               violations_.push_back("rank " + std::to_string(rank) + " is started while its old process is there");
+          }
+          if (rank >= model_.ranks) {
+            result.set_restarted(restart.count(rank));
+            continue;
           }
           Process& process = daemon.ranks[rank];
           if (restart.count(rank)) process.incarnation = daemon.recovery;
@@ -473,11 +479,15 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       break;
     }
     case Down::kResume:
-      if (down.resume().recovery() != daemon.recovery || daemon.ranks.empty()) break;
+      if (down.resume().recovery() != daemon.recovery || (daemon.ranks.empty() && daemon.spawned.empty())) break;
       after(some_time() / 4, [this, node] {
         Daemon& daemon = *daemons_[node];
         Up up;
         up.mutable_resumed()->set_recovery(daemon.recovery);
+        for (const auto& [number, child] : daemon.spawned) {
+          up.mutable_resumed()->add_ranks()->set_rank(number);
+          spawned_run(node, number);
+        }
         for (auto& [rank, process] : daemon.ranks) {
           RankResumed& result = *up.mutable_resumed()->add_ranks();
           result.set_rank(rank);

@@ -24,6 +24,12 @@ struct Process {
   std::set<Rank> stuck_with = {};   ///< its messages: when one of these fails, it knows that it waits in vain
 };
 
+/** A spawned process. */
+struct Child {
+  RecoveryNumber since = 0;      ///< recovery that it last went on in, or was started in
+  std::uint64_t lasting_ms = 0;  ///< from then on
+};
+
 struct Cluster::Daemon {
   bool host = true;    ///< the machine is on
   bool alive = false;  ///< the daemon runs
@@ -34,7 +40,7 @@ struct Cluster::Daemon {
   std::uint64_t lease_us = 0;  ///< the ranks may run until then
   std::map<Rank, Process> ranks;
   std::map<Rank, std::pair<Process, int>> ended;  ///< with their wait status
-  std::set<Rank> spawned;
+  std::map<Rank, Child> spawned;
   std::map<std::pair<WaveNumber, Rank>, Image> images;
   std::unique_ptr<Relay> relay;
   bool relay_ticks = false;

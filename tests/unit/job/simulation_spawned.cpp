@@ -20,7 +20,7 @@ std::map<Rank, NodeIndex> Cluster::spawned() const {
   std::map<Rank, NodeIndex> out;
   for (NodeIndex node = 0; node < daemons_.size(); ++node)
     if (daemons_[node]->host && daemons_[node]->alive)
-      for (Rank number : daemons_[node]->spawned) out[number] = node;
+      for (const auto& [number, child] : daemons_[node]->spawned) out[number] = node;
   return out;
 }
 
@@ -34,13 +34,41 @@ void Cluster::spawn_begin(NodeIndex node, const SpawnBegin& message) {
   for (int rank = 0; rank < message.node_of_rank_size(); ++rank) {
     if (message.node_of_rank(rank) != node) continue;
     const Rank number = message.first() + static_cast<Rank>(rank);
-    daemon.spawned.insert(number);
-    Up started;
+    daemon.spawned[number].lasting_ms = std::stoull(message.apps(0).argv(1));
+    Up started, ready;
     started.mutable_rank_started()->set_rank(number);
     started.mutable_rank_started()->set_recovery(daemon.recovery);
     send_up(node, std::move(started));
-    later(std::stoull(message.apps(0).argv(1)) * 1000, [this, node, number] { spawned_exit(node, number, 0); });
+    ready.mutable_rank_ready()->mutable_address()->set_rank(number);
+    ready.mutable_rank_ready()->mutable_address()->add_addresses("10.0.0.1:" + std::to_string(number));
+    ready.mutable_rank_ready()->set_recovery(daemon.recovery);
+    send_up(node, std::move(ready));
+    spawned_run(node, number);
   }
+}
+
+void Cluster::spawned_run(NodeIndex node, Rank number) {
+  Child& child = daemons_[node]->spawned.at(number);
+  child.since = daemons_[node]->recovery;
+  later(child.lasting_ms * 1000, [this, node, number, since = child.since] {
+    const auto found = daemons_[node]->spawned.find(number);
+    if (found != daemons_[node]->spawned.end() && found->second.since == since) spawned_exit(node, number, 0);
+  });
+}
+
+/** A recovery begins. @return the spawned processes that are to be here, and run already */
+std::set<Rank> Cluster::spawned_roll_back(NodeIndex node, const Recover& message) {
+  std::set<Rank> there;
+  std::map<Rank, Child> left;
+  for (const SpawnBegin& space : message.spawned())
+    for (int rank = 0; rank < space.node_of_rank_size(); ++rank) {
+      const Rank number = space.first() + static_cast<Rank>(rank);
+      if (space.node_of_rank(rank) != node) continue;
+      if (daemons_[node]->spawned.count(number)) there.insert(number);
+      left[number] = {0, std::stoull(space.apps(0).argv(1))};
+    }
+  daemons_[node]->spawned = std::move(left);
+  return there;
 }
 
 void Cluster::spawned_exit(NodeIndex node, Rank number, int status) {

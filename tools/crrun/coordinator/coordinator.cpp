@@ -168,6 +168,7 @@ void Coordinator::rank_ready(const RankReady& message) {
     ranks_[number].address = message.address();
   } else if (Family* family = spawns_.find(number)) {
     family->processes[number - family->first].ready = true;
+    family->processes[number - family->first].address = message.address();
   }
 }
 

@@ -157,7 +157,9 @@ class Coordinator {
   void judge_spawn(Family& family, Now now);
   void tell_spawn(const Family& family, std::optional<NodeIndex> late = std::nullopt);
   void answer_spawn(Family& family, int status, const std::string& why, Now now);
-  void void_spawns(WaveNumber wave);
+  void roll_back_spawns(const RecoveryPlan& plan);
+  /** @return a spawned process that lives, by its number; nullptr: there is none */
+  Family::Process* spawned_process(Rank number);
   bool spawned_done() const;
   OutputStream* spawned_output(Rank rank, std::uint32_t stream);
 
@@ -182,6 +184,7 @@ class Coordinator {
   /** The files of a staged wave that does not count any more. */
   void drop_staged(WaveNumber wave);
   void drain(Now now);
+  void give_drains_up(const std::string& reason);
   void refuse_drains(std::vector<Draining::Drain> drains, const std::string& why);
   std::string no_wave_reason() const;
   bool all_ready(Now now);
@@ -220,6 +223,7 @@ class Coordinator {
   std::optional<RecoveryPlan> plan(bool with_drained, const std::set<NodeIndex>& without = {}) const;
   void begin_recovery(const RecoveryPlan& plan, const Cause& cause, Now now);
   void say_recovery(const RecoveryPlan& plan, const Cause& cause);
+  std::string words(const std::vector<Rank>& numbers) const;
   void relaunch(const Cause& cause, Now now);
   void expect_losses(Now now);
   void restored(const Restored& message, Now now);

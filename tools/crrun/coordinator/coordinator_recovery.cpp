@@ -82,6 +82,9 @@ std::vector<Rank> Coordinator::moved_since(const StoredWave& wave) const {
   std::vector<Rank> out;
   for (Rank rank = 0; rank < ranks_.size(); ++rank)
     if (ranks_[rank].incarnation > wave.recovery) out.push_back(rank);
+  for (const auto& [first, family] : spawns_.all())
+    for (Rank rank = 0; family.lives() && rank < family.nodes.size(); ++rank)
+      if (family.processes[rank].incarnation > wave.recovery) out.push_back(first + rank);
   return out;
 }
 
@@ -95,6 +98,11 @@ PlacementTable Coordinator::nodes_in(const StoredWave& wave) const {
 
 std::optional<RecoveryPlan> Coordinator::plan(bool with_drained, const std::set<NodeIndex>& without) const {
   return plan_recovery(placement_, spawns_.where(), seats(with_drained, without), settings_.double_up, store_, [this](Rank rank) {
+    if (rank >= ranks_.size()) {
+      const Family* family = spawns_.find(rank);
+      const Family::Process* process = family && family->lives() ? &family->processes[rank - family->first] : nullptr;
+      return process && process->alive() ? std::optional(process->incarnation) : std::nullopt;
+    }
     const RankInfo& info = ranks_[rank];
     return info.alive && !exits_.ended(rank) ? std::optional(info.incarnation) : std::nullopt;
   });
@@ -108,6 +116,7 @@ void Coordinator::expect_losses(Now now) {
   if (!nodes.empty()) {
     std::vector<bool> has_ranks(members_.all().size());
     for (NodeIndex node : placement_) has_ranks.at(node) = true;
+    for (NodeIndex node : spawns_.nodes()) has_ranks.at(node) = true;
     std::erase_if(nodes, [&](NodeIndex node) { return !has_ranks.at(node); });
   }
   // So many at once are hardly lost: crrun or the network is slow, and preparations would make it slower.
@@ -160,7 +169,7 @@ void Coordinator::recover(const Cause& cause, Now now) {
   count_recovery(cause, wanted->placement, now);
   placement_ = wanted->placement;
   moved_ = true;
-  void_spawns(wanted->wave);
+  roll_back_spawns(*wanted);
   const WaveNumber newest = store_.newest().value_or(0);
   if (!wanted->wave) {
     if (newest)
@@ -179,9 +188,13 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
   const std::vector<WaveNumber> voided = store_.forget_after(plan.wave);
   std::set<NodeIndex> hosts;
   for (Rank rank : plan.restart) {
-    ranks_[rank].alive = false;
-    ranks_[rank].incarnation = recovery_number_;
-    hosts.insert(placement_[rank]);
+    if (Family::Process* process = spawned_process(rank)) {
+      process->incarnation = recovery_number_;
+    } else {
+      ranks_[rank].alive = false;
+      ranks_[rank].incarnation = recovery_number_;
+    }
+    hosts.insert(*node_of(rank));
   }
   tally_.ranks_restarted += plan.restart.size();
   exits_.rolled_back();
@@ -205,18 +218,35 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
   message.set_recovery(recovery_number_);
   message.set_deadline_ms(settings_.recover_timeout_ms);
   plan.fill(message, store_);
+  for (SpawnBegin& spawned : *message.mutable_spawned()) {
+    spawned.set_recovery(recovery_number_);
+    spawned.set_wave(next_wave_ - 1);
+  }
   RecoveryRound round(recovery_number_, plan.wave, store_.find(plan.wave)->roster(), plan.restart, now, settings_.recover_timeout_ms);
   for (Recovering::Order& order : recovering_.begin(std::move(round), std::move(message), members_.living(), hosts)) send(std::move(order));
+}
+
+/** @return the ranks of the job, then spawned processes by their names */
+std::string Coordinator::words(const std::vector<Rank>& numbers) const {
+  std::vector<Rank> own;
+  std::string spawned;
+  for (Rank number : numbers) {
+    if (number < ranks_.size())
+      own.push_back(number);
+    else
+      spawned += (spawned.empty() ? "" : ", ") + on(number);
+  }
+  return own.empty() ? spawned : rank_list(own) + (spawned.empty() ? "" : ", " + spawned);
 }
 
 void Coordinator::say_recovery(const RecoveryPlan& plan, const Cause& cause) {
   std::string text = "recovery " + std::to_string(recovery_number_) + " (" + cause.what + "): back to wave " +
                      std::to_string(plan.wave) + ", " +
                      (plan.restart.empty() ? "no rank is restarted"
-                                           : rank_list(report_.restarted) +
+                                           : words(report_.restarted) +
                                                  (plan.restart.size() == 1 ? " is restarted" : " are restarted"));
   std::set<NodeIndex> hosts;
-  for (Rank rank : plan.restart) hosts.insert(plan.placement[rank]);
+  for (Rank rank : plan.restart) hosts.insert(*node_of(rank));
   if (hosts.size() == 1) text += " on " + members_.host(*hosts.begin());
   out_.say(Log::INFO, text);
 }
@@ -281,13 +311,13 @@ void Coordinator::restored(const Restored& message, Now now) {
   for (const RankRestored& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
   for (const RankRestored& rank : message.ranks()) {
     // Joined answers can come twice, the second time after the rank has ended.
-    if (rank.rank() >= ranks_.size() || round->answered(rank.rank())) continue;
-    RankInfo& info = ranks_[rank.rank()];
+    Family::Process* const process = spawned_process(rank.rank());
+    if ((rank.rank() >= ranks_.size() && !process) || round->answered(rank.rank())) continue;
     if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "restored-rank"},
              {"recovery", recovery_number_},
              {"rank", rank.rank()},
-             {"node", placement_[rank.rank()]},
+             {"node", *node_of(rank.rank())},
              {"begin", rank.begin_unix_ns()},
              {"end", rank.end_unix_ns()},
              {"frozen_ns", rank.frozen_ns()},
@@ -299,6 +329,14 @@ void Coordinator::restored(const Restored& message, Now now) {
              {"fresh_pmix", rank.fresh_pmix()},
              {"error", rank.error()}},
             now);
+    if (process) {
+      process->ended = !rank.error().empty();
+      if (process->ended) continue;
+      process->address = rank.address();
+      if (rank.restarted()) process->incarnation = recovery_number_;
+      continue;
+    }
+    RankInfo& info = ranks_[rank.rank()];
     info.alive = rank.error().empty();
     if (!info.alive) continue;
     info.pid = rank.pid();
@@ -317,12 +355,13 @@ void Coordinator::resumed(const Resumed& message, Now now) {
   Slowest slowest(placement_);
   for (const RankResumed& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
   for (const RankResumed& rank : message.ranks()) {
-    if (rank.rank() >= ranks_.size()) continue;
+    Family::Process* const process = spawned_process(rank.rank());
+    if (rank.rank() >= ranks_.size() && !process) continue;
     if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "resumed-rank"},
              {"recovery", recovery_number_},
              {"rank", rank.rank()},
-             {"node", placement_[rank.rank()]},
+             {"node", *node_of(rank.rank())},
              {"begin", rank.begin_unix_ns()},
              {"end", rank.end_unix_ns()},
              {"discarded_bytes", rank.discarded_bytes()},
@@ -330,7 +369,11 @@ void Coordinator::resumed(const Resumed& message, Now now) {
              {"closed", rank.closed()},
              {"error", rank.error()}},
             now);
-    if (!rank.error().empty()) ranks_[rank.rank()].alive = false;
+    if (rank.error().empty()) continue;
+    if (process)
+      process->ended = true;
+    else
+      ranks_[rank.rank()].alive = false;
   }
   recovering_.resumed(message);
   judge_recovery(now);
@@ -361,6 +404,15 @@ void Coordinator::resume(Now now) {
     address.set_rank(rank);
     address.set_incarnation(ranks_[rank].incarnation);
   }
+  for (const StoredFamily& family : wave.families)
+    for (Rank number = family.first; number < family.first + family.count; ++number) {
+      const Family::Process& process = *spawned_process(number);
+      if (ranks_.size() > kWholeTables && process.incarnation <= wave.recovery) continue;
+      RankAddress& address = *message.add_addresses();
+      address = process.address;
+      address.set_rank(number);
+      address.set_incarnation(process.incarnation);
+    }
   event({{"event", "resume"}, {"recovery", recovery_number_}}, now);
   send_input();
 }
@@ -371,7 +423,10 @@ void Coordinator::recovery_failed(Now now) {
   bool counts = false;
   std::set<NodeIndex> unable;
   for (const RecoveryRound::Failure& failure : round.failures()) {
-    ranks_[failure.rank].alive = false;
+    if (Family::Process* process = spawned_process(failure.rank))
+      process->ended = true;
+    else
+      ranks_[failure.rank].alive = false;
     if (failure.image_bad) {
       out_.say(Log::WARNING, "the image of " + on(failure.rank) + " in wave " + std::to_string(round.wave()) +
                                  " is missing or damaged: " + failure.error);
@@ -381,9 +436,9 @@ void Coordinator::recovery_failed(Now now) {
     counts = true;
     out_.say(Log::WARNING, on(failure.rank) + " could not be " + (failure.restarted ? "restarted" : "paused") + ": " +
                                failure.error);
-    if (failure.restarted) unable.insert(placement_[failure.rank]);
+    if (failure.restarted) unable.insert(*node_of(failure.rank));
   }
-  const std::set<NodeIndex> silent = recovering_.silent(placement_);
+  const std::set<NodeIndex> silent = recovering_.silent([this](Rank rank) { return node_of(rank); });
   if (counts) ++failed_recoveries_;
   if (failed_recoveries_ >= settings_.max_failed_recoveries)
     return restartable_end(std::to_string(failed_recoveries_) + " recoveries in a row have failed", now);

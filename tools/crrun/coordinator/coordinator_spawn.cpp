@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <sys/wait.h>
+
 #include "coordinator.h"
 #include "job/names.h"
 
@@ -29,7 +31,7 @@ void Coordinator::spawn(const Up& up, Now now) {
     if (known->answered) answer_spawn(*spawns_.find(known->first), known->status, "", now);
     return;
   }
-  // The connections of the spawned processes' transport are in no wave, nor is the new state of the PMIx servers.
+  // The new processes cannot be in it, and the state of the PMIx servers changes.
   abort_wave(GivenUp::spawn, "MPI_Comm_spawn", now);
   std::map<NodeIndex, std::uint32_t> used = spawns_.used();
   for (Rank rank = 0; rank < placement_.size(); ++rank)
@@ -61,7 +63,8 @@ void Coordinator::spawn(const Up& up, Now now) {
   family.wave = store_.newest().value_or(0);
   for (NodeIndex node : members_.living()) family.awaited.insert(node);
   next_number_ += static_cast<Rank>(placed->size());
-  const Family& kept = spawns_.add(std::move(family));
+  Family& kept = spawns_.add(std::move(family));
+  for (Family::Process& process : kept.processes) process.incarnation = recovery_number_;
   // A later crrun must know that these processes exist, and must not reuse their numbers.
   save();
   tell_spawn(kept);
@@ -152,12 +155,21 @@ void Coordinator::spawned_exited(const RankExited& message, Now now) {
          {"finalized", message.finalized()}},
         now);
   const bool well = message.wait_status() == 0 && (message.finalized() || !process.ready);
-  if (well || family->failed || phase_ == Phase::ending) return spawned_gone(*family, now);
+  if (well || family->failed || phase_ == Phase::ending) {
+    if (well && phase_ == Phase::running) abort_wave(GivenUp::rank_ended, on(message.rank()) + " has ended", now);
+    return spawned_gone(*family, now);
+  }
   const std::string error = on(message.rank()) + " " + Exits::error_words(message.wait_status());
   if (settings_.spec.tells_failures() && phase_ == Phase::running) {
     out_.say(Log::WARNING, error + ": the program is told");
     tell_failed({message.rank()}, now);
     return spawned_failed(*family, error, now);
+  }
+  // As a rank of the job itself; but without a wave the program, begun anew, would only come here again.
+  if (WIFSIGNALED(message.wait_status()) && !settings_.spec.no_checkpoints() && store_.newest() &&
+      process.restarts++ < settings_.max_restarts) {
+    out_.say(Log::WARNING, error);
+    return recover({CauseKind::rank_died, "death of " + on(message.rank())}, now);
   }
   out_.say(Log::ERROR, error + ": the job is ended");
   end(Exits::code_of(message.wait_status()), true, now);
@@ -173,7 +185,7 @@ void Coordinator::spawned_gone(Family& family, Now now) {
   event({{"event", "spawn-end"}, {"name", spawned_name(settings_.spec.id(), family.index)}}, now);
   if (!spawns_.any_live()) told_of_spawned_ = false;
   // Without waves no output is ever repeated.
-  if (settings_.spec.no_checkpoints()) spawns_.forget_before(std::numeric_limits<WaveNumber>::max());
+  if (settings_.spec.no_checkpoints()) spawns_.forget({});
   maybe_all_done(now);
 }
 
@@ -188,17 +200,28 @@ bool Coordinator::spawned_done() const {
                      [](const auto& one) { return one.second.voided || (one.second.ended && one.second.all_said()); });
 }
 
-void Coordinator::void_spawns(WaveNumber wave) {
-  // Wait also for nodes that have only spawned processes: these must have ended before the job continues.
+void Coordinator::roll_back_spawns(const RecoveryPlan& plan) {
+  // Wait also for nodes that have only spawned processes: those that are not in the wave must have ended before the job continues.
   for (NodeIndex node : spawns_.nodes())
     if (members_.up(node)) recovering_.must_leave(node);
-  if (spawns_.any_live())
-    out_.say(Log::INFO, spawns_.words() + ": they are killed; the program spawns them again when it repeats that call");
-  spawns_.roll_back(wave);
+  const StoredWave* const wave = store_.find(plan.wave);
+  std::vector<Rank> ended;
+  for (const auto& [number, node] : spawns_.where())
+    if (!wave || !wave->find(number)) ended.push_back(number);
+  if (!ended.empty())
+    out_.say(Log::INFO, std::to_string(ended.size()) +
+                            " processes that were started by MPI_Comm_spawn since are killed; the program spawns them again when it "
+                            "repeats that call");
+  modex_.forget_from(static_cast<Rank>(ranks_.size()), [wave](Rank rank) { return wave && wave->find(rank); });
+  spawns_.roll_back(wave, plan.nodes);
   early_spawns_.clear();
-  modex_.forget_from(static_cast<Rank>(ranks_.size()));
   board_.rolled_back();
   told_of_spawned_ = was_spawning_ = false;
+}
+
+Family::Process* Coordinator::spawned_process(Rank number) {
+  Family* family = spawns_.find(number);
+  return family && family->lives() ? &family->processes[number - family->first] : nullptr;
 }
 
 }  // namespace reprise::job

@@ -20,7 +20,8 @@ std::string Coordinator::no_wave_reason() const {
   if (settings_.spec.no_checkpoints()) return "no checkpoints can be taken in this job";
   if (phase_ == Phase::ending || phase_ == Phase::finished) return "the job is ending";
   if (exits_.any()) return "a rank has ended already";
-  if (spawns_.any_live()) return spawns_.words() + "; the next wave is taken when they have ended";
+  if (const std::string some = spawns_.partly_ended(); !some.empty())
+    return "some processes of MPI_Comm_spawn " + some + " have ended, and others run; the next wave is taken when these have ended, too";
   return "";
 }
 
@@ -31,18 +32,14 @@ void Coordinator::wave_tick(Now now) {
   }
   const std::string reason = no_wave_reason();
   if (!reason.empty()) {
-    if (spawns_.any_live() && clock_.due(now) && !std::exchange(told_of_spawned_, true))
+    if (!spawns_.partly_ended().empty() && clock_.due(now) && !std::exchange(told_of_spawned_, true))
       out_.say(Log::INFO, "no wave: " + reason);
     for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
       out_.add(Reply{request, false, "no checkpoint: " + reason});
-    if (draining_.any()) {
-      std::vector<Draining::Drain> drains = draining_.take_all();
-      for (const Draining::Drain& drain : drains) members_.find(drain.node)->draining = false;
-      refuse_drains(std::move(drains), "was not drained: " + reason);
-      save();
-    }
+    give_drains_up(reason);
     return;
   }
+  if (spawns_.any_live()) give_drains_up(spawns_.words());
   drain(now);
   if (phase_ != Phase::running) return;
   stage(now);
@@ -54,20 +51,35 @@ void Coordinator::wave_tick(Now now) {
   if (clock_.due(now) && !last && !expected_.any() && !staging_lags(now) && !waits_for_progress() && all_ready(now)) begin_wave(now);
 }
 
+void Coordinator::give_drains_up(const std::string& reason) {
+  if (!draining_.any()) return;
+  std::vector<Draining::Drain> drains = draining_.take_all();
+  for (const Draining::Drain& drain : drains) members_.find(drain.node)->draining = false;
+  refuse_drains(std::move(drains), "was not drained: " + reason);
+  save();
+}
+
 /** Whether every rank has called MPI_Init: before that its transport cannot take part in a wave. */
 bool Coordinator::all_ready(Now now) {
   std::vector<Rank> open;
   for (Rank rank = 0; rank < ranks_.size(); ++rank)
     if (!ranks_[rank].ready) open.push_back(rank);
-  if (open.empty()) return true;
-  const std::string who = rank_list(open);
+  std::size_t spawned = 0;
+  for (const auto& [first, family] : spawns_.all())
+    for (const Family::Process& process : family.processes) spawned += family.lives() && (!family.answered || !process.ready);
+  if (open.empty() && !spawned) return true;
+  std::string who = open.empty() ? "" : rank_list(open);
+  if (spawned) who += (who.empty() ? "" : " and ") + std::to_string(spawned) + " spawned processes";
   if (now.ms >= *clock_.next_ms() + kTellOfInitMs && std::exchange(waiting_for_, who) != who)
-    out_.say(Log::INFO, "no wave yet: " + who + (open.size() == 1 ? " has" : " have") + " not called MPI_Init");
+    out_.say(Log::INFO, "no wave yet: " + who + (open.size() + spawned == 1 ? " has" : " have") + " not called MPI_Init");
   return false;
 }
 
 void Coordinator::begin_wave(Now now) {
-  round_.emplace(next_wave_++, recovery_number_, Roster(static_cast<Rank>(ranks_.size())), now, settings_.wave_timeout_ms);
+  Roster roster(static_cast<Rank>(ranks_.size()));
+  for (const auto& [first, family] : spawns_.all())
+    if (family.lives()) roster.add(first, static_cast<Rank>(family.nodes.size()));
+  round_.emplace(next_wave_++, recovery_number_, std::move(roster), now, settings_.wave_timeout_ms);
   draining_.wave_begins(round_->wave());
   leave_time_.begun(round_->wave(), now);
   save();  // no later crrun may give the number to another wave
@@ -75,6 +87,8 @@ void Coordinator::begin_wave(Now now) {
   message.set_wave(round_->wave());
   message.set_recovery(recovery_number_);
   message.set_timeout_ms(static_cast<std::uint32_t>(settings_.quiesce_timeout_ms));
+  for (const auto& [first, family] : spawns_.all())
+    if (family.lives()) message.add_spawned(first);
   event({{"event", "wave-begin"}, {"wave", round_->wave()}}, now);
 }
 
@@ -96,22 +110,27 @@ void Coordinator::judge_wave(Now now) {
 
 void Coordinator::commit_wave(Now now) {
   const std::vector<RankImage>& images = round_->results();
+  const Roster& roster = round_->roster();
   Slowest slowest(placement_);
-  for (Rank rank = 0; rank < images.size(); ++rank) slowest.add(rank, images[rank].end_unix_ns);
+  for (std::size_t place = 0; place < images.size(); ++place) slowest.add(roster.number(place), images[place].end_unix_ns);
   StoredWave wave;
   wave.wave = round_->wave();
   wave.recovery = round_->recovery();
   wave.unix_ns = now.unix_ns;
   wave.ranks.reserve(images.size());
-  for (Rank rank = 0; rank < images.size(); ++rank) {
-    const RankImage& image = images[rank];
-    wave.ranks.push_back({placement_[rank], true, false, image.bytes, image.checksum,
+  for (const auto& [first, family] : spawns_.all())
+    if (roster.place(first)) wave.families.push_back({family.index, first, static_cast<Rank>(family.nodes.size()), family.parent, family.apps});
+  for (std::size_t place = 0; place < images.size(); ++place) {
+    const RankImage& image = images[place];
+    const Rank rank = roster.number(place);
+    const NodeIndex node = *node_of(rank);
+    wave.ranks.push_back({node, true, false, image.bytes, image.checksum,
                           {image.offsets[0], image.offsets[1], image.offsets[2]}});
     if (!slowest.is(rank)) continue;
     event({{"event", "wave-rank"},
            {"wave", wave.wave},
            {"rank", rank},
-           {"node", placement_[rank]},
+           {"node", node},
            {"begin", image.begin_unix_ns},
            {"end", image.end_unix_ns},
            {"quiesce_ns", image.quiesce_ns},
@@ -127,6 +146,7 @@ void Coordinator::commit_wave(Now now) {
   const WaveNumber number = wave.wave;
   store_.commit(std::move(wave));
   exits_.committed();
+  spawns_.committed();
   links_.committed();
   last_wave_error_.clear();
   again_since_ms_.reset();
@@ -256,7 +276,7 @@ void Coordinator::prune() {
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
   const std::vector<WaveNumber> dropped = store_.prune(staging_.wave());
-  if (!store_.waves().empty() && store_.newest_staged()) spawns_.forget_before(store_.waves().begin()->first);
+  if (!store_.waves().empty() && store_.newest_staged()) spawns_.forget(store_.waves());
   // Until a wave is in shared storage, the loss of a node restarts the job from the beginning: keep the streams from
   // their start.
   if (store_.newest_staged()) {
@@ -305,6 +325,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   if (phase_ != Phase::running && phase_ != Phase::recovering)
     return refuse(std::string("the job is ") + name(phase_));
   if (const std::string reason = no_wave_reason(); !reason.empty()) return refuse(reason);
+  if (spawns_.any_live()) return refuse(spawns_.words());
   Member& member = *members_.find(*node);
   const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end();
   if (empty) {

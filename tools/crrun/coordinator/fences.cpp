@@ -121,8 +121,8 @@ void Modex::clear() {
   waiting_.clear();
 }
 
-void Modex::forget_from(Rank first) {
-  blobs_.erase(blobs_.lower_bound(first), blobs_.end());
+void Modex::forget_from(Rank first, const std::function<bool(Rank)>& keep) {
+  std::erase_if(blobs_, [&](const auto& one) { return one.first >= first && !keep(one.first); });
   waiting_.erase(waiting_.lower_bound(first), waiting_.end());
 }
 

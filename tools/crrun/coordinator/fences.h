@@ -78,8 +78,8 @@ class Modex {
   std::optional<Answer> ask(NodeIndex from, const ModexRequest& request);
   /** All ranks start from the beginning. */
   void clear();
-  /** Drop the data of ranks from @p first on, and the requests for it. */
-  void forget_from(Rank first);
+  /** Drop the data of ranks from @p first on but those for which @p keep holds, and the requests for any of them. */
+  void forget_from(Rank first, const std::function<bool(Rank)>& keep);
   void node_lost(NodeIndex node);
 
  private:

@@ -120,12 +120,12 @@ Recovering::Verdict Recovering::verdict(Now now) const {
   return round_->late(now) ? Verdict::failed : Verdict::pending;
 }
 
-std::set<NodeIndex> Recovering::silent(const PlacementTable& placement) const {
+std::set<NodeIndex> Recovering::silent(const std::function<std::optional<NodeIndex>(Rank)>& node_of) const {
   std::set<NodeIndex> out = leaving_;
   for (Rank rank : round_->missing()) {
     // A node that was to wait for others has not been asked.
-    const NodeIndex node = placement[rank];
-    if (!held_back_ || !arriving_.count(node)) out.insert(node);
+    const auto node = node_of(rank);
+    if (node && (!held_back_ || !arriving_.count(*node))) out.insert(*node);
   }
   return out;
 }

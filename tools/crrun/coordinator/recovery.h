@@ -134,7 +134,7 @@ class Recovering {
   /** A failure counts only when all have answered, so that the next recovery considers all failures, or when it is late. */
   Verdict verdict(Now now) const;
   /** @return nodes that have not done their part: their ranks are missing, or processes on them have not ended */
-  std::set<NodeIndex> silent(const PlacementTable& placement) const;
+  std::set<NodeIndex> silent(const std::function<std::optional<NodeIndex>(Rank)>& node_of) const;
   /** It is over, or void. */
   void end();
 

@@ -60,6 +60,9 @@ std::optional<PlacementTable> place_spawned(const std::vector<SpawnApp>& apps, c
 bool Family::all_started() const {
   return std::all_of(processes.begin(), processes.end(), [](const Process& one) { return one.started; });
 }
+bool Family::any_ended() const {
+  return std::any_of(processes.begin(), processes.end(), [](const Process& one) { return one.ended; });
+}
 bool Family::all_ended() const {
   return std::all_of(processes.begin(), processes.end(), [](const Process& one) { return one.ended; });
 }
@@ -81,6 +84,7 @@ Family& Spawns::add(Family family) {
     for (Family::Process& process : family.processes) {
       for (OutputStream& stream : process.output) stream.rolled_back(0), stream.ended = false, stream.told = 0;
       process.started = process.ready = process.ended = false;
+      process.restarts = 0;
     }
     all_.erase(first);
     break;
@@ -140,15 +144,66 @@ std::string Spawns::words() const {
   return "processes that were started by MPI_Comm_spawn still run (" + std::to_string(where().size()) + ")";
 }
 
-void Spawns::roll_back(WaveNumber wave) {
-  std::erase_if(all_, [&](const auto& one) { return one.second.wave < wave; });
-  for (auto& [first, family] : all_) family.voided = true;
+std::string Spawns::partly_ended() const {
+  std::string out;
+  for (const auto& [first, family] : all_)
+    if (family.lives() && family.any_ended()) out += (out.empty() ? "" : ", ") + std::to_string(family.index);
+  return out;
 }
 
-void Spawns::forget_before(WaveNumber wave) {
+void Spawns::committed() {
+  for (auto& [first, family] : all_)
+    for (Family::Process& process : family.processes) process.restarts = 0;
+}
+
+void Spawns::roll_back(const StoredWave* wave, const PlacementTable& nodes) {
+  const auto is_in = [wave](Rank first) {
+    return wave && std::any_of(wave->families.begin(), wave->families.end(), [&](const StoredFamily& one) { return one.first == first; });
+  };
+  std::erase_if(all_, [&](const auto& one) { return wave && one.second.wave < wave->wave && !is_in(one.first); });
+  for (auto& [first, family] : all_) family.voided = !is_in(first);
+  if (!wave) return;
+  const Roster roster = wave->roster();
+  for (const StoredFamily& stored : wave->families) {
+    Family& family = all_[stored.first];
+    const bool known = !family.processes.empty();
+    family.processes.resize(stored.count);
+    family.nodes.resize(stored.count);
+    family.index = stored.index;
+    family.first = stored.first;
+    family.parent = stored.parent;
+    family.apps = stored.apps;
+    family.wave = std::min(known ? family.wave : wave->wave, wave->wave);
+    family.awaited.clear();
+    family.asker = 0;
+    family.question = 0;  // a new daemon counts its questions from 1 again, and none is this one
+    family.answered = true;
+    family.failed = family.ended = false;
+    for (Rank rank = 0; rank < stored.count; ++rank) {
+      const std::size_t place = *roster.place(stored.first + rank);
+      Family::Process& process = family.processes[rank];
+      family.nodes[rank] = nodes[place];
+      process.started = process.ready = true;
+      process.ended = false;
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (!known) process.output[i].joined_late();
+        process.output[i].rolled_back(wave->ranks[place].offsets[i + 1]);
+        process.output[i].ended = false;
+      }
+    }
+  }
+}
+
+void Spawns::forget(const StoredWaves& waves) {
+  const auto is_in = [](const StoredWave& wave, Rank first) {
+    return std::any_of(wave.families.begin(), wave.families.end(), [&](const StoredFamily& one) { return one.first == first; });
+  };
   std::erase_if(all_, [&](const auto& one) {
     const Family& family = one.second;
-    return family.wave < wave && (family.voided || (family.ended && family.all_said()));
+    if (!family.voided && !(family.ended && family.all_said())) return false;
+    return std::all_of(waves.begin(), waves.end(), [&](const auto& wave) {
+      return family.wave < wave.first && !is_in(wave.second, one.first);
+    });
   });
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file Processes that ranks have spawned. Waves do not contain them: a recovery ends them. */
+/**
+ * @file Processes that ranks have spawned. A wave contains those that run. A recovery brings back those of its wave, and ends all
+ * others.
+ */
 #include <array>
 #include <map>
 #include <optional>
@@ -8,6 +11,7 @@
 #include <string>
 
 #include "placement.h"
+#include "store.h"
 #include "streams.h"
 #include "types.h"
 
@@ -28,7 +32,11 @@ inline constexpr int kLaunchFailed = -181;
 struct Family {
   struct Process {
     bool started = false, ready = false, ended = false;
+    RecoveryNumber incarnation = 0;
+    unsigned restarts = 0;  ///< since the last wave
+    RankAddress address;
     std::array<OutputStream, 2> output;
+    bool alive() const { return started && !ended; }
     /** It has ended, and no more output comes from it. */
     void gone() { ended = output[0].ended = output[1].ended = true; }
   };
@@ -49,6 +57,7 @@ struct Family {
 
   bool lives() const { return !ended && !voided; }
   bool all_started() const;
+  bool any_ended() const;
   bool all_ended() const;
   bool all_said() const;
 };
@@ -72,10 +81,17 @@ class Spawns {
   /** @return the node of each live process */
   std::map<Rank, NodeIndex> where() const;
   std::string words() const;
-  /** The job goes back to @p wave: no namespace is live any more, and their output will be repeated. */
-  void roll_back(WaveNumber wave);
-  /** No wave before @p wave counts any more. */
-  void forget_before(WaveNumber wave);
+  /** @return live namespaces of which some processes have ended, and others run: no wave can be taken of these */
+  std::string partly_ended() const;
+  /** All live processes have been saved. */
+  void committed();
+  /**
+   * The job goes back to a wave: the namespaces in it live, and no others. The output of all will be repeated.
+   * @param wave nullptr: the job begins anew @param nodes by place in its roster
+   */
+  void roll_back(const StoredWave* wave, const PlacementTable& nodes);
+  /** Only these waves count. */
+  void forget(const StoredWaves& waves);
   /** The namespaces need not wait for @p node any more. */
   void node_lost(NodeIndex node);
   const std::map<Rank, Family>& all() const { return all_; }
