@@ -13,6 +13,7 @@
 struct crtcp crtcp = {
     .lock = {.mutex = PTHREAD_MUTEX_INITIALIZER},
     .epoll = -1,
+    .guard_epoll = -1,
     .listener4 = -1,
     .listener6 = -1,
 };

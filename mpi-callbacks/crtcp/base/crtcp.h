@@ -174,6 +174,8 @@ struct mca_btl_base_endpoint_t {
   struct crtcp_hello word; /**< word being received */
   size_t word_got;
   uint8_t seal[CRTCP_SEAL]; /**< of the latest word of the handshake */
+  uint64_t asked_ns; /**< since when the guard has seen that the peer's host leaves questions unanswered; 0: it does not */
+  bool ended; /**< the guard has seen the end of the connection, and has to deal with it */
   uint64_t report_ns; /**< while it cannot be reached: time from which the next failed attempt is reported to crd */
   bool moved; /**< CR_RANK_MOVED named it: its connection ends with the recovery */
   bool broken; /**< it was connected; messages in flight may be lost */
@@ -247,6 +249,8 @@ struct crtcp {
   int spin; /**< polls without an event before a rank blocks; 0: it never blocks */
 
   struct crtcp_lock lock; /**< protects all that follows, endpoints and guests included */
+  bool use_guard; /**< a parameter */
+  int guard_epoll; /**< what the guard waits for; -1: there is no guard */
   atomic_uint hold; /**< 1: no reads or sends, sends are queued. A futex: changed to 0 under the lock, also read without */
   bool recovering; /**< the rollback thread works: it alone uses the channel, and ends the hold */
   bool holding; /**< the callback thread reads: messages go to the inbox */
@@ -302,12 +306,6 @@ static inline bool crtcp_foreign(uint32_t jobid)
 {
   return jobid != OPAL_PROC_MY_NAME.jobid;
 }
-
-uint64_t crtcp_now(void);
-/** Print a line on stderr through Open MPI, with the prefix "crtcp, rank N". */
-void crtcp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** The same, but only with --mca btl_base_verbose 10. */
-void crtcp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 enum { MILLISECOND = 1000000 };
 

@@ -16,6 +16,7 @@
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
 #include "endpoint/modex.h"
+#include "guard/guard.h"
 #include "message/message.h"
 #include "wave/introduce.h"
 
@@ -69,6 +70,8 @@ static int component_register(void)
             OPAL_INFO_LVL_4, &crtcp.rcvbuf);
   parameter("keepalive", "Seconds of silence after which TCP keepalive probes a peer; 0: never",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_4, &crtcp.keepalive_s);
+  parameter("guard", "Let a thread watch the connections, so that a lost or silent peer is noticed while the program computes",
+            MCA_BASE_VAR_TYPE_BOOL, OPAL_INFO_LVL_3, &crtcp.use_guard);
   parameter("handshake_timeout", "Milliseconds for connecting to an address and for each step of the handshake",
             MCA_BASE_VAR_TYPE_INT, OPAL_INFO_LVL_5, &crtcp.handshake_ms);
   crtcp.use_lanes = true;
@@ -176,6 +179,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
   if (publish() != OPAL_SUCCESS) goto failed;
   crtcp.open = true;
   opal_progress_register(crtcp_progress);
+  crtcp_guard_start();
   modules[0] = &crtcp_module;
   *count = 1;
   return modules;

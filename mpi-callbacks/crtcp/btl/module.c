@@ -8,6 +8,7 @@
 #include "endpoint/guests.h"
 #include "endpoint/lanes.h"
 #include "endpoint/table.h"
+#include "guard/guard.h"
 #include "message/message.h"
 #include "opal/class/opal_bitmap.h"
 #include "opal/runtime/opal_progress.h"
@@ -68,6 +69,7 @@ static int finalize(mca_btl_base_module_t *btl)
 
   if (!crtcp.open) return OPAL_SUCCESS;
   opal_progress_unregister(crtcp_progress);
+  crtcp_guard_stop();
   crtcp_lock(&crtcp.lock);
   /* Wait for the end of a wave. The callback and the channel stay; the callback refuses later waves. */
   while (crtcp.hold) {

@@ -10,6 +10,7 @@
 
 #include "base/channel.h"
 #include "endpoint/events.h"
+#include "endpoint/guarded.h"
 #include "endpoint/handshake.h"
 #include "endpoint/lanes.h"
 #include "endpoint/table.h"
@@ -56,7 +57,7 @@ int crtcp_listen(void)
 
 void crtcp_tune(int fd)
 {
-  const int on = 1, idle = crtcp.keepalive_s, interval = idle > 3 ? idle / 3 : 1, probes = 3;
+  const int on = 1, idle = crtcp.keepalive_s, interval = crtcp_keepalive_interval(), probes = CRTCP_KEEPALIVE_PROBES;
 
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (crtcp.sndbuf > 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &crtcp.sndbuf, sizeof crtcp.sndbuf);
@@ -68,7 +69,7 @@ void crtcp_tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
   }
   /* No TCP_USER_TIMEOUT: it also counts while the receiver's window is closed, so that it would end the connection to a
-   * rank that computes for longer. */
+   * rank that computes for longer. guard/silence.c tells the two apart. */
 }
 
 void crtcp_later(crtcp_endpoint_t *ep)
@@ -198,6 +199,7 @@ static void connected(crtcp_endpoint_t *ep)
   ep->gap = ep->broken = false;
   ep->shut = false;
   crtcp_debug("connected to rank %u", (unsigned) ep->name.vpid);
+  crtcp_guarded_add(ep);
   if (!crtcp.hold) crtcp_watch_endpoint(ep);
 }
 

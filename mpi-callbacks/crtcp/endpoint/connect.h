@@ -8,6 +8,12 @@
 int crtcp_listen(void); /**< on new ports. @return 0, or -1 with errno */
 /** Set the socket options of a connection. */
 void crtcp_tune(int fd);
+enum { CRTCP_KEEPALIVE_PROBES = 3 };
+/** Seconds between two keepalive probes that are not answered */
+static inline int crtcp_keepalive_interval(void)
+{
+  return crtcp.keepalive_s > 3 ? crtcp.keepalive_s / 3 : 1;
+}
 void crtcp_connect(crtcp_endpoint_t *endpoint); /**< begin to connect, unless it has begun already */
 void crtcp_handshake_event(crtcp_endpoint_t *endpoint, uint32_t events);
 /** Set the deadline for the next step of the handshake. */

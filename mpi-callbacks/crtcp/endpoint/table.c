@@ -133,7 +133,8 @@ void crtcp_close_endpoint(crtcp_endpoint_t *ep)
   ep->in = ep->out = &crtcp_tcp;
   ep->word_got = 0;
   ep->mark_left = ep->mark_due = 0;
-  ep->deadline_ns = 0;
+  ep->deadline_ns = ep->asked_ns = 0;
+  ep->ended = false;
   crtcp_endpoint_forget_receiving(ep);
   ep->rewind = !opal_list_is_empty(&ep->queue);
   if (!opal_list_is_empty(&crtcp.guests)) crtcp.reconsider = true;

@@ -15,6 +15,7 @@
 #include "base/counters.h"
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
+#include "endpoint/guarded.h"
 #include "endpoint/guests.h"
 #include "endpoint/lanes.h"
 #include "endpoint/table.h"
@@ -342,6 +343,7 @@ static void *rollback(void *argument)
   if (!back->pmix_stale || crtcp_pmix_alive()) crtcp_pmix_go_on();
   if (back->pmix_fresh) crtcp_pmix_commit();
   if (crtcp_epoll_make()) crtcp_say("no new epoll set: %s", strerror(errno));
+  crtcp_guarded_again();
   crtcp.recovering = false;
   crtcp_release();
   crtcp_channel_send(CR_RANK_RESUMED, &back->resumed, sizeof back->resumed, NULL, 0);
