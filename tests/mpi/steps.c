@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// steps FOLDER: every rank carries out the steps that a test writes to FOLDER/RANK.NUMBER, one file after the other, and
+// writes the result of each to FOLDER/RANK.NUMBER.result, and before the first its pid to FOLDER/RANK.0.result. Between them
+// it computes: it makes no call of MPI. Errors are returned.
+//   send PEER BYTES    MPI_Send
+//   recv PEER BYTES    MPI_Recv, and checks the content
+//   spawn              MPI_Comm_spawn of another process like this one, of which the rank is 100; then one message each way
+//   disconnect         MPI_Comm_disconnect from it
+//   end                MPI_Finalize
+#include <mpi.h>
+
+#include <mpi-ext.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SPAWNED = 100, LONGEST = 1 << 22 };
+
+static const char *folder, *program;
+static char buffer[LONGEST];
+static int rank, sent[SPAWNED], received[SPAWNED];
+static MPI_Comm other = MPI_COMM_NULL;  // with the spawned process or, in that, with its parent
+
+static const char *result(int error)
+{
+  static char text[MPI_MAX_ERROR_STRING];
+  int class, length;
+
+  if (error == MPI_SUCCESS) return "ok";
+  MPI_Error_class(error, &class);
+  if (class == MPIX_ERR_PROC_FAILED) return "process failed";
+  MPI_Error_string(error, text, &length);
+  return text;
+}
+
+// The content of a message depends on how many there were before.
+static void fill(int bytes, int number)
+{
+  for (int i = 0; i < bytes; i++) buffer[i] = (char) (i * 7 + number);
+}
+
+static const char *check(int bytes, int number)
+{
+  for (int i = 0; i < bytes; i++)
+    if (buffer[i] != (char) (i * 7 + number)) return "wrong content";
+  return "ok";
+}
+
+static int exchange(MPI_Comm comm)
+{
+  int got = 0;
+  int error = MPI_Sendrecv(&rank, 1, MPI_INT, 0, 1, &got, 1, MPI_INT, 0, 1, comm, MPI_STATUS_IGNORE);
+
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  return error;
+}
+
+static const char *spawn(void)
+{
+  char *arguments[] = {(char *) folder, NULL};
+  const int error = MPI_Comm_spawn(program, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other, MPI_ERRCODES_IGNORE);
+
+  return result(error ? error : exchange(other));
+}
+
+static const char *carry_out(const char *word, int peer, int bytes)
+{
+  int error;
+
+  if (peer < 0 || peer >= SPAWNED || bytes < 0 || bytes > LONGEST) return "no such step";
+  if (!strcmp(word, "send")) {
+    fill(bytes, sent[peer]++);
+    return result(MPI_Send(buffer, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD));
+  }
+  if (!strcmp(word, "recv")) {
+    error = MPI_Recv(buffer, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return error ? result(error) : check(bytes, received[peer]++);
+  }
+  if (!strcmp(word, "spawn")) return spawn();
+  if (!strcmp(word, "disconnect")) return result(MPI_Comm_disconnect(&other));
+  if (!strcmp(word, "end")) return result(MPI_Finalize());
+  return "no such step";
+}
+
+static void write_result(int number, const char *text)
+{
+  char part[4096], path[4096];
+  FILE *file;
+
+  snprintf(part, sizeof part, "%s/%d.%d.part", folder, rank, number);
+  snprintf(path, sizeof path, "%s/%d.%d.result", folder, rank, number);
+  file = fopen(part, "w");
+  if (!file || fprintf(file, "%s", text) < 0 || fclose(file) || rename(part, path)) abort();
+}
+
+int main(int argc, char **argv)
+{
+  char pid[20];
+
+  if (argc != 2) return 2;
+  MPI_Init(&argc, &argv);
+  program = argv[0];
+  folder = argv[1];
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_get_parent(&other);
+  if (other != MPI_COMM_NULL) {
+    rank = SPAWNED;
+    exchange(other);
+  }
+  snprintf(pid, sizeof pid, "%d", getpid());
+  write_result(0, pid);
+  for (int number = 1;; number++) {
+    char path[4096], line[200], word[20] = "";
+    int peer = 0, bytes = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%d.%d", folder, rank, number);
+    while (!(file = fopen(path, "r"))) usleep(5000);
+    if (!fgets(line, sizeof line, file)) line[0] = 0;
+    fclose(file);
+    sscanf(line, "%19s %d %d", word, &peer, &bytes);
+    write_result(number, carry_out(word, peer, bytes));
+    if (!strcmp(word, "end")) return 0;
+  }
+}
