@@ -16,6 +16,8 @@
 #include "endpoint/table.h"
 #include "guard/silence.h"
 #include "message/message.h"
+#include "wave/orders.h"
+#include "wire/wire.h"
 
 enum {
   EVENTS = 64,
@@ -47,10 +49,19 @@ static bool may_read(void)
   return crtcp.open && !crtcp.hold && !crtcp.recovering && !crtcp.progressing;
 }
 
+/* Does the end of what the peer has sent lie in memory that this rank has unmapped for a wave? crd has handed it out again since,
+ * but a rank that computes has not mapped it yet. */
+static bool lane_is_away(const crtcp_endpoint_t *ep)
+{
+  if (ep->in == &crtcp_lane && !ep->in_lane.shared) crtcp_read_orders();
+  return ep->in == &crtcp_lane && !ep->in_lane.shared;
+}
+
 /* Read what has come. If the connection has ended, that closes it: with a goodbye, or as lost.
  * @param silent it has not ended, but is given up */
 static void read_rest(crtcp_endpoint_t *ep, bool silent)
 {
+  if (lane_is_away(ep)) return;
   crtcp.holding = true;
   if (ep->rest_length && !ep->shut) crtcp_parse(ep);
   while (ep->state == CRTCP_CONNECTED && !ep->shut && crtcp_socket_event(ep, guard.scratch) > 0) {}
