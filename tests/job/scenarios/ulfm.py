@@ -4,9 +4,12 @@
 import random
 import time
 
+from lib.cluster import wait_until
+from lib.faults import cut_connections
 from lib.scenario import Job, check, scenario
 
 ULFM = "/mnt/project/build/vm/user/tests/job/programs/ulfm"
+STEPS = "/mnt/project/build/vm/user/tests/mpi/steps"
 STOP = "stop"  # the file that ends a program which waits
 
 
@@ -142,6 +145,43 @@ def told_at_random_moments(cluster):
     (job.folder / STOP).touch()
     check_end(job, ["ulfm wait: done"])
     check(failed(job) == sorted([*victims, 9, 10, 11]), f"others have failed: {failed(job)}, killed {sorted(victims)}")
+
+
+def step(job, steps):
+    """Have ranks carry out the next step of tests/mpi/steps.c at the same time. @return their results"""
+    numbers = {rank: len(list(job.folder.glob(f"{rank}.*.result"))) for rank in steps}
+    results = [job.folder / f"{rank}.{number}.result" for rank, number in numbers.items()]
+    for rank, words in steps.items():
+        (job.folder / f"{rank}.{numbers[rank]}.step").write_text(words, "ascii")
+        (job.folder / f"{rank}.{numbers[rank]}.step").rename(job.folder / f"{rank}.{numbers[rank]}")
+    wait_until(lambda: all(path.exists() for path in results), 60, f"the results of {steps}")
+    return [path.read_text("utf-8") for path in results]
+
+
+@scenario
+def told_while_they_compute(cluster):
+    # With the guard a rank that makes no call of MPI reports that a connection has ended, and the next call is told.
+    job = Job(cluster, [STEPS, "."], ranks=3, hosts=("node1:1", "node2:1", "node3:1"), spares=(), every=None,
+              options=["--recover", "ulfm", "--mca", "btl_crtcp_guard", "1"]).start()
+    wait_until(lambda: len(list(job.folder.glob("*.0.result"))) == 3, 60, "the ranks to compute")
+    for a, b in ((0, 1), (1, 2), (0, 2)):
+        for _ in range(2):
+            check(step(job, {a: f"send {b} 100", b: f"recv {a} 100"}) == ["ok", "ok"], f"no message from {a} to {b}")
+    where = job.where()
+    node, pid = where[1]
+    cluster.ssh(node, f"kill -9 {pid}")
+    job.await_event("link-lost", 2, seconds=20)
+    reports = sorted((event["rank"], event["peer"]) for event in job.events("link-lost"))
+    check(reports == [(0, 1), (2, 1)], f"not each rank that computes has reported rank 1 once: {reports}")
+    job.await_event("ranks-failed", seconds=20)
+    said = step(job, {0: "send 1 100", 2: "send 1 100"})
+    check(said == ["process failed"] * 2, f"the next call says {said}")
+    cut = cut_connections(cluster, *where[0])
+    check("10.77" in cut, f"nothing was cut: {cut}")
+    wait_until(lambda: any((event["rank"], event["peer"]) == (2, 0) for event in job.events("link-lost")), 20, "rank 2's report")
+    check(step(job, {0: "send 2 100", 2: "recv 0 100"}) == ["ok", "ok"], "no message over a new connection")
+    check(step(job, {0: "end", 2: "end"}) == ["ok", "ok"], "the ranks do not end")
+    check_end(job, [])
 
 
 @scenario
