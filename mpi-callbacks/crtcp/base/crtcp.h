@@ -251,6 +251,8 @@ struct crtcp {
   struct crtcp_lock lock; /**< protects all that follows, endpoints and guests included */
   bool use_guard; /**< a parameter */
   int guard_epoll; /**< what the guard waits for; -1: there is no guard */
+  atomic_bool guard_armed; /**< it has the connections, not only what wakes the guard. Changed under the lock, also read without */
+  atomic_uint turns; /**< calls of crtcp_progress(). Changed under the lock, also read without */
   atomic_uint hold; /**< 1: no reads or sends, sends are queued. A futex: changed to 0 under the lock, also read without */
   bool recovering; /**< the rollback thread works: it alone uses the channel, and ends the hold */
   bool holding; /**< the callback thread reads: messages go to the inbox */

@@ -18,9 +18,9 @@
 
 enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 128, OFTEN = 4096, LOOKS = 1024, NAPS = 16 };
 
-/* Calls of crtcp_progress(), and the latest one that found an event of a socket that did more than to wake this rank.
- * Protected by the lock. */
-static unsigned turns, socket_turn;
+/* The latest call of crtcp_progress() that found an event of a socket that did more than to wake this rank. Protected by the
+ * lock. */
+static unsigned socket_turn;
 
 static int endpoint_event(crtcp_endpoint_t *ep, uint32_t events)
 {
@@ -71,7 +71,7 @@ static int lanes(void)
 }
 
 /* With lanes the sockets are looked at now and then only, unless messages come over them, too. */
-static bool sockets_are_due(void)
+static bool sockets_are_due(unsigned turns)
 {
   return !crtcp.neighbour_count || turns % SOMETIMES == 0 || turns - socket_turn < OFTEN;
 }
@@ -185,6 +185,7 @@ int crtcp_progress(void)
   struct epoll_event events[EVENTS];
   static unsigned idle, quiet; /* protected by the lock */
   uint32_t turn;
+  unsigned turns;
   bool due;
   int count = 0, n = 0, wait;
 
@@ -204,8 +205,9 @@ int crtcp_progress(void)
   if (crtcp.reconsider && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) count += reconsider();
   if (crtcp.neighbour_count) count += lanes();
   turn = crtcp.turn;
-  turns++;
-  due = sockets_are_due();
+  turns = atomic_load_explicit(&crtcp.turns, memory_order_relaxed) + 1;
+  atomic_store_explicit(&crtcp.turns, turns, memory_order_relaxed);
+  due = sockets_are_due(turns);
   if (due && !crtcp.hold && opal_list_is_empty(&crtcp.inbox)) n = epoll_wait(crtcp.epoll, events, EVENTS, 0);
   for (int i = 0; i < n; i++)
     if (!only_wakes(&events[i])) socket_turn = turns;

@@ -44,24 +44,40 @@ static bool replace(int *old, int made)
   return moved >= 0;
 }
 
-int crtcp_guarded_make(void)
+/* A new set, whose number the old one had. It takes less than to remove the connections from the old one. */
+static int renew(void)
 {
   /* Edge-triggered: nobody reads the counter, and the end of a connection is an event once. */
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = CRTCP_GUARDED_WAKE};
+  const int set = crtcp_epoll_new();
 
-  if (!replace(&wake_fd, wake_fd_new()) || !replace(&crtcp.guard_epoll, crtcp_epoll_new()) ||
-      epoll_ctl(crtcp.guard_epoll, EPOLL_CTL_ADD, wake_fd, &event))
+  if (set >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, wake_fd, &event)) {
+    close(set);
     return -1;
-  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
-    if (ep->state == CRTCP_CONNECTED) crtcp_guarded_add(ep);
+  }
+  if (!replace(&crtcp.guard_epoll, set)) return -1;
+  crtcp.guard_armed = false;
   return 0;
+}
+
+int crtcp_guarded_open(void)
+{
+  return replace(&wake_fd, wake_fd_new()) ? renew() : -1;
+}
+
+void crtcp_guarded_arm(bool all)
+{
+  if (crtcp.guard_armed && renew()) return;
+  crtcp.guard_armed = all;
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep && all; ep = crtcp_next(ep))
+    if (ep->state == CRTCP_CONNECTED) crtcp_guarded_add(ep);
 }
 
 void crtcp_guarded_again(void)
 {
   if (crtcp.guard_epoll < 0) return;
   crtcp_guarded_wake(); /* the guard waits in the old set, and could not be woken any more */
-  if (crtcp_guarded_make()) crtcp_say("the connections are not guarded any longer: %s", strerror(errno));
+  if (crtcp_guarded_open()) crtcp_say("the connections are not guarded any longer: %s", strerror(errno));
 }
 
 void crtcp_guarded_close(void)
@@ -69,13 +85,14 @@ void crtcp_guarded_close(void)
   if (crtcp.guard_epoll >= 0) close(crtcp.guard_epoll);
   if (wake_fd >= 0) close(wake_fd);
   crtcp.guard_epoll = wake_fd = -1;
+  crtcp.guard_armed = false;
 }
 
 void crtcp_guarded_add(const crtcp_endpoint_t *ep)
 {
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = (uint64_t) ep->name.jobid << 32 | ep->name.vpid};
 
-  if (crtcp.guard_epoll >= 0) epoll_ctl(crtcp.guard_epoll, EPOLL_CTL_ADD, ep->fd, &event);
+  if (crtcp.guard_armed) epoll_ctl(crtcp.guard_epoll, EPOLL_CTL_ADD, ep->fd, &event);
 }
 
 crtcp_endpoint_t *crtcp_guarded_find(uint64_t data)

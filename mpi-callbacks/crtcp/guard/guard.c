@@ -21,8 +21,7 @@
 
 enum {
   EVENTS = 64,
-  AGAIN_MS = 100,
-  LONGEST_MS = 10000, /* after a rollback it may wait in a set that nobody can reach any more */
+  TURN_MS = 100,
   BATCH = 64, /* connections that are looked at while the lock is held */
 };
 
@@ -33,6 +32,7 @@ static struct {
   /* the following are the guard's own */
   uint8_t *scratch;
   bool left; /* connections have ended, and are still to be dealt with */
+  unsigned turns; /* crtcp.turns as last seen */
   uint64_t look_ns; /* time of the next look for silence */
 } guard;
 
@@ -117,12 +117,17 @@ static void look_for_silence(uint64_t now)
   }
 }
 
-static int patience(void)
+/* Threads that handle events see the end of a connection themselves. */
+static void arm_while_none_does(void)
 {
-  const unsigned look = crtcp_silence_look_ms();
+  const unsigned turns = atomic_load_explicit(&crtcp.turns, memory_order_relaxed);
+  const bool none = turns == guard.turns;
 
-  if (guard.left) return AGAIN_MS;
-  return look && look < LONGEST_MS ? (int) look : LONGEST_MS;
+  guard.turns = turns;
+  if (none == crtcp.guard_armed) return; /* a rollback may change it just now: the next turn sees that */
+  crtcp_lock(&crtcp.lock);
+  crtcp_guarded_arm(none);
+  crtcp_unlock(&crtcp.lock);
 }
 
 static void *keep_guard(void *unused)
@@ -131,10 +136,11 @@ static void *keep_guard(void *unused)
 
   (void) unused;
   while (!atomic_load(&guard.stop)) {
-    const int n = epoll_wait(crtcp.guard_epoll, events, EVENTS, patience());
+    const int n = epoll_wait(crtcp.guard_epoll, events, EVENTS, TURN_MS);
     const uint64_t now = crtcp_now();
 
-    if (n < 0 && errno != EINTR) usleep(AGAIN_MS * 1000); /* a restart without descriptors: the rollback makes a new set */
+    if (n < 0 && errno != EINTR) usleep(TURN_MS * 1000); /* a restart without descriptors: the rollback makes a new set */
+    if (n == 0) arm_while_none_does();
     if (n > 0 || guard.left) {
       crtcp_lock(&crtcp.lock);
       for (int i = 0; i < n; i++) note(&events[i]);
@@ -182,7 +188,7 @@ void crtcp_guard_start(void)
   guard.scratch = malloc(CRTCP_SCRATCH);
   if (guard.scratch) {
     crtcp_lock(&crtcp.lock);
-    error = crtcp_guarded_make() ? errno : 0;
+    error = crtcp_guarded_open() ? errno : 0;
     crtcp_unlock(&crtcp.lock);
   }
   if (!error) error = start_thread();

@@ -4,7 +4,8 @@
  * @brief The guard: a thread that sees connections end while the program computes.
  *
  * Without it a rank notices that a peer is gone when it calls MPI next, and perhaps not in that call: the kernel takes a
- * message for a peer whose end it knows. The guard sleeps until a connection ends. Then it reads what the peer has sent
+ * message for a peer whose end it knows. The guard looks ten times a second whether a thread handles events. While none does,
+ * it waits for the end of a connection. Then it reads what the peer has sent
  * before, as the callback thread does in a wave: messages go to the inbox. So it finds the peer's goodbye, or that there is
  * none. Then the loss is reported to crd at once or, without crd, the peer has failed for the next call of MPI.
  *
