@@ -11,8 +11,8 @@
  * each other's uid by SO_PEERCRED.
  *
  * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM, LANES and
- * GONE whenever it makes progress in MPI. Every message of the daemon has the number of its recovery. A rank drops messages of an
- * older recovery than its own.
+ * GONE whenever it makes progress in MPI; its guard does, too, before it reads the end of a lane. Every message of the
+ * daemon has the number of its recovery. A rank drops messages of an older recovery than its own.
  *
  * When a wave is given up, the daemon sends CR_RANK_ABORT to every rank of its node. This includes ranks that got no
  * CR_RANK_PREPARE: a peer's mark keeps their connection shut until they learn how the wave ended. Wave numbers only
