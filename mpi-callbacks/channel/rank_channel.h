@@ -198,7 +198,7 @@ struct cr_rank_counters {
 
 struct cr_rank_lost {
 	struct cr_rank_message head;
-	uint32_t peer; /**< UINT32_MAX: none, or a process that the job has spawned */
+	uint32_t peer; /**< UINT32_MAX: none, or a process of another namespace */
 	int32_t error; /**< errno; 0: end of file; ENODATA: messages between the two are lost, which needs a recovery; EMFILE:
 	                  no descriptors are left */
 };

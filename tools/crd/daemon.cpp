@@ -375,11 +375,13 @@ void Daemon::from_rank(const RankMessage& message) {
     case CR_RANK_RESUMED:
       return recovery_.resumed(message);
     case CR_RANK_LOST: {
-      if (!node_.own(number)) return;  // the daemons of its two processes handle that
       const auto& lost = message.as<cr_rank_lost>();
+      const Spawned* space = node_.space_of(number);
+      if (space && lost.peer == UINT32_MAX) return;  // of another namespace: its transport reports it, too
+      const std::uint32_t other = space ? space->message.first() + lost.peer : lost.peer;
       job::Up up;
       up.mutable_link_lost()->set_rank(number);
-      up.mutable_link_lost()->set_peer(lost.peer);
+      up.mutable_link_lost()->set_peer(other);
       std::string why = message.text(sizeof lost);
       if (why.empty()) why = lost.error ? std::strerror(lost.error) : "closed";
       up.mutable_link_lost()->set_why(why);
@@ -387,7 +389,7 @@ void Daemon::from_rank(const RankMessage& message) {
       up.mutable_link_lost()->set_recovery(message.head().recovery);
       // A crrun that attaches must learn of it, too: nothing else repairs the connection.
       if (lost.error == ENODATA) rank->broken_link = up.link_lost();
-      const auto peer = node_.placement.find(lost.peer);
+      const auto peer = node_.placement.find(other);
       const auto node = peer == node_.placement.end() ? std::nullopt : std::optional(peer->second);
       const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
       if (!lost_links_.pass(up.link_lost(), node, static_cast<std::uint64_t>(now))) return;

@@ -177,6 +177,25 @@ TEST_F(Spawning, OneThatIsKilledIsRestarted) {
   ends_well(cluster);
 }
 
+TEST_F(Spawning, MessagesThatTwoOfThemHaveLostComeAgain) {
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.spawn(0, 2, 5000);
+  ASSERT_NO_FATAL_FAILURE(wave_with_them(cluster));
+  Up up;
+  up.set_from(1);
+  up.set_instance(cluster.coordinator().members().at(1).instance);
+  up.set_recovery(cluster.coordinator().recovery());
+  up.mutable_link_lost()->set_rank(7);
+  up.mutable_link_lost()->set_peer(6);
+  up.mutable_link_lost()->set_error(ENODATA);
+  up.mutable_link_lost()->set_recovery(cluster.coordinator().recovery());
+  cluster.coordinator().message(up, {cluster.now_ms() + 1000, 0});
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.count("recovery-done") == 0; }));
+  EXPECT_TRUE(cluster.said("broken connection between rank 1 of job.1"));
+  ends_well(cluster);
+}
+
 TEST_F(Spawning, OnesThatHaveEndedSinceComeBack) {
   model.settings.wave_interval_ms = 0;
   Cluster cluster(model);

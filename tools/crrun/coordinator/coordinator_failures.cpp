@@ -73,7 +73,7 @@ void Coordinator::spawned_failed(Family& family, const std::string& why, Now now
 
 /** Messages between two living ranks are lost: one of them has to count as failed, the same one for all. */
 void Coordinator::fail_link(const LinkLost& message) {
-  const bool known = message.peer() < ranks_.size();
+  const bool known = node_of(message.peer()).has_value();
   const Rank rank = known ? std::max(message.rank(), message.peer()) : message.rank();
   const auto node = node_of(rank);
   const auto dies = [this](Rank one) { return failed_.count(one) || condemned_.count(one); };
