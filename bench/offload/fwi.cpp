@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr int kColumns = 96, kDepth = 64;
+constexpr int kColumns = 240, kDepth = 120;
 
 /** The true underground: layers, and a lens that the first model does not know. @return m = 1 / velocity² */
 std::vector<double> model(const Grid &grid, bool with_lens) {

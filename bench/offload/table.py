@@ -8,12 +8,12 @@ Prints medians in milliseconds, and (the relative deviation in per cent: median 
 """
 
 import re
-import statistics
-import subprocess
 import sys
 import tempfile
 
-PROGRAM = "/mnt/project/build/vm/user/bench/offload/offloaded"
+sys.dont_write_bytecode = True
+from measure import crrun, median_and_deviation  # noqa: E402  pylint: disable=wrong-import-position
+
 STEPS = ("alloc", "plain", "recover", "lost", "free")
 LINE = re.compile(" ".join(rf"{step} ([\d.]+)" for step in STEPS))
 MEANING = {"alloc": "allocate", "plain": "a task each, without `recover`", "recover": "the same with `recover`",
@@ -21,18 +21,15 @@ MEANING = {"alloc": "allocate", "plain": "a task each, without `recover`", "reco
 
 
 def run(boosters, rounds, folder):
-    done = subprocess.run(["crrun", "-q", "--recover", "ulfm", "--oversubscribe", "-n", "1", "--mca", "btl_crtcp_spin", "200",
-                           PROGRAM, str(boosters), str(rounds), folder], capture_output=True, text=True, timeout=900, check=False)
-    found = LINE.findall(done.stdout)
-    if done.returncode or len(found) != rounds:
-        sys.exit(f"{boosters} boosters: {done.returncode}, {len(found)} rounds\n{done.stdout}{done.stderr}")
+    output = crrun("offloaded", boosters, rounds, folder)
+    found = LINE.findall(output)
+    if len(found) != rounds:
+        sys.exit(f"{boosters} boosters: {len(found)} rounds\n{output}")
     return {step: [float(line[i]) for line in found] for i, step in enumerate(STEPS)}
 
 
 def cell(values):
-    median = statistics.median(values)
-    spread = statistics.median(abs(value - median) for value in values)
-    return f"{median:.1f} ({100 * spread / median:.0f} %)"
+    return "{:.1f} ({:.0f} %)".format(*median_and_deviation(values))
 
 
 def main():
