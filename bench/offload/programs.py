@@ -5,8 +5,8 @@
     tests/vm/vm run --kernel 6.12 --mem 4096 --timeout 3600 -- bench/offload/programs.py run ROUNDS FILE.csv [NAME]...
     bench/offload/programs.py tables FILE.csv
 
-`run` appends a line to the file for each run, so that an interrupted measurement can go on. All variants of a case run one
-after the other in each round; NAME limits the programs. `tables` prints medians of the seconds (relative deviation in per cent),
+`run` appends a line to the file for each run that it does not have yet: an interrupted measurement goes on. All variants of a case
+run one after the other in each round; NAME limits the programs. `tables` prints medians of the seconds (relative deviation in per cent),
 and the medians of the ratios within a round. Every result must have the checksum of the program without boosters.
 """
 
@@ -49,17 +49,19 @@ def run_once(case, variant, more, faults, number):
 
 def run(rounds, path, names):
     chosen = [case for case in plan.cases() if not names or case.program in names]
-    fresh = not os.path.exists(path)
+    there = read(path) if os.path.exists(path) else {}
     with open(path, "a", encoding="ascii", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if fresh:
+        if not there:
             writer.writeheader()
         expected = {}
         for number in range(rounds):
             for case in chosen:
-                if case.name not in expected:
+                done = there.get(case.program, {}).get(case.name, {})
+                left = [one for one in case.variants() if number not in done.get(one[0], {})]
+                if left and case.name not in expected:
                     expected[case.name] = run_once(case, "alone", (), [], 0)["checksum"]
-                for variant, more, faults in case.variants():
+                for variant, more, faults in left:
                     row = run_once(case, variant, more, faults, number)
                     if row["checksum"] != expected[case.name]:
                         sys.exit(f"{case.name}, {variant}: the result is {row['checksum']}, alone it is {expected[case.name]}")

@@ -45,7 +45,6 @@ int main(int argc, char **argv)
 
   MPI_Init(&argc, &argv);
   check(croff_init()); /* boosters do not return from here */
-  /* In the master argv is what the user has given. */
   const int wanted = argc > 1 ? atoi(argv[1]) : 2, parts = argc > 2 ? atoi(argv[2]) : 20;
   if (wanted < 1 || parts < 1 || !(sums = calloc(parts, sizeof *sums))) {
     fprintf(stderr, "usage: integrate [BOOSTERS [PARTS]]\n");
