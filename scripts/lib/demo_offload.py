@@ -5,6 +5,7 @@
 import re
 import sys
 import time
+from collections import Counter
 
 sys.dont_write_bytecode = True
 
@@ -12,25 +13,28 @@ sys.dont_write_bytecode = True
 from demo_cluster import chart, kill, on_cluster, say, timeline  # noqa: E402
 from lib.scenario import Job, check  # noqa: E402
 
-ROUNDS = 300
+ROUNDS = 200
 BOOSTERS = 4
 HEAT = "/mnt/share/examples/heat"
 LINE = re.compile(r"^round \d+: mean temperature [\d.]+$", re.M)
-# By its own launcher MPI uses the head node's memory; crrun is not needed where nothing is lost.
+# Where nothing is lost any launcher does.
 MPIRUN = "mpirun --allow-run-as-root --oversubscribe --mca btl self,sm,tcp --mca btl_tcp_if_include lo -n 1"
 
 
-def numbered(nodes):
-    return ", ".join(f"node{node + 1}" for node in nodes)
+def group(event):
+    """The number in the name of what was spawned: JOB@1 is the first group."""
+    return "group " + event["name"].rpartition("@")[2]
 
 
 def words(event):
     kind = event["event"]
     if kind == "spawn":
-        return f"{len(event['placement'])} boosters are started, on {numbered(event['placement'])}"
+        nodes = Counter(event["placement"])
+        return f"{group(event)} is started: " + ", ".join(f"{count} boosters on node{node + 1}" for node, count in nodes.items())
     if kind == "ranks-failed":
-        return f"the program is told that {len(event['ranks'])} of its processes have failed"
-    return "all boosters of this group have ended" if kind == "spawn-end" else None
+        count = len(event["ranks"])
+        return f"{count} booster{'s are' if count > 1 else ' is'} gone: the program is told"
+    return f"all boosters of {group(event)} have ended" if kind == "spawn-end" else None
 
 
 def counts(job):
@@ -69,7 +73,7 @@ def show(cluster):
     tasks, executions, replaced = counts(job)
     check(replaced > 0 and executions > tasks, f"{tasks} tasks, {executions} executions, {replaced} groups replaced")
     say(f"  {tasks} tasks were executed {executions} times: {executions - tasks} again, since their group was lost; "
-        f"it was replaced {replaced} time{'s' if replaced > 1 else ''}")
+        f"it was replaced {'once' if replaced == 1 else f'{replaced} times'}")
     timeline(job, words)
     chart(job, "offload.html")
 
