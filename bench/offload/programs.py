@@ -76,7 +76,7 @@ def read(path):
         for row in csv.DictReader(file):
             variants = found.setdefault(row["program"], {}).setdefault(row["case"], {})
             variants.setdefault(row["variant"], {})[int(row["round"])] = float(row["seconds"])
-    return found
+    return {program: dict(sorted(of_case.items())) for program, of_case in found.items()}
 
 
 def overheads(variants, variant):
@@ -94,7 +94,8 @@ def tables(path):
             cells = ["{:.2f} ({:.0f} %)".format(*median_and_deviation(variants[name].values())) for name in names]
             for name in names[1:]:
                 ratios = overheads(variants, name)
-                cells.append(f"{statistics.median(ratios):+.1f} % ({ratios[0]:+.0f} to {ratios[-1]:+.0f})")
+                rounds = f"{ratios[0]:+.1f} to {ratios[-1]:+.1f}" if len(ratios) > 1 else "one round"
+                cells.append(f"{statistics.median(ratios):+.1f} % ({rounds})")
             print(f"| {case} | " + " | ".join(cells) + " |")
 
 
