@@ -233,6 +233,15 @@ struct crtcp_guest {
 };
 typedef struct crtcp_guest crtcp_guest_t;
 
+/** Where a peer listens for which there is no endpoint yet. */
+struct crtcp_heard {
+  opal_list_item_t super;
+  uint32_t jobid, vpid;
+  uint32_t incarnation;
+  struct crtcp_address *addresses;
+  int address_count;
+};
+
 /* ----------------------------------------------------------------------------------------------- state */
 
 struct crtcp_channel; /* channel.h */
@@ -276,6 +285,7 @@ struct crtcp {
   bool upcall; /**< Open MPI has got bytes in a lane that are not given back yet */
 
   opal_list_t endpoints, guests, graveyard;
+  opal_list_t heard; /**< what crd has said of peers that Open MPI has not mentioned yet */
   opal_hash_table_t by_name; /**< endpoints, by jobid and vpid */
   uint64_t listen_ns; /**< time from which connections are accepted again; 0: they are */
   bool crammed; /**< it was said that no descriptors are left */

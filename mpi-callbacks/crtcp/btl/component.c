@@ -100,6 +100,7 @@ static int component_open(void)
   OBJ_CONSTRUCT(&crtcp.endpoints, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.guests, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.graveyard, opal_list_t);
+  OBJ_CONSTRUCT(&crtcp.heard, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.by_name, opal_hash_table_t);
   OBJ_CONSTRUCT(&crtcp.inbox, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.finished, opal_list_t);

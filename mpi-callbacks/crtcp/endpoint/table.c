@@ -23,6 +23,76 @@ crtcp_endpoint_t *crtcp_find(uint32_t jobid, uint32_t vpid)
   return opal_hash_table_get_value_uint64(&crtcp.by_name, key(jobid, vpid), &endpoint) == OPAL_SUCCESS ? endpoint : NULL;
 }
 
+static struct crtcp_heard *find_heard(uint32_t jobid, uint32_t vpid)
+{
+  opal_list_item_t *item;
+
+  OPAL_LIST_FOREACH (item, &crtcp.heard, opal_list_item_t) {
+    struct crtcp_heard *heard = (struct crtcp_heard *) ((char *) item - offsetof(struct crtcp_heard, super));
+
+    if (heard->jobid == jobid && heard->vpid == vpid) return heard;
+  }
+  return NULL;
+}
+
+static void move_to(int *count, struct crtcp_address **to, struct crtcp_address *addresses, int new_count)
+{
+  free(*to);
+  *to = addresses;
+  *count = new_count;
+}
+
+/* A peer that this process has not talked to yet: PMIx would tell where it was before it moved. */
+static void keep_for_later(uint32_t jobid, uint32_t vpid, uint32_t incarnation, struct crtcp_address *addresses, int count)
+{
+  struct crtcp_heard *heard = find_heard(jobid, vpid);
+
+  if (!heard) {
+    heard = calloc(1, sizeof *heard);
+    if (!heard) {
+      free(addresses);
+      return;
+    }
+    OBJ_CONSTRUCT(&heard->super, opal_list_item_t);
+    heard->jobid = jobid;
+    heard->vpid = vpid;
+    opal_list_append(&crtcp.heard, &heard->super);
+  }
+  heard->incarnation = incarnation;
+  if (addresses) move_to(&heard->address_count, &heard->addresses, addresses, count);
+}
+
+void crtcp_heard(uint32_t jobid, uint32_t vpid, uint32_t incarnation, struct crtcp_address *addresses, int count)
+{
+  crtcp_endpoint_t *ep = crtcp_find(jobid, vpid);
+
+  if (!ep) {
+    keep_for_later(jobid, vpid, incarnation, addresses, count);
+    return;
+  }
+  ep->incarnation = incarnation;
+  if (!addresses) return;
+  move_to(&ep->address_count, &ep->addresses, addresses, count);
+  ep->address_next = 0;
+  ep->located = true;
+}
+
+/* Give a new endpoint what crd has said of its peer. */
+static void recall(crtcp_endpoint_t *endpoint)
+{
+  struct crtcp_heard *heard = find_heard(endpoint->name.jobid, endpoint->name.vpid);
+
+  if (!heard) return;
+  endpoint->incarnation = heard->incarnation;
+  if (heard->addresses) {
+    move_to(&endpoint->address_count, &endpoint->addresses, heard->addresses, heard->address_count);
+    endpoint->located = true;
+  }
+  opal_list_remove_item(&crtcp.heard, &heard->super);
+  OBJ_DESTRUCT(&heard->super);
+  free(heard);
+}
+
 static crtcp_endpoint_t *endpoint_make(opal_proc_t *proc)
 {
   crtcp_endpoint_t *endpoint = calloc(1, sizeof *endpoint);
@@ -97,6 +167,7 @@ crtcp_endpoint_t *crtcp_endpoint_of(opal_proc_t *proc)
   if (!endpoint && opal_hash_table_set_value_uint64(&crtcp.by_name, key(made->name.jobid, made->name.vpid), made) ==
                        OPAL_SUCCESS) {
     endpoint = made;
+    recall(endpoint);
     opal_list_append(&crtcp.endpoints, &endpoint->super);
   } else {
     endpoint_free(made);

@@ -11,6 +11,9 @@ crtcp_endpoint_t *crtcp_find(uint32_t jobid, uint32_t vpid);
 crtcp_endpoint_t *crtcp_endpoint_of(opal_proc_t *proc);
 /** Ask PMIx for the peer's cookie and addresses, unless they are known. @return whether they are known now */
 bool crtcp_locate(crtcp_endpoint_t *endpoint);
+/** crd says where a peer listens, and in which recovery its process was started. @param addresses are owned by the table from now on;
+ * NULL: where it did before */
+void crtcp_heard(uint32_t jobid, uint32_t vpid, uint32_t incarnation, struct crtcp_address *addresses, int count);
 /** Iterate over all endpoints. @param ep NULL: begin. @return the next endpoint, or NULL at the end */
 static inline crtcp_endpoint_t *crtcp_next(crtcp_endpoint_t *ep)
 {

@@ -74,22 +74,16 @@ static bool report(const struct rollback *back)
 
 static void new_addresses(uint32_t jobid, const struct cr_rank_peer *entry)
 {
-  crtcp_endpoint_t *ep;
+  struct crtcp_address *addresses = NULL;
+  int count = 0;
 
   if (!crtcp_foreign(jobid) && entry->rank == OPAL_PROC_MY_NAME.vpid) {
     crtcp.incarnation = entry->incarnation;
     return;
   }
-  ep = crtcp_find(jobid, entry->rank);
-  if (!ep) return;
-  ep->incarnation = entry->incarnation;
-  if (entry->addresses) {
-    free(ep->addresses);
-    ep->address_count = crtcp_parse_addresses((const char *) (entry + 1), entry->length - sizeof *entry,
-                                              entry->addresses, &ep->addresses);
-    ep->address_next = 0;
-    ep->located = true;
-  }
+  if (entry->addresses)
+    count = crtcp_parse_addresses((const char *) (entry + 1), entry->length - sizeof *entry, entry->addresses, &addresses);
+  crtcp_heard(jobid, entry->rank, entry->incarnation, addresses, count);
 }
 
 /* The namespace of a message's ranks, whose name of so many bytes is behind the first `*at`. @return false: it is none */
