@@ -120,6 +120,22 @@ def another_crrun_goes_on_with_children(cluster):
     check(got[-1:] == program.expected(2, got)[-1:], f"another result: {got[-3:]}")
 
 
+@scenario
+def a_restarted_job_has_its_children(cluster):
+    program = Family(2, 1500, 20000)
+    # Both children are on node2, and there is no place for rank 1 on node1.
+    job = on_two(cluster, program, hosts=("node1:1", "node2:3"), spares=(), every="3s",
+                 options=["--map-by", "node", "--no-double-up"]).start()
+    await_wave_of_loop(job, program)
+    cluster.kill("node2")
+    check(job.wait(60) != 0, "the launcher ended with 0 although the job could not go on")
+    job.start(["crrun", "-v", "--restart", job.directory("/mnt/share"), "--hosts", "node1:1,node4:3"])
+    check(job.wait(240) == 0, f"it failed:\n{job.messages()[-3000:]}")
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+    got = program.of(job.output())  # what was printed after the wave is printed again
+    check(got[-1:] == program.expected(2, got)[-1:], f"another result: {got[-3:]}")
+
+
 class Sessions(Program):
     """Open MPI's own launcher takes minutes for it, or hangs: the result is computed here."""
 
