@@ -158,8 +158,6 @@ class Coordinator {
   void tell_spawn(const Family& family, std::optional<NodeIndex> late = std::nullopt);
   void answer_spawn(Family& family, int status, const std::string& why, Now now);
   void roll_back_spawns(const RecoveryPlan& plan);
-  /** @return a spawned process that lives, by its number; nullptr: there is none */
-  Family::Process* spawned_process(Rank number);
   bool spawned_done() const;
   OutputStream* spawned_output(Rank rank, std::uint32_t stream);
 

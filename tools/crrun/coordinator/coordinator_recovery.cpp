@@ -99,8 +99,7 @@ PlacementTable Coordinator::nodes_in(const StoredWave& wave) const {
 std::optional<RecoveryPlan> Coordinator::plan(bool with_drained, const std::set<NodeIndex>& without) const {
   return plan_recovery(placement_, spawns_.where(), seats(with_drained, without), settings_.double_up, store_, [this](Rank rank) {
     if (rank >= ranks_.size()) {
-      const Family* family = spawns_.find(rank);
-      const Family::Process* process = family && family->lives() ? &family->processes[rank - family->first] : nullptr;
+      const Family::Process* process = spawns_.process(rank);
       return process && process->alive() ? std::optional(process->incarnation) : std::nullopt;
     }
     const RankInfo& info = ranks_[rank];
@@ -188,7 +187,7 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
   const std::vector<WaveNumber> voided = store_.forget_after(plan.wave);
   std::set<NodeIndex> hosts;
   for (Rank rank : plan.restart) {
-    if (Family::Process* process = spawned_process(rank)) {
+    if (Family::Process* process = spawns_.process(rank)) {
       process->incarnation = recovery_number_;
     } else {
       ranks_[rank].alive = false;
@@ -311,7 +310,7 @@ void Coordinator::restored(const Restored& message, Now now) {
   for (const RankRestored& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
   for (const RankRestored& rank : message.ranks()) {
     // Joined answers can come twice, the second time after the rank has ended.
-    Family::Process* const process = spawned_process(rank.rank());
+    Family::Process* const process = spawns_.process(rank.rank());
     if ((rank.rank() >= ranks_.size() && !process) || round->answered(rank.rank())) continue;
     if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "restored-rank"},
@@ -355,7 +354,7 @@ void Coordinator::resumed(const Resumed& message, Now now) {
   Slowest slowest(placement_);
   for (const RankResumed& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
   for (const RankResumed& rank : message.ranks()) {
-    Family::Process* const process = spawned_process(rank.rank());
+    Family::Process* const process = spawns_.process(rank.rank());
     if (rank.rank() >= ranks_.size() && !process) continue;
     if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "resumed-rank"},
@@ -406,7 +405,7 @@ void Coordinator::resume(Now now) {
   }
   for (const StoredFamily& family : wave.families)
     for (Rank number = family.first; number < family.first + family.count; ++number) {
-      const Family::Process& process = *spawned_process(number);
+      const Family::Process& process = *spawns_.process(number);
       if (ranks_.size() > kWholeTables && process.incarnation <= wave.recovery) continue;
       RankAddress& address = *message.add_addresses();
       address = process.address;
@@ -423,7 +422,7 @@ void Coordinator::recovery_failed(Now now) {
   bool counts = false;
   std::set<NodeIndex> unable;
   for (const RecoveryRound::Failure& failure : round.failures()) {
-    if (Family::Process* process = spawned_process(failure.rank))
+    if (Family::Process* process = spawns_.process(failure.rank))
       process->ended = true;
     else
       ranks_[failure.rank].alive = false;

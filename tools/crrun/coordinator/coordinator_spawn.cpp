@@ -219,9 +219,4 @@ void Coordinator::roll_back_spawns(const RecoveryPlan& plan) {
   told_of_spawned_ = was_spawning_ = false;
 }
 
-Family::Process* Coordinator::spawned_process(Rank number) {
-  Family* family = spawns_.find(number);
-  return family && family->lives() ? &family->processes[number - family->first] : nullptr;
-}
-
 }  // namespace reprise::job

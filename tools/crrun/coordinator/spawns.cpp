@@ -103,6 +103,13 @@ Family* Spawns::find(Rank number) {
 
 const Family* Spawns::find(Rank number) const { return const_cast<Spawns*>(this)->find(number); }
 
+Family::Process* Spawns::process(Rank number) {
+  Family* family = find(number);
+  return family && family->lives() ? &family->processes[number - family->first] : nullptr;
+}
+
+const Family::Process* Spawns::process(Rank number) const { return const_cast<Spawns*>(this)->process(number); }
+
 Family* Spawns::by_index(std::uint32_t index) {
   for (auto& [first, family] : all_)
     if (family.index == index) return &family;
@@ -157,9 +164,7 @@ void Spawns::committed() {
 }
 
 void Spawns::roll_back(const StoredWave* wave, const PlacementTable& nodes) {
-  const auto is_in = [wave](Rank first) {
-    return wave && std::any_of(wave->families.begin(), wave->families.end(), [&](const StoredFamily& one) { return one.first == first; });
-  };
+  const auto is_in = [wave](Rank first) { return wave && wave->find(first); };
   std::erase_if(all_, [&](const auto& one) { return wave && one.second.wave < wave->wave && !is_in(one.first); });
   for (auto& [first, family] : all_) family.voided = !is_in(first);
   if (!wave) return;
@@ -195,14 +200,11 @@ void Spawns::roll_back(const StoredWave* wave, const PlacementTable& nodes) {
 }
 
 void Spawns::forget(const StoredWaves& waves) {
-  const auto is_in = [](const StoredWave& wave, Rank first) {
-    return std::any_of(wave.families.begin(), wave.families.end(), [&](const StoredFamily& one) { return one.first == first; });
-  };
   std::erase_if(all_, [&](const auto& one) {
     const Family& family = one.second;
     if (!family.voided && !(family.ended && family.all_said())) return false;
     return std::all_of(waves.begin(), waves.end(), [&](const auto& wave) {
-      return family.wave < wave.first && !is_in(wave.second, one.first);
+      return family.wave < wave.first && !wave.second.find(one.first);
     });
   });
 }

@@ -69,6 +69,9 @@ class Spawns {
   /** @return the namespace with a process of this number */
   Family* find(Rank number);
   const Family* find(Rank number) const;
+  /** @return a process that lives, or has ended while others of its namespace live; nullptr: there is none of this number */
+  Family::Process* process(Rank number);
+  const Family::Process* process(Rank number) const;
   Family* by_index(std::uint32_t index);
   /** @return the namespace of a repeated request */
   Family* asked(NodeIndex node, std::uint64_t question);

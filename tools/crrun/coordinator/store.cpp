@@ -20,16 +20,20 @@ bool StoredFamily::operator==(const StoredFamily& other) const {
                     [](const SpawnApp& a, const SpawnApp& b) { return a.SerializeAsString() == b.SerializeAsString(); });
 }
 
+std::size_t StoredWave::own() const {
+  std::size_t out = ranks.size();
+  for (const StoredFamily& family : families) out -= family.count;
+  return out;
+}
+
 Roster StoredWave::roster() const {
-  Rank spawned = 0;
-  for (const StoredFamily& family : families) spawned += family.count;
-  Roster out(static_cast<Rank>(ranks.size()) - spawned);
+  Roster out(static_cast<Rank>(own()));
   for (const StoredFamily& family : families) out.add(family.first, family.count);
   return out;
 }
 
 StoredRank* StoredWave::find(Rank number) {
-  if (families.empty()) return number < ranks.size() ? &ranks[number] : nullptr;
+  if (number < own()) return &ranks[number];
   const auto place = roster().place(number);
   return place ? &ranks[*place] : nullptr;
 }

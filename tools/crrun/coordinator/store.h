@@ -39,6 +39,7 @@ struct StoredWave {
   std::vector<StoredRank> ranks;  ///< by place in the roster
   std::vector<StoredFamily> families = {};
 
+  std::size_t own() const;  ///< number of the job's own ranks
   Roster roster() const;
   StoredRank* find(Rank number);
   const StoredRank* find(Rank number) const { return const_cast<StoredWave*>(this)->find(number); }
