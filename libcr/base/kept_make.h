@@ -5,6 +5,9 @@
 
 namespace reprise {
 
+/** F_SEAL_WRITE and F_SEAL_FUTURE_WRITE, which older C libraries lack: with one of them the memory cannot be mapped for writing. */
+inline constexpr int kNotWritableSeals = 0x0008 | 0x0010;
+
 /**
  * Make kept memory that is mapped nowhere yet.
  * @param name   its name, without the prefix

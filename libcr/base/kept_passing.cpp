@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "base/kept_passing.h"
 
-#include <cerrno>
-#include <cstring>
-
 #include "base/descriptor_passing.h"
 
 namespace reprise {

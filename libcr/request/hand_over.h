@@ -8,9 +8,6 @@
 
 namespace reprise {
 
-/** A restart takes so many at most. */
-inline constexpr std::size_t kMostKept = 256;
-
 /**
  * Send each of @p files over @p socket, as send_kept() does. Of two with the same name none is sent: a restart takes neither.
  * @param warnings  receives what could not be sent, and why

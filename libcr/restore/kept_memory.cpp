@@ -9,14 +9,13 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/kept_make.h"
 #include "base/proc_dir.h"
 #include "base/text.h"
 #include "cr.h"
 
 namespace reprise {
 namespace {
-
-constexpr int kNotWritable = F_SEAL_WRITE | 0x0010;  // and F_SEAL_FUTURE_WRITE, which older C libraries lack
 
 /** Had the image's process mapped shared object @p number (1 + index) so that it could write it? */
 bool was_written(const Process& image, std::uint32_t number) {
@@ -60,7 +59,7 @@ std::string problem(const Process& image, std::uint32_t number, int fd) {
     return "it is " + path + " instead of a memfd named " + kKeptPrefix + std::string(kept_name(object.file().path()));
   if (static_cast<std::uint64_t>(st.st_size) != object.size())
     return "it has " + std::to_string(st.st_size) + " bytes instead of " + std::to_string(object.size());
-  if ((seals & kNotWritable) && was_written(image, number)) return "it is sealed against writing";
+  if ((seals & kNotWritableSeals) && was_written(image, number)) return "it is sealed against writing";
   return {};
 }
 

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <system_error>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/kept_make.h"
 #include "base/text.h"
 
 namespace reprise::crd {
@@ -23,9 +22,8 @@ bool same_memory(int one, int other) {
 
 /** A restart refuses memory that nobody can write any more. Without it the rank gets its memory empty, and runs. */
 bool is_usable(int memory) {
-  constexpr int future_write = 0x0010;  // F_SEAL_FUTURE_WRITE, which older C libraries lack
   const int seals = ::fcntl(memory, F_GET_SEALS);
-  return seals >= 0 && !(seals & (F_SEAL_WRITE | future_write));
+  return seals >= 0 && !(seals & kNotWritableSeals);
 }
 
 }  // namespace
@@ -80,22 +78,22 @@ KeptReceiver::~KeptReceiver() {
 void KeptReceiver::wait(const std::shared_ptr<State>& state) {
   state->socket.async_wait(asio::posix::stream_descriptor::wait_read, [state](const asio::error_code& error) {
     if (error || !state->socket.is_open()) return;
-    state->receive_all();
-    if (errno == EAGAIN) wait(state);
+    if (state->receive_all()) wait(state);
   });
 }
 
-/** errno is EAGAIN when more may come. */
-void KeptReceiver::State::receive_all() {
+/** @return whether more may come */
+bool KeptReceiver::State::receive_all() {
   for (;;) {
     KeptFile file = receive_kept(socket.native_handle());
     if (file.memory) {
       files.push_back(std::move(file));
       continue;
     }
-    if (errno == EAGAIN || errno == ECONNRESET) return;
-    problem = error_text(errno);
-    if (errno != EMFILE && errno != EPROTO) return;  // of these two the message is gone, and others follow
+    if (errno == EAGAIN || errno == ECONNRESET) return errno == EAGAIN;
+    const int error = errno;
+    problem = error_text(error);
+    if (error != EMFILE && error != EPROTO) return false;  // of these two the message is gone, and others follow
   }
 }
 

@@ -58,7 +58,7 @@ class KeptReceiver {
     asio::posix::stream_descriptor socket;
     std::vector<KeptFile> files;
     std::string problem;
-    void receive_all();
+    bool receive_all();
   };
   static void wait(const std::shared_ptr<State>& state);
   std::shared_ptr<State> state_;

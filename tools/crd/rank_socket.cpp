@@ -40,10 +40,6 @@ struct Connection {
   }
 };
 
-}  // namespace
-
-namespace {
-
 /** Put @p rank into the header at the beginning of @p bytes. */
 void set_rank(std::string& bytes, std::uint32_t rank) {
   std::memcpy(bytes.data() + offsetof(cr_rank_message, rank), &rank, sizeof rank);

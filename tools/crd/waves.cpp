@@ -55,9 +55,8 @@ void Waves::begin(const job::WaveBegin& message) {
   if (message.recovery() != node_.recovery) return;
   abandon();
   wave_ = message.wave();
-  partners_.clear();
+  partners_ = {node_.job.id()};
   for (const std::uint32_t first : message.spawned()) partners_.push_back(node_.name_of(first).nspace);
-  if (!partners_.empty()) partners_.push_back(node_.job.id());
   told_ = false;
   const unsigned turn = turn_;
   for (const auto& [number, rank] : node_.ranks) {

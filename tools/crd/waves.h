@@ -68,7 +68,7 @@ class Waves {
   std::uint32_t wave_ = 0;      ///< current wave; 0: none
   unsigned turn_ = 0;           ///< counts waves and abandonments: late results belong to an older turn
   bool told_ = false;           ///< WaveDone has been sent
-  std::vector<std::string> partners_;  ///< the namespaces that take part, if there are several
+  std::vector<std::string> partners_;  ///< the namespaces that take part
   std::map<std::uint32_t, Taking> ranks_;
   std::map<std::uint32_t, Sizes> last_;  ///< of each rank in the last wave: estimate for the next one
 };
