@@ -6,6 +6,9 @@
 #include <string>
 
 #include "mpi/engine.h"
+#ifdef CROFF_REPRISE
+#include "reprise/engine.h"
+#endif
 
 namespace croff {
 namespace {
@@ -45,7 +48,15 @@ std::unique_ptr<Engine> choose_engine() {
   const char *chosen = getenv("CROFF_ENGINE");
   const std::string name = chosen ? chosen : "mpi";
   if (name == "mpi") return make_mpi_engine();
-  throw Error(Code::engine, "CROFF_ENGINE=" + name + ": there is no such engine; unset it, or set it to mpi");
+#ifdef CROFF_REPRISE
+  if (name == "reprise") return make_reprise_engine();
+#endif
+  throw Error(Code::engine, "CROFF_ENGINE=" + name + ": there is no such engine; unset it, or set it to mpi" +
+#ifdef CROFF_REPRISE
+                                " or reprise");
+#else
+                                "; this library was built without libcr, which the engine reprise needs");
+#endif
 }
 
 /** MPI calls it at the beginning of MPI_Finalize. */

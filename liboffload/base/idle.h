@@ -6,12 +6,16 @@
 #include <time.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace croff {
 
 class Idle {
  public:
+  /** @param seconds after which it is over */
+  explicit Idle(double seconds = std::numeric_limits<double>::infinity()) : until_(now() + seconds) {}
   void reset() { turns_ = 0; }
+  bool over() const { return now() >= until_; }
   void wait() {
     if (++turns_ < 100) {
       sched_yield();
@@ -23,6 +27,13 @@ class Idle {
   }
 
  private:
+  static double now() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  const double until_;
   int turns_ = 0;
 };
 

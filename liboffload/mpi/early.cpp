@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "lifeline.h"
+#include "boosters/lifeline.h"
 #include "spawn.h"
 
 namespace croff {
@@ -14,7 +14,7 @@ namespace {
 
 __attribute__((constructor)) void hold() {
   const auto lifeline = booster_lifeline();
-  if (!lifeline || hold_lifeline(*lifeline)) return;
+  if (!lifeline || hold_lifeline(*lifeline, Cut::die)) return;
   fprintf(stderr, "croff: a booster cannot reach its master at %s: it has ended, or TCP connections are not permitted\n",
           lifeline->c_str());
   kill(getpid(), SIGKILL);

@@ -3,10 +3,7 @@
 // before, as in the paper: a probe would find neither a lost booster nor the end of a transfer).
 #include "group.h"
 
-#include <algorithm>
-#include <cstring>
-
-#include "calls.h"
+#include "messages.h"
 
 namespace croff {
 
@@ -39,12 +36,12 @@ void MpiGroup::send(Operation &operation, const void *data, int bytes, int boost
 
 void MpiGroup::receive(Operation &operation, void *data, int bytes, int booster) {
   MPI_Request request;
-  const int error = MPI_Irecv(data, bytes, MPI_BYTE, booster, wire::kOutput, inter_, &request);
+  const int error = MPI_Irecv(data, bytes, MPI_BYTE, booster, messages::kOutput, inter_, &request);
   add(operation, error, request);
 }
 
 void MpiGroup::listen(int booster) {
-  const int error = MPI_Irecv(&notices_[booster], sizeof(wire::Notice), MPI_BYTE, booster, wire::kNotice, inter_,
+  const int error = MPI_Irecv(&notices_[booster], sizeof(wire::Notice), MPI_BYTE, booster, messages::kNotice, inter_,
                               &requests_[booster]);
   if (error == MPI_SUCCESS) return;
   requests_[booster] = MPI_REQUEST_NULL;
@@ -53,20 +50,14 @@ void MpiGroup::listen(int booster) {
 
 void MpiGroup::launch(int booster, const Order &order) {
   Operation &operation = begin(Report::sent, order.task, true);
-  operation.order.op = wire::Op::run;
-  operation.order.task = order.task;
-  operation.order.offset = order.code.offset;
-  operation.order.build = order.code.build;
-  strcpy(operation.order.object, order.code.object.c_str());
-  operation.order.regions = static_cast<std::int32_t>(order.regions.size());
-  operation.order.values = order.values->size();
+  operation.order = wire::order(order);
   operation.values = *order.values;
-  for (const Input &input : order.regions) operation.regions.push_back({input.bytes, input.reads, input.writes});
+  operation.regions = wire::regions(order);
 
   const auto inputs = [&](const std::byte *data, std::size_t bytes) {
-    wire::in_pieces(data, bytes, [&](const std::byte *piece, int size) { send(operation, piece, size, booster, wire::kInput); });
+    messages::in_pieces(data, bytes, [&](const std::byte *piece, int size) { send(operation, piece, size, booster, messages::kInput); });
   };
-  send(operation, &operation.order, sizeof operation.order, booster, wire::kOrder);
+  send(operation, &operation.order, sizeof operation.order, booster, messages::kOrder);
   inputs(reinterpret_cast<const std::byte *>(operation.regions.data()), operation.regions.size() * sizeof(wire::Region));
   inputs(operation.values.data(), operation.values.size());
   for (const Input &input : order.regions)
@@ -76,19 +67,17 @@ void MpiGroup::launch(int booster, const Order &order) {
 
 void MpiGroup::command(int booster, wire::Op op, TaskId task) {
   Operation &operation = begin(Report::sent, task, false);
-  operation.order.op = op;
-  operation.order.task = task;
-  send(operation, &operation.order, sizeof operation.order, booster, wire::kOrder);
+  operation.order = wire::order(op, task);
+  send(operation, &operation.order, sizeof operation.order, booster, messages::kOrder);
   --operation.left;
 }
 
 void MpiGroup::fetch(int booster, TaskId task, const std::vector<Target> &targets) {
   Operation &operation = begin(Report::received, task, true);
-  operation.order.op = wire::Op::fetch;
-  operation.order.task = task;
+  operation.order = wire::order(wire::Op::fetch, task);
   for (const Target &target : targets)
-    wire::in_pieces(target.data, target.bytes, [&](std::byte *piece, int size) { receive(operation, piece, size, booster); });
-  send(operation, &operation.order, sizeof operation.order, booster, wire::kOrder);
+    messages::in_pieces(target.data, target.bytes, [&](std::byte *piece, int size) { receive(operation, piece, size, booster); });
+  send(operation, &operation.order, sizeof operation.order, booster, messages::kOrder);
   --operation.left;
 }
 
@@ -101,6 +90,7 @@ void MpiGroup::notice(int booster, std::vector<Report> &reports) {
     case wire::Note::hello: ++greeted_; break;
     case wire::Note::leaves: ++left_; break;
     case wire::Note::done: reports.push_back({Report::done, notice.task, Code::ok, ""}); break;
+    case wire::Note::outputs: break;  // they come by themselves, as messages
     case wire::Note::failed: reports.push_back({Report::failed, notice.task, static_cast<Code>(notice.code), notice.text}); break;
   }
 }

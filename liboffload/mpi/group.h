@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "boosters/lifeline.h"
+#include "boosters/masters.h"
+#include "boosters/wire.h"
 #include "engine/engine.h"
-#include "lifeline.h"
-#include "masters.h"
 #include "spawn.h"
-#include "wire.h"
 
 namespace croff {
 

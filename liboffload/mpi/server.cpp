@@ -6,12 +6,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 
 #include "base/fault.h"
 #include "base/idle.h"
-#include "calls.h"
-#include "lifeline.h"
+#include "boosters/calls.h"
+#include "boosters/lifeline.h"
+#include "messages.h"
 
 namespace croff {
 namespace {
@@ -42,16 +43,9 @@ void on_error(MPI_Comm *comm, int *error, ...) {
   MPI_Abort(*comm, 1);
 }
 
-std::byte *zeros(std::size_t bytes) {
-  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64;
-  void *memory = aligned_alloc(64, rounded);
-  if (!memory) throw std::bad_alloc();
-  return static_cast<std::byte *>(memset(memory, 0, rounded));
-}
-
 }  // namespace
 
-Server::Server(std::function<void(const Work &)> execute) : execute_(std::move(execute)) {
+Server::Server(std::function<void(const Work &)> execute) : desk_(std::move(execute)) {
   MPI_Comm_get_parent(&parent_);
   if (parent_ == MPI_COMM_NULL) {
     fprintf(stderr, "croff: the argument croff-booster@… is for processes that deep_booster_alloc starts\n");
@@ -65,17 +59,12 @@ Server::Server(std::function<void(const Work &)> execute) : execute_(std::move(e
   MPI_Comm_set_errhandler(parent_, MPI_ERRORS_RETURN);
 }
 
-void Server::tell(int master, wire::Note note, TaskId task, Code code, const std::string &text) {
-  wire::Notice notice;
-  notice.note = note;
-  notice.task = task;
-  notice.code = static_cast<std::int32_t>(code);
-  strncpy(notice.text, text.c_str(), sizeof notice.text - 1);
-  need(MPI_Send(&notice, sizeof notice, MPI_BYTE, master, wire::kNotice, parent_));
+void Server::tell(int master, const wire::Notice &notice) {
+  need(MPI_Send(&notice, sizeof notice, MPI_BYTE, master, messages::kNotice, parent_));
 }
 
 void Server::listen(int master) {
-  need(MPI_Irecv(&orders_[master], sizeof(wire::Order), MPI_BYTE, master, wire::kOrder, parent_, &requests_[master]));
+  need(MPI_Irecv(&orders_[master], sizeof(wire::Order), MPI_BYTE, master, messages::kOrder, parent_, &requests_[master]));
 }
 
 void Server::run() {
@@ -85,7 +74,7 @@ void Server::run() {
   requests_.resize(masters);
   for (int master = 0; master < masters; ++master) listen(master);
   fault("hello");
-  for (int master = 0; master < masters; ++master) tell(master, wire::Note::hello);
+  for (int master = 0; master < masters; ++master) tell(master, wire::notice(wire::Note::hello));
   Idle idle;
   while (leaving_ < masters) {
     int master = MPI_UNDEFINED, there = 0;
@@ -106,61 +95,34 @@ void Server::take(int master, const wire::Order &order) {
   switch (order.op) {
     case wire::Op::run: return execute(master, order);
     case wire::Op::fetch: return deliver(master, order);
-    case wire::Op::discard: kept_.erase({master, order.task}); return;
+    case wire::Op::discard: return desk_.discard(master, order.task);
     case wire::Op::leave: ++leaving_; return;
   }
 }
 
 void Server::execute(int master, const wire::Order &order) {
-  const auto receive = [&](std::byte *data, std::size_t bytes) {
-    wire::in_pieces(data, bytes, [&](std::byte *piece, int size) {
-      need(MPI_Recv(piece, size, MPI_BYTE, master, wire::kInput, parent_, MPI_STATUS_IGNORE));
+  tell(master, desk_.execute(master, order, [&](std::byte *data, std::size_t bytes) {
+    messages::in_pieces(data, bytes, [&](std::byte *piece, int size) {
+      std::unique_ptr<std::byte, void (*)(void *)> dropped(piece ? nullptr : static_cast<std::byte *>(malloc(size)), free);
+      if (!piece && !dropped) die();
+      need(MPI_Recv(piece ? piece : dropped.get(), size, MPI_BYTE, master, messages::kInput, parent_, MPI_STATUS_IGNORE));
     });
-  };
-  Memory memory;
-  try {
-    memory.regions.resize(order.regions);
-    receive(reinterpret_cast<std::byte *>(memory.regions.data()), memory.regions.size() * sizeof(wire::Region));
-    Buffer values(zeros(order.values), free);
-    receive(values.get(), order.values);
-    Work work{{order.object, order.offset, order.build}, values.get(), {}};
-    for (const wire::Region &region : memory.regions) {
-      memory.data.emplace_back(zeros(region.bytes), free);
-      work.regions.push_back(memory.data.back().get());
-      if (!region.reads) continue;
-      fault("inputs");
-      receive(memory.data.back().get(), region.bytes);
-    }
-    fault("task");
-    execute_(work);
-    fault("done");
-  } catch (const std::bad_alloc &) {
-    return tell(master, wire::Note::failed, order.task, Code::memory, "the booster has too little memory for the task's regions");
-  } catch (const Error &error) {
-    return tell(master, wire::Note::failed, order.task, error.code, error.what());
-  }
-  kept_.emplace(std::pair{master, order.task}, std::move(memory));
-  tell(master, wire::Note::done, order.task);
+  }));
 }
 
 void Server::deliver(int master, const wire::Order &order) {
-  const auto found = kept_.find({master, order.task});
-  if (found == kept_.end()) die();
-  for (std::size_t i = 0; i < found->second.regions.size(); ++i) {
-    const wire::Region &region = found->second.regions[i];
-    if (!region.writes) continue;
-    fault("outputs");
-    wire::in_pieces(found->second.data[i].get(), region.bytes, [&](std::byte *piece, int size) {
-      need(MPI_Send(piece, size, MPI_BYTE, master, wire::kOutput, parent_));
+  const bool there = desk_.deliver(master, order.task, [&](const std::byte *data, std::size_t bytes) {
+    messages::in_pieces(data, bytes, [&](const std::byte *piece, int size) {
+      need(MPI_Send(piece, size, MPI_BYTE, master, messages::kOutput, parent_));
     });
-  }
-  kept_.erase(found);
+  });
+  if (!there) die();
 }
 
 void Server::leave() {
   fault("leave");
   let_go_of_lifeline();
-  for (std::size_t master = 0; master < orders_.size(); ++master) tell(static_cast<int>(master), wire::Note::leaves);
+  for (std::size_t master = 0; master < orders_.size(); ++master) tell(static_cast<int>(master), wire::notice(wire::Note::leaves));
   fault("end");
   MPI_Comm_free(&parent_);
   MPI_Finalize();

@@ -110,7 +110,7 @@ _reprise_crrun() {
 	--stdin) COMPREPLY=($(compgen -W '0 all none' -- "$word")) ;;
 	--recover) COMPREPLY=($(compgen -W 'all ulfm' -- "$word")) ;;
 	--with-ft) COMPREPLY=($(compgen -W 'ulfm mpi none' -- "$word")) ;;
-	--checkpoint-every) COMPREPLY=($(compgen -W 'auto' -- "$word")) ;;
+	--checkpoint-every) COMPREPLY=($(compgen -W 'auto start' -- "$word")) ;;
 	--checkpoint-on) COMPREPLY=($(compgen -W 'USR1 USR2 TERM INT HUP' -- "$word")) ;;
 	--on-hang) COMPREPLY=($(compgen -W 'say recover' -- "$word")) ;;
 	--launcher) COMPREPLY=($(compgen -W 'auto ssh srun' -- "$word")) ;;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/launch.h"
 
+#include "crd/beside.h"
 #include "crd/environment.h"
 #include "crd/pid_bands.h"
 #include "job/log.h"
@@ -13,9 +14,12 @@ bool crowded(const Node& node) { return node.ranks.size() > node.topology.all().
 
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number) {
   const std::vector<std::string> pmix = node.pmix ? node.pmix->environment(number) : std::vector<std::string>{};
-  if (const Spawned* space = node.space_of(number))
-    return rank_environment(node.job, pmix, space->socket_path(node), crowded(node), space->program_of(number));
-  return rank_environment(node.job, pmix, job::rank_socket_path(node.run_directory), crowded(node), job::program_of(node.job, number));
+  const Spawned* const space = node.space_of(number);
+  std::vector<std::string> all =
+      rank_environment(node.job, pmix, space ? space->socket_path(node) : job::rank_socket_path(node.run_directory), crowded(node),
+                       space ? space->program_of(number) : job::program_of(node.job, number));
+  for (const auto& [name, value] : variables_beside(node.job, node.nodes, node.placement, own_crrun())) set_variable(all, name, value);
+  return all;
 }
 
 void Launcher::launch(const job::Launch& message) {

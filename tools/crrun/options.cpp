@@ -59,7 +59,9 @@ void add_options(CLI::App& app, Options& o) {
   option("--with-ft", o.with_ft, "as mpirun has it: ulfm or mpi is --recover ulfm", "ulfm|mpi|none")
       ->check(CLI::IsMember({"ulfm", "mpi", "none"}));
   option("--checkpoint-every", o.checkpoint_every,
-         "interval between waves of checkpoints; auto: the one that loses least (default: on request)", "TIME|auto");
+         "interval between waves of checkpoints; auto: the one that loses least; start: one wave when all ranks have called MPI_Init, "
+         "no other (default: on request)",
+         "TIME|auto|start");
   option("--node-mtbf", o.node_mtbf, "for auto: mean time between failures of one node (default: learned)", "TIME");
   option("--checkpoint-share", o.checkpoint_share, "for auto: largest part of the run time that waves may cost (default: 5%)", "PERCENT");
   option("--checkpoint-on", o.checkpoint_on,
@@ -355,7 +357,9 @@ void set_leaving(Settings& settings, const Options& options) {
 void set_interval(Settings& settings, const Options& options) {
   if (!options.checkpoint_every.empty()) {
     settings.wave_interval_auto = options.checkpoint_every == "auto";
-    settings.wave_interval_ms = settings.wave_interval_auto ? 0 : milliseconds(options.checkpoint_every, "--checkpoint-every");
+    settings.wave_at_start = options.checkpoint_every == "start";
+    settings.wave_interval_ms =
+        settings.wave_interval_auto || settings.wave_at_start ? 0 : milliseconds(options.checkpoint_every, "--checkpoint-every");
   }
   for (const auto& [option, value] : {std::pair{"--node-mtbf", &options.node_mtbf}, {"--checkpoint-share", &options.checkpoint_share}})
     if (!value->empty() && !settings.wave_interval_auto)

@@ -9,6 +9,7 @@ template <class F>
 void each_setting(Settings& s, F&& field) {
   field("wave_interval_ms", s.wave_interval_ms);
   field("wave_interval_auto", s.wave_interval_auto);
+  field("wave_at_start", s.wave_at_start);
   field("node_mtbf_ms", s.node_mtbf_ms);
   field("wave_share", s.wave_share);
   field("hang_after_ms", s.hang_after_ms);

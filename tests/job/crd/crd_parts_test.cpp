@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/unique_fd.h"
+#include "crd/beside.h"
 #include "crd/environment.h"
 #include "crd/framed.h"
 #include "crd/image_store.h"
@@ -474,6 +475,35 @@ TEST(RankEnvironment, LetsRanksWaitWhereTheyAreManyUnlessTheUserSaysOtherwise) {
   EXPECT_STREQ(find_variable(environment, "OMPI_MCA_btl_crtcp_spin"), "7");
   EXPECT_EQ(crowded_spin(job), 7u);
   EXPECT_EQ(crowded_spin({}), 200u);
+}
+
+TEST(RankEnvironment, TellsHowToStartAJobBesideThisOne) {
+  job::JobSpec job;
+  job.set_lost_after_ms(4000);
+  job.set_local_directory("/l");
+  job.set_shared_directory("/s");
+  job.add_crtcp_interfaces("eth1");
+  auto* variable = job.add_environment();
+  variable->set_name("SECRET");
+  variable->set_value("word");
+  std::vector<job::Node> nodes(3);
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].set_index(i);
+    nodes[i].set_host("node" + std::to_string(i + 1));
+    nodes[i].set_slots(i + 1);
+  }
+  nodes[2].set_spare(true);
+  const auto values = [&](const std::map<std::uint32_t, std::uint32_t>& placement) {
+    std::map<std::string, std::string> out;
+    for (const auto& [name, value] : variables_beside(job, nodes, placement, "/bin/crrun")) out[name] = value;
+    return out;
+  };
+  auto found = values({{0, 0}});
+  EXPECT_EQ(found["REPRISE_CRRUN"],
+            "/bin/crrun\n--oversubscribe\n--detect\n6000ms\n--local\n/l\n--spares\nnode3:3\n--shared\n/s\n--interface\neth1\n-x\nSECRET");
+  EXPECT_EQ(found["REPRISE_HOSTS"], "node2:2");
+  EXPECT_EQ(values({{0, 0}, {1, 1}})["REPRISE_HOSTS"], "node2:1");
+  EXPECT_EQ(values({{0, 0}, {1, 1}, {2, 1}})["REPRISE_HOSTS"], "node1:1,node2:2");  // no slot is free
 }
 
 }  // namespace

@@ -178,6 +178,34 @@ TEST_F(Job, AKilledRankIsRestartedWhereItWas) {
   ends_well(cluster);
 }
 
+TEST_F(Job, AWaveAtTheStartIsTheOnlyOneAlsoAfterRecoveries) {
+  model.settings.wave_interval_ms = 0;
+  model.settings.wave_at_start = true;
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  EXPECT_EQ(cluster.count("wave-commit"), 1u);
+  cluster.kill_rank(3, SIGKILL);
+  cluster.run_until(6000);
+  cluster.kill_node(1);
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-done"), 2u);
+  EXPECT_EQ(cluster.count("wave-begin"), 1u);
+  EXPECT_EQ(cluster.count("launch"), 1u);
+}
+
+TEST_F(Job, AJobThatBeginsAnewTakesItsWaveAtTheStartAgain) {
+  model.settings.wave_interval_ms = 0;
+  model.settings.wave_at_start = true;
+  Cluster cluster(model);
+  bool killed = false;
+  cluster.when(event("launch"), [&] {
+    if (!std::exchange(killed, true)) cluster.kill_node(0);
+  });
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("launch"), 2u);
+  EXPECT_EQ(cluster.count("wave-commit"), 1u);
+}
+
 TEST_F(Job, ARankThatAlwaysDiesEndsTheJobWithItsSignal) {
   model.work_ms = 100'000;
   Cluster cluster(model);

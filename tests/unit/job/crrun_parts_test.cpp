@@ -215,6 +215,10 @@ TEST(OptionsTest, CrrunChoosesTheIntervalOnRequest) {
   const Settings fixed = make_settings(parse({"--hosts", "a", "--checkpoint-every", "60s", "app"}).options, "cr-1");
   EXPECT_FALSE(fixed.wave_interval_auto);
   EXPECT_EQ(fixed.wave_interval_ms, 60'000u);
+  const Settings once = make_settings(parse({"--hosts", "a", "--checkpoint-every", "start", "app"}).options, "cr-1");
+  EXPECT_TRUE(once.wave_at_start);
+  EXPECT_FALSE(once.wave_interval_auto);
+  EXPECT_EQ(once.wave_interval_ms, 0u);
   Settings settings = make_settings(parse({"--hosts", "a", "--checkpoint-every", "auto", "app"}).options, "cr-1");
   EXPECT_TRUE(settings.wave_interval_auto);
   EXPECT_EQ(settings.node_mtbf_ms, 0u) << "learned";

@@ -479,7 +479,7 @@ void Coordinator::recovery_done(Now now) {
   for (const auto& [number, wave] : store_.waves()) message.add_keep(number);
   prune();
   plan_wave(now.ms, now);
-  clock_.running(now, true);
+  clock_.running(now, !settings_.wave_at_start);
   for (const Up& up : std::exchange(early_spawns_, {})) spawn(up, now);
 }
 

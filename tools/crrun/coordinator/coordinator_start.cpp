@@ -237,7 +237,7 @@ void Coordinator::launch(Now now) {
     placement.set_node(placement_[rank]);
   }
   event({{"event", "launch"}, {"recovery", recovery_number_}, {"placement", placement_}}, now);
-  clock_.running(now, false);
+  clock_.running(now, settings_.wave_at_start);
   plan_wave(now.ms, now);
 }
 
@@ -277,7 +277,7 @@ void Coordinator::attached(Now now) {
   if (!dead.empty()) return recover({CauseKind::rank_died, rank_list(dead) + " died while no crrun ran"}, now);
   save();
   out_.say(Log::INFO, "attached to " + settings_.spec.id() + (failed_.empty() ? ": no rank was lost" : ""));
-  clock_.running(now, false);
+  clock_.running(now, settings_.wave_at_start && !newest);
   for (const auto& [number, wave] : store_.waves()) watchdog_.committed(number, {now.ms - age_of(wave, now), 0});
   plan_wave(now.ms - (newest ? age_of(*store_.find(newest), now) : 0), now);
   for (RankInfo& rank : ranks_)

@@ -37,6 +37,7 @@ struct Settings {
   std::string job_directory;                   ///< JOBDIR; for messages and paths of staged images
   std::uint64_t wave_interval_ms = 0;          ///< 0: only on request and after recoveries
   bool wave_interval_auto = false;             ///< crrun chooses it, see interval.h
+  bool wave_at_start = false;                  ///< one wave when all ranks have called MPI_Init; further ones on request only
   std::uint64_t node_mtbf_ms = 0;              ///< mean time between failures of a node; 0: learned
   double wave_share = 0.05;                    ///< of the run time that waves may cost when crrun chooses the interval
   std::uint64_t hang_after_ms = 0;             ///< time without progress of any rank that is a hang; 0: nobody watches

@@ -21,7 +21,9 @@ class Masters {
   int size() const { return size_; }
   bool first() const { return rank_ == 0; }
   /** Blocking: it is so on all masters. @throw Error(masters) */
-  bool everywhere(bool here);
+  bool everywhere(bool here) { return !highest(!here); }
+  /** Blocking. @return the highest value of any master. @throw Error(masters) */
+  int highest(int here);
   /** See Group::agree(). */
   std::optional<Votes> agree(const std::function<Votes()> &mine);
 

@@ -25,11 +25,11 @@ Masters::~Masters() {
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 
-bool Masters::everywhere(bool here) {
+int Masters::highest(int here) {
   if (size_ == 1) return here;
-  int not_here = !here, not_everywhere = 0;
-  check(MPI_Allreduce(&not_here, &not_everywhere, 1, MPI_INT, MPI_MAX, comm_));
-  return !not_everywhere;
+  int all = 0;
+  check(MPI_Allreduce(&here, &all, 1, MPI_INT, MPI_MAX, comm_));
+  return all;
 }
 
 std::optional<Votes> Masters::agree(const std::function<Votes()> &mine) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "lifeline.h"
+#include "tcp.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -7,23 +7,19 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
-#include <thread>
 
 #include "base/error.h"
 
 namespace croff {
 namespace {
-
-std::atomic<bool> held{false};
-int connection = -1;
 
 std::string addresses() {
   std::string found;
@@ -40,7 +36,7 @@ std::string addresses() {
   return found.empty() ? "127.0.0.1" : found;
 }
 
-int connect_to(const std::string &address, int port) {
+int connect_to_one(const std::string &address, int port) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -49,61 +45,52 @@ int connect_to(const std::string &address, int port) {
   pollfd wait{fd, POLLOUT, 0};
   int error = 0;
   socklen_t size = sizeof error;
+  if (fd < 0) return -1;
   if (connect(fd, reinterpret_cast<sockaddr *>(&to), sizeof to) != 0 &&
       (errno != EINPROGRESS || poll(&wait, 1, 3000) != 1 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error)) {
     close(fd);
     return -1;
   }
-  // A node that is lost resets nothing.
-  const int on = 1, idle = 2, interval = 1, probes = 5;
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  watch_peer(fd);
   return fd;
-}
-
-void watch() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  pollfd wait{connection, POLLIN, 0};
-  while (poll(&wait, 1, -1) < 0 && errno == EINTR) {
-  }
-  if (held) kill(getpid(), SIGKILL);
 }
 
 }  // namespace
 
-Lifeline::Lifeline(int boosters) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Entrance::Entrance(const std::string &what, int most_waiting) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
   sockaddr_in any{};
   any.sin_family = AF_INET;
   socklen_t size = sizeof any;
-  if (socket_ < 0 || bind(socket_, reinterpret_cast<sockaddr *>(&any), sizeof any) != 0 || listen(socket_, boosters + 16) != 0 ||
-      getsockname(socket_, reinterpret_cast<sockaddr *>(&any), &size) != 0)
-    throw Error(Code::spawn, std::string("the lifeline of the boosters: ") + strerror(errno) + ": permit this process TCP sockets");
+  if (socket_ < 0 || bind(socket_, reinterpret_cast<sockaddr *>(&any), sizeof any) != 0 || listen(socket_, most_waiting) != 0 ||
+      getsockname(socket_, reinterpret_cast<sockaddr *>(&any), &size) != 0) {
+    const int error = errno;
+    shut();
+    throw Error(Code::spawn, what + ": " + strerror(error) + ": permit this process TCP sockets");
+  }
   where_ = addresses() + ":" + std::to_string(ntohs(any.sin_port));
 }
 
-void Lifeline::cut() {
+void Entrance::shut() {
   if (socket_ >= 0) close(socket_);
   socket_ = -1;
 }
 
-bool hold_lifeline(const std::string &where) {
+int connect_to(const std::string &where) {
   const auto colon = where.rfind(':');
-  if (colon == std::string::npos) return false;
+  if (colon == std::string::npos) return -1;
   const int port = atoi(where.c_str() + colon + 1);
   std::istringstream all(where.substr(0, colon));
-  for (std::string address; connection < 0 && std::getline(all, address, ',');) connection = connect_to(address, port);
-  if (connection < 0) return false;
-  held = true;
-  std::thread(watch).detach();
-  return true;
+  int fd = -1;
+  for (std::string address; fd < 0 && std::getline(all, address, ',');) fd = connect_to_one(address, port);
+  return fd;
 }
 
-void let_go_of_lifeline() {
-  held = false;
+void watch_peer(int socket) {
+  const int on = 1, idle = 2, interval = 1, probes = 5;
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 }  // namespace croff

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The master's end of the connection to one booster: orders and inputs go out in order, notices and outputs come in.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "boosters/wire.h"
+#include "engine/engine.h"
+
+namespace croff {
+
+class Line {
+ public:
+  explicit Line(int socket) : socket_(socket) {}
+  ~Line();
+  Line(const Line &) = delete;
+  Line &operator=(const Line &) = delete;
+
+  void launch(const Order &task);
+  void fetch(TaskId task, std::vector<Target> targets);
+  void command(wire::Op op, TaskId task = 0);
+
+  int socket() const { return socket_; }
+  bool has_to_write() const { return !out_.empty(); }
+  /** Write and read what is possible. @return false: the booster has gone */
+  bool progress(std::vector<Report> &reports);
+  /** The booster has said that it leaves. */
+  bool left() const { return left_; }
+
+ private:
+  /** Bytes of its own, or of the caller until the report `sent`. */
+  struct Piece {
+    std::vector<std::byte> own;
+    const std::byte *data = nullptr;
+    std::size_t bytes = 0;
+    std::optional<TaskId> sent;  // to be reported behind it
+  };
+  struct Fetch {
+    TaskId task;
+    std::vector<Target> targets;
+  };
+
+  bool write(std::vector<Report> &reports);
+  bool read(std::vector<Report> &reports);
+  void notice(std::vector<Report> &reports);
+
+  const int socket_;
+  std::deque<Piece> out_;
+  std::size_t written_ = 0;  // of the first piece
+  std::deque<Fetch> fetches_;
+  wire::Notice notice_;
+  std::optional<std::size_t> target_;  // of the first fetch, which is coming in; nothing: a notice is
+  std::size_t got_ = 0;                // of what is coming in
+  bool left_ = false;
+};
+
+}  // namespace croff
