@@ -13,8 +13,9 @@
 namespace croff {
 namespace {
 
-constexpr int kStarts = 6;           // of a group, one after the other without success
-constexpr double kSecondsToCome = 180;  // for all boosters, from their start or their loss
+constexpr int kStarts = 6;               // of a group, one after the other without success
+constexpr double kSecondsToCome = 180;   // for all boosters, from their start or their loss
+constexpr double kSecondsToGoBack = 20;  // until they go back by themselves after a loss: crrun has to find it first
 
 /** Where a master waits, as the first one gathers it. */
 using Where = std::array<char, 1024>;
@@ -39,7 +40,7 @@ void RepriseGroup::start() {
   for (int i = 0; i < kStarts; ++i) {
     // A named host may be lost: every second time any will do.
     invite(i % 2 == 0);
-    if (assemble()) return;
+    if (assemble(std::nullopt)) return;
     retire();
   }
   throw Error(Code::spawn, std::to_string(size_) +
@@ -64,10 +65,18 @@ void RepriseGroup::invite(bool named) {
   job_ = std::make_unique<Job>(Hosts{hosts_.hosts, hosts_.per_host, named}, invitation.text());
 }
 
-/** Wait for all boosters, on all masters. @return false: they do not come */
-bool RepriseGroup::assemble() {
+/** Wait for all boosters, on all masters. @param ask_after seconds: if none has come then, crrun is asked to roll them back
+ *  @return false: they do not come */
+bool RepriseGroup::assemble(std::optional<double> ask_after) {
   enum { there, waiting, hopeless };
+  bool asked = !ask_after;
+  const Idle patience(ask_after.value_or(0));
   for (Idle idle(kSecondsToCome);; idle.wait()) {
+    // A connection can break without a loss that crrun would find.
+    if (job_ && !asked && patience.over() && !arrivals_->any()) {
+      asked = true;
+      job_->roll_back();
+    }
     arrivals_->serve();
     const bool failed = masters_.first() && (job_->ended() || idle.over() || went_back());
     switch (masters_.highest(failed ? hopeless : arrivals_->all() ? there : waiting)) {
@@ -97,10 +106,10 @@ std::vector<Report> RepriseGroup::poll() {
 
 /** The boosters go back to what they were before the first order, in their job. Only if that fails there is another one. */
 void RepriseGroup::replace() {
+  const bool found = masters_.highest(lost_), anew = masters_.highest(went_back());
   lost_ = true;
   lines_.clear();
-  const bool mine = went_back();
-  if (!masters_.highest(mine) && assemble()) return;
+  if (!anew && assemble(found ? kSecondsToGoBack : 0)) return;
   retire();
   start();
 }

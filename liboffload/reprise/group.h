@@ -35,7 +35,7 @@ class RepriseGroup : public Group {
  private:
   void start();
   void invite(bool named);
-  bool assemble();
+  bool assemble(std::optional<double> ask_after);
   void retire();
   bool went_back() const;
 

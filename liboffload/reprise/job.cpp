@@ -54,7 +54,7 @@ std::vector<std::string> command(const Hosts &wanted) {
   const auto add = [&words](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
   if (const std::string hosts = hosts_of(wanted); !hosts.empty()) add({"--hosts", hosts});
   // How often boosters may be lost is for the master to decide.
-  add({"--quiet", "--checkpoint-every", "start", "--max-restarts", "1000000", "--stdin", "none"});
+  add({"--quiet", "--checkpoint-every", "start", "--max-restarts", "1000000", "--rollback-on", "USR2", "--stdin", "none"});
   add({"-n", std::to_string(wanted.hosts * wanted.per_host), "-x", kInvitation});
   for (const char *name : {"CROFF_ENGINE", "CROFF_HOSTS", "CROFF_ATTEMPTS", "CROFF_FAULT", "CROFF_FAULT_FILES"})
     if (getenv(name)) add({"-x", name});
@@ -116,6 +116,10 @@ bool Job::ended() {
   if (who == 0 || (who < 0 && errno == EINTR)) return false;
   crrun_ = -1;
   return true;
+}
+
+void Job::roll_back() {
+  if (!ended()) kill(crrun_, SIGUSR2);
 }
 
 void Job::end() {

@@ -24,6 +24,8 @@ class Job {
 
   /** Whether crrun has ended, and with it the boosters. */
   bool ended();
+  /** All boosters go back, though none was lost. */
+  void roll_back();
   /** crrun and the boosters end now. */
   void end();
   /** They end by themselves: wait for that, some time. */

@@ -26,6 +26,7 @@ void Line::launch(const Order &task) {
   for (const Input &input : task.regions)
     if (input.reads && input.bytes) out_.push_back({{}, input.source, input.bytes, std::nullopt});
   out_.back().sent = task.task;
+  write();
 }
 
 void Line::command(wire::Op op, TaskId task) {
@@ -35,14 +36,15 @@ void Line::command(wire::Op op, TaskId task) {
   piece.own.assign(from, from + sizeof order);
   piece.bytes = sizeof order;
   out_.push_back(std::move(piece));
+  write();
 }
 
 void Line::fetch(TaskId task, std::vector<Target> targets) {
-  command(wire::Op::fetch, task);
   fetches_.push_back({task, std::move(targets)});
+  command(wire::Op::fetch, task);
 }
 
-bool Line::write(std::vector<Report> &reports) {
+bool Line::write() {
   while (!out_.empty()) {
     const Piece &piece = out_.front();
     const std::byte *data = piece.data ? piece.data : piece.own.data();
@@ -51,32 +53,32 @@ bool Line::write(std::vector<Report> &reports) {
     if (n < 0) return errno == EAGAIN;
     written_ += static_cast<std::size_t>(n);
     if (written_ < piece.bytes) continue;
-    if (piece.sent) reports.push_back({Report::sent, *piece.sent, Code::ok, ""});
+    if (piece.sent) reports_.push_back({Report::sent, *piece.sent, Code::ok, ""});
     out_.pop_front();
     written_ = 0;
   }
   return true;
 }
 
-void Line::notice(std::vector<Report> &reports) {
+void Line::notice() {
   switch (notice_.note) {
     case wire::Note::hello: break;
     case wire::Note::leaves: left_ = true; break;
     case wire::Note::outputs:
       if (!fetches_.empty()) target_ = 0;
       break;
-    case wire::Note::done: reports.push_back({Report::done, notice_.task, Code::ok, ""}); break;
+    case wire::Note::done: reports_.push_back({Report::done, notice_.task, Code::ok, ""}); break;
     case wire::Note::failed:
       notice_.text[sizeof notice_.text - 1] = 0;
-      reports.push_back({Report::failed, notice_.task, static_cast<Code>(notice_.code), notice_.text});
+      reports_.push_back({Report::failed, notice_.task, static_cast<Code>(notice_.code), notice_.text});
       break;
   }
 }
 
-bool Line::read(std::vector<Report> &reports) {
+bool Line::read() {
   for (;;) {
     if (target_ && *target_ == fetches_.front().targets.size()) {
-      reports.push_back({Report::received, fetches_.front().task, Code::ok, ""});
+      reports_.push_back({Report::received, fetches_.front().task, Code::ok, ""});
       fetches_.pop_front();
       target_.reset();
     }
@@ -93,10 +95,15 @@ bool Line::read(std::vector<Report> &reports) {
     if (target_)
       ++*target_;
     else
-      notice(reports);
+      notice();
   }
 }
 
-bool Line::progress(std::vector<Report> &reports) { return write(reports) && read(reports); }
+bool Line::progress(std::vector<Report> &reports) {
+  const bool there = write() && read();
+  reports.insert(reports.end(), reports_.begin(), reports_.end());
+  reports_.clear();
+  return there;
+}
 
 }  // namespace croff

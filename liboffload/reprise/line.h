@@ -18,12 +18,11 @@ class Line {
   Line(const Line &) = delete;
   Line &operator=(const Line &) = delete;
 
+  // These write what the socket takes at once: the master may compute for long before it calls the library again.
   void launch(const Order &task);
   void fetch(TaskId task, std::vector<Target> targets);
   void command(wire::Op op, TaskId task = 0);
 
-  int socket() const { return socket_; }
-  bool has_to_write() const { return !out_.empty(); }
   /** Write and read what is possible. @return false: the booster has gone */
   bool progress(std::vector<Report> &reports);
   /** The booster has said that it leaves. */
@@ -42,9 +41,9 @@ class Line {
     std::vector<Target> targets;
   };
 
-  bool write(std::vector<Report> &reports);
-  bool read(std::vector<Report> &reports);
-  void notice(std::vector<Report> &reports);
+  bool write();
+  bool read();
+  void notice();
 
   const int socket_;
   std::deque<Piece> out_;
@@ -53,6 +52,7 @@ class Line {
   wire::Notice notice_;
   std::optional<std::size_t> target_;  // of the first fetch, which is coming in; nothing: a notice is
   std::size_t got_ = 0;                // of what is coming in
+  std::vector<Report> reports_;        // since the last progress()
   bool left_ = false;
 };
 

@@ -22,7 +22,7 @@ _reprise_options() { # COMMAND
 	crrun)
 		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --npernode --map-by \
 			--rankfile --bind-to --report-bindings --oversubscribe --stdin --tag-output --timeout --recover --with-ft --checkpoint-every --node-mtbf --checkpoint-share \
-			--checkpoint-on --time-left --hang-after --on-hang --local --incremental --shared --detect --detect-at-least --no-double-up \
+			--checkpoint-on --rollback-on --time-left --hang-after --on-hang --local --incremental --shared --detect --detect-at-least --no-double-up \
 			--require-checkpoints --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --keep --interface --fan-out --launcher \
 			--launch-agent --report-file --metrics --restart --restart-or-run --attach --verbose --quiet --help --version"
 		;;
@@ -78,7 +78,7 @@ _reprise_jobs() { # PREFIX
 }
 
 # Options of crrun that take a value; --mca takes two.
-_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --recover --with-ft --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --time-left --hang-after --on-hang --local --shared --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --metrics --restart --restart-or-run --attach '
+_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --recover --with-ft --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --rollback-on --time-left --hang-after --on-hang --local --shared --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --metrics --restart --restart-or-run --attach '
 
 _reprise_crrun() {
 	local word i before='' skip=0
@@ -111,7 +111,7 @@ _reprise_crrun() {
 	--recover) COMPREPLY=($(compgen -W 'all ulfm' -- "$word")) ;;
 	--with-ft) COMPREPLY=($(compgen -W 'ulfm mpi none' -- "$word")) ;;
 	--checkpoint-every) COMPREPLY=($(compgen -W 'auto start' -- "$word")) ;;
-	--checkpoint-on) COMPREPLY=($(compgen -W 'USR1 USR2 TERM INT HUP' -- "$word")) ;;
+	--checkpoint-on | --rollback-on) COMPREPLY=($(compgen -W 'USR1 USR2 TERM INT HUP' -- "$word")) ;;
 	--on-hang) COMPREPLY=($(compgen -W 'say recover' -- "$word")) ;;
 	--launcher) COMPREPLY=($(compgen -W 'auto ssh srun' -- "$word")) ;;
 	-H | --host | --hosts | --spares) COMPREPLY=($(compgen -A hostname -- "$word")) ;;

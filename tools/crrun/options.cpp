@@ -66,6 +66,7 @@ void add_options(CLI::App& app, Options& o) {
   option("--checkpoint-share", o.checkpoint_share, "for auto: largest part of the run time that waves may cost (default: 5%)", "PERCENT");
   option("--checkpoint-on", o.checkpoint_on,
          "signals at which the job takes a last wave, and ends with 75 when that is in --shared", "SIGNAL,...");
+  option("--rollback-on", o.rollback_on, "signals at which all ranks go back to the newest wave", "SIGNAL,...");
   option("--time-left", o.time_left,
          "time after which the batch system kills the job, which leaves in time (default with --checkpoint-on in Slurm: known)", "TIME");
   option("--hang-after", o.hang_after, "time without progress of any rank after which the job counts as hanging; 0: never (default)", "TIME");
@@ -331,17 +332,27 @@ std::vector<Node> nodes_of(const Options& options) {
   return make_nodes(hosts, spares);
 }
 
-/** When the job has to leave. Throws std::runtime_error. */
-void set_leaving(Settings& settings, const Options& options) {
-  settings.leave_on.clear();
-  settings.wall_end_unix_s = 0;
-  std::stringstream names(options.checkpoint_on);
+/** The signals in a list. Throws std::runtime_error. */
+std::set<int> signals(const std::string& option, const std::string& list) {
+  std::set<int> out;
+  std::stringstream names(list);
   for (std::string name; std::getline(names, name, ',');) {
     const int number = tool::signal_number(name);
     if (number != SIGHUP && number != SIGINT && number != SIGTERM && number != SIGUSR1 && number != SIGUSR2)
-      throw std::runtime_error("--checkpoint-on " + name + ": crrun receives HUP, INT, TERM, USR1 and USR2");
-    settings.leave_on.insert(number);
+      throw std::runtime_error(option + " " + name + ": crrun receives HUP, INT, TERM, USR1 and USR2");
+    out.insert(number);
   }
+  return out;
+}
+
+/** When the job has to leave. Throws std::runtime_error. */
+void set_leaving(Settings& settings, const Options& options) {
+  settings.leave_on = signals("--checkpoint-on", options.checkpoint_on);
+  settings.rollback_on = signals("--rollback-on", options.rollback_on);
+  for (int number : settings.rollback_on)
+    if (settings.leave_on.count(number))
+      throw std::runtime_error(std::string("SIG") + ::sigabbrev_np(number) + " is in --checkpoint-on and in --rollback-on: leave it out of one");
+  settings.wall_end_unix_s = 0;
   const auto now = static_cast<std::uint64_t>(std::time(nullptr));
   const char* slurm = std::getenv("SLURM_JOB_END_TIME");
   if (!options.time_left.empty())
@@ -408,6 +419,7 @@ bool tells_failures(const Options& options) {
   if (options.recover != "ulfm" && (options.with_ft.empty() || options.with_ft == "none")) return false;
   const std::pair<const char*, bool> useless[] = {{"--checkpoint-every", !options.checkpoint_every.empty()},
                                                   {"--checkpoint-on", !options.checkpoint_on.empty()},
+                                                  {"--rollback-on", !options.rollback_on.empty()},
                                                   {"--time-left", !options.time_left.empty()},
                                                   {"--incremental", !options.incremental.empty()},
                                                   {"--on-hang recover", options.on_hang == "recover"},

@@ -30,7 +30,7 @@ struct Options {
   bool report_bindings = false;
   bool tag_output = false, oversubscribe = false, no_double_up = false, keep = false, require_checkpoints = false;
   bool verbose = false, quiet = false;
-  std::string checkpoint_every, incremental, node_mtbf, checkpoint_share, checkpoint_on, time_left, hang_after, on_hang, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
+  std::string checkpoint_every, incremental, node_mtbf, checkpoint_share, checkpoint_on, rollback_on, time_left, hang_after, on_hang, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
   std::string recover = "all", with_ft;
   std::string local, shared, stage_rate, local_limit, abandon;
   std::vector<std::string> interfaces;

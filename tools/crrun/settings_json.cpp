@@ -31,6 +31,7 @@ void each_setting(Settings& s, F&& field) {
   field("require_checkpoints", s.require_checkpoints);
   field("keep_images", s.keep_images);
   field("leave_on", s.leave_on);
+  field("rollback_on", s.rollback_on);
   field("wall_end_unix_s", s.wall_end_unix_s);
 }
 }  // namespace

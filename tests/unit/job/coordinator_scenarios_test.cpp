@@ -193,6 +193,22 @@ TEST_F(Job, AWaveAtTheStartIsTheOnlyOneAlsoAfterRecoveries) {
   EXPECT_EQ(cluster.count("launch"), 1u);
 }
 
+TEST_F(Job, AllRanksGoBackAtASignal) {
+  model.settings.rollback_on = {SIGUSR2};
+  Cluster cluster(model);
+  cluster.run_until(5000);
+  const auto commits = cluster.count("wave-commit");
+  ASSERT_GE(commits, 1u);
+  cluster.coordinator().signal(SIGUSR2, {cluster.now_ms() + 1000, 1});
+  cluster.coordinator().signal(SIGUSR2, {cluster.now_ms() + 1000, 1});  // they go back already
+  cluster.when(event("recovery-begin"), [&] {
+    EXPECT_EQ(cluster.timeline().back().at("restart"), nlohmann::json::array());
+    EXPECT_EQ(cluster.timeline().back().at("cause"), "request by SIGUSR2");
+  });
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-done"), 1u);
+}
+
 TEST_F(Job, AJobThatBeginsAnewTakesItsWaveAtTheStartAgain) {
   model.settings.wave_interval_ms = 0;
   model.settings.wave_at_start = true;

@@ -163,6 +163,7 @@ reprise_recoveries_total{job_id="cr-1",cause="rank_died"} 0
 reprise_recoveries_total{job_id="cr-1",cause="link_broken"} 0
 reprise_recoveries_total{job_id="cr-1",cause="hang"} 0
 reprise_recoveries_total{job_id="cr-1",cause="failed_recovery"} 0
+reprise_recoveries_total{job_id="cr-1",cause="request"} 0
 reprise_recoveries_total{job_id="cr-1",cause="drain"} 0
 reprise_recoveries_total{job_id="cr-1",cause="restart"} 0
 reprise_recoveries_total{job_id="cr-1",cause="attach"} 0
@@ -181,7 +182,9 @@ reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="hang"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="hang"} 0
 reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="failed_recovery"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="failed_recovery"} 0
+reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="request"} 0
 reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="drain"} 0
+reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="request"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="drain"} 0
 reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="restart"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="restart"} 0

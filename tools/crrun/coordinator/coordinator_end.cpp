@@ -287,6 +287,11 @@ void Coordinator::signal(int number, Now now) {
   if (settings_.leave_on.count(number) && !leaving_.any() && phase_ != Phase::ending && !settings_.spec.no_checkpoints())
     return leave(std::string("SIG") + ::sigabbrev_np(number), now);
   if (settings_.leave_on.count(number)) return interrupt(128 + number, now);
+  if (settings_.rollback_on.count(number) && !settings_.spec.no_checkpoints()) {
+    // While the ranks go back there is nothing to do.
+    if (phase_ == Phase::running) recover({CauseKind::request, std::string("request by SIG") + ::sigabbrev_np(number)}, now);
+    return;
+  }
   if (number == SIGINT || number == SIGTERM || number == SIGHUP) return interrupt(128 + number, now);
   out_.send().mutable_signal()->set_signal(number);
 }

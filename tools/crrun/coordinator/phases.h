@@ -110,8 +110,8 @@ inline constexpr Rule kRules[] = {
     {Input::connection_closed,   RCE,   RCE,  RCE,    x,   "suspect the node; give it up if its ssh has ended, too"},
     {Input::tick,                RCE,   RCE,  RCE,    E,   "deadlines; silent nodes are given up; a job that hangs goes "
                                                            "back; due waves begin"},
-    {Input::signal,              E,     E,    E,      E,   "--checkpoint-on: a last wave, its staging, then the end; INT, TERM, HUP: "
-                                                           "SIGTERM to all ranks, at the second time SIGKILL; others: to all ranks"},
+    {Input::signal,              E,     RCE,  E,      E,   "--checkpoint-on: a last wave, its staging, then the end; --rollback-on: recover; "
+                                                           "INT, TERM, HUP: SIGTERM to all ranks, at the second time SIGKILL; others: to all ranks"},
     {Input::request_checkpoint,  x,     RCE,  x,      x,   "a wave now, or a refusal"},
     {Input::request_drain,       x,     RCE,  x,      x,   "a wave and its staging, then a recovery that moves the node's ranks; "
                                                            "or a refusal"},

@@ -13,6 +13,7 @@ const char* name(CauseKind kind) {
     case CauseKind::link_broken: return "link_broken";
     case CauseKind::hang: return "hang";
     case CauseKind::failed: return "failed_recovery";
+    case CauseKind::request: return "request";
     case CauseKind::drain: return "drain";
     case CauseKind::restart: return "restart";
     case CauseKind::attach: return "attach";

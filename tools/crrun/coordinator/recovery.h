@@ -28,13 +28,14 @@ enum class CauseKind : std::uint8_t {
   link_broken,  ///< messages were lost with a connection
   hang,         ///< no rank progresses, and the user wants a rollback then
   failed,       ///< the recovery before this one has failed
+  request,      ///< a user wants it, see --rollback-on
   drain,        ///< a user moves the ranks of a node
   restart,      ///< of the job, by crrun --restart
   attach,       ///< by crrun --attach, to a job that was recovering or had spawned processes
 };
 inline constexpr std::size_t kCauseKinds = static_cast<std::size_t>(CauseKind::attach) + 1;
 /** @return whether something failed; else a user or another crrun wants the recovery */
-constexpr bool is_failure(CauseKind kind) { return kind != CauseKind::drain && kind != CauseKind::restart && kind != CauseKind::attach; }
+constexpr bool is_failure(CauseKind kind) { return kind != CauseKind::request && kind != CauseKind::drain && kind != CauseKind::restart && kind != CauseKind::attach; }
 const char* name(CauseKind kind);
 
 /** Why a recovery begins, and since when that is known. */

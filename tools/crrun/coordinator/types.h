@@ -59,6 +59,7 @@ struct Settings {
   bool require_checkpoints = false;
   bool keep_images = false;
   std::set<int> leave_on;                      ///< signals at which the job leaves: a wave, its staging, kRestartable
+  std::set<int> rollback_on;                   ///< signals at which all ranks go back to the newest wave
   std::uint64_t wall_end_unix_s = 0;           ///< time at which the batch system kills the job; 0: unknown. It leaves in time
   std::size_t output_kept_bytes = 64 << 20;  ///< of all streams together, to recognize repeated output
   std::size_t input_kept_bytes = 64 << 20;
