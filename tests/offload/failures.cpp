@@ -11,10 +11,18 @@ void die_at_once(int *) { die(); }
 void throw_it(int *) { throw std::runtime_error("the matrix is singular"); }
 void say_it(int *) { croff_fail("no such file"); }
 void increment(int *x) { ++*x; }
-void wait_for_the_other(int *x) {
+int other() {
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Recv(x, 1, MPI_INT, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return 1 - rank;
+}
+void throw_when_the_other_waits(int *x) {
+  MPI_Recv(x, 1, MPI_INT, other(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  throw_it(x);
+}
+void wait_for_the_other(int *x) {
+  MPI_Send(x, 1, MPI_INT, other(), 1, MPI_COMM_WORLD);
+  MPI_Recv(x, 1, MPI_INT, other(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 }  // namespace
@@ -42,7 +50,7 @@ void thrown() {
   croff::task(croff::onto(boosters, 1), croff::no_recover, croff::inout(&x, 1), say_it);
   CHECK(refused("no such file", [] { croff::taskwait(); }) == CROFF_ERR_TASK);
   // The other one of the domain waits for it: both have failed.
-  croff::task(croff::onto(boosters, 0), croff::recover, croff::inout(&x, 1), throw_it);
+  croff::task(croff::onto(boosters, 0), croff::recover, croff::inout(&x, 1), throw_when_the_other_waits);
   croff::task(croff::onto(boosters, 1), croff::recover, croff::inout(&y, 1), wait_for_the_other);
   CHECK(refused("the matrix is singular", [] { croff::taskwait(); }) == CROFF_ERR_TASK);
   croff::task(croff::onto(boosters, 1), croff::recover, croff::inout(&y, 1), increment);

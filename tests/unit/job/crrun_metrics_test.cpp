@@ -183,8 +183,8 @@ reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="hang"} 0
 reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="failed_recovery"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="failed_recovery"} 0
 reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="request"} 0
-reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="drain"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="request"} 0
+reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="drain"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="drain"} 0
 reprise_recovery_standstill_seconds_count{job_id="cr-1",cause="restart"} 0
 reprise_recovery_standstill_seconds_sum{job_id="cr-1",cause="restart"} 0
