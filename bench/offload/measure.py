@@ -8,9 +8,10 @@ import sys
 PROGRAMS = "/mnt/project/build/vm/user/bench/offload/"
 
 
-def crrun(program, *words, ranks=1, variables=()):
+def crrun(program, *words, ranks=1, variables=(), engine="mpi"):
     """Run it with as many masters on this node. @return its output; if it fails, the measurement ends"""
-    command = ["crrun", "-q", "--recover", "ulfm", "--oversubscribe", "-n", str(ranks), "--mca", "btl_crtcp_spin", "200"]
+    command = ["crrun", "-q", "--recover", "ulfm", "--oversubscribe", "-n", str(ranks), "--mca", "btl_crtcp_spin", "200",
+               "-x", "CROFF_ENGINE=" + engine]
     for variable in variables:
         command += ["-x", variable]
     command += [PROGRAMS + program, *map(str, words)]

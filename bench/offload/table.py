@@ -20,11 +20,11 @@ MEANING = {"alloc": "allocate", "plain": "a task each, without `recover`", "reco
            "lost": "the same, one booster is lost", "free": "free"}
 
 
-def run(boosters, rounds, folder):
-    output = crrun("offloaded", boosters, rounds, folder)
+def run(engine, boosters, rounds, folder):
+    output = crrun("offloaded", boosters, rounds, folder, engine=engine)
     found = LINE.findall(output)
     if len(found) != rounds:
-        sys.exit(f"{boosters} boosters: {len(found)} rounds\n{output}")
+        sys.exit(f"{engine}, {boosters} boosters: {len(found)} rounds\n{output}")
     return {step: [float(line[i]) for line in found] for i, step in enumerate(STEPS)}
 
 
@@ -34,12 +34,20 @@ def cell(values):
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    sizes = (2, 4, 8)
-    with tempfile.TemporaryDirectory() as folder:
-        results = {size: run(size, rounds, folder) for size in sizes}
-    print("| ms | " + " | ".join(f"{size} boosters" for size in sizes) + " |\n| --- |" + " ---: |" * len(sizes))
-    for step in STEPS:
-        print(f"| {MEANING[step]} | " + " | ".join(cell(results[size][step]) for size in sizes) + " |")
+    sizes, engines, turns = (2, 4, 8), ("mpi", "reprise"), 2
+    results = {(engine, size): {step: [] for step in STEPS} for engine in engines for size in sizes}
+    for _ in range(turns):
+        for size in sizes:
+            for engine in engines:
+                with tempfile.TemporaryDirectory() as folder:
+                    for step, times in run(engine, size, max(1, rounds // turns), folder).items():
+                        results[engine, size][step] += times
+    for engine in engines:
+        print(f"engine `{engine}`, {len(results[engine, sizes[0]]['lost'])} rounds\n")
+        print("| ms | " + " | ".join(f"{size} boosters" for size in sizes) + " |\n| --- |" + " ---: |" * len(sizes))
+        for step in STEPS:
+            print(f"| {MEANING[step]} | " + " | ".join(cell(results[engine, size][step]) for size in sizes) + " |")
+        print()
 
 
 if __name__ == "__main__":

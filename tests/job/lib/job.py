@@ -54,6 +54,7 @@ class Job:
         self.process = None
         self.stdin = stdin
         self.begun = None
+        self.has_jobs_beside = False
 
     # ------------------------------------------------------------------ the launcher
     def start(self, words=None, where=("head",)):
@@ -131,7 +132,8 @@ class Job:
         found = list((self.folder / "cr").glob("*/job.json"))
         if not found:
             raise Failure(f"no JOBDIR in {self.shared}; messages:\n{self.last_messages()}")
-        path = max(found, key=lambda path: path.stat().st_mtime).parent
+        # Jobs that this one has started beside it are younger; one that was restarted has a new file.
+        path = (min if self.has_jobs_beside else max)(found, key=lambda path: path.stat().st_mtime).parent
         return f"{share}/{path.relative_to(self.cluster.share)}" if share else path
 
     def events(self, kind=None, **fields):

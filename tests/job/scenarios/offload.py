@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that offload tasks (liboffload, engine mpi): nodes with boosters are lost, and the results are as without a loss."""
+"""Programs that offload tasks (liboffload): nodes with boosters, or with masters, are lost, and the results are as without a loss."""
 
 import os
 import time
@@ -106,3 +106,88 @@ def boosters_are_cut_off(cluster):
     check_end(job)
     left = cluster.ssh("node3", "pgrep -x offload; true").strip()
     check(not left, f"processes are left on node3: {left}")
+
+
+# ------------------------------------------------------------------------------- the engine reprise
+
+def beside(cluster, *words, recover="ulfm", options=(), **more):
+    """The boosters are jobs of their own, beside that of the masters."""
+    job = Job(cluster, [OFFLOAD, *map(str, words)], every="3s" if recover == "all" else None,
+              **{"ranks": 1, "hosts": ("node1:1", "node2:2", "node3:2"), "spares": ("node4:4",), **more},
+              options=["--recover", recover, "--oversubscribe", "--detect", "4s", "-x", "CROFF_ENGINE=reprise", *options])
+    job.has_jobs_beside = True
+    return job.start()
+
+
+def stencil_beside(cluster, **more):
+    job = beside(cluster, "stencil", 2000, 2, 2, 10, "-1:0:0", STOP, **more)
+    job.await_output("^step 10 after 0", 120)
+    return job
+
+
+def programs_on(cluster, node):
+    return len(cluster.ssh(node, "pgrep -x offload; true").split())
+
+
+@scenario
+def boosters_beside_lose_a_node(cluster):
+    job = stencil_beside(cluster)
+    check([programs_on(cluster, node) for node in ("node1", "node2", "node3")] == [1, 2, 2], "the boosters are elsewhere")
+    staying = cluster.ssh("node2", "pgrep -x offload")
+    cluster.kill("node3")
+    job.await_output("^step [0-9]+ after 1", 120)
+    check(cluster.ssh("node2", "pgrep -x offload") == staying, "the siblings are other processes")
+    check(programs_on(cluster, "node4") == 2, "the lost boosters are not on the spare")
+    check_end(job)
+    for node in ("node1", "node2", "node4"):
+        check(programs_on(cluster, node) == 0, f"processes are left on {node}")
+
+
+@scenario
+def boosters_beside_lose_two_nodes(cluster):
+    job = stencil_beside(cluster)
+    cluster.kill("node2")
+    cluster.kill("node3")
+    job.await_output("^step [0-9]+ after [1-3]", 180)
+    check_end(job)
+
+
+@scenario
+def boosters_beside_are_cut_off(cluster):
+    job = stencil_beside(cluster)
+    cluster.split("node3", True)
+    job.await_output("^step [0-9]+ after [1-3]", 180)
+    cluster.split("node3", False)
+    check_end(job)
+    deadline = time.monotonic() + 60
+    while programs_on(cluster, "node3") and time.monotonic() < deadline:
+        time.sleep(1)
+    check(programs_on(cluster, "node3") == 0, "processes are left on node3")
+
+
+@scenario
+def masters_on_two_nodes_share_boosters_beside(cluster):
+    job = beside(cluster, "shared", 2000, 2, 2, 6, "1:2:0", ranks=2, hosts=("node1:1", "node2:1", "node3:4"))
+    check_end(job, ["the line is as without failures", "offload shared: done"])
+
+
+@scenario
+def boosters_of_boosters_beside_lose_a_node(cluster):
+    job = beside(cluster, "nested", STOP, hosts=("node1:1", "node2:3", "node3:3"), spares=("node4:6",))
+    job.await_output("^step 1 ", 180)
+    cluster.kill("node2")
+    before = job.output().count("step ")
+    job.await_output(f"^step {before + 3} ", 240)
+    check_end(job, ["boosters have boosters", "offload nested: done"])
+
+
+@scenario
+def a_master_of_boosters_beside_is_lost(cluster):
+    # The masters' job goes back by its pause; the group that it had begins anew.
+    job = stencil_beside(cluster, recover="all")
+    job.await_event("wave-staged", seconds=60)
+    cluster.kill("node1")
+    job.await_event("recovery-done", seconds=120)
+    before = max(int(line.split()[1]) for line in job.output().splitlines() if line.startswith("step "))
+    job.await_output(f"^step {before + 10} after [1-9]", 180)
+    check_end(job)
