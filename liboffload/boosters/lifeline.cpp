@@ -15,6 +15,18 @@ namespace {
 std::atomic<bool> held{false};
 int connection = -1;
 
+/** A busy node may answer late; one that refuses has no master any more. */
+int take_hold(const std::string &where) {
+  constexpr int kTries = 10;
+  int fd = -1;
+  for (int i = 0; i < kTries; ++i) {
+    fd = connect_to(where);
+    if (fd >= 0 || errno == ECONNREFUSED) break;
+    usleep(200000);
+  }
+  return fd;
+}
+
 void watch(const std::string &where, Cut then) {
   sigset_t all;
   sigfillset(&all);
@@ -26,7 +38,7 @@ void watch(const std::string &where, Cut then) {
     if (!held) return;
     if (then == Cut::die) kill(getpid(), SIGKILL);
     close(connection);
-    connection = connect_to(where);
+    connection = take_hold(where);
     if (connection < 0 && held) _exit(kMasterLost);
   }
 }
@@ -34,7 +46,7 @@ void watch(const std::string &where, Cut then) {
 }  // namespace
 
 bool hold_lifeline(const std::string &where, Cut then) {
-  connection = connect_to(where);
+  connection = take_hold(where);
   if (connection < 0) return false;
   held = true;
   std::thread(watch, where, then).detach();

@@ -46,13 +46,18 @@ int connect_to_one(const std::string &address, int port) {
   int error = 0;
   socklen_t size = sizeof error;
   if (fd < 0) return -1;
-  if (connect(fd, reinterpret_cast<sockaddr *>(&to), sizeof to) != 0 &&
-      (errno != EINPROGRESS || poll(&wait, 1, 3000) != 1 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error)) {
-    close(fd);
-    return -1;
+  if (connect(fd, reinterpret_cast<sockaddr *>(&to), sizeof to) != 0) error = errno;
+  if (error == EINPROGRESS) {
+    const int ready = poll(&wait, 1, 3000);
+    if (ready != 1 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = ready == 0 ? ETIMEDOUT : errno;
   }
-  watch_peer(fd);
-  return fd;
+  if (!error) {
+    watch_peer(fd);
+    return fd;
+  }
+  close(fd);
+  errno = error;
+  return -1;
 }
 
 }  // namespace
@@ -81,7 +86,12 @@ int connect_to(const std::string &where) {
   const int port = atoi(where.c_str() + colon + 1);
   std::istringstream all(where.substr(0, colon));
   int fd = -1;
-  for (std::string address; fd < 0 && std::getline(all, address, ',');) fd = connect_to_one(address, port);
+  bool refused = false;
+  for (std::string address; fd < 0 && std::getline(all, address, ',');) {
+    fd = connect_to_one(address, port);
+    refused |= fd < 0 && errno == ECONNREFUSED;
+  }
+  if (refused) errno = ECONNREFUSED;
   return fd;
 }
 
