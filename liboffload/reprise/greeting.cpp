@@ -47,11 +47,10 @@ bool say(int socket, const Word &word) {
 
 /** A master answers in its next call of the library only: it may compute for long. */
 template <class Word>
-bool await(int socket, Word &word) {
+bool await(int socket, Word &word, const Waiting &wait) {
   std::size_t got = 0;
   while (got < sizeof word) {
-    pollfd wait{socket, POLLIN, 0};
-    poll(&wait, 1, -1);
+    wait(socket, POLLIN);
     const ssize_t n = recv(socket, reinterpret_cast<char *>(&word) + got, sizeof word - got, 0);
     if (n > 0) got += static_cast<std::size_t>(n);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
@@ -77,7 +76,7 @@ bool has_gone(int socket) {
 
 }  // namespace
 
-int greet(const std::string &where, const Secret &secret, int rank) {
+int greet(const std::string &where, const Secret &secret, int rank, const Waiting &wait) {
   const int socket = connect_to(where);
   if (socket < 0) return -1;
   Greeting greeting;
@@ -88,7 +87,7 @@ int greet(const std::string &where, const Secret &secret, int rank) {
     const Nonce expected = prove(secret, true, greeting.nonce, challenge.nonce, greeting.rank);
     return sodium_memcmp(expected.data(), challenge.proof.data(), expected.size()) == 0;
   };
-  if (say(socket, greeting) && await(socket, challenge) && known() &&
+  if (say(socket, greeting) && await(socket, challenge, wait) && known() &&
       say(socket, Proof{prove(secret, false, greeting.nonce, challenge.nonce, greeting.rank)}))
     return socket;
   close(socket);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "boosters/tcp.h"
@@ -32,8 +33,11 @@ struct Proof {
   Nonce proof{};
 };
 
+/** Wait until the socket is ready for one of these events of poll(). */
+using Waiting = std::function<void(int socket, short events)>;
+
 /** A booster's end, blocking. @return a nonblocking socket; -1: nobody answers who knows the secret */
-int greet(const std::string &where, const Secret &secret, int rank);
+int greet(const std::string &where, const Secret &secret, int rank, const Waiting &wait);
 
 /** The master's end of a group: boosters arrive, also again after they were rolled back. Nonblocking. */
 class Arrivals {

@@ -20,35 +20,48 @@ namespace {
 /** A master has gone, or does not want to go on with this state of the group. */
 struct Gone {};
 
-/** @param data nullptr: drop them */
-void read_all(int socket, std::byte *data, std::size_t bytes) {
-  static std::byte dropped[1 << 16];
-  for (std::size_t got = 0; got < bytes;) {
-    const ssize_t n = recv(socket, data ? data + got : dropped, data ? bytes - got : std::min(bytes - got, sizeof dropped), 0);
-    if (n > 0) {
-      got += static_cast<std::size_t>(n);
-      continue;
-    }
-    if (n == 0 || (errno != EAGAIN && errno != EINTR)) throw Gone();
-    pollfd wait{socket, POLLIN, 0};
-    poll(&wait, 1, -1);
-  }
-}
-
-void write_all(int socket, const std::byte *data, std::size_t bytes) {
-  for (std::size_t put = 0; put < bytes;) {
-    const ssize_t n = send(socket, data + put, bytes - put, MSG_NOSIGNAL);
-    if (n >= 0) {
-      put += static_cast<std::size_t>(n);
-      continue;
-    }
-    if (errno != EAGAIN && errno != EINTR) throw Gone();
-    pollfd wait{socket, POLLOUT, 0};
-    poll(&wait, 1, -1);
+/** Wait until one of the sockets is ready, and have MPI make progress meanwhile: a sibling may wait for a message that this process
+ *  has sent, as far as MPI has told it, in the last call before. */
+void wait_for(pollfd *sockets, std::size_t count, MPI_Comm siblings) {
+  constexpr int kLongest = 20;  // ms
+  for (int ms = 1; poll(sockets, count, ms) <= 0; ms = std::min(2 * ms, kLongest)) {
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, siblings, &there, MPI_STATUS_IGNORE);
   }
 }
 
 }  // namespace
+
+void BoosterServer::wait(int socket, short events) {
+  pollfd one{socket, events, 0};
+  wait_for(&one, 1, siblings_);
+}
+
+/** @param data nullptr: drop them */
+void BoosterServer::read(int socket, std::byte *data, std::size_t bytes) {
+  static std::byte dropped[1 << 16];
+  for (std::size_t got = 0; got < bytes;) {
+    const ssize_t n = recv(socket, data ? data + got : dropped, data ? bytes - got : std::min(bytes - got, sizeof dropped), 0);
+    if (n > 0)
+      got += static_cast<std::size_t>(n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+      throw Gone();
+    else
+      wait(socket, POLLIN);
+  }
+}
+
+void BoosterServer::write(int socket, const std::byte *data, std::size_t bytes) {
+  for (std::size_t put = 0; put < bytes;) {
+    const ssize_t n = send(socket, data + put, bytes - put, MSG_NOSIGNAL);
+    if (n >= 0)
+      put += static_cast<std::size_t>(n);
+    else if (errno != EAGAIN && errno != EINTR)
+      throw Gone();
+    else
+      wait(socket, POLLOUT);
+  }
+}
 
 void BoosterServer::run() {
   MPI_Comm_dup(MPI_COMM_WORLD, &siblings_);
@@ -71,7 +84,7 @@ void BoosterServer::connect() {
   int rank = 0;
   MPI_Comm_rank(siblings_, &rank);
   for (const std::string &where : invitation()->masters) {
-    sockets_.push_back(greet(where, invitation()->secret, rank));
+    sockets_.push_back(greet(where, invitation()->secret, rank, [this](int socket, short events) { wait(socket, events); }));
     if (sockets_.back() < 0) throw Gone();
   }
 }
@@ -80,7 +93,7 @@ void BoosterServer::serve() {
   std::vector<pollfd> all;
   for (int socket : sockets_) all.push_back({socket, POLLIN, 0});
   while (std::any_of(all.begin(), all.end(), [](const pollfd &one) { return one.fd >= 0; })) {
-    if (poll(all.data(), all.size(), -1) < 0) continue;
+    wait_for(all.data(), all.size(), siblings_);
     for (std::size_t master = 0; master < all.size(); ++master) {
       if (all[master].fd < 0 || !all[master].revents) continue;
       take(static_cast<int>(master));
@@ -93,13 +106,13 @@ void BoosterServer::serve() {
 void BoosterServer::take(int master) {
   const int socket = sockets_[master];
   wire::Order order;
-  read_all(socket, reinterpret_cast<std::byte *>(&order), sizeof order);
+  read(socket, reinterpret_cast<std::byte *>(&order), sizeof order);
   switch (order.op) {
     case wire::Op::run:
-      return tell(master, desk_.execute(master, order, [socket](std::byte *data, std::size_t bytes) { read_all(socket, data, bytes); }));
+      return tell(master, desk_.execute(master, order, [this, socket](std::byte *data, std::size_t bytes) { read(socket, data, bytes); }));
     case wire::Op::fetch:
       tell(master, wire::notice(wire::Note::outputs, order.task));
-      if (!desk_.deliver(master, order.task, [socket](const std::byte *data, std::size_t bytes) { write_all(socket, data, bytes); }))
+      if (!desk_.deliver(master, order.task, [this, socket](const std::byte *data, std::size_t bytes) { write(socket, data, bytes); }))
         throw Gone();
       return;
     case wire::Op::discard: return desk_.discard(master, order.task);
@@ -108,7 +121,7 @@ void BoosterServer::take(int master) {
 }
 
 void BoosterServer::tell(int master, const wire::Notice &notice) {
-  write_all(sockets_[master], reinterpret_cast<const std::byte *>(&notice), sizeof notice);
+  write(sockets_[master], reinterpret_cast<const std::byte *>(&notice), sizeof notice);
 }
 
 void BoosterServer::leave() {

@@ -17,6 +17,9 @@ class BoosterServer {
   [[noreturn]] void run();
 
  private:
+  void wait(int socket, short events);
+  void read(int socket, std::byte *data, std::size_t bytes);
+  void write(int socket, const std::byte *data, std::size_t bytes);
   void connect();
   void serve();
   void take(int master);

@@ -2,6 +2,7 @@
 // How a booster and its master prove that they know the group's secret (liboffload/reprise/greeting.h).
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,8 +20,13 @@ Secret secret_of(unsigned char first) {
   return out;
 }
 
+void wait(int socket, short events) {
+  pollfd one{socket, events, 0};
+  poll(&one, 1, -1);
+}
+
 std::future<int> coming(const Arrivals &arrivals, const Secret &secret, int rank) {
-  return std::async(std::launch::async, [where = arrivals.where(), secret, rank] { return greet(where, secret, rank); });
+  return std::async(std::launch::async, [where = arrivals.where(), secret, rank] { return greet(where, secret, rank, wait); });
 }
 
 /** Until it has an answer. @return its socket, or -1 */
