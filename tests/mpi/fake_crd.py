@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES, COUNTERS = range(1, 19)
+HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES, COUNTERS, GONE = range(1, 20)
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
@@ -221,6 +221,14 @@ class Daemon:
             self.mpirun = subprocess.Popen(
                 [*self.launcher, "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
                  "-n", str(self.count), *exports, *argv], env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+    def gone(self, number):
+        """Tell the others that a rank has failed."""
+        with open(f"/proc/{next(r.pid for n, r in self.ranks.items() if n != number)}/environ", "rb") as file:
+            namespace = next(w.partition(b"=")[2] for w in file.read().split(b"\0") if w.startswith(b"PMIX_NAMESPACE="))
+        for n, rank in self.ranks.items():
+            if n != number:
+                self.send(rank, GONE, struct.pack("=II", number, 0) + namespace + b"\0")
 
     def image(self, wave, rank):
         return os.path.join(self.folder, f"wave-{wave}-rank-{rank}.img")

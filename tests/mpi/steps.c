@@ -4,12 +4,16 @@
 // it computes: it makes no call of MPI. Errors are returned.
 //   send PEER BYTES    MPI_Send
 //   recv PEER BYTES    MPI_Recv, and checks the content
+//   vector PEER BYTES  MPI_Send of every second one of so many bytes
+//   testall PEER BYTES OTHER   MPI_Isend to the one, MPI_Irecv from the other, and MPI_Testall until both are complete
+//   half PEER BYTES    MPI_Irecv, and stops (SIGSTOP) when a part of the message has come
 //   spawn              MPI_Comm_spawn of another process like this one, of which the rank is 100; then one message each way
 //   disconnect         MPI_Comm_disconnect from it
 //   end                MPI_Finalize
 #include <mpi.h>
 
 #include <mpi-ext.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +22,7 @@
 enum { SPAWNED = 100, LONGEST = 1 << 22 };
 
 static const char *folder, *program;
-static char buffer[LONGEST];
+static char buffer[LONGEST], incoming[LONGEST];
 static int rank, sent[SPAWNED], received[SPAWNED];
 static MPI_Comm other = MPI_COMM_NULL;  // with the spawned process or, in that, with its parent
 
@@ -40,10 +44,10 @@ static void fill(int bytes, int number)
   for (int i = 0; i < bytes; i++) buffer[i] = (char) (i * 7 + number);
 }
 
-static const char *check(int bytes, int number)
+static const char *check(const char *got, int bytes, int number)
 {
   for (int i = 0; i < bytes; i++)
-    if (buffer[i] != (char) (i * 7 + number)) return "wrong content";
+    if (got[i] != (char) (i * 7 + number)) return "wrong content";
   return "ok";
 }
 
@@ -64,19 +68,67 @@ static const char *spawn(void)
   return result(error ? error : exchange(other));
 }
 
-static const char *carry_out(const char *word, int peer, int bytes)
+static const char *send_vector(int peer, int bytes)
+{
+  MPI_Datatype type;
+  int error;
+
+  MPI_Type_vector(bytes / 2, 1, 2, MPI_BYTE, &type);
+  MPI_Type_commit(&type);
+  error = MPI_Send(buffer, 1, type, peer, 0, MPI_COMM_WORLD);
+  MPI_Type_free(&type);
+  return result(error);
+}
+
+static const char *test_all(int peer, int bytes, int other_peer)
+{
+  MPI_Request both[2];
+  MPI_Status statuses[2];
+  int flag = 0, error;
+  const char *content;
+
+  fill(bytes, sent[peer]++);
+  MPI_Isend(buffer, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &both[0]);
+  MPI_Irecv(incoming, bytes, MPI_BYTE, other_peer, 0, MPI_COMM_WORLD, &both[1]);
+  do
+    error = MPI_Testall(2, both, &flag, statuses);
+  while (error == MPI_SUCCESS && !flag);
+  if (error == MPI_ERR_IN_STATUS) error = statuses[0].MPI_ERROR;
+  content = check(incoming, bytes, received[other_peer]++);
+  return strcmp(content, "ok") != 0 ? content : result(error);
+}
+
+static const char *receive_half(int peer, int bytes)
+{
+  const char *middle = &incoming[bytes / 4];
+  MPI_Request request;
+  int flag;
+
+  memset(incoming, 0x55, bytes);
+  MPI_Irecv(incoming, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &request);
+  do
+    MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+  while (!flag && *middle == 0x55);
+  raise(SIGSTOP);
+  return flag ? "all has come" : "half has come";
+}
+
+static const char *carry_out(const char *word, int peer, int bytes, int other_peer)
 {
   int error;
 
-  if (peer < 0 || peer >= SPAWNED || bytes < 0 || bytes > LONGEST) return "no such step";
+  if (peer < 0 || peer >= SPAWNED || other_peer < 0 || other_peer >= SPAWNED || bytes < 0 || bytes > LONGEST) return "no such step";
   if (!strcmp(word, "send")) {
     fill(bytes, sent[peer]++);
     return result(MPI_Send(buffer, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD));
   }
   if (!strcmp(word, "recv")) {
     error = MPI_Recv(buffer, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return error ? result(error) : check(bytes, received[peer]++);
+    return error ? result(error) : check(buffer, bytes, received[peer]++);
   }
+  if (!strcmp(word, "vector")) return send_vector(peer, bytes);
+  if (!strcmp(word, "testall")) return test_all(peer, bytes, other_peer);
+  if (!strcmp(word, "half")) return receive_half(peer, bytes);
   if (!strcmp(word, "spawn")) return spawn();
   if (!strcmp(word, "disconnect")) return result(MPI_Comm_disconnect(&other));
   if (!strcmp(word, "end")) return result(MPI_Finalize());
@@ -113,15 +165,15 @@ int main(int argc, char **argv)
   write_result(0, pid);
   for (int number = 1;; number++) {
     char path[4096], line[200], word[20] = "";
-    int peer = 0, bytes = 0;
+    int peer = 0, bytes = 0, other_peer = 0;
     FILE *file;
 
     snprintf(path, sizeof path, "%s/%d.%d", folder, rank, number);
     while (!(file = fopen(path, "r"))) usleep(5000);
     if (!fgets(line, sizeof line, file)) line[0] = 0;
     fclose(file);
-    sscanf(line, "%19s %d %d", word, &peer, &bytes);
-    write_result(number, carry_out(word, peer, bytes));
+    sscanf(line, "%19s %d %d %d", word, &peer, &bytes, &other_peer);
+    write_result(number, carry_out(word, peer, bytes, other_peer));
     if (!strcmp(word, "end")) return 0;
   }
 }

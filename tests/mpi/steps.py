@@ -6,6 +6,7 @@ import os
 
 from checks import mpicheck
 from fake_crd import Broken, Daemon, Rank
+from stand_in import preloaded
 
 GUARD = {"OMPI_MCA_btl_crtcp_guard": "1"}
 FAILED = "process failed"
@@ -30,6 +31,13 @@ class Steps:
         Daemon.start(self.daemon, [*words, *self.program], self.output, {**(GUARD if guard else {}), **(more or {})})
         for n, pid in self.await_all().items():
             self.daemon.ranks[n] = Rank(n, None, pid, 0, [])
+
+    def start_told(self, more=None):
+        """With a daemon and an mpirun that tells the ranks of failures. mpirun goes on without failed ones."""
+        told = ["sh", "-c", f'exec "$@" >{self.output}.$OMPI_COMM_WORLD_RANK 2>&1', "sh", *self.program[4:]]
+        words = ["--with-ft", "ulfm", "env", f"LD_PRELOAD={preloaded()}"]
+        Daemon.start(self.daemon, [*words, *told], self.output, more)
+        self.await_all()
 
     def path(self, rank, number, end=""):
         return os.path.join(self.daemon.folder, f"{rank}.{number}{end}")

@@ -106,6 +106,8 @@ struct crtcp_fragment {
   int status; /**< for its callback */
   size_t size; /**< bytes behind the structure */
   opal_free_list_t *list; /**< the free list it belongs to */
+  const void *comm; /**< while it is queued: of its request, with `sequence`, if it has one that ob1.c knows */
+  uint64_t sequence;
   /* the following only for a put */
   uint8_t *put_from;
   uint64_t put_to;
@@ -292,6 +294,7 @@ struct crtcp {
   uint64_t alarm_ns; /**< time of the next crtcp_clock(); 0: none */
   opal_list_t inbox; /**< letters */
   opal_list_t finished; /**< fragments whose callback is due */
+  opal_list_t unheard; /**< such whose sender cannot be told yet */
   int failures; /**< endpoints whose failure is still to be reported to Open MPI */
   bool reconsider; /**< call reconsider(): read bytes or waiting guests can perhaps be handled now */
   opal_free_list_t eager, full, user;

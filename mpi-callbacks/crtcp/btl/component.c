@@ -104,6 +104,7 @@ static int component_open(void)
   OBJ_CONSTRUCT(&crtcp.by_name, opal_hash_table_t);
   OBJ_CONSTRUCT(&crtcp.inbox, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.finished, opal_list_t);
+  OBJ_CONSTRUCT(&crtcp.unheard, opal_list_t);
   OBJ_CONSTRUCT(&crtcp.eager, opal_free_list_t);
   OBJ_CONSTRUCT(&crtcp.full, opal_free_list_t);
   OBJ_CONSTRUCT(&crtcp.user, opal_free_list_t);

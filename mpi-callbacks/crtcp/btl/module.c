@@ -79,6 +79,7 @@ static int finalize(mca_btl_base_module_t *btl)
   }
   crtcp.open = false;
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(NULL)) remove_peer(ep);
+  opal_list_join(&crtcp.finished, opal_list_get_end(&crtcp.finished), &crtcp.unheard);
   while ((item = opal_list_remove_first(&crtcp.finished)))
     if (((crtcp_fragment_t *) item)->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
       crtcp_free(btl, (mca_btl_base_descriptor_t *) item);

@@ -9,14 +9,16 @@
 #include "base/counters.h"
 #include "endpoint/clock.h"
 #include "endpoint/connect.h"
+#include "endpoint/events.h"
 #include "endpoint/guests.h"
 #include "endpoint/lanes.h"
 #include "message/message.h"
+#include "message/ob1.h"
 #include "wave/orders.h"
 #include "wave/wait.h"
 #include "wire/wire.h"
 
-enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 128, OFTEN = 4096, LOOKS = 1024, NAPS = 16 };
+enum { EVENTS = 64, CALM_POLLS = 64, CALM_MS = 8, SOMETIMES = 128, OFTEN = 4096, LOOKS = 1024, NAPS = 16, UNHEARD_MS = 100 };
 
 /* The latest call of crtcp_progress() that found an event of a socket that did more than to wake this rank. Protected by the
  * lock. */
@@ -82,8 +84,17 @@ static int call_back(void)
   int count = 0;
 
   while (!crtcp.hold && (item = opal_list_remove_first(&crtcp.finished))) {
+    crtcp_fragment_t *fragment = (crtcp_fragment_t *) item;
+    const enum crtcp_hearing hears = crtcp_ob1_hears(fragment);
+
+    if (hears == CRTCP_HEARS_LATER) {
+      opal_list_append(&crtcp.unheard, item);
+      crtcp_alarm(crtcp_now() + UNHEARD_MS * (uint64_t) MILLISECOND);
+      continue;
+    }
+    if (hears == CRTCP_HEARS_NEVER) fragment->base.des_cbfunc = NULL;
     crtcp_unlock(&crtcp.lock);
-    crtcp_fragment_finish((crtcp_fragment_t *) item);
+    crtcp_fragment_finish(fragment);
     crtcp_lock(&crtcp.lock);
     count++;
   }
@@ -219,7 +230,10 @@ int crtcp_progress(void)
   if (due && crtcp.alarm_ns && !crtcp.hold && (n == 0 || ++idle % 64 == 0)) {
     const uint64_t now = crtcp_now();
 
-    if (now >= crtcp.alarm_ns) crtcp_clock(now);
+    if (now >= crtcp.alarm_ns) {
+      crtcp_clock(now);
+      opal_list_join(&crtcp.finished, opal_list_get_end(&crtcp.finished), &crtcp.unheard);
+    }
   }
   quiet = count || n ? 0 : quiet + 1;
   wait = patience(quiet);

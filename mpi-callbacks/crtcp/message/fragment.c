@@ -2,6 +2,7 @@
 /* Memory for messages to be sent. */
 #include "message/message.h"
 
+#include "message/ob1.h"
 #include "opal/datatype/opal_convertor.h"
 
 OBJ_CLASS_INSTANCE(crtcp_fragment_t, mca_btl_base_descriptor_t, NULL, NULL);
@@ -29,6 +30,7 @@ static crtcp_fragment_t *fragment_get(size_t size)
   fragment->base.des_segments = fragment->segments;
   fragment->base.des_segment_count = 1;
   fragment->base.order = MCA_BTL_NO_ORDER;
+  fragment->base.des_cbdata = NULL; /* not every message of ob1 sets it */
   fragment->segments[0].seg_addr.pval = fragment + 1;
   fragment->segments[0].seg_len = size;
   fragment->put_left = 0;
@@ -57,12 +59,19 @@ int crtcp_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor
   return OPAL_SUCCESS;
 }
 
+/* On an error ob1 would take this transport from those that reach the peer. What it sends to the peer then would not fail but
+ * wait, in a list that keeps the request even when MPI_Send uses it for another message. It does not find NULL. */
+static mca_btl_base_module_t *caller(const crtcp_fragment_t *fragment)
+{
+  return fragment->status && crtcp_ob1_sends(fragment) ? NULL : crtcp.module;
+}
+
 void crtcp_fragment_finish(crtcp_fragment_t *fragment)
 {
   const bool ours = fragment->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
 
   if ((fragment->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && fragment->base.des_cbfunc)
-    fragment->base.des_cbfunc(crtcp.module, fragment->endpoint, &fragment->base, fragment->status);
+    fragment->base.des_cbfunc(caller(fragment), fragment->endpoint, &fragment->base, fragment->status);
   if (ours) crtcp_free(crtcp.module, &fragment->base);
 }
 

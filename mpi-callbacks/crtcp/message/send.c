@@ -10,6 +10,7 @@
 #include "endpoint/events.h"
 #include "endpoint/lanes.h"
 #include "endpoint/table.h"
+#include "message/ob1.h"
 #include "wire/wire.h"
 #include "opal/datatype/opal_convertor.h"
 
@@ -196,6 +197,7 @@ static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
     return OPAL_ERR_UNREACH;
   }
   f->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+  crtcp_ob1_note(f);
   opal_list_append(&ep->queue, (opal_list_item_t *) f);
   if (r < 0)
     crtcp_lost(ep, error, "writing");
