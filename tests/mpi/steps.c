@@ -3,8 +3,8 @@
 // writes the result of each to FOLDER/RANK.NUMBER.result, and before the first its pid to FOLDER/RANK.0.result. Between them
 // it computes: it makes no call of MPI. Errors are returned.
 //   send PEER BYTES    MPI_Send
+//   vector PEER BYTES  MPI_Send of bytes that do not follow each other
 //   recv PEER BYTES    MPI_Recv, and checks the content
-//   vector PEER BYTES  MPI_Send of every second one of so many bytes
 //   testall PEER BYTES OTHER   MPI_Isend to the one, MPI_Irecv from the other, and MPI_Testall until both are complete
 //   half PEER BYTES    MPI_Irecv, and stops (SIGSTOP) when a part of the message has come
 //   spawn              MPI_Comm_spawn of another process like this one, of which the rank is 100; then one message each way
@@ -73,7 +73,10 @@ static const char *send_vector(int peer, int bytes)
   MPI_Datatype type;
   int error;
 
-  MPI_Type_vector(bytes / 2, 1, 2, MPI_BYTE, &type);
+  if (bytes > LONGEST / 2) return "no such step";
+  for (int i = 0; i < bytes; i++) buffer[2 * i] = (char) (i * 7 + sent[peer]);
+  sent[peer]++;
+  MPI_Type_vector(bytes, 1, 2, MPI_BYTE, &type);
   MPI_Type_commit(&type);
   error = MPI_Send(buffer, 1, type, peer, 0, MPI_COMM_WORLD);
   MPI_Type_free(&type);
