@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Parts of `wire` that concern ranks that share memory: a rank that is killed while it writes, more ranks than processors."""
 
+import contextlib
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ from checks import CROWDED, a_daemon, ends, held, iteration, last_line, note, ok
 from fake_crd import Broken
 from mid_write import MOMENTS, NotReached, kill_in_write, traps
 from stand_in import StandIn
+from steps import Steps
 
 
 def memories(daemon):
@@ -53,6 +55,24 @@ def killed():
         last_line(output, daemon)
         daemon.close()
         same(output, arguments, daemon, "killed: the result is that of a run over btl/tcp")
+
+
+def one_send():
+    """After a wave a rank computes, except for one MPI_Send of a short message: that is on its way then."""
+    with a_daemon("one-send", StandIn(2)) as (daemon, output):
+        steps = Steps(daemon, output)
+        steps.start(False)
+        steps.acquaint()
+        for wave in (1, 2):
+            said = daemon.finish(daemon.prepare())
+            ok({s[1] for s in said.values()} == {"taken"}, f"one-send: wave {wave} is taken", said)
+            daemon.serve_for(1)
+            waits = steps.begin(1, "recv", 0, 100)
+            sent = steps.step(0, "send", 1, 100)
+            with contextlib.suppress(Broken):
+                daemon.until(lambda number=waits: steps.result(1, number), 5, "the message")
+            ok(sent == steps.result(1, waits) == "ok", "one-send: the message is received while its sender computes",
+               f"{sent}, {steps.result(1, waits)}")
 
 
 def spent(daemon, numbers):

@@ -3,17 +3,22 @@
 #include "wave/callback.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/channel.h"
 #include "endpoint/lanes.h"
 #include "libcr.h"
+#include "message/message.h"
 #include "wave/orders.h"
 #include "wave/pmix_state.h"
 #include "wave/quiesce.h"
 #include "wave/rollback.h"
 #include "wave/wait.h"
+#include "wire/wire.h"
+
+enum { LANES_MS = 500, LOOK_MS = 20 };
 
 static void prepared(const struct crtcp_outcome *out, uint32_t wave)
 {
@@ -28,6 +33,28 @@ static void need_lanes(void)
   struct cr_rank_message message;
 
   crtcp_channel_send(CR_RANK_NEED_LANES, &message, sizeof message, NULL, 0);
+}
+
+/* Map the memory as soon as the daemon hands it out, and send what was queued until then: a rank that computes would do both
+ * in its next call of MPI only. If the daemon takes longer, that call does so. */
+static void await_lanes(void)
+{
+  const uint64_t end = crtcp_now() + LANES_MS * (uint64_t) MILLISECOND;
+
+  /* Once the memory is mapped, Open MPI may look at messages in it, and an order to map another must not be read here. */
+  while (crtcp.open && !crtcp.lanes && crtcp_channel_fd() >= 0 && crtcp_now() < end) {
+    struct pollfd order = {.fd = crtcp_channel_fd(), .events = POLLIN};
+
+    crtcp_unlock(&crtcp.lock);
+    poll(&order, 1, LOOK_MS);
+    crtcp_lock(&crtcp.lock);
+    if (crtcp.open && !crtcp.lanes) crtcp_read_orders();
+  }
+  for (int i = 0; i < crtcp.neighbour_count; i++) {
+    crtcp_endpoint_t *ep = crtcp.neighbours[i];
+
+    if (ep->state == CRTCP_CONNECTED && ep->out == &crtcp_lane && !opal_list_is_empty(&ep->queue)) crtcp_write_queue(ep);
+  }
 }
 
 static void not_asked_for(void)
@@ -104,6 +131,7 @@ static int callback(void *unused)
   crtcp_wave_over(wave);
   crtcp_release();
   prepared(&out, wave);
+  if (had_lanes) await_lanes();
   crtcp_unlock(&crtcp.lock);
   return 0;
 }
