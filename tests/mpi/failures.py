@@ -31,7 +31,7 @@ def taken_back(daemon, steps, number, name):
     ok(steps.result(0, number) == FAILED, f"{name}: it is told of the failure", steps.result(0, number))
 
 
-def nobody_else(daemon, steps, name, kinds=("send", "vector")):
+def nobody_else(daemon, steps, name):
     """Messages between the others, before and after the daemon tells of the failure."""
     first = steps.begin(0, "send", 2, 200000)  # Open MPI uses the request of the message to the failed one again
     daemon.serve_for(0.3)
@@ -43,7 +43,7 @@ def nobody_else(daemon, steps, name, kinds=("send", "vector")):
     ok(steps.result(0, first) == "ok", f"{name}: and was sent", steps.result(0, first))
     for size in (SHORT, 60000):
         steps.exchange(0, 2, size)
-    for what in kinds:
+    for what in ("send", "vector"):
         steps.begin(0, what, 2, LONG)
         ok(steps.step(2, "recv", 0, LONG) == "ok", f"{name}: a long message is received, {what}", steps.result(2))
         daemon.until(lambda: steps.result(0), 20, "the sender")
@@ -92,7 +92,7 @@ def halfway():
             steps = told(daemon, output)
             steps.begin(1, "half", 0, LONG)
             taken_back(daemon, steps, steps.begin(0, what, 1, LONG), name)
-            nobody_else(daemon, steps, name, ("send",) if what == "vector" else ("send", "vector"))
+            nobody_else(daemon, steps, name)
 
 
 def failures():

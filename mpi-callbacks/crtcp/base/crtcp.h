@@ -105,6 +105,7 @@ struct crtcp_fragment {
   int vecs;
   int status; /**< for its callback */
   size_t size; /**< bytes behind the structure */
+  size_t reserve; /**< bytes of Open MPI's header, from crtcp_prepare_src() */
   opal_free_list_t *list; /**< the free list it belongs to */
   const void *comm; /**< while it is queued: of its request, with `sequence`, if it has one that ob1.c knows */
   uint64_t sequence;

@@ -152,6 +152,7 @@ crtcp_endpoint_t *crtcp_endpoint_of(opal_proc_t *proc)
   if (crtcp_with_daemon()) proc->proc_flags = OPAL_PROC_NON_LOCAL;
   crtcp_lock(&crtcp.lock);
   endpoint = crtcp_find(proc->proc_name.jobid, proc->proc_name.vpid);
+  if (endpoint) endpoint->proc = proc; /* Open MPI may have forgotten the process, and mentions it anew */
   crtcp_unlock(&crtcp.lock);
   if (endpoint) return endpoint;
   made = endpoint_make(proc);

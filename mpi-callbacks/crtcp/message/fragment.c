@@ -85,11 +85,10 @@ mca_btl_base_descriptor_t *crtcp_prepare_src(mca_btl_base_module_t *btl, crtcp_e
   size_t room = *size;
   struct iovec vec = {.iov_base = NULL};
 
-  (void) endpoint;
   (void) order;
   if (!fragment) return NULL;
   fragment->base.des_flags = flags;
-  fragment->segments[0].seg_len = reserve;
+  fragment->reserve = fragment->segments[0].seg_len = reserve;
   if (opal_convertor_need_buffers(convertor)) {
     if (room + reserve > fragment->size) room = fragment->size - reserve;
     vec.iov_base = (char *) (fragment + 1) + reserve;
@@ -101,6 +100,9 @@ mca_btl_base_descriptor_t *crtcp_prepare_src(mca_btl_base_module_t *btl, crtcp_e
     crtcp_free(btl, &fragment->base);
     return NULL;
   }
+  /* ob1 looks for ever for something to pack in what is left of a message to a failed process, if it begins behind the end of
+   * the next message. */
+  if (!room && *size && crtcp_ob1_has_failed(endpoint)) return &fragment->base;
   if (opal_convertor_need_buffers(convertor)) {
     fragment->segments[0].seg_len += room;
   } else {

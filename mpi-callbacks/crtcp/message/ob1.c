@@ -8,6 +8,8 @@
  *  - MPI_Testall and others leave it as it is until further requests are complete. In this time ob1 takes a callback for an
  *    error that nobody can be told of any more, and ends the process (send_request_pml_complete).
  *  - It is freed. Only now a callback has its due effect: ob1 can use the request again.
+ * Of a long message that has failed halfway the request keeps what was still to be sent, also when it is another message's:
+ * that message then begins with it.
  */
 #include "message/ob1.h"
 
@@ -54,11 +56,18 @@ void crtcp_ob1_note(crtcp_fragment_t *f)
   f->sequence = request->req_sequence;
 }
 
+static bool is_to(const mca_pml_base_request_t *request, const crtcp_endpoint_t *ep)
+{
+  const opal_process_name_t name = request->req_proc->super.proc_name;
+
+  return name.jobid == ep->name.jobid && name.vpid == ep->name.vpid;
+}
+
 /* Is the request still that of this message, or again a free one or another message's? */
 static bool is_its(const mca_pml_base_request_t *request, const crtcp_fragment_t *f)
 {
-  return request->req_ompi.req_state != OMPI_REQUEST_INVALID && &request->req_proc->super == f->endpoint->proc &&
-         request->req_comm == f->comm && request->req_sequence == f->sequence;
+  return request->req_ompi.req_state != OMPI_REQUEST_INVALID && request->req_comm == f->comm &&
+         request->req_sequence == f->sequence && is_to(request, f->endpoint);
 }
 
 /* Has ob1 begun this put? Then its context for the callback says how the peer is reached. */
@@ -69,10 +78,22 @@ static bool is_ob1s(const crtcp_fragment_t *f)
   return way && way->btl == crtcp.module && way->btl_endpoint == f->endpoint;
 }
 
-static bool has_failed(const crtcp_endpoint_t *ep)
+bool crtcp_ob1_has_failed(const crtcp_endpoint_t *ep)
 {
-  /* Open MPI may have freed what it knows of a peer that it has removed. */
-  return crtcp_find(ep->name.jobid, ep->name.vpid) == ep && !((const ompi_proc_t *) ep->proc)->proc_active;
+  return !((const ompi_proc_t *) ep->proc)->proc_active;
+}
+
+bool crtcp_ob1_is_left(const crtcp_fragment_t *f)
+{
+  const mca_pml_base_request_t *request = f->header.tag == FRAG ? request_of(f) : NULL;
+
+  return request && !is_to(request, f->endpoint);
+}
+
+/* Open MPI may have freed what it knows of a peer that it has removed. */
+static bool is_known(const crtcp_endpoint_t *ep)
+{
+  return crtcp_find(ep->name.jobid, ep->name.vpid) == ep;
 }
 
 /* The request of a put is not to be seen. On an error ob1 would send the data in messages, which fail, too, and would try that
@@ -80,7 +101,9 @@ static bool has_failed(const crtcp_endpoint_t *ep)
  * waited for, since the process has failed. */
 static enum crtcp_hearing put_hears(const crtcp_fragment_t *f)
 {
-  return is_ob1s(f) && (f->status || has_failed(f->endpoint)) ? CRTCP_HEARS_NEVER : CRTCP_HEARS;
+  const crtcp_endpoint_t *ep = f->endpoint;
+
+  return is_ob1s(f) && (f->status || (is_known(ep) && crtcp_ob1_has_failed(ep))) ? CRTCP_HEARS_NEVER : CRTCP_HEARS;
 }
 
 enum crtcp_hearing crtcp_ob1_hears(const crtcp_fragment_t *f)

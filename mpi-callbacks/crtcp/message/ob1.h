@@ -15,6 +15,10 @@ enum crtcp_hearing {
 void crtcp_ob1_note(crtcp_fragment_t *fragment);
 /** A message is finished: does whoever has sent it hear of that? */
 enum crtcp_hearing crtcp_ob1_hears(const crtcp_fragment_t *fragment);
+/** Is it a part of a message that ob1 has given up? Its request is already another message's, to another peer. */
+bool crtcp_ob1_is_left(const crtcp_fragment_t *fragment);
+/** Has the process failed, as far as Open MPI knows? */
+bool crtcp_ob1_has_failed(const crtcp_endpoint_t *endpoint);
 /** Is it a message of one of ob1's requests to send? */
 bool crtcp_ob1_sends(const crtcp_fragment_t *fragment);
 

@@ -209,6 +209,17 @@ static int submit(crtcp_endpoint_t *ep, crtcp_fragment_t *f)
   return OPAL_SUCCESS;
 }
 
+/* ob1 goes on with what is left of a message that it has given up, before the message to another peer whose request it is now.
+ * Take it, and report that none of its data was delivered, as it would count for the other message. */
+static int swallow(crtcp_fragment_t *f)
+{
+  f->segments[0].seg_len = f->reserve;
+  f->base.des_segment_count = 1;
+  f->status = OPAL_SUCCESS;
+  crtcp_fragment_finish(f);
+  return 1;
+}
+
 int crtcp_send(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, mca_btl_base_descriptor_t *descriptor,
                mca_btl_base_tag_t tag)
 {
@@ -219,6 +230,8 @@ int crtcp_send(mca_btl_base_module_t *btl, crtcp_endpoint_t *ep, mca_btl_base_de
   for (size_t i = 0; i < f->base.des_segment_count; i++) length += f->segments[i].seg_len;
   f->header = (struct crtcp_header) {.kind = CRTCP_SEND, .tag = tag, .length = length};
   f->put_left = 0;
+  f->endpoint = ep;
+  if (crtcp_ob1_is_left(f)) return swallow(f);
   arm(f);
   crtcp_lock(&crtcp.lock);
   return submit(ep, f);
