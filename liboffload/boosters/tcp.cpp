@@ -52,7 +52,7 @@ int connect_to_one(const std::string &address, int port) {
     if (ready != 1 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = ready == 0 ? ETIMEDOUT : errno;
   }
   if (!error) {
-    watch_peer(fd);
+    prepare(fd);
     return fd;
   }
   close(fd);
@@ -95,8 +95,9 @@ int connect_to(const std::string &where) {
   return fd;
 }
 
-void watch_peer(int socket) {
+void prepare(int socket) {
   const int on = 1, idle = 2, interval = 1, probes = 5;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);

@@ -27,7 +27,7 @@ class Entrance {
 /** Connect to the first address that answers, each within 3 s. The connection ends if the other node is lost.
  *  @return a nonblocking socket; -1 with errno: none answers; ECONNREFUSED if one refuses */
 int connect_to(const std::string &where);
-/** A connection ends if the other node is lost, which resets nothing. */
-void watch_peer(int socket);
+/** Of a connection: what is written goes at once, and it ends if the other node is lost, which resets nothing. */
+void prepare(int socket);
 
 }  // namespace croff

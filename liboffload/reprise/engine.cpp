@@ -14,8 +14,11 @@ class RepriseEngine : public Engine {
   [[noreturn]] void serve(const std::function<void(const Work &)> &execute) override { BoosterServer(execute).run(); }
   std::unique_ptr<Group> allocate(MPI_Comm masters, int hosts, int per_host) override {
     image::watch();
-    return std::make_unique<RepriseGroup>(masters, hosts, per_host);
+    return std::make_unique<RepriseGroup>(masters, hosts, per_host, leaving_);
   }
+
+ private:
+  const std::shared_ptr<LeavingJobs> leaving_ = std::make_shared<LeavingJobs>();
 };
 
 }  // namespace

@@ -111,7 +111,7 @@ void Arrivals::serve() {
       close(socket);
       continue;
     }
-    watch_peer(socket);
+    prepare(socket);
     guests_.push_back({socket, now() + kPatience, false, {}, {}, {}, 0});
   }
   std::erase_if(guests_, [this](Guest &guest) {

@@ -22,8 +22,8 @@ using Where = std::array<char, 1024>;
 
 }  // namespace
 
-RepriseGroup::RepriseGroup(MPI_Comm masters, int hosts, int per_host)
-    : masters_(masters), hosts_{hosts, per_host, true}, size_(hosts * per_host) {
+RepriseGroup::RepriseGroup(MPI_Comm masters, int hosts, int per_host, std::shared_ptr<LeavingJobs> leaving)
+    : masters_(masters), hosts_{hosts, per_host, true}, size_(hosts * per_host), leaving_(std::move(leaving)) {
   start();
   MPI_Comm_dup(MPI_COMM_SELF, &name_);
 }
@@ -133,7 +133,7 @@ void RepriseGroup::release() {
   // Boosters that are brought back now find nobody, and end.
   arrivals_.reset();
   if (lifeline_) lifeline_->cut();
-  if (job_ && well) job_->wait();
+  if (job_ && well) leaving_->add(std::move(job_));
   retire();
 }
 

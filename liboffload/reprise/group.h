@@ -17,7 +17,7 @@ namespace croff {
 class RepriseGroup : public Group {
  public:
   /** Collective over the masters. @throw Error(spawn), Error(masters) */
-  RepriseGroup(MPI_Comm masters, int hosts, int per_host);
+  RepriseGroup(MPI_Comm masters, int hosts, int per_host, std::shared_ptr<LeavingJobs> leaving);
   ~RepriseGroup() override;
 
   int size() const override { return size_; }
@@ -45,6 +45,7 @@ class RepriseGroup : public Group {
   MPI_Comm name_ = MPI_COMM_NULL;
   std::unique_ptr<Lifeline> lifeline_;  // of the first master, as the next one
   std::unique_ptr<Job> job_;
+  std::shared_ptr<LeavingJobs> leaving_;
   std::unique_ptr<Arrivals> arrivals_;
   std::vector<std::unique_ptr<Line>> lines_;  // by booster; empty while they are lost
   bool lost_ = false;

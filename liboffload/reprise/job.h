@@ -2,6 +2,7 @@
 // The job of a group's boosters: a crrun of its own beside the masters' job, and so a recovery domain of its own.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,21 @@ class Job {
 
  private:
   pid_t crrun_ = -1;
+};
+
+/** Jobs whose boosters have left: each crrun needs a second more. */
+class LeavingJobs {
+ public:
+  ~LeavingJobs() {
+    for (const auto &job : jobs_) job->wait();
+  }
+  void add(std::unique_ptr<Job> job) {
+    std::erase_if(jobs_, [](const auto &earlier) { return earlier->ended(); });
+    jobs_.push_back(std::move(job));
+  }
+
+ private:
+  std::vector<std::unique_ptr<Job>> jobs_;
 };
 
 }  // namespace croff

@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kTellOfInitMs = 30'000;
 /** Time during which waves fail for temporary reasons before the user learns of it. */
 constexpr std::uint64_t kTellOfAgainMs = 30'000;
+/** A wave at the start is tried again so soon, for so long. */
+constexpr std::uint64_t kAgainAtStartMs = 50, kSoonAtStartMs = 5'000;
 /** A job that leaves tries again soon when a wave fails. */
 constexpr std::uint64_t kLeaveAgainMs = 2'000;
 }  // namespace
@@ -183,6 +185,8 @@ void Coordinator::abort_wave(GivenUp reason, const std::string& why, Now now) {
   clock_.aborted(now, again);
   if (again) {
     if (!again_since_ms_) again_since_ms_ = now.ms;
+    // The ranks are about to leave MPI_Init, and perhaps somebody waits for this wave before he gives them work.
+    if (settings_.wave_at_start && !store_.newest() && now.ms < *again_since_ms_ + kSoonAtStartMs) clock_.no_later_than(now.ms + kAgainAtStartMs);
     if (now.ms >= *again_since_ms_ + kTellOfAgainMs && !std::exchange(told_of_again_, true))
       out_.say(Log::INFO, "waves are put off for " + std::to_string((now.ms - *again_since_ms_) / 1000) + " s now (" + why +
                               "); crrun tries again");
