@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "process.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/fault.h"
+#include "base/idle.h"
+#include "calls.h"
+#include "derived.h"
+#include "spawn.h"
+
+namespace fnx {
+namespace {
+
+constexpr int kNoTag = 0;  // no message is sent with it: looking for one lets MPI hear of failures
+
+void look(MPI_Comm comm) {
+  int flag;
+  MPI_Iprobe(MPI_ANY_SOURCE, kNoTag, comm, &flag, MPI_STATUS_IGNORE);
+}
+
+}  // namespace
+
+Process::Process(MPI_Comm_errhandler_function *live, MPI_Comm_errhandler_function *stale) {
+  MPI_Comm_create_errhandler(live, &live_);
+  MPI_Comm_create_errhandler(stale, &stale_);
+}
+
+Process::~Process() {
+  MPI_Errhandler_free(&live_);
+  MPI_Errhandler_free(&stale_);
+}
+
+void Process::begin(MPI_Comm comm, int spares, bool spawn) {
+  spawn_ = spawn;
+  if (is_newcomer()) {
+    World next = build(join(), {kNew, -1}, {}, spawn_);
+    role_ = Role::recovered;
+    adopt(std::move(next));
+    return;
+  }
+  const int size = size_of(comm), rank = rank_in(comm), active = size - spares;
+  Past past{active, std::vector<int>(spares)};
+  std::iota(past.spares.begin(), past.spares.end(), active);
+  MPI_Errhandler theirs;
+  MPI_Comm_get_errhandler(comm, &theirs);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);  // some may have failed already: build() goes on without them
+  try {
+    World next = build(comm, {rank < active ? rank : kSpare, rank}, past, spawn_);
+    MPI_Comm_set_errhandler(comm, theirs);
+    MPI_Errhandler_free(&theirs);
+    // Nobody has computed yet: those that have got the rank of a lost one begin as all others.
+    std::fill(next.fresh.begin(), next.fresh.end(), false);
+    adopt(std::move(next));
+  } catch (const Failure &) {
+    MPI_Comm_set_errhandler(comm, theirs);
+    MPI_Errhandler_free(&theirs);
+    throw;
+  }
+}
+
+void Process::adopt(World &&next) {
+  world_ = std::move(next);
+  if (world_.active != MPI_COMM_NULL) MPI_Comm_set_errhandler(world_.active, live_);
+}
+
+void Process::repair() {
+  const bool was_active = !world_.is_spare();
+  MPI_Comm old = world_.all;
+  World next = build(old, world_.me, world_.past, spawn_);
+  MPI_Comm_free(&old);
+  before_ = world_.active;
+  adopt(std::move(next));
+  role_ = was_active ? Role::survivor : Role::recovered;
+  ++epoch_;
+}
+
+bool Process::wait_as_spare() {
+  while (world_.is_spare()) {
+    // The failure of others is not this one's affair: the active ranks may not even notice it before they are done.
+    for (Idle idle; !is_revoked(world_.all) && !no_active_left(world_);) {
+      look(world_.all);
+      idle.wait();
+    }
+    if (meet(world_, Next::recover) == Next::finalize) return false;
+    repair();
+  }
+  return true;
+}
+
+void Process::depart() {
+  if (before_ != MPI_COMM_NULL) MPI_Comm_free(&before_);
+  leave(with_handler(live_), stale_);
+  for (MPI_Comm comm : attached_) MPIX_Comm_revoke(comm);
+  attached_.clear();
+}
+
+void Process::recover() {
+  depart();  // first: others may wait in these communicators, and would not come to the meeting
+  meet(world_, Next::recover);
+  fault("met");
+  repair();
+}
+
+bool Process::finish() {
+  if (sees_failure()) {
+    recover();
+    return false;
+  }
+  if (meet(world_, Next::finalize) == Next::finalize) return true;
+  depart();
+  repair();
+  return false;
+}
+
+bool Process::sees_failure() {
+  look(world_.all);
+  return is_revoked(world_.active) || !failed_in(world_.active).empty();
+}
+
+void Process::detach(MPI_Comm comm) { attached_.erase(std::remove(attached_.begin(), attached_.end(), comm), attached_.end()); }
+
+Role Process::role_of(int rank) const {
+  if (world_.fresh[rank]) return Role::recovered;
+  return role_ == Role::initial ? Role::initial : Role::survivor;
+}
+
+}  // namespace fnx
