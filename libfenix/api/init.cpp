@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "groups.h"
 #include "library.h"
 #include "process/calls.h"
 #include "process/spawn.h"
@@ -115,6 +116,7 @@ int Fenix_Finalize(void) {
     done = fnx::process().finish();
     if (!done) return 0;
     fnx::drop_all_callbacks();
+    fnx::groups().drop_all();
     fnx::set_process(nullptr);
     finalized = true;
     return static_cast<int>(FENIX_SUCCESS);

@@ -4,17 +4,14 @@
 #include <string>
 
 #include "library.h"
+#include "need.h"
 #include "process/calls.h"
+#include "process/quiet.h"
 #include "resume.h"
 
 namespace {
 
-using fnx::Code, fnx::Error, fnx::guarded, fnx::process;
-
-template <class T>
-void need(T *pointer, const char *name) {
-  if (!pointer) throw Error(Code::no_category, std::string(name) + " is NULL: pass an address");
-}
+using fnx::Code, fnx::Error, fnx::guarded, fnx::need, fnx::process;
 
 [[noreturn]] void unknown_option(const char *setting, unsigned option) {
   throw Error(Code::setting_option, std::string(setting) + " cannot be " + std::to_string(option) + ": see the enumeration in fenix.h");
@@ -75,7 +72,7 @@ int Fenix_get_option(Fenix_Setting_name setting, unsigned *option) {
 int Fenix_Callback_register(void (*recover)(MPI_Comm, int, void *), void *data) {
   return guarded([&] {
     process();
-    need(recover, "recover");
+    if (!recover) throw Error(Code::no_category, "recover is NULL: pass a function");
     fnx::add_callback(recover, data);
     return FENIX_SUCCESS;
   });
@@ -141,7 +138,7 @@ int Fenix_check_cancelled(MPI_Request *request, MPI_Status *status) {
   return guarded([&] {
     process();
     need(request, "request");
-    const fnx::Ignoring errors;
+    const fnx::Quiet errors;
     int complete = 0;
     const int error = MPI_Test(request, &complete, status);
     return static_cast<int>(error != MPI_SUCCESS || !complete);

@@ -7,6 +7,7 @@
 #include "fenix_exception.hpp"
 #include "library.h"
 #include "process/calls.h"
+#include "process/quiet.h"
 
 namespace fnx {
 namespace {
@@ -17,7 +18,6 @@ struct Registered {
 };
 std::vector<Registered> callbacks;
 Outputs outputs{};
-int ignoring = 0;
 
 void print(int error) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -95,7 +95,7 @@ int resume(int error) {
 }
 
 void fenix_live_error(MPI_Comm *, int *error, ...) {
-  if (ignoring || *error == MPI_SUCCESS) return;
+  if (Quiet::now() || *error == MPI_SUCCESS) return;
   if (is_failure(*error))
     recover(*error);
   else
@@ -103,11 +103,8 @@ void fenix_live_error(MPI_Comm *, int *error, ...) {
 }
 
 void fenix_stale_error(MPI_Comm *, int *error, ...) {
-  if (ignoring || tells_failure(*error) || error_class(*error) == MPI_ERR_IN_STATUS) return;
+  if (Quiet::now() || tells_failure(*error) || error_class(*error) == MPI_ERR_IN_STATUS) return;
   unhandled(*error);
 }
-
-Ignoring::Ignoring() { ++ignoring; }
-Ignoring::~Ignoring() { --ignoring; }
 
 }  // namespace fnx

@@ -35,13 +35,4 @@ int recover(int error);
 /** The second half, if the recovery was elsewhere. */
 int resume(int error);
 
-/** While one lives, errors of all communicators of the program are returned. */
-class Ignoring {
- public:
-  Ignoring();
-  ~Ignoring();
-  Ignoring(const Ignoring &) = delete;
-  Ignoring &operator=(const Ignoring &) = delete;
-};
-
 }  // namespace fnx

@@ -205,6 +205,166 @@ FENIX_API int Fenix_check_cancelled(MPI_Request *request, MPI_Status *status);
  */
 FENIX_API int Fenix_Finalize(void);
 
+/* Data recovery. */
+
+/** A set of elements of a member. Made by the functions below, and freed by Fenix_Data_subset_delete. */
+typedef struct {
+  void *impl;
+} Fenix_Data_subset;
+/** A store under way. */
+typedef struct {
+  int id;
+} Fenix_Request;
+
+FENIX_API extern const Fenix_Data_subset FENIX_DATA_SUBSET_FULL;  /**< all elements */
+FENIX_API extern const Fenix_Data_subset FENIX_DATA_SUBSET_EMPTY; /**< none */
+#define FENIX_DATA_SUBSET_IGNORE ((Fenix_Data_subset *)0)
+#define FENIX_TIME_STAMP_IGNORE ((int *)0)
+
+enum {
+  FENIX_DATA_GROUP_WORLD_ID = 10,
+  FENIX_DATA_MEMBER_ALL = -1,       /**< in store: all members */
+  FENIX_DATA_SNAPSHOT_LATEST = -1,  /**< in restore: the newest snapshot */
+  FENIX_DATA_SNAPSHOT_ALL = -2,     /**< in delete: all; in restore: the newest, which has what older ones had, too */
+  FENIX_DATA_MEMBER_ATTRIBUTE_BUFFER = 11,   /**< a `void *` */
+  FENIX_DATA_MEMBER_ATTRIBUTE_COUNT = 12,    /**< an `int`, elements */
+  FENIX_DATA_MEMBER_ATTRIBUTE_DATATYPE = 13, /**< an `MPI_Datatype` */
+  FENIX_DATA_MEMBER_ATTRIBUTE_SIZE = 14,     /**< an `int`, bytes of an element without gaps; cannot be set */
+  FENIX_DATA_POLICY_IN_MEMORY_RAID = 13,
+  FENIX_DATA_POLICY_IMR = FENIX_DATA_POLICY_IN_MEMORY_RAID
+};
+
+/**
+ * Create a group of members whose data is stored redundantly in the memory of other ranks. Collective over `comm`; all pass the same.
+ * After a recovery all ranks call it again: survivors' arguments but `comm` are ignored then, uncommitted data and what not all have
+ * committed are dropped, and ranks that have taken lost ones get their data, if `comm` has as many ranks as before. If the data
+ * of a rank is lost, as two of a cohort have failed at once, all snapshots are dropped in all ranks. If a group exists and there
+ * was no recovery, the call does nothing.
+ * @param comm             the resilient communicator, or one derived from it
+ * @param start_time_stamp of the first snapshot, from 0
+ * @param depth            so many snapshots are kept before the latest one, from 0
+ * @param policy_name      FENIX_DATA_POLICY_IN_MEMORY_RAID
+ * @param policy_value     int[]: {1, separation}: partners, so many ranks apart, keep copies of each other's data (ranks that are
+ *                         left over at the end have other distances, and the last of an odd number makes a three); {5, separation,
+ *                         size}: cohorts of `size` (from 3) ranks keep parity, 1/(size - 1) of the data. NULL: partners on different
+ *                         hosts. Each cohort outlives the loss of one of its ranks
+ * @param[out] flag        0; may be NULL
+ * @return FENIX_SUCCESS, FENIX_ERROR_GROUP_CREATE, FENIX_ERROR_INVALID_DEPTH, FENIX_ERROR_INVALID_TIMESTAMP
+ */
+FENIX_API int Fenix_Data_group_create(int group_id, MPI_Comm comm, int start_time_stamp, int depth, int policy_name, void *policy_value,
+                                      int *flag);
+/** @return 1 if this rank has the group, else 0 */
+FENIX_API int Fenix_Data_group_created(int group_id);
+/**
+ * Name a piece of memory. Local. A recovered rank has the members of its group's latest snapshot already; here it names their
+ * buffers and datatypes. A survivor may name them again after a recovery.
+ * @param member_id from 0
+ * @param buffer    may be NULL until it is stored
+ * @param count     elements; may differ between ranks
+ * @param datatype  the same in all ranks
+ * @return FENIX_SUCCESS, FENIX_ERROR_INVALID_GROUPID, FENIX_ERROR_MEMBER_CREATE
+ */
+FENIX_API int Fenix_Data_member_create(int group_id, int member_id, void *buffer, int count, MPI_Datatype datatype);
+/** @return 1 if this rank has the member, else 0 */
+FENIX_API int Fenix_Data_member_created(int group_id, int member_id);
+/**
+ * @param[out] policy_value int[3]: mode, separation (0: by hosts), size of the cohorts
+ * @param[out] flag         1
+ */
+FENIX_API int Fenix_Data_group_get_redundancy_policy(int group_id, int *policy_name, void *policy_value, int *flag);
+
+/**
+ * Copy elements to this rank's store, and redundantly to others'. It is not seen by restore before a commit. Elements that were
+ * not stored keep what they had in the latest snapshot. Collective over the group's communicator, though it waits for the
+ * cohort only. A failure in it leaves everything as it was.
+ * @param member_id or FENIX_DATA_MEMBER_ALL
+ * @return FENIX_SUCCESS; FENIX_ERROR_INVALID_GROUPID, FENIX_ERROR_INVALID_MEMBERID, FENIX_ERROR_SUBSET_END_OFFSET (beyond COUNT),
+ *         FENIX_ERROR_INVALID_ATTRIBUTE_VALUE (no buffer or datatype)
+ */
+FENIX_API int Fenix_Data_member_store(int group_id, int member_id, Fenix_Data_subset subset_specifier);
+/** The same; the subsets may differ between ranks. */
+FENIX_API int Fenix_Data_member_storev(int group_id, int member_id, Fenix_Data_subset subset_specifier);
+/** The same without waiting for the copies at others; the member may be changed at once. @param[out] request to be waited for */
+FENIX_API int Fenix_Data_member_istore(int group_id, int member_id, Fenix_Data_subset subset_specifier, Fenix_Request *request);
+FENIX_API int Fenix_Data_member_istorev(int group_id, int member_id, Fenix_Data_subset subset_specifier, Fenix_Request *request);
+/** Wait for the end of an istore. @return FENIX_SUCCESS, FENIX_ERROR_DATA_WAIT (unknown), FENIX_ERROR_CANCELLED (by a recovery) */
+FENIX_API int Fenix_Data_wait(Fenix_Request request);
+/** @param[out] flag 1 if it has ended: the request is unknown then */
+FENIX_API int Fenix_Data_test(Fenix_Request request, int *flag);
+
+/**
+ * Make a snapshot of what was stored. Collective, without waiting. After a recovery a snapshot exists if all survivors have made it.
+ * @param[out] time_stamp one more than the latest; may be NULL
+ * @return FENIX_SUCCESS, FENIX_ERROR_INVALID_GROUPID, FENIX_ERROR_DATA_WAIT (an istore has not been waited for)
+ */
+FENIX_API int Fenix_Data_commit(int group_id, int *time_stamp);
+/** The same, and wait until all ranks have made it. */
+FENIX_API int Fenix_Data_commit_barrier(int group_id, int *time_stamp);
+/** Wait for all ranks of the group. */
+FENIX_API int Fenix_Data_barrier(int group_id);
+
+/**
+ * Copy elements of a snapshot to memory. Recovered ranks have got their data in Fenix_Data_group_create: no rank waits here.
+ * @param target_buffer NULL: the member's
+ * @param max_count     elements from the first one on
+ * @param time_stamp    or FENIX_DATA_SNAPSHOT_LATEST
+ * @param[out] found_data what was copied; FENIX_DATA_SUBSET_IGNORE, or to be freed by Fenix_Data_subset_delete
+ * @return FENIX_SUCCESS, FENIX_WARNING_PARTIAL_RESTORE (less than max_count elements), FENIX_ERROR_INVALID_GROUPID,
+ *         FENIX_ERROR_INVALID_MEMBERID, FENIX_ERROR_INVALID_TIMESTAMP, FENIX_ERROR_NODATA_FOUND, FENIX_ERROR_INVALID_LOGIC_CALL
+ *         (the number of ranks has changed since: use one of the next two),
+ *         FENIX_ERROR_INVALID_ATTRIBUTE_VALUE (a recovered rank has to name the datatype first)
+ */
+FENIX_API int Fenix_Data_member_restore(int group_id, int member_id, void *target_buffer, int max_count, int time_stamp,
+                                        Fenix_Data_subset *found_data);
+/** The same from this rank's own store, whatever has happened to others. */
+FENIX_API int Fenix_Data_member_lrestore(int group_id, int member_id, void *target_buffer, int max_count, int time_stamp,
+                                         Fenix_Data_subset *found_data);
+
+/**
+ * The same from the data of any rank, also after the communicator has become smaller. Collective over the group's communicator; each rank
+ * may want another one's.
+ * @param source_rank the rank that had stored it, in the communicator of then; -1: this rank wants nothing
+ * @return as Fenix_Data_member_restore; FENIX_ERROR_NODATA_FOUND if two of its cohort are lost
+ */
+FENIX_API int Fenix_Data_member_restore_from_rank(int group_id, int member_id, void *target_buffer, int max_count, int time_stamp,
+                                                  Fenix_Data_subset *found_data, int source_rank);
+
+/**
+ * Blocks of elements: `num_blocks` of them, each `stride` elements after the one before.
+ * @param start_offset,end_offset first and last element of the first block, from 0
+ * @return FENIX_SUCCESS, FENIX_ERROR_SUBSET_NUM_BLOCKS, _START_OFFSET, _END_OFFSET, _STRIDE
+ */
+FENIX_API int Fenix_Data_subset_create(int num_blocks, int start_offset, int end_offset, int stride, Fenix_Data_subset *subset_specifier);
+/** Blocks with first and last elements of their own, in any order. */
+FENIX_API int Fenix_Data_subset_createv(int num_blocks, int *array_start_offsets, int *array_end_offsets,
+                                        Fenix_Data_subset *subset_specifier);
+FENIX_API int Fenix_Data_subset_delete(Fenix_Data_subset *subset_specifier);
+
+/* Queries; local. */
+FENIX_API int Fenix_Data_group_get_number_of_members(int group_id, int *number_of_members);
+/** @param position from 0, in the order of the numbers. @return FENIX_SUCCESS, FENIX_ERROR_INVALID_POSITION */
+FENIX_API int Fenix_Data_group_get_member_at_position(int group_id, int *member_id, int position);
+FENIX_API int Fenix_Data_group_get_number_of_snapshots(int group_id, int *number_of_snapshots);
+/** @param position from 0, the newest. @return FENIX_SUCCESS, FENIX_ERROR_INVALID_POSITION */
+FENIX_API int Fenix_Data_group_get_snapshot_at_position(int group_id, int position, int *time_stamp);
+/**
+ * @param[out] attribute_value see FENIX_DATA_MEMBER_ATTRIBUTE_…
+ * @param[out] flag            1 if it is known; may be NULL
+ * @param source_rank          this rank of the group's communicator; for COUNT and SIZE of what was stored also one of its cohort
+ * @return FENIX_SUCCESS, FENIX_ERROR_INVALID_ATTRIBUTE_NAME, FENIX_ERROR_NODATA_FOUND (of another rank)
+ */
+FENIX_API int Fenix_Data_member_attr_get(int group_id, int member_id, int attribute_name, void *attribute_value, int *flag, int source_rank);
+/**
+ * @param attribute_value address of the value; for BUFFER the buffer itself
+ * @return FENIX_SUCCESS, FENIX_ERROR_INVALID_ATTRIBUTE_NAME, FENIX_ERROR_INVALID_ATTRIBUTE_VALUE
+ */
+FENIX_API int Fenix_Data_member_attr_set(int group_id, int member_id, int attribute_name, void *attribute_value, int *flag);
+/** @param time_stamp or FENIX_DATA_SNAPSHOT_ALL */
+FENIX_API int Fenix_Data_snapshot_delete(int group_id, int time_stamp);
+FENIX_API int Fenix_Data_group_delete(int group_id);
+/** Its data in all snapshots, too. */
+FENIX_API int Fenix_Data_member_delete(int group_id, int member_id);
+
 /** Text of the last error of this process: what is wrong, and the way out. Valid until the next call of the library. */
 FENIX_API const char *fenix_last_error(void);
 

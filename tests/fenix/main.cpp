@@ -21,6 +21,9 @@ const std::map<std::string, Mode> kModes{
     {"detect", {detect, "Fenix_Process_detect_failures"}},
     {"unhandled", {unhandled, "errors that are no failures"}},
     {"refusals", {refusals, "wrong calls"}},
+    {"stored", {stored, "a program that goes back to its latest snapshot"}},
+    {"smaller", {smaller, "data of ranks that have become fewer"}},
+    {"queries", {queries, "what can be asked of data groups, and refused"}},
     {"seven", {seven, "Fenix_Init with seven arguments, and Fenix_set_option"}},
 };
 
@@ -74,6 +77,9 @@ static void take(const std::string &word) {
   if (name == "spares") options.spares = atoi(value.c_str());
   if (name == "spawn") options.spawn = atoi(value.c_str());
   if (name == "steps") options.steps = atoi(value.c_str());
+  if (name == "depth") options.depth = atoi(value.c_str());
+  if (name == "policy") options.policy = value;
+  if (name == "way") options.way = value;
   if (name == "kill") options.kills = value;
 }
 

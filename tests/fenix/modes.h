@@ -27,6 +27,8 @@ extern const std::map<std::string, Mode> kModes;
 struct Options {
   int spares = 0, spawn = 0;
   int steps = 12;
+  int depth = 0;
+  std::string policy, way;  // of the data group: numbers with colons; async, parts, local, derived
   std::string kills;  // PLACE:RANK,…: this rank of the resilient communicator dies there, once
 };
 extern Options options;
@@ -65,3 +67,7 @@ void detect();
 void unhandled();
 void refusals();
 void seven();
+// data.cpp
+void stored();
+void smaller();
+void queries();
