@@ -88,7 +88,7 @@ void fenix_enter_(int *role, MPI_Comm comm, MPI_Comm *newcomm, int *argc, char *
     if (!role || !newcomm || !error) throw Error(Code::no_category, "role, newcomm or error is NULL: pass addresses that stay valid");
     begin(comm, spare_ranks, spawn, info);
     fnx::hide_mark(argc, argv);
-    fnx::set_outputs({role, newcomm, error, point});
+    fnx::set_outputs({role, newcomm, error, point, nullptr});
   } catch (const Error &reason) {
     failed = !fnx::process_if_any();
     fprintf(stderr, "Fenix_Init: %s\n", reason.what());
@@ -115,6 +115,7 @@ int Fenix_Finalize(void) {
   const int code = fnx::guarded([] {
     done = fnx::process().finish();
     if (!done) return 0;
+    fnx::publish();
     fnx::drop_all_callbacks();
     fnx::groups().drop_all();
     fnx::set_process(nullptr);

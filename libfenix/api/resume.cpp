@@ -17,7 +17,7 @@ struct Registered {
   void *data;
 };
 std::vector<Registered> callbacks;
-Outputs outputs{};
+Outputs outputs{nullptr, nullptr, nullptr, nullptr};
 
 void print(int error) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -68,6 +68,7 @@ void publish() {
   const World &world = process().world();
   *outputs.role = static_cast<int>(process().role());
   *outputs.newcomm = world.active;
+  if (outputs.fortran) *outputs.fortran = MPI_Comm_c2f(world.active);
   *outputs.error = world.depleted ? FENIX_WARNING_SPARE_RANKS_DEPLETED : FENIX_SUCCESS;
 }
 

@@ -16,6 +16,7 @@ struct Outputs {
   MPI_Comm *newcomm;
   int *error;
   jmp_buf *point;
+  MPI_Fint *fortran = nullptr;  // newcomm for Fortran
 };
 void set_outputs(const Outputs &outputs);
 /** Write them. */

@@ -200,7 +200,7 @@ FENIX_API int Fenix_check_cancelled(MPI_Request *request, MPI_Status *status);
 
 /**
  * Collective over the resilient communicator, before MPI_Finalize. If a rank has failed before all others are here, they recover,
- * as its work is lost: survivors go on as after any other failure, and come here again.
+ * as its work is lost: survivors go on as after any other failure, and come here again. `newcomm` is MPI_COMM_NULL afterwards.
  * @return FENIX_SUCCESS; with FENIX_RESUME_RETURN MPI_ERR_PROC_FAILED after a recovery
  */
 FENIX_API int Fenix_Finalize(void);

@@ -83,7 +83,10 @@ bool Process::wait_as_spare() {
       look(world_.all);
       idle.wait();
     }
-    if (meet(world_, Next::recover) == Next::finalize) return false;
+    if (meet(world_, Next::recover) == Next::finalize) {
+      free_all();
+      return false;
+    }
     repair();
   }
   return true;
@@ -103,12 +106,21 @@ void Process::recover() {
   repair();
 }
 
+/** Open MPI's MPI_Finalize would write beyond an array if many communicators with spawned processes were left. */
+void Process::free_all() {
+  for (MPI_Comm *comm : {&before_, &world_.active, &world_.all})
+    if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
+}
+
 bool Process::finish() {
   if (sees_failure()) {
     recover();
     return false;
   }
-  if (meet(world_, Next::finalize) == Next::finalize) return true;
+  if (meet(world_, Next::finalize) == Next::finalize) {
+    free_all();
+    return true;
+  }
   depart();
   repair();
   return false;

@@ -47,6 +47,7 @@ class Process {
 
  private:
   void depart();
+  void free_all();
   void repair();
   void adopt(World &&next);
 

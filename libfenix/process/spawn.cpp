@@ -53,6 +53,8 @@ MPI_Comm spawn(MPI_Comm living, int count) {
   fault("spawned");
   good = all_agree(living, good);
   if (good) {
+    // No failure can interrupt a new process in MPI_Intercomm_merge: it begins when all others are about to.
+    for (int i = 0; rank_in(living) == 0 && i < count; ++i) MPI_Send(nullptr, 0, MPI_BYTE, i, kGo, inter);
     good = MPI_Intercomm_merge(inter, 0, &all) == MPI_SUCCESS;
     if (!good) MPIX_Comm_revoke(inter);  // the others do not wait for this process
     good = all_agree(living, good);
@@ -82,9 +84,11 @@ MPI_Comm join() {
   MPI_Comm parent, all;
   MPI_Comm_get_parent(&parent);
   MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
+  if (MPI_Recv(nullptr, 0, MPI_BYTE, 0, kGo, parent, MPI_STATUS_IGNORE) != MPI_SUCCESS) _exit(1);
   if (MPI_Intercomm_merge(parent, 1, &all) != MPI_SUCCESS) _exit(1);
   MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
   if (MPI_Recv(nullptr, 0, MPI_BYTE, 0, kGo, all, MPI_STATUS_IGNORE) != MPI_SUCCESS) _exit(1);
+  MPI_Comm_free(&parent);
   return all;
 }
 

@@ -24,6 +24,7 @@ const std::map<std::string, Mode> kModes{
     {"stored", {stored, "a program that goes back to its latest snapshot"}},
     {"smaller", {smaller, "data of ranks that have become fewer"}},
     {"queries", {queries, "what can be asked of data groups, and refused"}},
+    {"cpp", {cpp, "the interface for C++"}},
     {"seven", {seven, "Fenix_Init with seven arguments, and Fenix_set_option"}},
 };
 

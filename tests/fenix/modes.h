@@ -71,3 +71,5 @@ void seven();
 void stored();
 void smaller();
 void queries();
+// cpp.cpp
+void cpp();
