@@ -195,3 +195,17 @@ def a_master_of_boosters_beside_is_lost(cluster):
     job.await_output("^step [0-9]+ after [1-9]", 180)
     check_end(job)
     none_left(cluster, "node2", "node3", "node4")
+
+
+@scenario
+def masters_of_boosters_beside_go_back(cluster):
+    # One of two masters is killed: it is restarted, the other one is rolled back in place with its connections to the boosters.
+    job = beside(cluster, "shared", 2000, 2, 2, 3000, "-1:0:0", ranks=2, hosts=("node1:1", "node2:1", "node3:4"), recover="all")
+    wait_until(lambda: programs_on(cluster, "node3") == 4, 90, "boosters on node3")
+    begun = max(event["wave"] for event in job.events("wave-begin"))
+    job.await_event("wave-commit", count=2, seconds=60, such=lambda event: event["wave"] > begun)
+    node, pid = job.where()[1]
+    cluster.ssh(node, f"kill -9 {pid}")
+    job.await_event("recovery-done", seconds=60)
+    check_end(job, ["the line is as without failures", "offload shared: done"], seconds=300)
+    none_left(cluster, "node1", "node2", "node3", seconds=60)

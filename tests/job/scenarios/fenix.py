@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs that recover by Fenix (libfenix, engine ulfm): nodes are lost, and the results are as without a loss."""
+
+import os
+import time
+
+from lib.scenario import Job, check, scenario
+
+FENIX = os.environ.get("FENIX", "/mnt/project/build/vm/user/tests/fenix/fenix")
+
+
+def fenix(cluster, *words, ranks=4, hosts=("node1:2", "node2:2"), spares=("node3:2", "node4:2")):
+    return Job(cluster, [FENIX, *words], ranks=ranks, hosts=hosts, spares=spares, every=None,
+               options=["--recover", "ulfm", "--oversubscribe", "--detect", "4s"]).start()
+
+
+def result(job, seconds=240):
+    status = job.wait(seconds)
+    check(status == 0, f"exit status {status}; messages:\n{job.last_messages()}\n{job.output()[-500:]}")
+    return sorted(set(line for line in job.output().splitlines() if line.startswith("result")))
+
+
+def compare(cluster, words, lose, **more):
+    """The program's result, while nodes are lost, and without. `words` are such that it runs for some 20 s."""
+    job = fenix(cluster, *words, **more)
+    job.await_event("launch", seconds=60)
+    lose(job)
+    found = result(job)
+    check(job.events("ranks-failed"), "it had ended before the loss")
+    expected = result(fenix(cluster, *words, ranks=4, hosts=("node1:4",), spares=()))
+    check(expected and found == expected, f"{found} instead of {expected}")
+
+
+def after(seconds, *losses):
+    def lose(_job):
+        time.sleep(seconds)
+        for loss in losses:
+            loss()
+    return lose
+
+
+@scenario
+def fenix_replaces_the_ranks_of_a_lost_node(cluster):
+    # By spawned processes on a spare node; the data comes from the partners, which are on the other node.
+    compare(cluster, ["stored", "spawn=1", "steps=6000"], after(8, lambda: cluster.kill("node2")))
+
+
+@scenario
+def fenix_has_spare_ranks_take_the_place_of_a_lost_node(cluster):
+    compare(cluster, ["stored", "spares=2", "steps=6000"], after(8, lambda: cluster.kill("node2")), ranks=6,
+            hosts=("node1:2", "node2:2", "node3:2"), spares=())
