@@ -220,19 +220,19 @@ static int cr_member_enter(struct cr_member *m, struct task_struct *t, bool born
 	int r;
 
 	m->task = get_task_struct(t);
-	m->tid = t->pid;
+	m->tid = READ_ONCE(t->pid);	/* read once: an exec gives a thread the tid of its leader */
 	m->born = born;
-	r = xa_reserve(&s->members, t->pid, gfp);
+	r = xa_reserve(&s->members, m->tid, gfp);
 	if (r)
 		return r;
 	spin_lock(&s->lock);
-	if (xa_load(&s->members, t->pid))
+	if (xa_load(&s->members, m->tid))
 		r = -EEXIST;
 	else if (s->stage == CR_THAWED || (s->stage == CR_THAWING && !born))
 		r = -ENOTCONN;
 	else
 		/* the slot is reserved: no allocation, unless another store has used it up */
-		r = xa_err(xa_store(&s->members, t->pid, m, GFP_NOWAIT | __GFP_NOWARN));
+		r = xa_err(xa_store(&s->members, m->tid, m, GFP_NOWAIT | __GFP_NOWARN));
 	if (!r)
 		cr_member_get(m);
 	if (!r && s->stage == CR_THAWING) {
@@ -243,7 +243,7 @@ static int cr_member_enter(struct cr_member *m, struct task_struct *t, bool born
 	}
 	spin_unlock(&s->lock);
 	if (r && r != -EEXIST)
-		xa_release(&s->members, t->pid);
+		xa_release(&s->members, m->tid);
 	return r;
 }
 
