@@ -200,7 +200,7 @@ def a_master_of_boosters_beside_is_lost(cluster):
 @scenario
 def masters_of_boosters_beside_go_back(cluster):
     # One of two masters is killed: it is restarted, the other one is rolled back in place with its connections to the boosters.
-    job = beside(cluster, "shared", 2000, 2, 2, 3000, "-1:0:0", ranks=2, hosts=("node1:1", "node2:1", "node3:4"), recover="all")
+    job = beside(cluster, "shared", 2000, 2, 2, 1500, "-1:0:0", ranks=2, hosts=("node1:1", "node2:1", "node3:4"), recover="all")
     wait_until(lambda: programs_on(cluster, "node3") == 4, 90, "boosters on node3")
     begun = max(event["wave"] for event in job.events("wave-begin"))
     job.await_event("wave-commit", count=2, seconds=60, such=lambda event: event["wave"] > begun)
