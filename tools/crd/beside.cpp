@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/beside.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-
 namespace reprise::crd {
 
 namespace {
@@ -17,9 +13,8 @@ std::string listed(const std::map<std::string, std::uint32_t>& slots) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> variables_beside(const job::JobSpec& job, const std::vector<job::Node>& nodes,
-                                                                  const std::map<std::uint32_t, std::uint32_t>& placement,
-                                                                  const std::string& crrun) {
+Variables variables_beside(const job::JobSpec& job, const std::vector<job::Node>& nodes,
+                           const std::map<std::uint32_t, std::uint32_t>& placement, const std::string& crrun) {
   std::map<std::uint32_t, std::uint32_t> used;
   for (const auto& [rank, node] : placement) ++used[node];
   std::map<std::string, std::uint32_t> all, open, spares;
@@ -42,15 +37,6 @@ std::vector<std::pair<std::string, std::string>> variables_beside(const job::Job
   std::string command;
   for (const std::string& word : words) command += (command.empty() ? "" : "\n") + word;
   return {{"REPRISE_CRRUN", command}, {"REPRISE_HOSTS", listed(open.empty() ? all : open)}};
-}
-
-std::string own_crrun() {
-  std::error_code none;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", none);
-  // Built, the programs are in folders of their own; installed, in one.
-  for (const std::filesystem::path& path : {own.parent_path() / "crrun", own.parent_path().parent_path() / "crrun" / "crrun"})
-    if (!none && std::filesystem::is_regular_file(path, none) && ::access(path.c_str(), X_OK) == 0) return path.string();
-  return "crrun";
 }
 
 }  // namespace reprise::crd

@@ -14,15 +14,15 @@
 
 namespace reprise::crd {
 
+/** Names and values of the environment. */
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
 /**
  * Variables for a rank: REPRISE_CRRUN has the words of a command, one a line, to which the number of ranks and the program
  * are added; REPRISE_HOSTS the nodes with free slots ("node2:2,node3:1"; all nodes if no slot is free), for --hosts.
  * @param placement node of each of the job's ranks @param crrun path of the program
  */
-std::vector<std::pair<std::string, std::string>> variables_beside(const job::JobSpec& job, const std::vector<job::Node>& nodes,
-                                                                  const std::map<std::uint32_t, std::uint32_t>& placement,
-                                                                  const std::string& crrun);
-/** @return the crrun that was installed with this daemon; "crrun" if there is none */
-std::string own_crrun();
+Variables variables_beside(const job::JobSpec& job, const std::vector<job::Node>& nodes,
+                           const std::map<std::uint32_t, std::uint32_t>& placement, const std::string& crrun);
 
 }  // namespace reprise::crd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/launch.h"
 
-#include "crd/beside.h"
+#include "crd/commands.h"
 #include "crd/environment.h"
 #include "crd/pid_bands.h"
 #include "job/log.h"
@@ -12,13 +12,17 @@ namespace reprise::crd {
 
 bool crowded(const Node& node) { return node.ranks.size() > node.topology.all().count(); }
 
-std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number) {
+Variables variables_beside(const Node& node) {
+  return variables_beside(node.job, node.nodes, node.placement, command_path("crrun"));
+}
+
+std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number, const Variables& more) {
   const std::vector<std::string> pmix = node.pmix ? node.pmix->environment(number) : std::vector<std::string>{};
   const Spawned* const space = node.space_of(number);
   std::vector<std::string> all =
       rank_environment(node.job, pmix, space ? space->socket_path(node) : job::rank_socket_path(node.run_directory), crowded(node),
                        space ? space->program_of(number) : job::program_of(node.job, number));
-  for (const auto& [name, value] : variables_beside(node.job, node.nodes, node.placement, own_crrun())) set_variable(all, name, value);
+  for (const auto& [name, value] : more) set_variable(all, name, value);
   return all;
 }
 
@@ -56,16 +60,17 @@ void Launcher::start_all() {
     std::vector<std::uint32_t> numbers;
     for (const auto& [number, rank] : node_.ranks) numbers.push_back(number);
     Binder binder(node_.topology, node_.job, node_.host());
+    const Variables beside = variables_beside(node_);
     for (const std::uint32_t number : numbers) {
       if (error.empty())
-        start(number, binder);
+        start(number, binder, beside);
       else
         start_failed(node_, number, error);
     }
   });
 }
 
-void Launcher::start(std::uint32_t number, Binder& binder) {
+void Launcher::start(std::uint32_t number, Binder& binder, const Variables& beside) {
   Rank& rank = *node_.ranks.at(number);
   try {
     rank.binding = binder.bind(number, node_.ranks.size());
@@ -76,7 +81,7 @@ void Launcher::start(std::uint32_t number, Binder& binder) {
   const job::SpawnApp program = job::program_of(node_.job, number);
   ProcessSpec spec;
   spec.argv.assign(program.argv().begin(), program.argv().end());
-  spec.environment = environment_of_rank(node_, number);
+  spec.environment = environment_of_rank(node_, number, beside);
   spec.directory = program.working_directory();
   spec.cpus = rank.binding.cpus;
   start_process(node_, rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });

@@ -3,6 +3,7 @@
 /** @file Starting the ranks of the node from the beginning. */
 #include <cstdint>
 
+#include "crd/beside.h"
 #include "crd/node.h"
 
 namespace reprise::crd {
@@ -15,7 +16,7 @@ class Launcher {
 
  private:
   void start_all();
-  void start(std::uint32_t rank, Binder& binder);
+  void start(std::uint32_t rank, Binder& binder, const Variables& beside);
   Node& node_;
 };
 
@@ -31,7 +32,9 @@ void start_failed(Node& node, std::uint32_t rank, const std::string& error);
 /** Whether the node has more ranks than processors: waiting ranks then yield the processor. */
 bool crowded(const Node& node);
 
-/** The environment of a rank under the node's current PMIx server. */
-std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number);
+/** What the ranks that start now need to start another job beside this one. A large job has many ranks: once for all of them. */
+Variables variables_beside(const Node& node);
+/** The environment of a rank under the node's current PMIx server. @param more set in addition */
+std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number, const Variables& more = {});
 
 }  // namespace reprise::crd

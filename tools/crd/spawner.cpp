@@ -86,10 +86,11 @@ void Spawner::known(const PmixKnown& message) {
   if (found == node_.spawned.end()) return;
   tell_known(found->second.message, message.error());
   if (!message.error().empty() || !found->second.socket) return;  // the namespace was ended before it began
-  for (const PmixRankEnvironment& one : message.ranks()) start(one.rank());
+  const Variables beside = variables_beside(node_);
+  for (const PmixRankEnvironment& one : message.ranks()) start(one.rank(), beside);
 }
 
-void Spawner::start(std::uint32_t number) {
+void Spawner::start(std::uint32_t number, const Variables& beside) {
   Rank* rank = node_.find(number);
   const Spawned* space = node_.space_of(number);
   if (!rank || rank->process || !space) return;
@@ -97,7 +98,7 @@ void Spawner::start(std::uint32_t number) {
   ProcessSpec spec;
   spec.argv.assign(app.argv().begin(), app.argv().end());
   spec.program = app.program();
-  spec.environment = environment_of_rank(node_, number);
+  spec.environment = environment_of_rank(node_, number, beside);
   spec.directory = app.working_directory().empty() ? node_.job.working_directory() : app.working_directory();
   start_process(node_, *rank, std::move(spec), [this, number](const std::string& error) { start_failed(node_, number, error); });
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "crd/beside.h"
 #include "crd/node.h"
 
 namespace reprise::crd {
@@ -26,7 +27,7 @@ class Spawner {
 
  private:
   void listen(Spawned& space);
-  void start(std::uint32_t number);
+  void start(std::uint32_t number, const Variables& beside);
   void forget_process(std::uint32_t number);
   void tell_known(const job::SpawnBegin& message, const std::string& error);
   Node& node_;

@@ -3,8 +3,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
-#include <map>
 #include <optional>
 #include <system_error>
 
@@ -16,25 +14,12 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "crd/commands.h"
 #include "crd/environment.h"
 #include "job/log.h"
 
 namespace reprise::crd {
 namespace {
-
-std::string find_command(const std::string& name) {
-  std::error_code error;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
-  return !error && std::filesystem::exists(beside, error) ? beside.string() : name;
-}
-
-/** Searched for once, when the daemon starts: later the file system that they are on may not answer. */
-struct Commands {
-  std::map<std::string, std::string> paths;
-  Commands() {
-    for (const char* const name : {"cr_checkpoint", "cr_pause", "cr_restart"}) paths[name] = find_command(name);
-  }
-} const commands;
 
 /** Whether @p line reports that the tool is ready and has not changed anything yet. */
 bool is_held(const std::string& line) {
@@ -125,7 +110,7 @@ void Tool::State::start(std::vector<std::string> argv, std::vector<std::pair<int
   name = argv[0];
   ProcessSpec spec;
   spec.argv = std::move(argv);
-  spec.argv[0] = commands.paths.at(name);
+  spec.argv[0] = command_path(name);
   spec.argv.insert(spec.argv.begin() + 1, "--json");
   spec.environment = own_environment();
   spec.fds = std::move(fds);

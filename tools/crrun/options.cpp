@@ -348,10 +348,6 @@ std::set<int> signals(const std::string& option, const std::string& list) {
 /** When the job has to leave. Throws std::runtime_error. */
 void set_leaving(Settings& settings, const Options& options) {
   settings.leave_on = signals("--checkpoint-on", options.checkpoint_on);
-  settings.rollback_on = signals("--rollback-on", options.rollback_on);
-  for (int number : settings.rollback_on)
-    if (settings.leave_on.count(number))
-      throw std::runtime_error(std::string("SIG") + ::sigabbrev_np(number) + " is in --checkpoint-on and in --rollback-on: leave it out of one");
   settings.wall_end_unix_s = 0;
   const auto now = static_cast<std::uint64_t>(std::time(nullptr));
   const char* slurm = std::getenv("SLURM_JOB_END_TIME");
@@ -362,6 +358,14 @@ void set_leaving(Settings& settings, const Options& options) {
   if ((!settings.leave_on.empty() || settings.wall_end_unix_s) && settings.spec.shared_directory().empty())
     throw std::runtime_error(std::string(settings.leave_on.empty() ? "--time-left" : "--checkpoint-on") +
                              " needs --shared DIR: only a wave in shared storage outlives the job");
+}
+
+/** When the ranks go back though nothing was lost. Needs leave_on. Throws std::runtime_error. */
+void set_rollback(Settings& settings, const Options& options) {
+  settings.rollback_on = signals("--rollback-on", options.rollback_on);
+  for (const int number : settings.rollback_on)
+    if (settings.leave_on.count(number))
+      throw std::runtime_error(std::string("SIG") + ::sigabbrev_np(number) + " is in --checkpoint-on and in --rollback-on: leave it out of one");
 }
 
 /** How often waves are taken. Throws std::runtime_error. */
@@ -433,6 +437,7 @@ bool tells_failures(const Options& options) {
 
 void change_settings(Settings& settings, const Options& options) {
   set_leaving(settings, options);
+  set_rollback(settings, options);
   set_interval(settings, options);
   set_watch(settings, options);
   settings.lost_after_ms = milliseconds(options.detect, "--detect");

@@ -35,7 +35,9 @@ enum class CauseKind : std::uint8_t {
 };
 inline constexpr std::size_t kCauseKinds = static_cast<std::size_t>(CauseKind::attach) + 1;
 /** @return whether something failed; else a user or another crrun wants the recovery */
-constexpr bool is_failure(CauseKind kind) { return kind != CauseKind::request && kind != CauseKind::drain && kind != CauseKind::restart && kind != CauseKind::attach; }
+constexpr bool is_failure(CauseKind kind) {
+  return kind != CauseKind::request && kind != CauseKind::drain && kind != CauseKind::restart && kind != CauseKind::attach;
+}
 const char* name(CauseKind kind);
 
 /** Why a recovery begins, and since when that is known. */

@@ -35,7 +35,7 @@ struct Settings {
   JobSpec spec;
   std::vector<Node> nodes;
   std::string job_directory;                   ///< JOBDIR; for messages and paths of staged images
-  std::uint64_t wave_interval_ms = 0;          ///< 0: only on request and after recoveries
+  std::uint64_t wave_interval_ms = 0;          ///< 0: only on request, and after recoveries unless wave_at_start
   bool wave_interval_auto = false;             ///< crrun chooses it, see interval.h
   bool wave_at_start = false;                  ///< one wave when all ranks have called MPI_Init; further ones on request only
   std::uint64_t node_mtbf_ms = 0;              ///< mean time between failures of a node; 0: learned
