@@ -33,7 +33,7 @@ class Idle {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
 
-  const double until_;
+  double until_;
   int turns_ = 0;
 };
 

@@ -34,9 +34,6 @@ wire::Notice Desk::execute(int master, const wire::Order &order, const Read &rea
       work.regions.push_back(memory.data.back().get());
     }
   } catch (const std::bad_alloc &) {
-    read(nullptr, order.values);
-    for (const wire::Region &region : memory.regions)
-      if (region.reads) read(nullptr, region.bytes);
     return wire::notice(wire::Note::failed, order.task, Code::memory, "the booster has too little memory for the task's regions");
   }
   read(values.get(), order.values);

@@ -14,12 +14,13 @@ namespace croff {
 
 class Desk {
  public:
-  using Read = std::function<void(std::byte *data, std::size_t bytes)>;  // nullptr: read and drop them
+  using Read = std::function<void(std::byte *data, std::size_t bytes)>;
   using Write = std::function<void(const std::byte *data, std::size_t bytes)>;
 
   explicit Desk(std::function<void(const Work &)> execute) : execute_(std::move(execute)) {}
 
-  /** Read what belongs to the order, and execute the task. @return what to tell the master */
+  /** Read what belongs to the order, and execute the task. @return what to tell the master. If memory was too little, not all may
+   *  have been read: the master replaces the group then */
   wire::Notice execute(int master, const wire::Order &order, const Read &read);
   /** Write the outputs of a task, and forget it. @return false: there is no such task */
   bool deliver(int master, TaskId task, const Write &write);

@@ -18,7 +18,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 30;
 
 template <class Pointer, class Function>
 void in_pieces(Pointer data, std::size_t bytes, Function one) {
-  for (std::size_t at = 0; at < bytes; at += kPiece) one(data ? data + at : nullptr, static_cast<int>(std::min(kPiece, bytes - at)));
+  for (std::size_t at = 0; at < bytes; at += kPiece) one(data + at, static_cast<int>(std::min(kPiece, bytes - at)));
 }
 
 }  // namespace croff::messages

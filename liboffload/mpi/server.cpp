@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 
 #include "base/fault.h"
 #include "base/idle.h"
@@ -103,9 +102,7 @@ void Server::take(int master, const wire::Order &order) {
 void Server::execute(int master, const wire::Order &order) {
   tell(master, desk_.execute(master, order, [&](std::byte *data, std::size_t bytes) {
     messages::in_pieces(data, bytes, [&](std::byte *piece, int size) {
-      std::unique_ptr<std::byte, void (*)(void *)> dropped(piece ? nullptr : static_cast<std::byte *>(malloc(size)), free);
-      if (!piece && !dropped) die();
-      need(MPI_Recv(piece ? piece : dropped.get(), size, MPI_BYTE, master, messages::kInput, parent_, MPI_STATUS_IGNORE));
+      need(MPI_Recv(piece, size, MPI_BYTE, master, messages::kInput, parent_, MPI_STATUS_IGNORE));
     });
   }));
 }

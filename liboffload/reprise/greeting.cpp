@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "greeting.h"
 
-#include <poll.h>
 #include <sodium.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,12 +17,6 @@ constexpr double kPatience = 10;  // seconds for a greeting
 constexpr std::size_t kMostGuests = 256;
 
 static_assert(sizeof(Nonce) == crypto_auth_hmacsha256_BYTES && sizeof(Secret) == crypto_auth_hmacsha256_KEYBYTES);
-
-double now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 Nonce prove(const Secret &secret, bool master, const Nonce &of_booster, const Nonce &of_master, std::uint32_t rank) {
   const unsigned char who = master;
@@ -43,19 +35,6 @@ Nonce prove(const Secret &secret, bool master, const Nonce &of_booster, const No
 template <class Word>
 bool say(int socket, const Word &word) {
   return send(socket, &word, sizeof word, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof word);
-}
-
-/** A master answers in its next call of the library only: it may compute for long. */
-template <class Word>
-bool await(int socket, Word &word, const Waiting &wait) {
-  std::size_t got = 0;
-  while (got < sizeof word) {
-    wait(socket, POLLIN);
-    const ssize_t n = recv(socket, reinterpret_cast<char *>(&word) + got, sizeof word - got, 0);
-    if (n > 0) got += static_cast<std::size_t>(n);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
-  }
-  return true;
 }
 
 /** @return 1: complete; 0: not yet; -1: the other side has gone */
@@ -87,7 +66,8 @@ int greet(const std::string &where, const Secret &secret, int rank, const Waitin
     const Nonce expected = prove(secret, true, greeting.nonce, challenge.nonce, greeting.rank);
     return sodium_memcmp(expected.data(), challenge.proof.data(), expected.size()) == 0;
   };
-  if (say(socket, greeting) && await(socket, challenge, wait) && known() &&
+  // A master answers in its next call of the library only: it may compute for long.
+  if (say(socket, greeting) && read_all(socket, &challenge, sizeof challenge, wait) && known() &&
       say(socket, Proof{prove(secret, false, greeting.nonce, challenge.nonce, greeting.rank)}))
     return socket;
   close(socket);
@@ -112,7 +92,7 @@ void Arrivals::serve() {
       continue;
     }
     prepare(socket);
-    guests_.push_back({socket, now() + kPatience, false, {}, {}, {}, 0});
+    guests_.push_back({socket, Idle(kPatience), false, {}, {}, {}, 0});
   }
   std::erase_if(guests_, [this](Guest &guest) {
     if (hear(guest)) return false;
@@ -129,7 +109,7 @@ void Arrivals::serve() {
 /** @return false: it is no guest any more */
 bool Arrivals::hear(Guest &guest) {
   const int there = guest.challenged ? collect(guest.socket, guest.proof, guest.got) : collect(guest.socket, guest.greeting, guest.got);
-  if (there == 0) return now() < guest.until;
+  if (there == 0) return !guest.patience.over();
   if (there < 0) return false;
   if (!guest.challenged) return challenge(guest);
   if (sodium_memcmp(guest.proof.proof.data(), guest.expected.proof.data(), guest.proof.proof.size()) != 0) return false;

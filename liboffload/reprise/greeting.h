@@ -10,9 +10,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "base/idle.h"
+#include "blocking.h"
 #include "boosters/tcp.h"
 #include "invitation.h"
 
@@ -32,9 +33,6 @@ struct Challenge {
 struct Proof {
   Nonce proof{};
 };
-
-/** Wait until the socket is ready for one of these events of poll(). */
-using Waiting = std::function<void(int socket, short events)>;
 
 /** A booster's end, blocking. @return a nonblocking socket; -1: nobody answers who knows the secret */
 int greet(const std::string &where, const Secret &secret, int rank, const Waiting &wait);
@@ -58,7 +56,7 @@ class Arrivals {
  private:
   struct Guest {
     int socket;
-    double until;
+    Idle patience;
     bool challenged = false;
     Greeting greeting;
     Proof proof, expected;

@@ -2,14 +2,13 @@
 #include "server.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 
 #include "base/fault.h"
+#include "blocking.h"
 #include "boosters/lifeline.h"
 #include "greeting.h"
 #include "image.h"
@@ -37,30 +36,12 @@ void BoosterServer::wait(int socket, short events) {
   wait_for(&one, 1, siblings_);
 }
 
-/** @param data nullptr: drop them */
-void BoosterServer::read(int socket, std::byte *data, std::size_t bytes) {
-  static std::byte dropped[1 << 16];
-  for (std::size_t got = 0; got < bytes;) {
-    const ssize_t n = recv(socket, data ? data + got : dropped, data ? bytes - got : std::min(bytes - got, sizeof dropped), 0);
-    if (n > 0)
-      got += static_cast<std::size_t>(n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-      throw Gone();
-    else
-      wait(socket, POLLIN);
-  }
+void BoosterServer::read(int socket, void *data, std::size_t bytes) {
+  if (!read_all(socket, data, bytes, [this](int one, short events) { wait(one, events); })) throw Gone();
 }
 
-void BoosterServer::write(int socket, const std::byte *data, std::size_t bytes) {
-  for (std::size_t put = 0; put < bytes;) {
-    const ssize_t n = send(socket, data + put, bytes - put, MSG_NOSIGNAL);
-    if (n >= 0)
-      put += static_cast<std::size_t>(n);
-    else if (errno != EAGAIN && errno != EINTR)
-      throw Gone();
-    else
-      wait(socket, POLLOUT);
-  }
+void BoosterServer::write(int socket, const void *data, std::size_t bytes) {
+  if (!write_all(socket, data, bytes, [this](int one, short events) { wait(one, events); })) throw Gone();
 }
 
 void BoosterServer::run() {
@@ -106,7 +87,7 @@ void BoosterServer::serve() {
 void BoosterServer::take(int master) {
   const int socket = sockets_[master];
   wire::Order order;
-  read(socket, reinterpret_cast<std::byte *>(&order), sizeof order);
+  read(socket, &order, sizeof order);
   switch (order.op) {
     case wire::Op::run:
       return tell(master, desk_.execute(master, order, [this, socket](std::byte *data, std::size_t bytes) { read(socket, data, bytes); }));
@@ -121,7 +102,9 @@ void BoosterServer::take(int master) {
 }
 
 void BoosterServer::tell(int master, const wire::Notice &notice) {
-  write(sockets_[master], reinterpret_cast<const std::byte *>(&notice), sizeof notice);
+  write(sockets_[master], &notice, sizeof notice);
+  // What belongs to the order may not have been read: what comes next is no order.
+  if (notice.code == static_cast<std::int32_t>(Code::memory)) throw Gone();
 }
 
 void BoosterServer::leave() {

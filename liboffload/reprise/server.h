@@ -18,8 +18,8 @@ class BoosterServer {
 
  private:
   void wait(int socket, short events);
-  void read(int socket, std::byte *data, std::size_t bytes);
-  void write(int socket, const std::byte *data, std::size_t bytes);
+  void read(int socket, void *data, std::size_t bytes);
+  void write(int socket, const void *data, std::size_t bytes);
   void connect();
   void serve();
   void take(int master);
