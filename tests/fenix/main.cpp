@@ -46,11 +46,6 @@ int size_now() {
   return size;
 }
 
-void die() {
-  kill(getpid(), SIGKILL);
-  for (;;) pause();
-}
-
 void perhaps_die(const std::string &place) {
   if (options.kills.empty()) return;
   const std::string mine = place + ":" + std::to_string(rank_now());

@@ -4,24 +4,9 @@
 
 #include <fenix.h>
 
-#include <cstdio>
-#include <map>
 #include <string>
 
-struct Mode {
-  void (*run)();
-  const char *what;
-};
-extern const std::map<std::string, Mode> kModes;
-
-#define CHECK(condition)                                                             \
-  do {                                                                               \
-    if (!(condition)) {                                                              \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);  \
-      fflush(stderr);                                                                \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                  \
-    }                                                                                \
-  } while (0)
+#include "mode.h"
 
 /** What the command line says. */
 struct Options {
@@ -43,8 +28,6 @@ int size_now();
 
 /** This process dies here if the command line wants that of its rank and no other has done so. */
 void perhaps_die(const std::string &place);
-/** End this process as a lost node would. */
-[[noreturn]] void die();
 void result(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** Fenix_Init with what the command line says, and this resume mode. */

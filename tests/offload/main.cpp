@@ -43,11 +43,6 @@ bool first(const std::string &name) {
   return fd >= 0;
 }
 
-void die() {
-  kill(getpid(), SIGKILL);
-  for (;;) pause();
-}
-
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   setvbuf(stdout, nullptr, _IOLBF, 0);

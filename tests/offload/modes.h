@@ -2,31 +2,13 @@
 // The modes of the program `offload`. Each checks its results, bit for bit, and ends the job if they are wrong.
 #pragma once
 
-#include <cstdio>
-#include <map>
 #include <string>
 
 #include "croff.hpp"
-
-struct Mode {
-  void (*run)();
-  const char *what;
-};
-extern const std::map<std::string, Mode> kModes;
-
-#define CHECK(condition)                                                             \
-  do {                                                                               \
-    if (!(condition)) {                                                              \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);  \
-      fflush(stderr);                                                                \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                  \
-    }                                                                                \
-  } while (0)
+#include "mode.h"
 
 /** The first one to ask for it, in the whole job: files in the working directory tell. */
 bool first(const std::string &name);
-/** End this process as a lost node would. */
-[[noreturn]] void die();
 /** Names and words of the command line. */
 int argument(int index, int otherwise);
 std::string word(int index, const std::string &otherwise);

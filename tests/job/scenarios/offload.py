@@ -45,13 +45,16 @@ def boosters_lose_a_node(cluster):
     check_end(job)
 
 
-@scenario
-def boosters_lose_two_nodes_at_once(cluster):
-    job = stencil(cluster)
+def lose_two_nodes(cluster, job):
     cluster.kill("node2")
     cluster.kill("node3")
     job.await_output("^step [0-9]+ after [1-3]", 180)
     check_end(job)
+
+
+@scenario
+def boosters_lose_two_nodes_at_once(cluster):
+    lose_two_nodes(cluster, stencil(cluster))
 
 
 @scenario
@@ -151,11 +154,7 @@ def boosters_beside_lose_a_node(cluster):
 
 @scenario
 def boosters_beside_lose_two_nodes(cluster):
-    job = stencil_beside(cluster)
-    cluster.kill("node2")
-    cluster.kill("node3")
-    job.await_output("^step [0-9]+ after [1-3]", 180)
-    check_end(job)
+    lose_two_nodes(cluster, stencil_beside(cluster))
 
 
 @scenario
