@@ -11,6 +11,17 @@ PIDFD_GETFD = 438
 SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
 
 
+@contextlib.contextmanager
+def inside(daemon):
+    """Sockets that are made here are in the ranks' network."""
+    with open("/proc/self/ns/net", "rb") as own, open(f"/proc/{daemon.mpirun.pid}/ns/net", "rb") as theirs:
+        os.setns(theirs.fileno(), os.CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            os.setns(own.fileno(), os.CLONE_NEWNET)
+
+
 def sockets_of(pid):
     """Copies of the sockets of a process, which are closed afterwards: yields (inode, socket)."""
     pidfd = os.pidfd_open(pid)
@@ -42,3 +53,12 @@ def deafen(daemon, rank, deaf=True):
             copy.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
         else:
             copy.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+
+
+def cut(daemon, rank):
+    """Have the kernel reset the connections of a rank to other ranks, and drop what the rank has not read."""
+    unspecified = ctypes.create_string_buffer(struct.pack("@H14x", socket.AF_UNSPEC))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for copy in between_ranks(daemon, rank):
+        if libc.connect(copy.fileno(), unspecified, 16):
+            raise OSError(ctypes.get_errno(), "a connection cannot be cut")

@@ -16,8 +16,7 @@ static void endpoint_clock(crtcp_endpoint_t *ep, uint64_t now)
     if (ep->state == CRTCP_CONNECTING || ep->state == CRTCP_ASKED) {
       crtcp_attempt_failed(ep, ETIMEDOUT);
     } else if (ep->state == CRTCP_ANSWERED) {
-      crtcp_close_endpoint(ep);
-      if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);
+      crtcp_attempt_ended(ep);
     }
   }
   if (ep->retry_ns && now >= ep->retry_ns) {

@@ -82,6 +82,13 @@ void crtcp_later(crtcp_endpoint_t *ep)
   crtcp_alarm(ep->retry_ns);
 }
 
+void crtcp_attempt_ended(crtcp_endpoint_t *ep)
+{
+  crtcp_close_endpoint(ep);
+  if (ep->broken) ep->state = CRTCP_LOST;
+  if (ep->broken || !opal_list_is_empty(&ep->queue)) crtcp_later(ep);
+}
+
 static void fail(crtcp_endpoint_t *ep)
 {
   ep->state = CRTCP_FAILED;
@@ -228,8 +235,7 @@ static void answered(crtcp_endpoint_t *ep)
   }
   if (word->word == CRTCP_REFUSE && (word->reason == CRTCP_CROSSED || word->reason == CRTCP_BEHIND)) {
     /* CROSSED: the peer is connecting to this rank. If that fails, try again. */
-    crtcp_close_endpoint(ep);
-    crtcp_later(ep);
+    crtcp_attempt_ended(ep);
     return;
   }
   if (word->word == CRTCP_REFUSE && word->reason == CRTCP_GAP) crtcp_gap(ep);
@@ -256,6 +262,5 @@ void crtcp_handshake_event(crtcp_endpoint_t *ep, uint32_t events)
   }
   if (r > 0 && ep->word.word == CRTCP_READY && crtcp_genuine(&ep->word, crtcp.cookie, ep->seal)) return connected(ep);
   /* The peer has closed the connection, or sent another word than READY. */
-  crtcp_close_endpoint(ep);
-  if (!opal_list_is_empty(&ep->queue)) crtcp_later(ep);
+  crtcp_attempt_ended(ep);
 }

@@ -20,6 +20,9 @@ void crtcp_handshake_event(crtcp_endpoint_t *endpoint, uint32_t events);
 void crtcp_deadline(crtcp_endpoint_t *endpoint);
 /** Schedule the next attempt to connect; the delay doubles with each attempt, up to a second. */
 void crtcp_later(crtcp_endpoint_t *endpoint);
+/** An attempt of this rank or of its peer has ended without a connection, and without a failure that counts. Try again later if
+ * messages wait, or if the connection broke before: messages may be lost, and only a handshake finds out. */
+void crtcp_attempt_ended(crtcp_endpoint_t *endpoint);
 /** An attempt has failed: try the next address later, or give up after three rounds without crd. */
 void crtcp_attempt_failed(crtcp_endpoint_t *endpoint, int error);
 /** Handle a broken connection: close it, report it to crd or Open MPI. @param error errno; 0: end of file */

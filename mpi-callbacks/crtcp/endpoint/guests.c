@@ -158,10 +158,7 @@ static void hello(crtcp_guest_t *guest)
   guest->fd = -1;
   dismiss(guest);
   memcpy(ep->seal, guest->seal, CRTCP_SEAL);
-  if (!crtcp_say_word(ep->fd, ep, CRTCP_ACK, 0, crtcp.cookie, ep->seal)) {
-    crtcp_close_endpoint(ep);
-    return;
-  }
+  if (!crtcp_say_word(ep->fd, ep, CRTCP_ACK, 0, crtcp.cookie, ep->seal)) return crtcp_attempt_ended(ep);
   ep->state = CRTCP_ANSWERED;
   ep->retry_ns = 0;
   crtcp_deadline(ep);

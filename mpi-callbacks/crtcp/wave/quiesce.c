@@ -27,6 +27,20 @@ bool crtcp_refuse(struct crtcp_outcome *out, enum cr_rank_prepared_state state, 
   return false;
 }
 
+/* The messages of a broken connection may be lost. In images the sender would be behind them and the receiver before them: after
+ * a rollback nobody would send them, and nobody would connect and find out. */
+static bool whole(struct crtcp_outcome *out, const crtcp_endpoint_t *ep)
+{
+  return !ep->broken || crtcp_refuse(out, CR_RANK_AGAIN, "the connection to rank %u is broken", ep->name.vpid);
+}
+
+static bool all_whole(struct crtcp_outcome *out)
+{
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+    if (!whole(out, ep)) return false;
+  return true;
+}
+
 /* Prepare all endpoints: send marks on connected ones, and close connections that this rank has only begun. */
 static bool settle(struct crtcp_outcome *out, uint32_t wave)
 {
@@ -46,12 +60,10 @@ static bool settle(struct crtcp_outcome *out, uint32_t wave)
         return crtcp_refuse(out, CR_RANK_AGAIN, "the connection to rank %u broke", ep->name.vpid);
       break;
     case CRTCP_CONNECTING:
-    case CRTCP_ASKED: crtcp_close_endpoint(ep); break;
-    case CRTCP_LOST:
-      if (ep->broken) return crtcp_refuse(out, CR_RANK_AGAIN, "the connection to rank %u is broken", ep->name.vpid);
-      break;
+    case CRTCP_ASKED: crtcp_attempt_ended(ep); break;
     default: break;
     }
+    if (ep->state != CRTCP_ANSWERED && !whole(out, ep)) return false;
   }
   return true;
 }
@@ -197,7 +209,7 @@ bool crtcp_quiesce(struct crtcp_outcome *out, uint32_t wave)
   if (!scratch) return crtcp_refuse(out, CR_RANK_UNABLE, "no memory", 0);
   good = upcall_ends(out, deadline) && settle(out, wave) &&
          (crtcp_wait_begin(&set) || crtcp_refuse(out, CR_RANK_AGAIN, "no descriptor is left to wait for the connections", 0)) &&
-         drain(out, wave, deadline, scratch, &set);
+         drain(out, wave, deadline, scratch, &set) && all_whole(out);
   crtcp_wait_end(&set);
   free(scratch);
   if (!good) return false;
