@@ -140,6 +140,8 @@ class Image {
   /** Bytes of pages in the file; those in bases are not. */
   std::uint64_t page_bytes() const { return seal_.pages_size; }
   std::uint64_t blob_bytes() const { return seal_.blob_size; }
+  /** Where the file has its shared content. */
+  std::uint64_t blob_offset() const { return seal_.blob_offset; }
   /** Bytes of headers, notes and checksums. */
   std::uint64_t meta_bytes() const { return seal_.file_size - seal_.pages_size - seal_.blob_size; }
 

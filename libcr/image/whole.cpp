@@ -8,6 +8,7 @@
 #include "image/headers.h"
 #include "image/missing.h"
 #include "image/notes.h"
+#include "image/read_exactly.h"
 #include "image/tail.h"
 
 namespace reprise {
@@ -32,8 +33,13 @@ std::vector<cr_range> page_ranges(std::span<const PageRun> runs) {
   return ranges;
 }
 
-WholeImage::WholeImage(const Image& image) : image_(image), file_size_(image.file_size()), checksum_(image.checksum()) {
-  if (image.bases().empty()) return;
+WholeImage::WholeImage(const Image& image)
+    : image_(image), file_size_(image.file_size()), checksum_(image.checksum()), blob_offset_(image.blob_offset()) {
+  if (image.bases().empty()) {
+    for (const PageRun& run : all_runs(image)) runs_.push_back({run, run.offset});
+    std::sort(runs_.begin(), runs_.end(), [](const Run& one, const Run& other) { return one.offset < other.offset; });
+    return;
+  }
   std::vector<const ThreadRegs*> regs;
   for (const ThreadRegs& one : image.threads()) regs.push_back(&one);
   const std::vector<PageRun> all = all_runs(image);
@@ -84,6 +90,48 @@ void WholeImage::read_file(const Image* base, const Image::Part& use) const {
         use(blob_offset_ + at, buffer);
       });
   use(blob_offset_ + blob, tail_);
+}
+
+void WholeImage::read(std::uint64_t offset, char* buf, std::size_t len) const {
+  while (len > 0) {
+    const std::size_t got = read_some(offset, buf, len);
+    offset += got;
+    buf += got;
+    len -= got;
+  }
+}
+
+std::size_t WholeImage::read_some(std::uint64_t offset, char* buf, std::size_t len) const {
+  const auto after = std::upper_bound(runs_.begin(), runs_.end(), offset, [](std::uint64_t at, const Run& run) { return at < run.offset; });
+  if (after != runs_.begin() && offset - std::prev(after)->offset < std::prev(after)->pages.len)
+    return read_pages(*std::prev(after), offset, buf, len);
+  const std::uint64_t blob_end = blob_offset_ + image_.blob_bytes();
+  const bool blob = blob_offset_ <= offset && offset < blob_end;
+  const std::uint64_t end = blob ? blob_end : after != runs_.end() ? after->offset : offset < blob_offset_ ? blob_offset_ : file_size_;
+  len = std::min<std::uint64_t>(len, end - offset);
+  if (blob)
+    image_.read_blob(offset - blob_offset_, buf, len);
+  else if (image_.bases().empty())
+    read_exactly(image_.fd(), image_.name(), offset, buf, len);
+  else if (offset < head_.size())
+    std::memcpy(buf, head_.data() + offset, len);
+  else
+    std::memcpy(buf, tail_.data() + (offset - blob_end), len);
+  return len;
+}
+
+std::size_t WholeImage::read_pages(const Run& run, std::uint64_t offset, char* buf, std::size_t len) const {
+  const std::uint64_t from = offset - run.offset, to = std::min<std::uint64_t>(from + len, run.pages.len);
+  const std::uint64_t first = from / kPage * kPage, last = (to + kPage - 1) / kPage * kPage;
+  const PageRun pages{run.pages.addr + first, last - first, run.pages.offset + first, run.pages.file};
+  if (first == from && last == to) {
+    image_.read_run(pages, buf);
+  } else {
+    std::vector<char> whole(last - first);
+    image_.read_run(pages, whole.data());
+    std::memcpy(buf, whole.data() + (from - first), to - from);
+  }
+  return to - from;
 }
 
 }  // namespace reprise

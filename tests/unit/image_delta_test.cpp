@@ -204,6 +204,34 @@ TEST_F(ImageDelta, AWholeImageMergedIsTheSame) {
   EXPECT_EQ(read_file(dir.path("whole")), read_file(dir.path("0")));
 }
 
+TEST_F(ImageDelta, AnyPartOfTheWholeFileCanBeRead) {
+  write_delta("0", "1", 'c', half);
+  write_delta("1", "2", 'd', third);
+  for (const char* name : {"0", "2"}) {
+    const Image image = Image::open(dir.path(name));
+    const WholeImage whole(image);
+    std::string content(whole.file_size(), ' ');
+    whole.read_file(nullptr, [&](std::uint64_t at, std::span<const char> part) { content.replace(at, part.size(), part.data(), part.size()); });
+    for (const std::uint64_t step : {997ULL, 4096ULL, 70001ULL, 1ULL << 20})
+      for (std::uint64_t at = 0; at < content.size(); at += step) {
+        std::string part(std::min<std::uint64_t>(step, content.size() - at), ' ');
+        whole.read(at, part.data(), part.size());
+        ASSERT_TRUE(part == content.substr(at, step)) << name << ": " << part.size() << " bytes at " << at;
+      }
+  }
+}
+
+TEST_F(ImageDelta, AReadPartIsVerified) {
+  std::string content = read_file(dir.path("0"));
+  content[Image::open(dir.path("0")).runs()[0].offset + 3] ^= 1;
+  write_file(dir.path("0"), content);
+  const Image image = Image::open(dir.path("0"));
+  const WholeImage whole(image);
+  char byte = 0;
+  EXPECT_NE(error_of([&] { whole.read(image.runs()[0].offset + 5, &byte, 1); }), "");
+  EXPECT_EQ(error_of([&] { whole.read(image.runs()[0].offset + kPage, &byte, 1); }), "");
+}
+
 TEST_F(ImageDelta, TakenOverByAnImageThatStandsAlone) {
   write_delta("0", "1", 'c', half);
   const Image from = Image::open(dir.path("1"));
