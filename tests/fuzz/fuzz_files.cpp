@@ -15,7 +15,7 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include "base/unique_fd.h"
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 #include "crrun/coordinator/state.h"
 #include "crrun/hosts.h"
 #include "crrun/options.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <google/protobuf/util/json_util.h>
 
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 #include "crrun/coordinator/state.h"
 #include "image_sample.h"
 #include "job/job_file.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 #include "crd/node.h"
 
 namespace reprise::crd {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "job/endpoints.h"
 #include "job/keys.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -38,16 +37,7 @@ Children::Children(Node& node, ChildrenEvents events)
   tick();
 }
 
-job::Relaying Children::offer() const {
-  job::Relaying out;
-  // crrun passed a loopback address only if all nodes are this host.
-  const bool loopback = std::any_of(node_.start.addresses.begin(), node_.start.addresses.end(),
-                                    [](const std::string& one) { return one.starts_with("tcp://127."); });
-  for (std::string& endpoint : job::own_endpoints(server_.port(), node_.start.interfaces, loopback))
-    out.add_endpoints(std::move(endpoint));
-  out.set_public_key(keys_.public_key);
-  return out;
-}
+job::Relaying Children::offer() const { return node_.reachable(server_.port(), keys_.public_key); }
 
 std::vector<job::Up> Children::own(const job::Up& up) { return relay_.up(up, now_ms()); }
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"

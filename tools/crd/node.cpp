@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/node.h"
 
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "crd/environment.h"
 #include "crd/lanes.h"
 #include "crd/spawner.h"
+#include "job/endpoints.h"
 #include "job/log.h"
 #include "job/names.h"
 #include "job/programs.h"
@@ -36,6 +38,16 @@ std::string Node::host() const {
   for (const job::Node& node : nodes)
     if (node.index() == index) return node.host();
   return "";
+}
+
+job::Relaying Node::reachable(std::uint16_t port, const std::string& public_key) const {
+  job::Relaying out;
+  // crrun passed a loopback address only if all nodes are this host.
+  const bool loopback = std::any_of(start.addresses.begin(), start.addresses.end(),
+                                    [](const std::string& one) { return one.starts_with("tcp://127."); });
+  for (std::string& endpoint : job::own_endpoints(port, start.interfaces, loopback)) out.add_endpoints(std::move(endpoint));
+  out.set_public_key(public_key);
+  return out;
 }
 
 Rank* Node::find(std::uint32_t rank) {

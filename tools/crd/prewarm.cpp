@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 #include "job/log.h"
 
 namespace reprise::crd {

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <system_error>
-#include <thread>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,8 +15,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "crd/manifest.h"
-#include "image/whole.h"
+#include "crd/images/manifest.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -30,73 +27,10 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
-/** Fill @p buffer with bytes of @p fd from offset @p at on. @return number of bytes, less only at end of file */
-std::size_t read_piece(int fd, std::uint64_t at, std::vector<char>& buffer, const std::string& path) {
-  std::size_t got = 0;
-  while (got < buffer.size()) {
-    const ssize_t n = ::pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(at + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot read " + path);
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  return got;
-}
-
-void write_piece(int fd, std::uint64_t at, const char* data, std::size_t size, const std::string& path) {
-  while (size > 0) {
-    const ssize_t n = ::pwrite(fd, data, size, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot write " + path);
-    data += n;
-    at += static_cast<std::uint64_t>(n);
-    size -= static_cast<std::size_t>(n);
-  }
-}
-
-/** Limits the rate of a copy. */
-class Pace {
- public:
-  explicit Pace(std::uint64_t bytes_per_second) : rate_(bytes_per_second) {}
-  void spent(std::uint64_t bytes, const std::function<bool()>& keep_on) {
-    if (rate_ == 0) return;
-    done_ += bytes;
-    const auto due = begin_ + std::chrono::duration<double>(static_cast<double>(done_) / static_cast<double>(rate_));
-    while (std::chrono::steady_clock::now() < due && (!keep_on || keep_on()))
-      std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(due - std::chrono::steady_clock::now(), std::chrono::milliseconds(200)));
-  }
-
- private:
-  std::uint64_t rate_, done_ = 0;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 /** JOBDIR/wave-N/.rank-R.img.part */
 std::string part_of(const std::string& path) {
   const fs::path whole(path);
   return (whole.parent_path() / ("." + whole.filename().string() + ".part")).string();
-}
-
-bool is_of(const WholeImage& image, const Manifest& manifest) {
-  return image.file_size() == manifest.bytes && image.checksum() == manifest.checksum;
-}
-
-/** Of an image that stands alone. */
-bool is_of(const Image& image, const Manifest& manifest) {
-  return image.bases().empty() && image.file_size() == manifest.bytes && image.checksum() == manifest.checksum;
-}
-
-bool complete(const std::string& to, const Manifest& manifest) {
-  try {
-    const Manifest there = read_manifest(job::manifest_path(to));
-    if (there.bytes != manifest.bytes || there.checksum != manifest.checksum) return false;
-    const Image copy = Image::open(to);
-    if (!is_of(copy, manifest)) return false;
-    copy.verify_all(1);
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
 }
 
 /**
@@ -178,7 +112,7 @@ Copied stage_image(const std::string& from, const std::string& to, const CopyLim
   std::uint64_t done = 0;
   try {
     source.read_file(base ? &*base : nullptr, [&](std::uint64_t at, std::span<const char> content) {
-      if (limits.keep_on && !limits.keep_on()) throw std::system_error(ECANCELED, std::generic_category(), "copying of " + from);
+      stop_if_told(limits, "copying of " + from);
       if (target.put(at, content)) pace.spent(content.size(), limits.keep_on);
       copied.kept -= content.size();
       if (limits.progress) limits.progress(at + content.size() - done);

@@ -3,23 +3,14 @@
 /** @file Copies images to shared storage in the background: verifies them while reading, and resumes an interrupted copy. */
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <vector>
 
 #include <asio/thread_pool.hpp>
 
+#include "crd/images/copying.h"
 #include "crd/node.h"
 
 namespace reprise::crd {
-
-/** The rate of a copy, and when to stop it. */
-struct CopyLimits {
-  std::uint64_t bytes_per_second = 0;                   ///< 0: no limit
-  std::function<bool()> keep_on;                        ///< polled; false: stop. May be empty
-  std::function<void(std::uint64_t bytes)> progress;    ///< called with the number of bytes done since the last call; may
-                                                        ///< be empty
-};
 
 /** A file to write over: the copy of an image that does not count any more. */
 struct Old {

@@ -12,7 +12,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "crd/image_store.h"
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 #include "crd/node.h"
 
 namespace reprise::crd {

@@ -6,6 +6,7 @@
 
 #include <asio/post.hpp>
 
+#include "job/curve_sockets.h"
 #include "job/frames.h"
 #include "job/log.h"
 #include "job/socket_monitor.h"
@@ -45,23 +46,10 @@ class Client::Impl {
   /** One attempt to connect, and the connection that it makes. */
   struct Connection {
     Connection(Impl& impl, const std::string& endpoint)
-        : owner(impl), socket(impl.context_, zmq::socket_type::dealer),
+        : owner(impl), socket(client_socket(impl.context_, impl.name_, impl.server_, impl.own_)),
           monitor(impl.loop_, impl.context_, socket,
                   [this](int event, std::uint32_t value, const std::string&) { happened(event, value); }),
           watch(impl.loop_, socket, [this] { receive(); }) {
-      socket.set(zmq::sockopt::linger, 200);
-      socket.set(zmq::sockopt::ipv6, true);
-      socket.set(zmq::sockopt::routing_id, impl.name_);
-      socket.set(zmq::sockopt::curve_serverkey, impl.server_);
-      socket.set(zmq::sockopt::curve_publickey, impl.own_.public_key);
-      socket.set(zmq::sockopt::curve_secretkey, impl.own_.secret_key);
-      socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxMessageBytes));
-      socket.set(zmq::sockopt::sndhwm, 0);
-      socket.set(zmq::sockopt::rcvhwm, 0);
-      // No automatic reconnection: the user of this class decides when and where to connect again.
-      socket.set(zmq::sockopt::reconnect_ivl, -1);
-      socket.set(zmq::sockopt::connect_timeout, 3000);
-      socket.set(zmq::sockopt::handshake_ivl, 5000);
       uninterrupted([&] { socket.connect(endpoint); });
     }
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/unique_fd.h"
+#include "job/curve_sockets.h"
 #include "job/frames.h"
 #include "job/log.h"
 #include "job/received.h"
@@ -39,24 +40,6 @@ Address address_of(int fd) {
       ::getnameinfo(any, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return {};
   return {host, port, std::move(socket)};
-}
-
-zmq::socket_t server_socket(zmq::context_t& context, const KeyPair& own) {
-  zmq::socket_t socket(context, zmq::socket_type::router);
-  socket.set(zmq::sockopt::linger, 200);
-  socket.set(zmq::sockopt::ipv6, true);
-  socket.set(zmq::sockopt::curve_server, true);
-  socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
-  socket.set(zmq::sockopt::zap_domain, "reprise");
-  socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxMessageBytes));
-  // No limit needed: the protocol bounds the number of messages without an answer.
-  socket.set(zmq::sockopt::sndhwm, 0);
-  socket.set(zmq::sockopt::rcvhwm, 0);
-  // A daemon that connects again uses the same routing id, possibly before its old connection is known to be dead.
-  socket.set(zmq::sockopt::router_handover, true);
-  socket.set(zmq::sockopt::router_mandatory, true);
-  socket.set(zmq::sockopt::backlog, 1024);
-  return socket;
 }
 
 }  // namespace

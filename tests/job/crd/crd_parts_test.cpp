@@ -18,7 +18,7 @@
 #include "crd/framed.h"
 #include "crd/image_store.h"
 #include "crd/lanes.h"
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 #include "crd/pid_bands.h"
 #include "crd/pmix_messages.pb.h"
 #include "crd/prewarm.h"

@@ -27,6 +27,8 @@ struct Manifest {
 };
 
 std::string manifest_text(const Manifest& manifest);
+/** Throws std::runtime_error, which names @p path, when the text is damaged. */
+Manifest parse_manifest(const std::string& text, const std::string& path);
 /** Throws std::runtime_error when the manifest is missing or damaged. */
 Manifest read_manifest(const std::string& path);
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "crd/manifest.h"
+#include "crd/images/manifest.h"
 
 #include <charconv>
 #include <stdexcept>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -39,9 +38,11 @@ std::string manifest_text(const Manifest& manifest) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Manifest read_manifest(const std::string& path) {
+Manifest read_manifest(const std::string& path) { return parse_manifest(job::read_file(path), path); }
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
   try {
-    const auto json = nlohmann::json::parse(job::read_file(path));
+    const auto json = nlohmann::json::parse(text);
     Manifest manifest;
     manifest.wave = json.at("wave");
     manifest.rank = json.at("rank");
@@ -60,8 +61,6 @@ Manifest read_manifest(const std::string& path) {
     manifest.cpus = json.value("cpus", std::vector<unsigned>());
     manifest.files = json.value("files", std::vector<std::string>());
     return manifest;
-  } catch (const std::system_error&) {
-    throw;
   } catch (const std::exception& error) {
     throw std::runtime_error(path + " is damaged: " + error.what());
   }
