@@ -123,6 +123,16 @@ std::uint64_t reserve_bytes(const std::string& directory) {
   return std::min<std::uint64_t>(static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize / kReservePart, kReserveMost);
 }
 
+std::string room_for(const std::string& directory, std::uint64_t bytes, std::uint64_t limit, const std::string& what) {
+  const std::uint64_t used = used_bytes(directory), free = free_bytes(directory), reserve = reserve_bytes(directory);
+  if (limit && used + std::max<std::uint64_t>(bytes, 1) > limit)
+    return fmt::format("the images would take more than the {} bytes that are allowed in {}", limit, directory);
+  if (bytes + reserve > free)
+    return fmt::format("no space: {} has {} bytes left, and {} needs some {}; {} bytes are left to other users", directory, free, what,
+                       bytes, reserve);
+  return "";
+}
+
 std::map<std::uint32_t, Parent> parents(const std::string& directory, std::uint32_t wave,
                                         const std::map<std::uint32_t, std::uint32_t>& newest, unsigned most) {
   std::map<std::uint32_t, Parent> out;
@@ -175,6 +185,19 @@ std::string commit_wave(const std::string& directory, std::uint32_t wave) {
     job::sync_directory(job::wave_part_directory(directory, wave));
     fs::remove_all(job::wave_directory(directory, wave));
     fs::rename(job::wave_part_directory(directory, wave), job::wave_directory(directory, wave));
+    job::sync_directory(directory);
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::string open_wave(const std::string& directory, std::uint32_t wave) {
+  try {
+    std::error_code error;
+    fs::create_directories(fs::path(directory).parent_path(), error);
+    job::make_private_directory(directory);
+    job::make_private_directory(job::wave_directory(directory, wave));
     job::sync_directory(directory);
     return "";
   } catch (const std::exception& error) {

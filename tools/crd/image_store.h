@@ -26,6 +26,11 @@ std::uint64_t used_bytes(const std::string& directory);
 std::uint64_t free_bytes(const std::string& directory);
 /** @return bytes of the file system that images may not take, so that others can still write */
 std::uint64_t reserve_bytes(const std::string& directory);
+/**
+ * Whether so many bytes more can be stored. @param limit of all images, 0: none @param what needs them, for the message
+ * @return "", or why not
+ */
+std::string room_for(const std::string& directory, std::uint64_t bytes, std::uint64_t limit, const std::string& what);
 /** The image of a rank that has the unchanged pages of its next one. */
 struct Parent {
   std::string path;          ///< to give to cr_checkpoint
@@ -48,6 +53,8 @@ void drop_parents(const std::string& image, std::uint32_t rank, const std::vecto
 std::string begin_wave(const std::string& directory, std::uint32_t wave);
 /** Make a wave valid. @return "", or the error */
 std::string commit_wave(const std::string& directory, std::uint32_t wave);
+/** Make the directory of a committed wave, for copies, if it is not there. @return "", or the error */
+std::string open_wave(const std::string& directory, std::uint32_t wave);
 /** Remove a wave that was not committed. */
 void drop_part(const std::string& directory, std::uint32_t wave);
 /** Remove all committed waves except those in @p keep. */

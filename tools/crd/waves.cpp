@@ -88,13 +88,7 @@ void Waves::begin(const job::WaveBegin& message) {
           const auto parent = parents.find(rank);
           expected += parent != parents.end() && parent->second.delta ? size.file : size.whole;
         }
-        const std::uint64_t used = image_store::used_bytes(directory), free = image_store::free_bytes(directory);
-        if (limit && used + std::max<std::uint64_t>(expected, 1) > limit)
-          return {fmt::format("the images would take more than the {} bytes that are allowed in {}", limit, directory), {}};
-        const std::uint64_t reserve = image_store::reserve_bytes(directory);
-        if (expected + reserve > free)
-          return {fmt::format("no space: {} has {} bytes left, and the wave needs some {}; {} bytes are left to other users", directory,
-                              free, expected, reserve), {}};
+        if (const std::string why = image_store::room_for(directory, expected, limit, "the wave"); !why.empty()) return {why, {}};
         return {"", std::move(parents)};
       },
       [this, turn, timeout = message.timeout_ms()](const Begun& begun) {

@@ -31,6 +31,10 @@ std::string image_name(std::uint32_t rank) { return "/rank-" + std::to_string(ra
 std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank) {
   return wave_directory(directory, wave) + image_name(rank);
 }
+std::string parity_path(const std::string& directory, std::uint32_t wave) { return wave_directory(directory, wave) + "/parity.xor"; }
+
+std::string parity_set_path(const std::string& directory, std::uint32_t wave) { return wave_directory(directory, wave) + "/parity.set"; }
+
 std::string dropped_directory(const std::string& directory) { return directory + "/wave-dropped"; }
 std::string dropped_image_path(const std::string& directory, std::uint32_t rank) { return dropped_directory(directory) + image_name(rank); }
 std::string manifest_path(const std::string& image) {

@@ -26,6 +26,9 @@ std::string wave_directory(const std::string& directory, std::uint32_t wave);
 std::string wave_part_directory(const std::string& directory, std::uint32_t wave);
 /** DIRECTORY/wave-N/rank-R.img */
 std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank);
+/** DIRECTORY/wave-N/parity.xor: with --redundancy xor:N, what a node keeps of the others' images; parity.set says of which. */
+std::string parity_path(const std::string& directory, std::uint32_t wave);
+std::string parity_set_path(const std::string& directory, std::uint32_t wave);
 /** DIRECTORY/wave-dropped: images that do not count any more. What is staged next is written over them. */
 std::string dropped_directory(const std::string& directory);
 std::string dropped_image_path(const std::string& directory, std::uint32_t rank);

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Images that daemons read from each other: over the loopback, with files as a wave leaves them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+
+#include "crd/images/client.h"
+#include "crd/images/parity_files.h"
+#include "crd/images/server.h"
+#include "crd/images/sources.h"
+#include "job/curve_sockets.h"
+#include "job/frames.h"
+#include "job/uninterrupted.h"
+#include "on_disk.h"
+
+namespace reprise::crd {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+job::Relaying at(std::uint16_t port, const std::string& key) {
+  job::Relaying out;
+  out.add_endpoints("tcp://127.0.0.1:" + std::to_string(port));
+  out.set_public_key(key);
+  return out;
+}
+
+/** Passes connections on to a port of this machine, and cuts the first ones. */
+class Cutter {
+ public:
+  /** @param after bytes from there; then the connection ends @param times so often */
+  Cutter(std::uint16_t port, std::uint64_t after, int times) : port_(port), after_(after), left_(times) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Cutter() {
+    end_ = true;
+    ::shutdown(acceptor_.native_handle(), SHUT_RDWR);
+    thread_.join();
+    for (std::thread& one : pumps_) one.join();
+  }
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  int connections() const { return connections_; }
+
+ private:
+  using Tcp = asio::ip::tcp;
+  void run() {
+    while (!end_) {
+      asio::error_code error;
+      auto in = std::make_shared<Tcp::socket>(loop_), out = std::make_shared<Tcp::socket>(loop_);
+      acceptor_.accept(*in, error);
+      if (error) return;
+      out->connect({asio::ip::address_v4::loopback(), port_}, error);
+      ++connections_;
+      const bool cut = left_-- > 0;
+      pumps_.emplace_back([=, this] { pump(*in, *out, UINT64_MAX); });
+      pumps_.emplace_back([=, this] { pump(*out, *in, cut ? after_ : UINT64_MAX); });
+    }
+  }
+  static void pump(Tcp::socket& from, Tcp::socket& to, std::uint64_t most) {
+    std::vector<char> buffer(65536);
+    asio::error_code error;
+    while (most > 0) {
+      const std::size_t got = from.read_some(asio::buffer(buffer), error);
+      if (error) break;
+      asio::write(to, asio::buffer(buffer.data(), std::min<std::uint64_t>(got, most)), error);
+      if (error) break;
+      most -= std::min<std::uint64_t>(got, most);
+    }
+    ::shutdown(from.native_handle(), SHUT_RDWR);
+    ::shutdown(to.native_handle(), SHUT_RDWR);
+  }
+  const std::uint16_t port_;
+  const std::uint64_t after_;
+  int left_;
+  std::atomic<int> connections_{0};
+  std::atomic<bool> end_{false};
+  asio::io_context loop_;
+  Tcp::acceptor acceptor_{loop_, {asio::ip::address_v4::loopback(), 0}};
+  std::thread thread_;
+  std::vector<std::thread> pumps_;
+};
+
+class CrdImages : public OnDisk {
+ protected:
+  CrdImages() {
+    readers.keys = client_keys;
+    readers.hosts = {{0, "node0"}, {1, "node1"}, {2, "node2"}};
+    readers.silence = 2s;
+    fs::create_directories(job::wave_directory(other(), 1));
+    fs::create_directories(job::wave_directory(other(), 2));
+  }
+  /** The disk of the node that copies. */
+  std::string other() const { return directory_ + "/other"; }
+  std::string there(std::uint32_t wave, std::uint32_t rank) const { return job::image_path(other(), wave, rank); }
+  job::StoredImage stored(std::uint32_t wave, std::uint32_t rank) const {
+    for (const job::StoredImage& one : image_store::list(local()))
+      if (one.wave() == wave && one.rank() == rank) return one;
+    throw std::runtime_error("no such image");
+  }
+  job::ImageSource source(std::uint32_t node, const job::Relaying& from, std::uint32_t wave, const std::vector<std::uint32_t>& ranks) const {
+    job::ImageSource out;
+    out.set_node(node);
+    *out.mutable_from() = from;
+    for (const std::uint32_t rank : ranks) *out.add_images() = stored(wave, rank);
+    return out;
+  }
+  job::Relaying here() const { return at(server.port(), server_keys.public_key); }
+  /** @return what is in a directory of a wave, but the images and manifests of these ranks */
+  std::set<std::string> rest(std::uint32_t wave, const std::vector<std::uint32_t>& ranks) const {
+    std::set<std::string> out;
+    for (const auto& entry : fs::directory_iterator(job::wave_directory(other(), wave))) out.insert(entry.path().filename());
+    for (const std::uint32_t rank : ranks) {
+      out.erase("rank-" + std::to_string(rank) + ".img");
+      out.erase("rank-" + std::to_string(rank) + ".json");
+    }
+    return out;
+  }
+  static void damage(const std::string& path) {
+    std::string content = job::read_file(path);
+    content[content.size() / 2] ^= 1;
+    job::write_atomically(path, content);
+  }
+  template <class Call>
+  static std::string error_of(Call call) {
+    try {
+      call();
+      return "";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+  const job::KeyPair server_keys = job::make_key_pair(), client_keys = job::make_key_pair();
+  ImageServer server{local(), server_keys, client_keys.public_key};
+  Readers readers;
+};
+
+TEST_F(CrdImages, AreCopiedWithTheirManifests) {
+  const std::string from = image(1, 4, 9 * kMegabyte);
+  Sources sources(readers, {source(0, here(), 1, {4})}, 1);
+  std::uint64_t progress = 0;
+  EXPECT_EQ(sources.copy(4, there(1, 4), {0, nullptr, [&](std::uint64_t bytes) { progress += bytes; }}), fs::file_size(from));
+  EXPECT_EQ(job::read_file(there(1, 4)), job::read_file(from));
+  EXPECT_EQ(job::read_file(job::manifest_path(there(1, 4))), job::read_file(job::manifest_path(from)));
+  EXPECT_EQ(progress, fs::file_size(from));
+  EXPECT_EQ(rest(1, {4}).size(), 0u);
+  const std::uint64_t once = sources.network_bytes();
+  EXPECT_EQ(once, fs::file_size(from) + fs::file_size(job::manifest_path(from)));
+  // What is here is not copied again.
+  EXPECT_EQ(sources.copy(4, there(1, 4), {}), fs::file_size(from));
+  EXPECT_EQ(sources.network_bytes(), once);
+}
+
+TEST_F(CrdImages, CopiesOfDeltasStandAlone) {
+  image(1, 0, 2 * kMegabyte);
+  const std::string from = delta(2, 1, 2 * kMegabyte, [](std::uint64_t page) { return page % 100 == 7; });
+  Sources sources(readers, {source(0, here(), 2, {0})}, 2);
+  EXPECT_EQ(sources.copy(0, there(2, 0), {}), read_manifest(job::manifest_path(from)).bytes);
+  const Image copy = Image::open(there(2, 0));
+  EXPECT_TRUE(copy.bases().empty());
+  copy.verify_all();
+  const Manifest manifest = read_manifest(job::manifest_path(there(2, 0)));
+  EXPECT_EQ(manifest.file_bytes(), fs::file_size(there(2, 0)));
+  EXPECT_EQ(manifest.checksum, copy.checksum());
+}
+
+TEST_F(CrdImages, ADamagedOneIsNotCopiedAndTheNextSourceIsAsked) {
+  image(1, 0, 4 * kMegabyte);
+  const job::ImageSource bad = source(1, here(), 1, {0});
+  fs::copy(local(), directory_ + "/good", fs::copy_options::recursive);
+  damage(job::image_path(local(), 1, 0));
+  const ImageServer good(directory_ + "/good", server_keys, client_keys.public_key);
+  job::ImageSource second = bad;
+  second.set_node(2);
+  *second.mutable_from() = at(good.port(), server_keys.public_key);
+  {
+    Sources sources(readers, {bad}, 1);
+    EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), AllOf(HasSubstr("rank 0"), HasSubstr("node1"), HasSubstr("damaged")));
+    EXPECT_EQ(rest(1, {}).size(), 0u) << "nothing is left";
+  }
+  Sources sources(readers, {bad, second}, 1);
+  sources.copy(0, there(1, 0), {});
+  Image::open(there(1, 0)).verify_all();
+  EXPECT_TRUE(sources.unreachable().empty());
+}
+
+TEST_F(CrdImages, ACopyThatIsDamagedHereIsMadeAnew) {
+  const std::string from = image(1, 0, 40);
+  Sources sources(readers, {source(0, here(), 1, {0})}, 1);
+  sources.copy(0, there(1, 0), {});
+  damage(there(1, 0));
+  sources.copy(0, there(1, 0), {});
+  EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
+}
+
+TEST_F(CrdImages, AnotherImageThanTheOneThatCrrunKnowsIsNotTaken) {
+  image(1, 0, 40);
+  job::ImageSource other = source(1, here(), 1, {0});
+  other.mutable_images(0)->set_checksum(other.images(0).checksum() + 1);
+  Sources sources(readers, {other}, 1);
+  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), HasSubstr("is not that of wave 1"));
+  EXPECT_THAT(error_of([&] { sources.copy(3, there(1, 3), {}); }), HasSubstr("no node has an image of rank 3"));
+  EXPECT_EQ(rest(1, {}).size(), 0u);
+}
+
+TEST_F(CrdImages, ABrokenConnectionIsMadeAgainAndTheCopyGoesOn) {
+  const std::string from = image(1, 0, 20 * kMegabyte);
+  Cutter cutter(server.port(), 6 << 20, 2);
+  Sources sources(readers, {source(0, at(cutter.port(), server_keys.public_key), 1, {0})}, 1);
+  sources.copy(0, there(1, 0), {});
+  EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
+  EXPECT_EQ(cutter.connections(), 3);
+  EXPECT_EQ(sources.network_bytes(), fs::file_size(from) + fs::file_size(job::manifest_path(from))) << "what has come is not read again";
+}
+
+TEST_F(CrdImages, ANodeThatVanishesIsGivenUp) {
+  image(1, 0, 20 * kMegabyte);
+  readers.silence = 1s;
+  job::ImageSource lost = source(2, {}, 1, {0});
+  lost.clear_from();
+  // The connections that are cut before anything has come are silence.
+  Cutter mute(server.port(), 0, 1000);
+  Sources sources(readers, {lost, source(1, at(mute.port(), server_keys.public_key), 1, {0})}, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), AllOf(HasSubstr("node2 is lost"), HasSubstr("node1 does not answer")));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, 1s);
+  EXPECT_LT(took, 5s);
+  EXPECT_THAT(sources.unreachable(), UnorderedElementsAre(1u));
+  // It is not waited for again.
+  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), HasSubstr("node1 does not answer"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin - took, 500ms);
+  EXPECT_EQ(rest(1, {}).size(), 0u);
+}
+
+TEST_F(CrdImages, NobodyReadsWithoutTheJobsKey) {
+  image(1, 0, 40);
+  readers.silence = 1s;
+  const job::ImageSource from = source(0, here(), 1, {0});
+  readers.keys = job::make_key_pair();
+  Sources stranger(readers, {from}, 1);
+  EXPECT_THAT(error_of([&] { stranger.copy(0, there(1, 0), {}); }), HasSubstr("node0 does not answer"));
+  // Nor is anything taken from somebody who has not the node's key.
+  readers.keys = client_keys;
+  const ImageServer wrong(local(), job::make_key_pair(), client_keys.public_key);
+  Sources misled(readers, {source(0, at(wrong.port(), server_keys.public_key), 1, {0})}, 1);
+  EXPECT_THAT(error_of([&] { misled.copy(0, there(1, 0), {}); }), HasSubstr("node0 does not answer"));
+}
+
+TEST_F(CrdImages, TheEndpointThatAnswersIsUsed) {
+  const std::string from = image(1, 0, 40);
+  job::Relaying many;
+  many.add_endpoints("tcp://127.0.0.1:1");
+  many.add_endpoints("not an endpoint");
+  many.add_endpoints(here().endpoints(0));
+  many.set_public_key(server_keys.public_key);
+  Sources sources(readers, {source(0, many, 1, {0})}, 1);
+  sources.copy(0, there(1, 0), {});
+  EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
+}
+
+TEST_F(CrdImages, ACopyStopsWhenItIsToldAndKeepsToItsRate) {
+  image(1, 0, 8 * kMegabyte);
+  Sources sources(readers, {source(0, here(), 1, {0})}, 1);
+  int pieces = 0;
+  CopyLimits limits;
+  limits.keep_on = [&] { return pieces < 3; };
+  limits.progress = [&](std::uint64_t) { ++pieces; };
+  EXPECT_THROW(sources.copy(0, there(1, 0), limits), std::system_error);
+  EXPECT_EQ(rest(1, {}).size(), 0u);
+  limits = {};
+  limits.bytes_per_second = 16 << 20;
+  const auto begin = std::chrono::steady_clock::now();
+  sources.copy(0, there(1, 0), limits);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 450ms);
+}
+
+TEST_F(CrdImages, AWaveThatIsRemovedMeanwhileDoesNotComeBack) {
+  image(1, 0, 8 * kMegabyte);
+  Sources sources(readers, {source(0, here(), 1, {0})}, 1);
+  CopyLimits limits;
+  limits.progress = [&](std::uint64_t) { image_store::prune(other(), {}); };
+  EXPECT_NE(error_of([&] { sources.copy(0, there(1, 0), limits); }), "");
+  EXPECT_FALSE(fs::exists(job::wave_directory(other(), 1)));
+}
+
+/** Three nodes, each with images of its own and a server. */
+class CrdParity : public CrdImages {
+ protected:
+  CrdParity() {
+    const auto image_of = [&](std::uint32_t rank, std::uint64_t pages) { image(1, rank, pages, [rank](std::uint64_t page) { return page % 7 == rank; }); };
+    image_of(0, 3 * kMegabyte);
+    image_of(1, 60);
+    image_of(2, 700);
+    image_of(3, 5);
+    const std::vector<std::vector<std::uint32_t>> ranks{{0, 1}, {2}, {3}};
+    for (std::uint32_t node = 0; node < 3; ++node) {
+      fs::create_directories(job::wave_directory(of(node), 1));
+      servers.push_back(std::make_unique<ImageServer>(of(node), server_keys, client_keys.public_key));
+      set.push_back(source(node, at(servers.back()->port(), server_keys.public_key), 1, ranks[node]));
+      for (const std::uint32_t rank : ranks[node])
+        for (const std::string& path : {job::image_path(local(), 1, rank), job::manifest_path(job::image_path(local(), 1, rank))})
+          fs::copy(path, job::wave_directory(of(node), 1));
+    }
+  }
+  std::string of(std::uint32_t node) const { return directory_ + "/node" + std::to_string(node); }
+  void keep(std::uint32_t node) {
+    Sources sources(readers, set, 1);
+    keep_parity(sources, node, of(node), {});
+  }
+  /** The node is lost: nothing of it is left. */
+  void lose(std::uint32_t node) {
+    servers[node].reset();
+    fs::remove_all(of(node));
+    set[node].clear_from();
+  }
+  std::string rebuilding(std::uint32_t rank) {
+    Sources sources(readers, set, 1);
+    return error_of([&] { rebuild_image(sources, rank, there(1, rank), {}); });
+  }
+  std::vector<std::unique_ptr<ImageServer>> servers;
+  Sources::List set;
+};
+
+class CrdParityLost : public CrdParity, public ::testing::WithParamInterface<std::uint32_t> {};
+
+TEST_P(CrdParityLost, WhateverNodeIsLostItsImagesAreRebuilt) {
+  for (std::uint32_t node = 0; node < 3; ++node) keep(node);
+  lose(GetParam());
+  std::vector<std::uint32_t> ranks;
+  for (const job::StoredImage& image : set[GetParam()].images()) {
+    EXPECT_EQ(rebuilding(image.rank()), "");
+    EXPECT_TRUE(job::read_file(there(1, image.rank())) == job::read_file(job::image_path(local(), 1, image.rank()))) << image.rank();
+    EXPECT_EQ(read_manifest(job::manifest_path(there(1, image.rank()))).streams.at(1), 77u);
+    ranks.push_back(image.rank());
+  }
+  EXPECT_EQ(rest(1, ranks).size(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, CrdParityLost, ::testing::Values(0, 1, 2));
+
+TEST_F(CrdParity, TakesAPartOfTheImagesAndIsKeptOnce) {
+  keep(1);
+  std::uint64_t longest = 0;
+  for (const job::StoredImage& image : set[0].images()) longest += image.bytes();
+  EXPECT_NEAR(static_cast<double>(fs::file_size(job::parity_path(of(1), 1))), static_cast<double>(longest) / 2, 4096);
+  Sources sources(readers, set, 1);
+  keep_parity(sources, 1, of(1), {});
+  EXPECT_EQ(sources.network_bytes(), 0u) << "it is there";
+  damage(job::parity_path(of(1), 1));
+  keep(1);
+  EXPECT_GT(open_parity(of(1), 1)->size(), 0u);
+  Sources others(readers, set, 1);
+  EXPECT_THAT(error_of([&] { keep_parity(others, 9, of(1), {}); }), HasSubstr("not in"));
+}
+
+TEST_F(CrdParity, DamageIsFound) {
+  for (std::uint32_t node = 0; node < 3; ++node) keep(node);
+  lose(0);
+  damage(job::parity_path(of(1), 1));
+  EXPECT_THAT(rebuilding(0), AllOf(HasSubstr("rank 0"), HasSubstr("node1"), HasSubstr("parity.xor is damaged")));
+  EXPECT_EQ(rest(1, {}).size(), 0u);
+}
+
+TEST_F(CrdParity, WithoutEnoughNodesNothingIsMade) {
+  keep(1);
+  const auto keeping = [&] {
+    Sources sources(readers, set, 1);
+    return error_of([&] { keep_parity(sources, 0, of(0), {}); });
+  };
+  keep(2);
+  damage(job::image_path(of(2), 1, 3));
+  EXPECT_THAT(keeping(), HasSubstr("node2"));
+  EXPECT_FALSE(fs::exists(job::parity_path(of(0), 1)));
+  lose(2);
+  EXPECT_THAT(keeping(), HasSubstr("node2 is lost"));
+  lose(0);
+  EXPECT_THAT(rebuilding(0), AllOf(HasSubstr("rank 0"), HasSubstr("lost")));
+  EXPECT_EQ(rest(1, {}).size(), 0u);
+}
+
+/** Asks what no daemon asks. */
+class CrdImageServer : public CrdImages {
+ protected:
+  zmq::socket_t connected(int most_unread = 0) {
+    zmq::socket_t socket = job::client_socket(context, "test-" + job::random_name(8), server_keys.public_key, client_keys);
+    socket.set(zmq::sockopt::linger, 0);
+    socket.set(zmq::sockopt::rcvhwm, most_unread);
+    job::uninterrupted([&] { socket.connect("tcp://127.0.0.1:" + std::to_string(server.port())); });
+    return socket;
+  }
+  static std::optional<ImagePiece> answer(zmq::socket_t& socket, std::chrono::milliseconds limit = 5s) {
+    zmq::pollitem_t item{socket.handle(), 0, ZMQ_POLLIN, 0};
+    job::uninterrupted([&] { zmq::poll(&item, 1, limit); });
+    job::Received received;
+    ImagePiece piece;
+    if (!job::receive_frames(socket, false, received) || !job::parse(received, piece)) return std::nullopt;
+    return piece;
+  }
+  static std::optional<ImagePiece> asked(zmq::socket_t& socket, std::uint32_t wave, std::uint64_t offset, std::uint32_t bytes,
+                                         int what = ImageRequest::IMAGE) {
+    ImageRequest request;
+    request.set_what(static_cast<ImageRequest::What>(what));
+    request.set_wave(wave);
+    request.set_offset(offset);
+    request.set_bytes(bytes);
+    job::send_frames(socket, nullptr, job::Kind::ask, request);
+    return answer(socket);
+  }
+  zmq::context_t context{1};
+};
+
+TEST_F(CrdImageServer, RefusesWhatItCannotHandOut) {
+  const std::uint64_t size = fs::file_size(image(1, 0, 4));
+  zmq::socket_t socket = connected();
+  ASSERT_TRUE(asked(socket, 1, 0, 0));
+  EXPECT_EQ(asked(socket, 1, 0, 0)->total(), size);
+  EXPECT_EQ(asked(socket, 1, size - 3, 100)->data().size(), 3u);
+  EXPECT_NE(asked(socket, 1, size + 1, 1)->error(), "");
+  EXPECT_NE(asked(socket, 1, UINT64_MAX, 1)->error(), "");
+  EXPECT_NE(asked(socket, 1, 0, kPieceBytes + 1)->error(), "");
+  EXPECT_NE(asked(socket, 1, 0, 1, 77)->error(), "");
+  EXPECT_NE(asked(socket, 2, 0, 1)->error(), "");
+  fs::rename(job::wave_directory(local(), 1), job::wave_part_directory(local(), 3));
+  EXPECT_NE(asked(socket, 3, 0, 1)->error(), "") << "the wave is not committed";
+  job::send_frames(socket, nullptr, job::Kind::ask, zmq::message_t(std::string_view("\xff\xff\xff")));
+  job::send_frames(socket, nullptr, job::Kind::up, ImageRequest());
+  fs::rename(job::wave_part_directory(local(), 3), job::wave_directory(local(), 3));
+  EXPECT_EQ(asked(socket, 3, 0, 1)->error(), "") << "it serves on";
+}
+
+TEST_F(CrdImageServer, TellsReadersToComeLaterWhenThereAreMany) {
+  image(1, 0, 4);
+  std::vector<zmq::socket_t> others;
+  for (std::size_t i = 0; i < kReaders; ++i) {
+    others.push_back(connected());
+    ASSERT_TRUE(asked(others.back(), 1, 0, 1));
+  }
+  zmq::socket_t late = connected();
+  EXPECT_TRUE(asked(late, 1, 0, 1)->busy());
+  EXPECT_FALSE(asked(others.front(), 1, 0, 1)->busy());
+}
+
+// A reader that asks, and does not read, makes the server hold a few pieces only.
+TEST_F(CrdImageServer, HoldsLittleForAReaderThatDoesNotRead) {
+  image(1, 0, 16 * kMegabyte);
+  zmq::socket_t socket = connected(1);
+  ASSERT_TRUE(asked(socket, 1, 0, 0));
+  ImageRequest request;
+  request.set_what(ImageRequest::IMAGE);
+  request.set_wave(1);
+  request.set_bytes(kPieceBytes);
+  for (int i = 0; i < 200; ++i) job::send_frames(socket, nullptr, job::Kind::ask, request);
+  std::this_thread::sleep_for(2s);
+  zmq::socket_t other = connected();
+  ASSERT_TRUE(asked(other, 1, 0, 1)) << "others are served meanwhile";
+  int pieces = 0;
+  while (answer(socket, 500ms)) ++pieces;
+  EXPECT_GT(pieces, 1);
+  EXPECT_LT(pieces, 100) << "the answers that nobody took were dropped";
+}
+
+TEST_F(OnDisk, RoomForCopies) {
+  image(1, 0, 40);
+  EXPECT_EQ(image_store::room_for(local(), 1000, 0, "a copy"), "");
+  EXPECT_THAT(image_store::room_for(local(), 1000, 100'000, "a copy"), HasSubstr("allowed"));
+  EXPECT_THAT(image_store::room_for(local(), 1ULL << 60, 0, "a copy"), HasSubstr("a copy needs"));
+  EXPECT_EQ(image_store::open_wave(directory_ + "/new/job", 3), "");
+  EXPECT_TRUE(fs::is_directory(job::wave_directory(directory_ + "/new/job", 3)));
+  EXPECT_EQ(image_store::open_wave(local(), 1), "") << "it is there";
+  EXPECT_EQ(image_store::list(local()).size(), 1u);
+}
+
+}  // namespace
+}  // namespace reprise::crd

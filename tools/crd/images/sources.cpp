@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/images/sources.h"
+
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "crd/images/offered.h"
+#include "crd/images/part_file.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+
+ImageRequest request_of(ImageRequest::What what, std::uint32_t wave, std::uint32_t rank) {
+  ImageRequest request;
+  request.set_what(what);
+  request.set_wave(wave);
+  request.set_rank(rank);
+  return request;
+}
+Manifest copied_manifest(const std::string& text, const job::StoredImage& image, std::uint32_t wave) {
+  Manifest manifest = parse_manifest(text, fmt::format("the manifest of rank {} that was read", image.rank()));
+  if (manifest.wave != wave || manifest.rank != image.rank() || (image.bytes() && manifest.bytes != image.bytes()) ||
+      (image.checksum() && manifest.checksum != image.checksum()))
+    throw std::runtime_error(fmt::format("the image of rank {} that was found is not that of wave {}", image.rank(), wave));
+  // A copy stands alone, and was written anew.
+  manifest.delta = 0;
+  manifest.rewritten = 0;
+  return manifest;
+}
+
+Sources::Sources(Readers readers, List sources, std::uint32_t wave) : readers_(std::move(readers)), list_(std::move(sources)), wave_(wave) {}
+
+std::string Sources::host(std::uint32_t node) const {
+  const auto found = readers_.hosts.find(node);
+  return found == readers_.hosts.end() ? fmt::format("node number {}", node) : found->second;
+}
+
+ImageClient& Sources::client(const job::ImageSource& source) {
+  if (const auto known = unreachable_.find(source.node()); known != unreachable_.end()) throw Unreachable(known->second);
+  if (!source.has_from()) throw Unreachable(host(source.node()) + " is lost");
+  auto& client = clients_[source.node()];
+  if (!client) client = std::make_unique<ImageClient>(host(source.node()), source.from(), readers_.keys, readers_.silence);
+  return *client;
+}
+
+Manifest Sources::manifest(ImageClient& from, const job::StoredImage& image, const CopyLimits& limits) const {
+  return copied_manifest(from.read_all(request_of(ImageRequest::MANIFEST, wave_, image.rank()), kMostManifest, limits), image, wave_);
+}
+
+std::uint64_t Sources::copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, const CopyLimits& limits) {
+  const Manifest its = manifest(from, image, limits);
+  PartFile part(to);
+  from.read(request_of(ImageRequest::IMAGE, wave_, image.rank()), 0, its.bytes, limits,
+            [&](std::uint64_t offset, std::span<const char> content) { part.write(offset, content); });
+  finish_image(part, its);
+  return its.bytes;
+}
+
+std::uint64_t Sources::copy(std::uint32_t rank, const std::string& to, const CopyLimits& limits) {
+  std::string problems;
+  for (const job::ImageSource& source : list_)
+    for (const job::StoredImage& image : source.images()) {
+      if (image.rank() != rank) continue;
+      Manifest expected;
+      expected.bytes = image.bytes();
+      expected.checksum = image.checksum();
+      if (image.checksum() && complete(to, expected)) {
+        if (limits.progress) limits.progress(image.bytes());
+        return image.bytes();
+      }
+      try {
+        return reading(source, [&](ImageClient& from) { return copy_from(from, image, to, limits); });
+      } catch (const std::system_error&) {  // this node's own problem, or the end
+        throw;
+      } catch (const std::exception& problem) {
+        spdlog::info("rank {} of wave {} is not copied from {}: {}", rank, wave_, host(source.node()), problem.what());
+        problems += (problems.empty() ? "" : "; ") + std::string(problem.what());
+      }
+    }
+  throw std::runtime_error(problems.empty() ? fmt::format("no node has an image of rank {} for wave {}", rank, wave_)
+                                            : fmt::format("the image of rank {} for wave {} cannot be copied from another node: {}", rank, wave_, problems));
+}
+
+std::vector<std::uint32_t> Sources::unreachable() const {
+  std::vector<std::uint32_t> nodes;
+  for (const auto& [node, why] : unreachable_) nodes.push_back(node);
+  return nodes;
+}
+
+std::uint64_t Sources::network_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [node, client] : clients_) bytes += client->received();
+  return bytes;
+}
+
+}  // namespace reprise::crd
