@@ -22,7 +22,7 @@ _reprise_options() { # COMMAND
 	crrun)
 		echo "--np --hosts --host --hostfile --machinefile --spares --mca --wdir --wd --npernode --map-by \
 			--rankfile --bind-to --report-bindings --oversubscribe --stdin --tag-output --timeout --recover --with-ft --checkpoint-every --node-mtbf --checkpoint-share \
-			--checkpoint-on --rollback-on --time-left --hang-after --on-hang --local --incremental --shared --detect --detect-at-least --no-double-up \
+			--checkpoint-on --rollback-on --time-left --hang-after --on-hang --local --incremental --shared --redundancy --failure-groups --detect --detect-at-least --no-double-up \
 			--require-checkpoints --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --keep --interface --fan-out --launcher \
 			--launch-agent --report-file --metrics --restart --restart-or-run --attach --verbose --quiet --help --version"
 		;;
@@ -78,7 +78,7 @@ _reprise_jobs() { # PREFIX
 }
 
 # Options of crrun that take a value; --mca takes two.
-_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --recover --with-ft --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --rollback-on --time-left --hang-after --on-hang --local --shared --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --metrics --restart --restart-or-run --attach '
+_reprise_crrun_values=' -n -N -H -x --np --npernode --hosts --host --hostfile --machinefile --spares --wdir --wd --map-by --rankfile --bind-to --stdin --timeout --recover --with-ft --checkpoint-every --node-mtbf --checkpoint-share --checkpoint-on --rollback-on --time-left --hang-after --on-hang --local --shared --redundancy --failure-groups --detect --detect-at-least --max-restarts --stage-nodes --stage-rate --local-limit --quiesce-timeout --recover-timeout --abandon-after --interface --fan-out --launcher --launch-agent --report-file --metrics --restart --restart-or-run --attach '
 
 _reprise_crrun() {
 	local word i before='' skip=0
@@ -103,10 +103,11 @@ _reprise_crrun() {
 	((skip)) || before=''
 	[[ $word == = ]] && before=${COMP_WORDS[COMP_CWORD - 1]} word=''
 	case $before in
-	--hostfile | --machinefile | --rankfile | --report-file | --metrics) _reprise_files "$word" ;;
+	--hostfile | --machinefile | --rankfile | --failure-groups | --report-file | --metrics) _reprise_files "$word" ;;
 	--wdir | --wd | --local | --shared | --restart | --restart-or-run | --attach) _reprise_files "$word" -d ;;
 	--map-by) COMPREPLY=($(compgen -W 'slot node package numa core hwthread ppr: rankfile:file=' -- "$word")) ;;
 	--bind-to) COMPREPLY=($(compgen -W 'none hwthread core numa package' -- "$word")) ;;
+	--redundancy) COMPREPLY=($(compgen -W 'partner partner: xor: none' -- "$word")) ;;
 	--stdin) COMPREPLY=($(compgen -W '0 all none' -- "$word")) ;;
 	--recover) COMPREPLY=($(compgen -W 'all ulfm' -- "$word")) ;;
 	--with-ft) COMPREPLY=($(compgen -W 'ulfm mpi none' -- "$word")) ;;

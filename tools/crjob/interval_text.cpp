@@ -41,7 +41,7 @@ std::string interval_text(const nlohmann::json& choice) {
     out += share + " not reached";
   out += "; a wave is usable after " + time(number("usable_after_s")) + "; waves and failures cost about " + percent(number("loss")) + " of the time)";
   if (choice.contains("waits_for_staging_of"))
-    out += "\nthe next wave waits until wave " + std::to_string(choice.at("waits_for_staging_of").get<std::uint64_t>()) + " is staged";
+    out += "\nthe next wave waits until wave " + std::to_string(choice.at("waits_for_staging_of").get<std::uint64_t>()) + " is copied";
   return out;
 }
 

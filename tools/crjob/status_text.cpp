@@ -109,7 +109,9 @@ std::string status_text(const nlohmann::json& s, std::uint64_t now) {
   if (s.at("waves").empty())
     out += "no wave is committed yet\n";
   else {
+    const bool redundant = s.value("redundancy", "none") != "none";
     std::vector<std::vector<std::string>> waves{{"WAVE", "AGE", "SIZE", "STAGED"}};
+    if (redundant) waves[0].push_back("SAFE");
     for (const auto& wave : s.at("waves")) {
       const std::uint64_t staged = wave.at("staged_ranks");
       waves.push_back({std::to_string(wave.at("wave").get<unsigned>()), ago(wave.at("unix_ns"), now),
@@ -119,11 +121,18 @@ std::string status_text(const nlohmann::json& s, std::uint64_t now) {
                            ? std::to_string(staged) + " of " + std::to_string(s.at("ranks").size()) + " ranks, " +
                                  tool::bytes(wave.at("staged_bytes"))
                            : "no --shared"});
+      if (redundant)
+        waves.back().push_back(wave.at("safe").get<bool>() ? "yes"
+                                                           : std::to_string(wave.at("safe_ranks").get<unsigned>()) + " of " +
+                                                                 std::to_string(wave.at("ranks").get<unsigned>()) + " ranks");
     }
     out += table(waves);
   }
   for (const auto& one : s.at("staging"))
     out += one.at("host").get<std::string>() + " copies: " + tool::bytes(one.at("done_bytes")) + " of " +
+           tool::bytes(one.at("total_bytes")) + "\n";
+  for (const auto& one : s.value("copying", nlohmann::json::array()))
+    out += one.at("host").get<std::string>() + " reads images of other nodes: " + tool::bytes(one.at("done_bytes")) + " of " +
            tool::bytes(one.at("total_bytes")) + "\n";
   if (s.contains("wave_under_way"))
     out += "wave " + std::to_string(s.at("wave_under_way").at("wave").get<unsigned>()) + " is under way: " +

@@ -134,8 +134,10 @@ int run_again(const Options& options) {
   Settings settings = settings_of(file);
   if (!options.program.empty())
     throw std::runtime_error("--restart takes no program: it runs " + file.spec.argv(0) + " again");
-  if (!options.hosts.empty() || !options.hostfile.empty() || std::getenv("SLURM_JOB_NODELIST"))
+  if (!options.hosts.empty() || !options.hostfile.empty() || std::getenv("SLURM_JOB_NODELIST")) {
     settings.nodes = nodes_of(options);
+    settings.failure_groups.clear();
+  }
   change_settings(settings, options);
   file.nodes = settings.nodes;
   file.spec = settings.spec;

@@ -128,6 +128,15 @@ void add_staging(Exposition& out, const Metrics& metrics) {
               "When the newest wave that is in shared storage was taken.");
 }
 
+void add_redundancy(Exposition& out, const Metrics& metrics) {
+  if (!metrics.redundant) return;
+  out.summary("wave_protection_seconds", metrics.tally.protection, "Time from when a wave counts until it survives the loss of a node.");
+  out.counter("image_copied_bytes", metrics.tally.copied_bytes, "Bytes of images read from other nodes to protect them.");
+  if (metrics.newest_safe_unix_ns)
+    out.gauge("newest_safe_wave_timestamp_seconds", seconds(*metrics.newest_safe_unix_ns),
+              "When the newest wave that survives the loss of a node was taken.");
+}
+
 void add_recoveries(Exposition& out, const Metrics& metrics) {
   const Tally& tally = metrics.tally;
   const auto cause = [](std::size_t i) { return Label{"cause", name(static_cast<CauseKind>(i))}; };
@@ -151,6 +160,7 @@ std::string metrics_text(const Metrics& metrics) {
   add_nodes(out, metrics);
   add_waves(out, metrics);
   add_staging(out, metrics);
+  add_redundancy(out, metrics);
   add_recoveries(out, metrics);
   return std::move(out).end();
 }

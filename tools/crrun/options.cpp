@@ -17,6 +17,7 @@
 #include "crrun/coordinator/mapping.h"
 #include "crrun/hosts.h"
 #include "crrun/mapping_options.h"
+#include "crrun/redundancy_options.h"
 #include "job/files.h"
 #include "job/keys.h"
 #include "job/names.h"
@@ -77,6 +78,11 @@ void add_options(CLI::App& app, Options& o) {
                "save and copy only what has changed since the wave before; each (N+1)th image, and copy, is whole (default: 16)")
       ->type_name("N");
   option("--shared", o.shared, "directory shared by all nodes, for copies of the images", "DIR");
+  option("--redundancy", o.redundancy,
+         "nodes keep images of each other: partner:K: K copies of each (default: 1); xor:N: parity in sets of N nodes, of which one may "
+         "be lost; none (default)",
+         "partner[:K]|xor:N|none");
+  option("--failure-groups", o.failure_groups, "file with nodes that may be lost together, one group per line: GROUP: NODE NODE...", "FILE");
   option("--detect", o.detect, "longest silence after which a node is given up (default: 10s)", "TIME");
   option("--detect-at-least", o.detect_at_least, "shortest such silence (default: five heartbeats, 2s)", "TIME");
   app.add_flag("--no-double-up", o.no_double_up, "when nodes are lost, never place more ranks than slots on another");
@@ -426,6 +432,7 @@ bool tells_failures(const Options& options) {
                                                   {"--rollback-on", !options.rollback_on.empty()},
                                                   {"--time-left", !options.time_left.empty()},
                                                   {"--incremental", !options.incremental.empty()},
+                                                  {"--redundancy", !options.redundancy.empty() && options.redundancy != "none"},
                                                   {"--on-hang recover", options.on_hang == "recover"},
                                                   {"--require-checkpoints", options.require_checkpoints}};
   for (const auto& [option, given] : useless)
@@ -435,7 +442,18 @@ bool tells_failures(const Options& options) {
   return true;
 }
 
+/** Which images nodes keep for each other, and which nodes may be lost together. Throws std::runtime_error. */
+void set_redundancy(Settings& settings, const Options& options) {
+  if (!options.redundancy.empty()) *settings.spec.mutable_redundancy() = parse_redundancy(options.redundancy);
+  check_redundancy(settings.spec.redundancy(), settings.nodes);
+  if (options.failure_groups.empty()) return;
+  if (!settings.spec.redundancy().kind())
+    throw std::runtime_error("--failure-groups is for --redundancy: use both, or neither");
+  settings.failure_groups = parse_failure_groups(read_file(options.failure_groups), options.failure_groups, settings.nodes);
+}
+
 void change_settings(Settings& settings, const Options& options) {
+  set_redundancy(settings, options);
   set_leaving(settings, options);
   set_rollback(settings, options);
   set_interval(settings, options);

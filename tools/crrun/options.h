@@ -32,7 +32,7 @@ struct Options {
   bool verbose = false, quiet = false;
   std::string checkpoint_every, incremental, node_mtbf, checkpoint_share, checkpoint_on, rollback_on, time_left, hang_after, on_hang, detect = "10s", detect_at_least, timeout, quiesce_timeout = "30s", recover_timeout = "10min";
   std::string recover = "all", with_ft;
-  std::string local, shared, stage_rate, local_limit, abandon;
+  std::string local, shared, redundancy, failure_groups, stage_rate, local_limit, abandon;
   std::vector<std::string> interfaces;
   unsigned staging_nodes = 2, max_restarts = 3;
   unsigned fan_out = 0;  ///< 0: not given

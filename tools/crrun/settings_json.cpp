@@ -24,6 +24,7 @@ void each_setting(Settings& s, F&& field) {
   field("rejoin_every_ms", s.rejoin_every_ms);
   field("fan_out", s.fan_out);
   field("staging_nodes", s.staging_nodes);
+  field("failure_groups", s.failure_groups);
   field("max_restarts", s.max_restarts);
   field("max_failed_recoveries", s.max_failed_recoveries);
   field("oversubscribe", s.oversubscribe);

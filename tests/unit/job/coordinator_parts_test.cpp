@@ -65,7 +65,7 @@ StoredWave wave(WaveNumber number, RecoveryNumber recovery = 0) {
 /** @return the newest wave that is available */
 std::optional<WaveNumber> newest_of(const Store& store, const PlacementTable& nodes) {
   for (auto wave = store.waves().rbegin(); wave != store.waves().rend(); ++wave)
-    if (store.available(wave->second, nodes)) return wave->first;
+    if (store.available(wave->second, nodes, [](NodeIndex) { return false; })) return wave->first;
   return std::nullopt;
 }
 
@@ -106,18 +106,20 @@ TEST(RecoveryPlanTest, TakesTheNewestWaveForWhoseSpawnedProcessesThereIsAPlace) 
   std::vector<Seat> seats(3);
   for (NodeIndex node = 0; node < 3; ++node) seats[node].node = node, seats[node].slots = 2;
   const auto live = [](Rank) { return std::optional<RecoveryNumber>(0); };
+  const auto nobody = [](NodeIndex) { return false; };
   // Process 8 runs on node 0 by now; the image is on node 2.
-  auto plan = plan_recovery({0, 1}, {{7, 1}, {8, 0}}, seats, false, store, live);
+  auto plan = plan_recovery({0, 1}, {{7, 1}, {8, 0}}, seats, false, store, live, nobody);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->wave, 2u);
   EXPECT_THAT(plan->nodes, ElementsAre(0, 1, 1, 0));
   EXPECT_THAT(plan->restart, ElementsAre(8));
   // They have ended since: they come back where they were.
-  plan = plan_recovery({0, 1}, {}, seats, false, store, [](Rank rank) { return rank < 2 ? std::optional<RecoveryNumber>(0) : std::nullopt; });
+  plan = plan_recovery({0, 1}, {}, seats, false, store, [](Rank rank) { return rank < 2 ? std::optional<RecoveryNumber>(0) : std::nullopt; },
+                       nobody);
   EXPECT_THAT(plan->nodes, ElementsAre(0, 1, 1, 2));
   EXPECT_THAT(plan->restart, ElementsAre(7, 8));
   Recover message;
-  plan->fill(message, store);
+  plan->fill(message, store, [](NodeIndex) { return nullptr; });
   ASSERT_EQ(message.spawned_size(), 1);
   EXPECT_THAT(message.spawned(0).node_of_rank(), ElementsAre(1, 2));
   EXPECT_EQ(message.placement(3).rank(), 8u);
@@ -125,7 +127,7 @@ TEST(RecoveryPlanTest, TakesTheNewestWaveForWhoseSpawnedProcessesThereIsAPlace) 
   // Node 2 is lost, and there are too few slots for its process: the wave before has none.
   seats[2].usable = false;
   seats[0].slots = seats[1].slots = 1;
-  plan = plan_recovery({0, 1}, {}, seats, false, store, live);
+  plan = plan_recovery({0, 1}, {}, seats, false, store, live, nobody);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->wave, 1u);
   EXPECT_THAT(plan->nodes, ElementsAre(0, 1));
@@ -141,7 +143,7 @@ TEST(StoreTest, TakesTheNewestWaveOfWhichAllCanBeHad) {
   EXPECT_EQ(*newest_of(store, {0, 2}), 1u) << "the image of rank 1 in wave 2 is on node 1 only";
   store.node_lost(1);
   EXPECT_EQ(*newest_of(store, {0, 1}), 1u);
-  store.damaged(1, 0);
+  store.damaged(1, 0, 0);
   EXPECT_FALSE(newest_of(store, {0, 1}));
 }
 
@@ -153,8 +155,8 @@ TEST(StoreTest, KeepsTheTwoNewestTheTwoNewestStagedAndWhatIsBeingCopied) {
   store.staged(5, 0);
   store.commit(wave(7));
   store.commit(wave(8));
-  EXPECT_THAT(store.prune(5), ElementsAre(1, 3, 6));
-  EXPECT_THAT(store.keep(0), ElementsAre(2, 4, 7, 8));
+  EXPECT_THAT(store.prune({5}), ElementsAre(1, 3, 6));
+  EXPECT_THAT(store.keep({}), ElementsAre(2, 4, 7, 8));
   EXPECT_THAT(store.forget_after(4), ElementsAre(5, 7, 8));
 }
 
@@ -165,7 +167,7 @@ TEST(StoreTest, AWaveIsStagedOnceItsLastImageIs) {
   EXPECT_FALSE(store.staged(1, 0)) << "a second time";
   EXPECT_TRUE(store.staged(1, 1));
   EXPECT_FALSE(store.staged(1, 1));
-  store.damaged(1, 0);
+  store.damaged(1, 0, 0);
   EXPECT_TRUE(store.staged(1, 0)) << "again";
 }
 

@@ -341,7 +341,7 @@ TEST(IntervalTextTest, SaysHowOftenAndWhy) {
   EXPECT_THAT(interval_text(to_json(choice)), HasSubstr("shortest interval, the optimum would be"));
   nlohmann::json waiting = to_json(choice);
   waiting["waits_for_staging_of"] = 7;
-  EXPECT_THAT(interval_text(waiting), HasSubstr("\nthe next wave waits until wave 7 is staged"));
+  EXPECT_THAT(interval_text(waiting), HasSubstr("\nthe next wave waits until wave 7 is copied"));
   choice = {.interval_ms = 30'000, .mtbf = 45 * 86'400.0};
   EXPECT_EQ(interval_text(to_json(choice)),
             "the first wave after 30 s (auto: it shows what a wave costs; one failure in 45 days as learned, 0 failures so far)");

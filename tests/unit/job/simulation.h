@@ -77,6 +77,8 @@ class Cluster {
   void damage(WaveNumber wave, Rank rank, bool local, bool staged);
   void break_crrun();   ///< and a new one attaches, after a second
   void local_full(NodeIndex node, bool full);
+  /** The node's daemon copies no images from others for a while. */
+  void keeps_none(NodeIndex node, bool none);
   void shared_gone(bool gone) { shared_gone_ = gone; }
   void restart_with(std::vector<NodeIndex> dead);
   /** @p parent spawns so many processes, which last so long and end well. Their PMIx question is the next of its node's. */
@@ -131,6 +133,10 @@ class Cluster {
   struct Daemon;
   struct Parsed;
   using DownPtr = std::shared_ptr<const Parsed>;
+  struct Image {
+    std::uint64_t progress_ms = 0;
+    bool committed = false, damaged = false;
+  };
 
   void begin(Coordinator::Begin how, std::optional<State> state);
   void arrived(NodeIndex via, const std::string& instance, const Up& up);
@@ -175,6 +181,10 @@ class Cluster {
   std::uint64_t image_time(std::size_t images, double bandwidth);
   void stage(NodeIndex node, const Stage& message);
   void stage_next(NodeIndex node, std::shared_ptr<Staged> so_far, std::vector<Rank> ranks);
+  void serve(NodeIndex node);
+  const Image* handed_out(const ImageSource& source, WaveNumber wave, Rank rank) const;
+  void protect(NodeIndex node, const Protect& order);
+  std::set<Rank> fetch(NodeIndex node, WaveNumber wave, const google::protobuf::RepeatedPtrField<Fetch>& orders);
   RankStaged stage_image(NodeIndex node, WaveNumber wave, Rank rank);
   void links_break(const std::vector<Rank>& dead);
   void report_links(NodeIndex node, Rank rank, RecoveryNumber generation, const std::vector<Rank>& peers);
@@ -196,10 +206,6 @@ class Cluster {
   std::priority_queue<Later> queue_;
   std::uint64_t now_us_ = 0, order_ = 0, instances_ = 0;
   std::map<int, std::pair<std::uint64_t, std::uint64_t>> busy_us_;  ///< sending, receiving
-  struct Image {
-    std::uint64_t progress_ms = 0;
-    bool committed = false, damaged = false;
-  };
   std::map<std::pair<WaveNumber, Rank>, Image> staged_;
   bool shared_gone_ = false;
   std::uint64_t hang_at_ms_ = 0;

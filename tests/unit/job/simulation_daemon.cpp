@@ -298,6 +298,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         if (!large()) welcomed_[node] = down.welcome().job();
         daemon.lease_us = now_us_ + model_.settings.spec.lost_after_ms() * 1000;
         for (auto& [rank, process] : daemon.ranks) process.stopped = false, check(rank);
+        if (down.welcome().job().redundancy().kind()) serve(node);
       }
       break;
     case Down::kHeartbeat:
@@ -396,6 +397,9 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         send_up(node, std::move(up));
       });
       break;
+    case Down::kProtect:
+      after(some_time() * 2, [this, node, order = down.protect()] { protect(node, order); });
+      break;
     case Down::kPrune: {
       const std::set<WaveNumber> keep(down.prune().keep().begin(), down.prune().keep().end());
       std::erase_if(daemon.images, [&](const auto& image) { return image.second.committed && !keep.count(image.first.first); });
@@ -428,8 +432,9 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       const std::uint64_t us = costs.local_disk > 0 ? std::max(image_time(here.size() - restart.size(), costs.local_disk),
                                                                image_time(restart.size(), costs.node_to_shared))
                                                     : some_time();
-      after(us, [this, node, here, restart, wave, children, begun = now_us_] {
+      after(us, [this, node, here, restart, wave, children, fetches = down.recover().fetch(), begun = now_us_] {
         Daemon& daemon = *daemons_[node];
+        const std::set<Rank> unfetched = fetch(node, wave, fetches);
         Up up;
         up.mutable_restored()->set_recovery(daemon.recovery);
         for (Rank rank : here) {
@@ -448,6 +453,10 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           if (const auto found = staged_.find({wave, rank});
               !image && restart.count(rank) && found != staged_.end() && !found->second.damaged && !shared_gone_)
             image = &found->second;
+          if (unfetched.count(rank)) {
+            result.set_error("no node hands its image out");
+            continue;
+          }
           const bool there = restart.count(rank) || daemon.ranks.count(rank) || children.count(rank);
           if (!image || !there) {
             result.set_error(image ? "the process is gone" : "the image is damaged");

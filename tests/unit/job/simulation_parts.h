@@ -33,7 +33,7 @@ struct Child {
 struct Cluster::Daemon {
   bool host = true;    ///< the machine is on
   bool alive = false;  ///< the daemon runs
-  bool cut = false, linked = false, full = false;
+  bool cut = false, linked = false, full = false, keeps_none = false;
   std::string instance;
   RecoveryNumber recovery = 0;
   RecoveryNumber cleared = 0;  ///< the processes of ranks that this recovery has moved away have ended

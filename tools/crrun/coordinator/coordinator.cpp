@@ -31,6 +31,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       members_(settings_.nodes, settings_.lost_after_ms, settings_.shortest_silence_ms, settings_.spec.heartbeat_ms()),
       store_(settings_.job_directory, settings_.spec.local_directory() + "/" + settings_.spec.id()),
       staging_(settings_.staging_nodes),
+      protection_(settings_.spec.redundancy(), settings_.failure_groups, settings_.nodes.size()),
       clock_(settings_.wave_interval_ms),
       interval_(settings_.node_mtbf_ms, settings_.wave_share),
       exits_(settings_.spec.ranks(), settings_.max_restarts),
@@ -52,7 +53,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   for (auto& [number, wave] : state->waves) {
     // Another allocation numbers its nodes differently: only staged images are certain.
     if (begin == Begin::restart)
-      for (StoredRank& rank : wave.ranks) rank.local = false;
+      for (StoredRank& rank : wave.ranks) rank.local = false, rank.copies.clear();
     store_.commit(std::move(wave));
   }
   if (begin != Begin::attach) return;
@@ -81,6 +82,8 @@ Input input_of(const Up& up) {
     case Up::kRankExited: return Input::rank_exited;
     case Up::kWaveDone: return Input::wave_done;
     case Up::kStaged: return Input::staged;
+    case Up::kProtectDone: return Input::protect_done;
+    case Up::kServing: return Input::serving;
     case Up::kRestored: return Input::restored;
     case Up::kResumed: return Input::resumed;
     case Up::kOutput: return Input::output;
@@ -122,6 +125,8 @@ void Coordinator::message(const Up& up, Now now) {
     case Input::rank_exited: return rank_exited(up.rank_exited(), now);
     case Input::wave_done: return wave_done(up.wave_done(), now);
     case Input::staged: return staged(up.staged(), from, now);
+    case Input::protect_done: return protect_done(up.protect_done(), from, now);
+    case Input::serving: return note_serving(from, up.serving(), now);
     case Input::restored: return restored(up.restored(), now);
     case Input::resumed: return resumed(up.resumed(), now);
     case Input::output: return output(up.output(), now);
@@ -281,7 +286,7 @@ void Coordinator::heartbeat(const Up& up, Now now) {
   answer.mutable_heartbeat()->set_unix_ns(beat.unix_ns());
   // Waves and recoveries make every node busy: they read and write all images.
   const bool all_busy = round_ || phase_ == Phase::recovering;
-  const auto busy = [&](NodeIndex node) { return all_busy || staging_.busy().count(node) > 0; };
+  const auto busy = [&](NodeIndex node) { return all_busy || staging_.busy().count(node) > 0 || protection_.busy(node); };
   answer.mutable_heartbeat()->set_lease_ms(members_.beat(up.from(), busy(up.from()), now));
   std::vector<std::pair<NodeIndex, RecoveryNumber>> heard;
   std::vector<NodeIndex> lost;
@@ -344,6 +349,7 @@ void Coordinator::tick(Now now) {
   if (phase_ == Phase::ending) return;
   for (NodeIndex node : members_.to_start(now, settings_.rejoin_every_ms)) out_.add(StartDaemon{node});
   maybe_all_done(now);
+  if (phase_ == Phase::running) recover_when_served(now);
   if (phase_ == Phase::running) repair_links(now);
   if (phase_ == Phase::running) expect_losses(now);
   if (phase_ == Phase::running) watch(now);
@@ -413,7 +419,7 @@ void Coordinator::event(nlohmann::json line, Now now) {
 Facts Coordinator::facts() const {
   Facts out;
   out.id = settings_.spec.id();
-  out.phase = name(phase_);
+  out.phase = name(postponed_ ? Phase::recovering : phase_);
   out.recovery = recovery_number_;
   out.next_wave = next_wave_;
   out.next_family = next_family_;

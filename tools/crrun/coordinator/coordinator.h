@@ -25,6 +25,7 @@
 #include "metrics.h"
 #include "phases.h"
 #include "placement.h"
+#include "protection.h"
 #include "recovery.h"
 #include "spawns.h"
 #include "state.h"
@@ -187,6 +188,18 @@ class Coordinator {
   std::string no_wave_reason() const;
   bool all_ready(Now now);
 
+  // coordinator_protection.cpp
+  /** @return where nodes hand images out, except these */
+  Serving serving(const std::set<NodeIndex>& without = {}) const;
+  Serves serves(const std::set<NodeIndex>& without = {}) const;
+  void note_serving(NodeIndex node, const Relaying& where, Now now);
+  void ask_who_serves(Now now);
+  bool waits_for_serving(Now now) const;
+  void recover_when_served(Now now);
+  void protect(Now now);
+  void protect_done(const ProtectDone& message, NodeIndex from, Now now);
+  void wave_safe(WaveNumber number, Now now);
+
   void leave(const std::string& why, Now now);
   void leave_tick(Now now);
 
@@ -196,7 +209,8 @@ class Coordinator {
   void measure_staging(WaveNumber wave, Now now);
   void plan_wave(std::uint64_t from_ms, Now now);
   std::uint64_t age_of(const StoredWave& wave, Now now) const;
-  bool staging_lags(Now now) const;
+  WaveNumber wave_in_copying() const;
+  bool copying_lags(Now now) const;
   /** @return the interval between waves at present; 0: they are taken on request */
   std::uint64_t wave_interval_ms() const { return chosen_ ? chosen_->interval_ms : settings_.wave_interval_ms; }
 
@@ -225,6 +239,7 @@ class Coordinator {
   void relaunch(const Cause& cause, Now now);
   void expect_losses(Now now);
   void restored(const Restored& message, Now now);
+  void note_fetched(const Restored& message);
   void resumed(const Resumed& message, Now now);
   void judge_recovery(Now now);
   void resume(Now now);
@@ -263,6 +278,7 @@ class Coordinator {
   Membership members_;
   Store store_;
   Staging staging_;
+  Protection protection_;
   WaveClock clock_;
   Interval interval_;
   std::optional<IntervalChoice> chosen_;  ///< the newest one; nothing unless crrun chooses
@@ -308,12 +324,15 @@ class Coordinator {
   std::optional<int> was_ending_with_;  ///< attached to a job that was ending, with this exit code
   bool was_spawning_ = false;    ///< attached to a job with spawned processes
   bool told_of_spawned_ = false;  ///< the user has been told that spawned processes prevent waves
-  std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_;
+  std::map<NodeIndex, std::pair<std::uint64_t, std::uint64_t>> staging_progress_, copying_progress_;
   std::string last_wave_error_;
   std::optional<std::uint64_t> again_since_ms_;  ///< since then every wave has failed for a temporary reason
   bool told_of_again_ = false;
   std::string waiting_for_;  ///< the user has been told that no wave begins before these ranks have called MPI_Init
   bool staging_fails_ = false;  ///< since the last wave that was completely staged
+  bool protecting_fails_ = false;  ///< since the last wave that was safe
+  std::optional<Cause> postponed_;  ///< of a recovery that waits until all nodes have said where they hand images out
+  std::uint64_t served_by_ms_ = 0;  ///< it does not wait longer
   std::uint64_t last_tick_ms_ = 0;
   std::uint64_t started_ms_ = 0, begun_unix_ns_ = 0;
   std::uint64_t streams_deadline_ms_ = 0;

@@ -57,7 +57,7 @@ std::string Coordinator::hang_words() const {
 void Coordinator::roll_back_hang(Now now) {
   std::vector<WaveNumber> hung;
   for (auto wave = store_.waves().rbegin(); wave != store_.waves().rend(); ++wave) {
-    if (watchdog_.hung(wave->first) || !store_.available(wave->second, nodes_in(wave->second))) continue;
+    if (watchdog_.hung(wave->first) || !store_.available(wave->second, nodes_in(wave->second), serves())) continue;
     hung = store_.forget_after(wave->first);
     break;
   }

@@ -35,8 +35,8 @@ void Coordinator::measure_staging(WaveNumber number, Now now) {
   const StoredWave* wave = store_.find(number);
   if (!wave) return;
   tally_.staging.add(now.unix_ns - std::min(now.unix_ns, wave->unix_ns));
-  // The staging of an older wave was interrupted by a recovery.
-  if (wave->recovery == recovery_number_) interval_.staged(wave->unix_ns, now);
+  // The staging of an older wave was interrupted by a recovery. With redundancy a wave is of use before it is staged.
+  if (wave->recovery == recovery_number_ && !protection_.on()) interval_.staged(wave->unix_ns, now);
 }
 
 /** When crrun chooses the interval: see when the next wave is due. @param from_ms the begin of the one before, or of the job */
@@ -58,12 +58,18 @@ std::uint64_t Coordinator::age_of(const StoredWave& wave, Now now) const {
   return wave.unix_ns < now.unix_ns ? std::min(now.ms, (now.unix_ns - wave.unix_ns) / 1'000'000) : 0;
 }
 
+/** @return the wave that must still be copied until it survives the loss of a node; 0: none */
+WaveNumber Coordinator::wave_in_copying() const {
+  if (protection_.on()) return protecting_fails_ || store_.safe(protection_.wave()) ? 0 : protection_.wave();
+  return staging_fails_ ? 0 : staging_.wave();
+}
+
 /**
- * Whether a wave that is due waits until the one before it is in shared storage: a recovery could not use it earlier. Not when a
- * user waits for it, and not for ever: waves on the nodes alone are worth something, too.
+ * Whether a wave that is due waits until the one before it is safe: a recovery could not use it earlier. Not when a user waits for
+ * it, and not for ever: waves on the nodes alone are worth something, too.
  */
-bool Coordinator::staging_lags(Now now) const {
-  if (!settings_.wave_interval_auto || !staging_.wave() || staging_fails_) return false;
+bool Coordinator::copying_lags(Now now) const {
+  if (!settings_.wave_interval_auto || !wave_in_copying()) return false;
   if (!checkpoint_requests_.empty() || draining_.any() || leaving_.any()) return false;
   return clock_.due(now) && now.ms < *clock_.next_ms() + interval_.patience_ms();
 }

@@ -47,6 +47,8 @@ Metrics Coordinator::take_metrics(Now now) {
   out.wave_interval_ms = wave_interval_ms();
   if (const auto newest = store_.newest()) out.newest_wave_unix_ns = store_.find(*newest)->unix_ns;
   if (const auto newest = store_.newest_staged()) out.newest_staged_unix_ns = store_.find(*newest)->unix_ns;
+  if (const auto newest = store_.newest_safe()) out.newest_safe_unix_ns = store_.find(*newest)->unix_ns;
+  out.redundant = protection_.on();
   if (!settings_.spec.shared_directory().empty())
     out.waves_to_stage = store_.to_stage();
   out.tally = tally_;

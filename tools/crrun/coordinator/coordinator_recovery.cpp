@@ -22,7 +22,9 @@ void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
   member.link = false;
   store_.node_lost(node);
   staging_.node_lost(node);
+  protection_.node_lost(node);
   staging_progress_.erase(node);
+  copying_progress_.erase(node);
   recovering_.node_lost(node);
   watchdog_.node_lost(node);
   modex_.node_lost(node);
@@ -104,7 +106,7 @@ std::optional<RecoveryPlan> Coordinator::plan(bool with_drained, const std::set<
     }
     const RankInfo& info = ranks_[rank];
     return info.alive && !exits_.ended(rank) ? std::optional(info.incarnation) : std::nullopt;
-  });
+  }, serves(without));
 }
 
 /** Tell the daemons to prepare while it is uncertain whether a node is lost. */
@@ -123,7 +125,7 @@ void Coordinator::expect_losses(Now now) {
   if (!expected_.set(nodes, now)) return;
   Recover message;
   if (!nodes.empty())
-    if (const auto wanted = plan(false, nodes); wanted && wanted->wave) wanted->fill(message, store_);
+    if (const auto wanted = plan(false, nodes); wanted && wanted->wave) wanted->fill(message, store_, serving(nodes));
   event({{"event", "nodes-silent"}, {"nodes", nodes}}, now);
   *out_.send().mutable_expect() = std::move(message);
 }
@@ -131,6 +133,11 @@ void Coordinator::expect_losses(Now now) {
 void Coordinator::recover(const Cause& cause, Now now) {
   if (phase_ == Phase::ending || phase_ == Phase::finished) return;
   if (phase_ == Phase::starting && begin_ == Begin::attach) return save();  // attached() looks at it when all are there
+  if (waits_for_serving(now)) {
+    if (!postponed_) postponed_ = cause;
+    return save();
+  }
+  postponed_.reset();
   report_ = {};
   report_.cause = cause.what;
   report_.detected_ns = now.unix_ns;
@@ -149,7 +156,9 @@ void Coordinator::recover(const Cause& cause, Now now) {
   links_.recovering();
   fences_.reset();
   staging_.reset();
+  protection_.reset();
   staging_progress_.clear();
+  copying_progress_.clear();
 
   // First try the preferred placement. If no wave allows it, leave those ranks in place that need not move.
   std::optional<RecoveryPlan> wanted = plan(false);
@@ -173,7 +182,7 @@ void Coordinator::recover(const Cause& cause, Now now) {
   if (!wanted->wave) {
     if (newest)
       out_.say(Log::WARNING, "no wave is left for which every rank's image is available" +
-                                 std::string(settings_.spec.shared_directory().empty() ? " (there is no --shared)" : "") +
+                                 std::string(settings_.spec.shared_directory().empty() && !protection_.on() ? " (there is no --shared)" : "") +
                                  ": the job begins anew");
     return relaunch(cause, now);
   }
@@ -216,7 +225,7 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
   Recover message;
   message.set_recovery(recovery_number_);
   message.set_deadline_ms(settings_.recover_timeout_ms);
-  plan.fill(message, store_);
+  plan.fill(message, store_, serving());
   for (SpawnBegin& spawned : *message.mutable_spawned()) {
     spawned.set_recovery(recovery_number_);
     spawned.set_wave(next_wave_ - 1);
@@ -306,6 +315,7 @@ void Coordinator::roll_back_streams(const StoredWave* wave) {
 void Coordinator::restored(const Restored& message, Now now) {
   const RecoveryRound* const round = recovering_.round();
   if (message.recovery() != recovery_number_ || !round || round->step() != RecoveryRound::Step::restoring) return;
+  note_fetched(message);
   Slowest slowest(placement_);
   for (const RankRestored& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
   for (const RankRestored& rank : message.ranks()) {
@@ -347,6 +357,19 @@ void Coordinator::restored(const Restored& message, Now now) {
   }
   recovering_.restored(message);
   judge_recovery(now);
+}
+
+/** A node keeps the images that it has read from other nodes to restart ranks. */
+void Coordinator::note_fetched(const Restored& message) {
+  const StoredWave& wave = *store_.find(recovering_.round()->wave());
+  std::map<NodeIndex, std::vector<Rank>> fetched;
+  for (const RankRestored& rank : message.ranks()) {
+    const StoredRank* image = wave.find(rank.rank());
+    const auto node = node_of(rank.rank());
+    if (rank.restarted() && rank.error().empty() && image && node && !image->staged && !image->on(*node)) fetched[*node].push_back(rank.rank());
+  }
+  for (auto& [node, ranks] : fetched) store_.found(wave.wave, node, std::move(ranks));
+  if (!fetched.empty()) save_waves();
 }
 
 void Coordinator::resumed(const Resumed& message, Now now) {
@@ -429,7 +452,7 @@ void Coordinator::recovery_failed(Now now) {
     if (failure.image_bad) {
       out_.say(Log::WARNING, "the image of " + on(failure.rank) + " in wave " + std::to_string(round.wave()) +
                                  " is missing or damaged: " + failure.error);
-      store_.damaged(round.wave(), failure.rank);
+      store_.damaged(round.wave(), failure.rank, *node_of(failure.rank));
       continue;
     }
     counts = true;

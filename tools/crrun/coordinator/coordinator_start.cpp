@@ -83,7 +83,7 @@ void Coordinator::adopt(const Up& up) {
   for (const StoredImage& image : up.hello().images()) {
     const StoredWave* wave = store_.find(image.wave());
     const StoredRank* known = wave ? wave->find(image.rank()) : nullptr;
-    if (known && known->checksum == image.checksum() && !known->local) found[image.wave()].push_back(image.rank());
+    if (known && known->checksum == image.checksum() && !known->on(up.from())) found[image.wave()].push_back(image.rank());
   }
   for (auto& [wave, ranks] : found) store_.found(wave, up.from(), std::move(ranks));
   if (begin_ != Begin::attach) return;
@@ -250,6 +250,7 @@ void Coordinator::attached(Now now) {
   for (Member& member : members_.all())
     if (member.state == NodeState::starting) silent.push_back(member.node.index());
   welcome_all();
+  ask_who_serves(now);
   if (was_ending_with_) return end(*was_ending_with_, true, now);  // daemons that did not come back have ended
   for (NodeIndex node : silent) node_lost(node, "its daemon did not come back to crrun", now);
   // An open wave is void. A committed wave may not have been announced yet.

@@ -42,15 +42,17 @@ void Coordinator::wave_tick(Now now) {
     return;
   }
   if (spawns_.any_live()) give_drains_up(spawns_.words());
+  if (postponed_) return;
   drain(now);
   if (phase_ != Phase::running) return;
+  protect(now);
   stage(now);
   if (prune_wanted_) prune();
   leave_tick(now);
   if (phase_ != Phase::running) return;
   // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
   const bool last = leaving_.any() && !leaving_.needs_wave(store_);
-  if (clock_.due(now) && !last && !expected_.any() && !staging_lags(now) && !waits_for_progress() && all_ready(now)) begin_wave(now);
+  if (clock_.due(now) && !last && !expected_.any() && !copying_lags(now) && !waits_for_progress() && all_ready(now)) begin_wave(now);
 }
 
 void Coordinator::give_drains_up(const std::string& reason) {
@@ -167,7 +169,9 @@ void Coordinator::commit_wave(Now now) {
   if (draining_.needs_wave()) clock_.request(now);
   prune();
   drain(now);
-  if (phase_ == Phase::running) stage(now);
+  if (phase_ != Phase::running) return;
+  protect(now);
+  stage(now);
 }
 
 void Coordinator::abort_wave(GivenUp reason, const std::string& why, Now now) {
@@ -279,11 +283,10 @@ void Coordinator::prune() {
   // The running recovery may still fall back to an older wave.
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
-  const std::vector<WaveNumber> dropped = store_.prune(staging_.wave());
-  if (!store_.waves().empty() && store_.newest_staged()) spawns_.forget(store_.waves());
-  // Until a wave is in shared storage, the loss of a node restarts the job from the beginning: keep the streams from
-  // their start.
-  if (store_.newest_staged()) {
+  const std::vector<WaveNumber> dropped = store_.prune({staging_.wave(), protection_.wave()});
+  // Until a wave is safe, the loss of a node restarts the job from the beginning: keep the streams from their start.
+  if (store_.newest_safe()) {
+    spawns_.forget(store_.waves());
     for (Rank rank = 0; rank < ranks_.size(); ++rank)
       for (std::uint32_t stream : {1u, 2u}) ranks_[rank].output[stream - 1].forget(store_.oldest_offset(rank, stream));
     if (settings_.spec.stdin_target() == "0") input_.forget(store_.oldest_offset(0, 0));
@@ -338,7 +341,8 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
     out_.add(Reply{request, true, host + " has no ranks, and will not be given any"});
     return;
   }
-  if (settings_.spec.shared_directory().empty()) return refuse("without --shared no other node can read its images");
+  if (settings_.spec.shared_directory().empty() && !protection_.on())
+    return refuse("without --shared or --redundancy no other node can read its images");
   std::vector<Seat> without = seats(false);
   for (Seat& seat : without)
     if (seat.node == *node) seat.usable = false;
@@ -357,7 +361,8 @@ void Coordinator::refuse_drains(std::vector<Draining::Drain> drains, const std::
 /** What the drains need next. */
 void Coordinator::drain(Now now) {
   if (phase_ != Phase::running) return;
-  const Draining::Step step = draining_.next(store_, staging_, round_ ? round_->wave() : 0, placement_);
+  const Draining::Step step = draining_.next(store_, settings_.spec.shared_directory().empty() ? nullptr : &staging_, protection_.on(),
+                                             round_ ? round_->wave() : 0, placement_);
   if (step.wave_wanted && !clock_.next_ms()) clock_.request(now);
   for (const Draining::Order& order : step.stage) {
     Stage& message = *out_.send({order.node}).mutable_stage();

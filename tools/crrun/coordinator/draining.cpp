@@ -33,7 +33,7 @@ void Draining::start_over() {
   for (Drain& drain : drains_) drain.ready = false, drain.wave = 0;
 }
 
-Draining::Step Draining::next(const Store& store, const Staging& staging, WaveNumber open, const PlacementTable& placement) {
+Draining::Step Draining::next(const Store& store, const Staging* staging, bool copied, WaveNumber open, const PlacementTable& placement) {
   Step out;
   for (Drain& drain : drains_) {
     if (!drain.wave) {
@@ -50,12 +50,12 @@ Draining::Step Draining::next(const Store& store, const Staging& staging, WaveNu
     }
     std::vector<Rank> left;
     for (Rank rank = 0; rank < placement.size(); ++rank)
-      if (placement[rank] == drain.node && !wave->ranks[rank].staged) left.push_back(rank);
+      if (placement[rank] == drain.node && !wave->ranks[rank].staged && !(copied && wave->ranks[rank].safe())) left.push_back(rank);
     if (left.empty()) {
       drain.ready = out.move = true;
       continue;
     }
-    if (wave->wave == staging.wave() || staging.busy().count(drain.node)) continue;
+    if (!staging || wave->wave == staging->wave() || staging->busy().count(drain.node)) continue;
     // Other nodes may still be copying an older wave: this node need not wait for them.
     if (std::exchange(drain.told, wave->wave) == wave->wave) continue;
     out.stage.push_back({wave->wave, drain.node, std::move(left)});

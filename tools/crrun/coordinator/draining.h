@@ -3,7 +3,7 @@
 /**
  * @file Nodes that are being emptied, at a user's request.
  *
- *      add() ──> needs a wave ──> is in a wave ──> its images are staged ──> ready: a recovery moves its ranks ──> gone
+ *      add() ──> needs a wave ──> is in a wave ──> its images are elsewhere ──> ready: a recovery moves its ranks ──> gone
  *                    ^                 │ aborted           │ the wave is dropped without a newer one
  *                    └─────────────────┴───────────────────┘
  */
@@ -45,8 +45,11 @@ class Draining {
   void wave_aborted(WaveNumber wave);
   /** A recovery leaves the nodes' ranks where they are: each drain needs a new wave. */
   void start_over();
-  /** @param open wave that is being taken; 0: none */
-  Step next(const Store& store, const Staging& staging, WaveNumber open, const PlacementTable& placement);
+  /**
+   * @param staging nothing: there is no shared storage @param copied images get to other nodes without orders from here
+   * @param open wave that is being taken; 0: none
+   */
+  Step next(const Store& store, const Staging* staging, bool copied, WaveNumber open, const PlacementTable& placement);
   /** Whether the ranks of @p node can be restarted elsewhere. */
   bool ready(NodeIndex node) const;
   std::vector<NodeIndex> ready_nodes() const;

@@ -89,6 +89,7 @@ Greeting Membership::hello(NodeIndex node, const std::string& instance, const He
   if (member->state != NodeState::up) member->since_ms = now.ms;
   if (member->instance != instance) {
     member->welcomed = false;
+    member->serving.reset();
     member->arrivals = {};
   }
   member->state = NodeState::up;

@@ -39,6 +39,7 @@ struct Member {
   bool module_loaded = false;
   std::string module_problem;
   std::vector<std::string> addresses;
+  std::optional<Relaying> serving;    ///< where it hands its images out; nothing: it does not
   std::uint64_t free_local_bytes = 0, image_bytes = 0;
   double load = 0;
 };

@@ -27,6 +27,7 @@ struct Durations {
 struct Tally {
   Durations wave;             ///< of committed waves, from the begin to the commit
   Durations wave_standstill;  ///< of the slowest rank in each of them: its messages were held, or its threads stood still
+  Durations protection;       ///< from the commit of a wave until the loss of any one node leaves all its images
   Durations staging;          ///< from the commit of a wave until all its images are in shared storage
   std::array<std::uint64_t, kGivenUps> given_up{};       ///< waves, by reason
   std::array<std::uint64_t, kCauseKinds> recoveries{};   ///< that have begun, by cause
@@ -42,6 +43,7 @@ struct Tally {
   std::uint64_t ranks_failed = 0;     ///< of which the program was told, spawned ones included
   std::uint64_t written_bytes = 0;    ///< of images of committed waves, on the nodes
   std::uint64_t staged_bytes = 0;     ///< of images, written to shared storage
+  std::uint64_t copied_bytes = 0;     ///< of images, read from other nodes to keep them
 };
 
 struct Metrics {
@@ -56,6 +58,8 @@ struct Metrics {
   std::uint64_t wave_interval_ms = 0;                   ///< at present; 0: waves are taken on request
   std::optional<std::uint64_t> newest_wave_unix_ns;     ///< when the newest committed wave was committed
   std::optional<std::uint64_t> newest_staged_unix_ns;   ///< the same for the newest one in shared storage
+  std::optional<std::uint64_t> newest_safe_unix_ns;     ///< the same for the newest one that survives the loss of a node
+  bool redundant = false;                               ///< nodes keep images of each other
   std::optional<std::uint64_t> waves_to_stage;          ///< committed and not completely staged; nothing without --shared
   Tally tally;
 };

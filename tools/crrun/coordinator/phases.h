@@ -29,7 +29,7 @@ enum class Phase : std::uint8_t {
 
 enum class Input : std::uint8_t {
   // from daemons
-  hello, heartbeat, rank_started, rank_ready, rank_exited, wave_done, staged, restored, resumed, moved_away, output, link_lost,
+  hello, heartbeat, rank_started, rank_ready, rank_exited, wave_done, staged, protect_done, serving, restored, resumed, moved_away, output, link_lost,
   abort, log, spawn, spawn_known, pmix,
   // from the launcher and the transport
   link_ended, connection_closed,
@@ -92,6 +92,10 @@ inline constexpr Rule kRules[] = {
                                                            "wave"},
     {Input::staged,              o,     RCE,  x,      x,   "note what is in JOBDIR; when the wave is there: drop older ones; a "
                                                            "drain may move its ranks"},
+    {Input::protect_done,        o,     RCE,  x,      o,   "note which images a node keeps for others; when the wave is safe: drop older "
+                                                           "ones; a drain may move its ranks"},
+    {Input::serving,             x,     RCE,  x,      o,   "note where a node hands images out; when all do, a recovery that waits for "
+                                                           "this after an attach"},
     {Input::restored,            o,     o,    RCE,    o,   "when all ranks are restored and what moved away has ended: Resume; an "
                                                            "error: the next recovery"},
     {Input::resumed,             o,     o,    RCE,    o,   "when all ranks have resumed, the job runs"},

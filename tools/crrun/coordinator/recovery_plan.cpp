@@ -18,16 +18,49 @@ std::optional<PlacementTable> place_all(const StoredWave& wave, const PlacementT
   return place_again(all, seats, double_up);
 }
 
+/** Orders to read images from other nodes: of each rank that restarts on a node to which no path leads. */
+class Fetches {
+ public:
+  Fetches(const StoredWave& wave, const Serving& serving) : wave_(wave), serving_(serving) {}
+
+  void add(Rank rank, const StoredRank& image, NodeIndex to) {
+    // The image that was taken first, then copies.
+    std::vector<NodeIndex> have = image.copies;
+    if (image.local) have.insert(have.begin(), image.node);
+    std::erase_if(have, [this](NodeIndex node) { return !serving_(node); });
+    orders_[{to, std::move(have)}].push_back(rank);
+  }
+  void put(Recover& message) const {
+    for (const auto& [key, ranks] : orders_) {
+      Fetch& fetch = *message.add_fetch();
+      fetch.set_to(key.first);
+      for (Rank rank : ranks) fetch.add_ranks(rank);
+      for (NodeIndex node : key.second) {
+        ImageSource& source = *fetch.add_sources();
+        source.set_node(node);
+        *source.mutable_from() = *serving_(node);
+        for (Rank rank : ranks) *source.add_images() = stored_image(wave_, rank);
+      }
+    }
+  }
+
+ private:
+  const StoredWave& wave_;
+  const Serving& serving_;
+  std::map<std::pair<NodeIndex, std::vector<NodeIndex>>, std::vector<Rank>> orders_;  ///< by receiver and sources
+};
+
 }  // namespace
 
 std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const std::map<Rank, NodeIndex>& spawned,
-                                          const std::vector<Seat>& seats, bool double_up, const Store& store, const LiveProcess& live) {
+                                          const std::vector<Seat>& seats, bool double_up, const Store& store, const LiveProcess& live,
+                                          const Serves& serves) {
   auto placed = place_again(placement, seats, double_up);
   if (!placed) return std::nullopt;
   RecoveryPlan out{std::move(*placed), 0, {}, {}};
   for (auto wave = store.waves().rbegin(); wave != store.waves().rend() && !out.wave; ++wave) {
     auto nodes = place_all(wave->second, out.placement, spawned, seats, double_up);
-    if (!nodes || !store.available(wave->second, *nodes)) continue;
+    if (!nodes || !store.available(wave->second, *nodes, serves)) continue;
     out.wave = wave->first;
     out.nodes = std::move(*nodes);
   }
@@ -45,9 +78,10 @@ std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const
   return out;
 }
 
-void RecoveryPlan::fill(Recover& message, const Store& store) const {
+void RecoveryPlan::fill(Recover& message, const Store& store, const Serving& serving) const {
   message.set_wave(wave);
   const StoredWave& stored = *store.find(wave);
+  Fetches fetches(stored, serving);
   const Roster roster = stored.roster();
   for (std::size_t at = 0; at < nodes.size(); ++at) {
     const Rank number = roster.number(at);
@@ -56,7 +90,13 @@ void RecoveryPlan::fill(Recover& message, const Store& store) const {
     place.set_node(nodes[at]);
     if (nodes.size() <= kWholeTables || restart.count(number)) *message.add_images() = store.place(wave, number, nodes[at]);
   }
-  for (Rank rank : restart) message.add_restart(rank);
+  for (Rank rank : restart) {
+    message.add_restart(rank);
+    const std::size_t place = *roster.place(rank);
+    const StoredRank& image = stored.ranks[place];
+    if (!image.staged && !image.on(nodes[place])) fetches.add(rank, image, nodes[place]);
+  }
+  fetches.put(message);
   for (const StoredFamily& family : stored.families) {
     SpawnBegin& spawned = *message.add_spawned();
     spawned.set_index(family.index);

@@ -13,14 +13,20 @@
 
 namespace reprise::job {
 
+/** Where a node hands its images out to others; nothing: it does not, or is not up. */
+using Serving = std::function<const Relaying*(NodeIndex)>;
+
 struct RecoveryPlan {
   PlacementTable placement;  ///< of the job's own ranks
   WaveNumber wave = 0;       ///< 0: no wave is usable, the job begins anew
   PlacementTable nodes;      ///< by place in the wave's roster
   std::set<Rank> restart;    ///< numbers of those that get a new process; the others are paused
 
-  /** What daemons need to know: the wave, the placement, the ranks to restart, and where images are. */
-  void fill(Recover& message, const Store& store) const;
+  /**
+   * What daemons need to know: the wave, the placement, the ranks to restart, and where images are.
+   * @param serving where a node hands its images out
+   */
+  void fill(Recover& message, const Store& store, const Serving& serving) const;
 };
 
 /** @return the recovery in which a rank's process was started anew; nothing: it has none that could be paused */
@@ -31,6 +37,7 @@ using LiveProcess = std::function<std::optional<RecoveryNumber>(Rank)>;
  * @return nothing if there is no place for the ranks of nodes that are not usable
  */
 std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const std::map<Rank, NodeIndex>& spawned,
-                                          const std::vector<Seat>& seats, bool double_up, const Store& store, const LiveProcess& live);
+                                          const std::vector<Seat>& seats, bool double_up, const Store& store, const LiveProcess& live,
+                                          const Serves& serves);
 
 }  // namespace reprise::job

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "state.h"
 
+#include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "job/message_json.h"
@@ -68,6 +70,24 @@ StoredFamily family_from(const nlohmann::json& json) {
   return out;
 }
 
+/** Copies by node: few nodes have any of a wave's images, and each has those of neighbouring ranks. */
+nlohmann::json copies_json(const std::vector<StoredRank>& ranks) {
+  std::map<NodeIndex, nlohmann::json> by_node;
+  const auto has = [&](std::size_t place, NodeIndex node) {
+    const auto& copies = ranks[place].copies;
+    return std::binary_search(copies.begin(), copies.end(), node);
+  };
+  for (std::size_t place = 0; place < ranks.size(); ++place)
+    for (NodeIndex node : ranks[place].copies) {
+      nlohmann::json& ends = by_node[node];
+      if (place == 0 || !has(place - 1, node)) ends.push_back(place);
+      if (place + 1 == ranks.size() || !has(place + 1, node)) ends.push_back(place);
+    }
+  nlohmann::json out = nlohmann::json::array();
+  for (auto& [node, ends] : by_node) out.push_back({{"node", node}, {"of", std::move(ends)}});
+  return out;
+}
+
 nlohmann::json wave_json(const StoredWave& wave) {
   nlohmann::json offsets = nlohmann::json::array();
   for (std::size_t i = 0; i < 3; ++i)
@@ -84,7 +104,8 @@ nlohmann::json wave_json(const StoredWave& wave) {
           {"checksum", column(wave.ranks, [](const StoredRank& rank) { return rank.checksum; })},
           {"offsets", std::move(offsets)},
           {"not_local", ranges(wave.ranks, [](const StoredRank& rank) { return !rank.local; })},
-          {"staged", ranges(wave.ranks, [](const StoredRank& rank) { return rank.staged; })}};
+          {"staged", ranges(wave.ranks, [](const StoredRank& rank) { return rank.staged; })},
+          {"copies", copies_json(wave.ranks)}};
 }
 
 StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
@@ -112,6 +133,12 @@ StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
     read_column(json.at("offsets").at(i), out.ranks, [i](StoredRank& rank, const auto& value) { rank.offsets[i] = value; });
   read_ranges(json.at("not_local"), out.ranks, [](StoredRank& rank) { rank.local = false; });
   read_ranges(json.at("staged"), out.ranks, [](StoredRank& rank) { rank.staged = true; });
+  std::map<NodeIndex, nlohmann::json> copies;  // in order
+  for (const auto& one : json.value("copies", nlohmann::json::array())) copies[one.at("node")] = one.at("of");
+  for (const auto& [node, of] : copies)
+    read_ranges(of, out.ranks, [node = node](StoredRank& rank) {
+      if (rank.copies.empty() || rank.copies.back() != node) rank.copies.push_back(node);
+    });
   return out;
 }
 
@@ -240,7 +267,10 @@ nlohmann::json to_json(const Record& record) {
     if constexpr (std::is_same_v<T, RanksStaged>) json = {{"staged", change.wave}, {"ranks", change.ranks}};
     if constexpr (std::is_same_v<T, ImagesLost>) json = {{"images_lost", change.node}};
     if constexpr (std::is_same_v<T, ImagesFound>) json = {{"found", change.wave}, {"node", change.node}, {"ranks", change.ranks}};
-    if constexpr (std::is_same_v<T, ImageDamaged>) json = {{"damaged", change.wave}, {"rank", change.rank}};
+    if constexpr (std::is_same_v<T, ImageDamaged>) {
+      json = {{"damaged", change.wave}, {"rank", change.rank}};
+      if (change.node) json["node"] = *change.node;
+    }
     if constexpr (std::is_same_v<T, WavesDropped>) json = {{"dropped", change.waves}};
   };
   if (const auto* whole = std::get_if<State>(&record)) json = {{"state", to_json(*whole)}};
@@ -270,7 +300,11 @@ Record record_from_json(const nlohmann::json& json, std::size_t ranks) {
     if (json.contains("images_lost")) return StoreChange(ImagesLost{json.at("images_lost")});
     if (json.contains("found"))
       return StoreChange(ImagesFound{json.at("found"), json.at("node"), json.at("ranks").get<std::vector<Rank>>()});
-    if (json.contains("damaged")) return StoreChange(ImageDamaged{json.at("damaged"), json.at("rank")});
+    if (json.contains("damaged")) {
+      ImageDamaged damaged{json.at("damaged"), json.at("rank")};
+      if (json.contains("node")) damaged.node = json.at("node").get<NodeIndex>();
+      return StoreChange(damaged);
+    }
     if (json.contains("dropped")) return StoreChange(WavesDropped{json.at("dropped").get<std::vector<WaveNumber>>()});
     throw std::runtime_error("the job's state has a record that this program does not know");
   });

@@ -44,7 +44,7 @@ nlohmann::json Coordinator::status(Now now) const {
                      {"mpi", info.ready}});
   }
   for (const auto& [number, wave] : store_.waves()) {
-    std::uint64_t staged_bytes = 0, staged_ranks = 0;
+    std::uint64_t staged_bytes = 0, staged_ranks = 0, safe_ranks = wave.ranks.size() - wave.unsafe();
     for (const StoredRank& rank : wave.ranks) {
       staged_ranks += rank.staged;
       if (rank.staged) staged_bytes += rank.bytes;
@@ -53,9 +53,12 @@ nlohmann::json Coordinator::status(Now now) const {
                      {"unix_ns", wave.unix_ns},
                      {"bytes", wave.bytes()},
                      {"staged", wave.staged()},
+                     {"safe", store_.safe(number)},
+                     {"safe_ranks", safe_ranks},
+                     {"ranks", wave.ranks.size()},
                      {"staged_ranks", staged_ranks},
                      {"staged_bytes", staged_bytes},
-                     {"available", placement_.empty() ? false : store_.available(wave, nodes_in(wave))}});
+                     {"available", placement_.empty() ? false : store_.available(wave, nodes_in(wave), serves())}});
   }
   nlohmann::json out = {{"id", settings_.spec.id()},
                         {"phase", name(phase_)},
@@ -67,6 +70,7 @@ nlohmann::json Coordinator::status(Now now) const {
                         {"tells_failures", settings_.spec.tells_failures()},
                         {"wave_interval_ms", wave_interval_ms()},
                         {"shared", !settings_.spec.shared_directory().empty()},
+                        {"redundancy", redundancy_words(settings_.spec.redundancy())},
                         {"nodes", nodes},
                         {"ranks", ranks},
                         {"waves", waves},
@@ -85,7 +89,7 @@ nlohmann::json Coordinator::status(Now now) const {
   if (round_)
     out["wave_under_way"] = {
         {"wave", round_->wave()}, {"answered", round_->answered()}, {"ms", now.ms - round_->begun().ms}};
-  if (const auto next = clock_.next_ms(); next && !round_ && !staging_lags(now) && no_wave_reason().empty()) {
+  if (const auto next = clock_.next_ms(); next && !round_ && !copying_lags(now) && no_wave_reason().empty()) {
     if (waits_for_progress() && clock_.due(now))
       out["wave_waits_for_progress"] = true;
     else
@@ -95,12 +99,16 @@ nlohmann::json Coordinator::status(Now now) const {
     out["hang"] = {{"ms", watchdog_.stood_ms()}, {"words", hang_words()}, {"rollbacks", watchdog_.rollbacks()}};
   if (chosen_) {
     out["wave_interval"] = to_json(*chosen_);
-    if (staging_lags(now)) out["wave_interval"]["waits_for_staging_of"] = staging_.wave();
+    if (copying_lags(now)) out["wave_interval"]["waits_for_staging_of"] = wave_in_copying();
   }
   nlohmann::json staging = nlohmann::json::array();
   for (const auto& [node, bytes] : staging_progress_)
     staging.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});
   out["staging"] = staging;
+  nlohmann::json copying = nlohmann::json::array();
+  for (const auto& [node, bytes] : copying_progress_)
+    copying.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});
+  out["copying"] = copying;
   if (report_.recovery) {
     const RecoveryReport& last = report_;
     out["last_recovery"] = {{"recovery", last.recovery},

@@ -42,14 +42,61 @@ bool StoredWave::staged() const {
   return std::all_of(ranks.begin(), ranks.end(), [](const StoredRank& rank) { return rank.staged; });
 }
 
+std::size_t StoredWave::unsafe() const {
+  return static_cast<std::size_t>(std::count_if(ranks.begin(), ranks.end(), [](const StoredRank& rank) { return !rank.safe(); }));
+}
+
 std::uint64_t StoredWave::bytes() const {
   std::uint64_t sum = 0;
   for (const StoredRank& rank : ranks) sum += rank.bytes;
   return sum;
 }
 
+StoredImage stored_image(const StoredWave& wave, Rank rank) {
+  const StoredRank& image = *wave.find(rank);
+  StoredImage out;
+  out.set_wave(wave.wave);
+  out.set_rank(rank);
+  out.set_bytes(image.bytes);
+  out.set_checksum(image.checksum);
+  out.set_committed(true);
+  return out;
+}
+
 Store::Store(std::string job_directory, std::string local_directory)
     : job_directory_(std::move(job_directory)), local_directory_(std::move(local_directory)) {}
+
+namespace {
+
+void add_copy(StoredRank& image, NodeIndex node) {
+  const auto at = std::lower_bound(image.copies.begin(), image.copies.end(), node);
+  if (at == image.copies.end() || *at != node) image.copies.insert(at, node);
+}
+
+void lose(StoredRank& image, NodeIndex node) {
+  if (image.node == node) image.local = false;
+  std::erase(image.copies, node);
+}
+
+void found_on(StoredRank& image, NodeIndex node) {
+  if (image.local && image.node != node) return add_copy(image, node);
+  image.node = node;
+  image.local = true;
+  std::erase(image.copies, node);
+}
+
+void damaged_for(StoredRank& image, std::optional<NodeIndex> node) {
+  const bool nothing_nearer = !node || (!image.on(*node) && !image.staged);
+  if (nothing_nearer) {
+    image.local = false;
+    image.copies.clear();
+  } else {
+    lose(image, *node);
+  }
+  image.staged = false;
+}
+
+}  // namespace
 
 void update(StoredWaves& waves, const StoreChange& change) {
   const auto rank_of = [&](WaveNumber wave, Rank rank) -> StoredRank* {
@@ -63,33 +110,61 @@ void update(StoredWaves& waves, const StoreChange& change) {
   }
   if (const auto* lost = std::get_if<ImagesLost>(&change)) {
     for (auto& [number, wave] : waves)
-      for (StoredRank& rank : wave.ranks)
-        if (rank.node == lost->node) rank.local = false;
+      for (StoredRank& rank : wave.ranks) lose(rank, lost->node);
   }
   if (const auto* found = std::get_if<ImagesFound>(&change)) {
     for (Rank rank : found->ranks)
-      if (StoredRank* one = rank_of(found->wave, rank)) one->node = found->node, one->local = true;
+      if (StoredRank* one = rank_of(found->wave, rank)) found_on(*one, found->node);
   }
   if (const auto* damaged = std::get_if<ImageDamaged>(&change))
-    if (StoredRank* one = rank_of(damaged->wave, damaged->rank)) one->local = one->staged = false;
+    if (StoredRank* one = rank_of(damaged->wave, damaged->rank)) damaged_for(*one, damaged->node);
   if (const auto* dropped = std::get_if<WavesDropped>(&change))
     for (WaveNumber wave : dropped->waves) waves.erase(wave);
 }
 
 void Store::change(StoreChange change) {
+  // One message names few of many ranks: count these only.
+  const auto named = [&]() -> std::size_t {
+    const auto* staged = std::get_if<RanksStaged>(&change);
+    const auto* found = std::get_if<ImagesFound>(&change);
+    const StoredWave* wave = staged ? find(staged->wave) : found ? find(found->wave) : nullptr;
+    if (!wave) return 0;
+    const std::vector<Rank>& all = staged ? staged->ranks : found->ranks;
+    const std::set<Rank> ranks(all.begin(), all.end());
+    return static_cast<std::size_t>(std::count_if(ranks.begin(), ranks.end(), [&](Rank rank) {
+      const StoredRank* image = wave->find(rank);
+      return image && !image->safe();
+    }));
+  };
+  const auto only_copies = [&] {
+    const auto* found = std::get_if<ImagesFound>(&change);
+    const StoredWave* wave = found ? find(found->wave) : nullptr;
+    return wave && std::all_of(found->ranks.begin(), found->ranks.end(), [&](Rank rank) {
+             const StoredRank* image = wave->find(rank);
+             return image && image->local;
+           });
+  };
+  const std::size_t before = named();
+  if (!std::holds_alternative<RanksStaged>(change) && !only_copies()) ++version_;
   update(waves_, change);
   const auto count = [&](WaveNumber number) {
-    if (const StoredWave* wave = find(number))
-      unstaged_[number] = static_cast<std::size_t>(
-          std::count_if(wave->ranks.begin(), wave->ranks.end(), [](const StoredRank& rank) { return !rank.staged; }));
+    const StoredWave* wave = find(number);
+    if (!wave) return;
+    unstaged_[number] = static_cast<std::size_t>(
+        std::count_if(wave->ranks.begin(), wave->ranks.end(), [](const StoredRank& rank) { return !rank.staged; }));
+    unsafe_[number] = wave->unsafe();
   };
-  if (!std::holds_alternative<RanksStaged>(change)) ++version_;
   if (const auto* wave = std::get_if<StoredWave>(&change)) count(wave->wave);
   if (const auto* damaged = std::get_if<ImageDamaged>(&change)) count(damaged->wave);
-  if (const auto* dropped = std::get_if<WavesDropped>(&change))
-    for (WaveNumber wave : dropped->waves) unstaged_.erase(wave);
-  auto* last = changes_.empty() ? nullptr : std::get_if<RanksStaged>(&changes_.back());
+  if (std::holds_alternative<ImagesLost>(change))
+    for (const auto& [number, wave] : waves_) unsafe_[number] = wave.unsafe();
   const auto* staged = std::get_if<RanksStaged>(&change);
+  const auto* found = std::get_if<ImagesFound>(&change);
+  if (staged || found)
+    if (const auto known = unsafe_.find(staged ? staged->wave : found->wave); known != unsafe_.end()) known->second -= before - named();
+  if (const auto* dropped = std::get_if<WavesDropped>(&change))
+    for (WaveNumber wave : dropped->waves) unstaged_.erase(wave), unsafe_.erase(wave);
+  auto* last = changes_.empty() ? nullptr : std::get_if<RanksStaged>(&changes_.back());
   if (last && staged && last->wave == staged->wave)
     last->ranks.insert(last->ranks.end(), staged->ranks.begin(), staged->ranks.end());
   else
@@ -114,12 +189,13 @@ bool Store::staged(WaveNumber wave, Rank rank) {
   return --unstaged_.at(wave) == 0;
 }
 
-void Store::damaged(WaveNumber wave, Rank rank) { change(ImageDamaged{wave, rank}); }
+void Store::damaged(WaveNumber wave, Rank rank, NodeIndex node) { change(ImageDamaged{wave, rank, node}); }
 
-bool Store::available(const StoredWave& wave, const PlacementTable& nodes) const {
+bool Store::available(const StoredWave& wave, const PlacementTable& nodes, const Serves& serves) const {
   for (std::size_t place = 0; place < nodes.size(); ++place) {
     const StoredRank& image = wave.ranks.at(place);
-    if (!image.staged && !(image.local && image.node == nodes[place])) return false;
+    const bool elsewhere = (image.local && serves(image.node)) || std::any_of(image.copies.begin(), image.copies.end(), serves);
+    if (!image.staged && !image.on(nodes[place]) && !elsewhere) return false;
   }
   return true;
 }
@@ -128,7 +204,7 @@ ImagePlace Store::place(WaveNumber wave, Rank rank, NodeIndex node) const {
   ImagePlace out;
   out.set_rank(rank);
   const StoredRank& image = *waves_.at(wave).find(rank);
-  if (image.local && image.node == node) out.add_paths(file(local_directory_, wave, rank));
+  if (image.on(node)) out.add_paths(file(local_directory_, wave, rank));
   if (image.staged) out.add_paths(file(job_directory_, wave, rank));
   out.set_bytes(image.bytes);
   out.set_checksum(image.checksum);
@@ -142,19 +218,20 @@ std::vector<WaveNumber> Store::forget_after(WaveNumber wave) {
   return out;
 }
 
-std::set<WaveNumber> Store::keep(WaveNumber in_copying) const {
+std::set<WaveNumber> Store::keep(const std::set<WaveNumber>& in_copying) const {
   std::set<WaveNumber> out;
   // Two of each kind: one may turn out to be damaged.
   constexpr unsigned kEach = 2;
-  unsigned any = 0, staged = 0;
+  unsigned any = 0, safe = 0, staged = 0;
   for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave) {
-    const bool newest = any++ < kEach, one_of_staged = wave->second.staged() && staged++ < kEach;
-    if (newest || one_of_staged || wave->first == in_copying) out.insert(wave->first);
+    const bool newest = any++ < kEach, one_of_safe = this->safe(wave->first) && safe++ < kEach,
+               one_of_staged = wave->second.staged() && staged++ < kEach;
+    if (newest || one_of_safe || one_of_staged || in_copying.count(wave->first)) out.insert(wave->first);
   }
   return out;
 }
 
-std::vector<WaveNumber> Store::prune(WaveNumber in_copying) {
+std::vector<WaveNumber> Store::prune(const std::set<WaveNumber>& in_copying) {
   const std::set<WaveNumber> kept = keep(in_copying);
   std::vector<WaveNumber> out;
   for (const auto& [number, wave] : waves_)
@@ -177,6 +254,17 @@ std::optional<WaveNumber> Store::newest_staged() const {
   for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave)
     if (wave->second.staged()) return wave->first;
   return std::nullopt;
+}
+
+std::optional<WaveNumber> Store::newest_safe() const {
+  for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave)
+    if (safe(wave->first)) return wave->first;
+  return std::nullopt;
+}
+
+bool Store::safe(WaveNumber wave) const {
+  const auto found = unsafe_.find(wave);
+  return found != unsafe_.end() && found->second == 0;
 }
 
 std::size_t Store::to_stage() const {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /** @file The committed waves: where their images are, which wave is usable, which may be dropped. */
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
-#include <utility>
 #include <set>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,11 +17,18 @@ namespace reprise::job {
 
 struct StoredRank {
   NodeIndex node = 0;   ///< where it was taken
-  bool local = true;    ///< the local image still exists
+  bool local = true;    ///< the image there still exists
   bool staged = false;  ///< a copy is in JOBDIR
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;
   std::uint64_t offsets[3] = {0, 0, 0};  ///< in standard input, output and error
+  std::vector<NodeIndex> copies = {};    ///< other nodes that have it, in order
+
+  bool on(NodeIndex which) const { return (local && node == which) || std::find(copies.begin(), copies.end(), which) != copies.end(); }
+  /** @return number of nodes that have it */
+  std::size_t nodes() const { return copies.size() + local; }
+  /** Whether the loss of any one node leaves an image. */
+  bool safe() const { return staged || nodes() > 1; }
   bool operator==(const StoredRank&) const = default;
 };
 
@@ -44,11 +52,18 @@ struct StoredWave {
   StoredRank* find(Rank number);
   const StoredRank* find(Rank number) const { return const_cast<StoredWave*>(this)->find(number); }
   bool staged() const;
+  /** @return number of ranks that the loss of some node would leave without an image */
+  std::size_t unsafe() const;
   std::uint64_t bytes() const;
   bool operator==(const StoredWave&) const = default;
 };
 
+/** @return what identifies the image of a rank that is in the wave */
+StoredImage stored_image(const StoredWave& wave, Rank rank);
+
 using StoredWaves = std::map<WaveNumber, StoredWave>;
+/** Whether a node is up, and hands its images out to other nodes. */
+using Serves = std::function<bool(NodeIndex)>;
 
 // Changes of the stored waves. A StoredWave as a change is the commit of that wave.
 struct RanksStaged {
@@ -59,16 +74,20 @@ struct RanksStaged {
 struct ImagesLost {
   NodeIndex node = 0;
 };
-/** A node has intact images of these ranks, wherever they were taken. */
+/** A node has intact images of these ranks: copies, unless they were taken there or are nowhere else. */
 struct ImagesFound {
   WaveNumber wave = 0;
   NodeIndex node = 0;
   std::vector<Rank> ranks;
 };
-/** No image of the rank in this wave is intact. */
+/**
+ * What a node has read to restore a rank is not intact: its own image and the one in JOBDIR, or, if there was neither, those of all
+ * other nodes. Without a node no image is.
+ */
 struct ImageDamaged {
   WaveNumber wave = 0;
   Rank rank = 0;
+  std::optional<NodeIndex> node = std::nullopt;
 };
 struct WavesDropped {
   std::vector<WaveNumber> waves;
@@ -86,32 +105,39 @@ class Store {
   void commit(StoredWave wave);
   /** The images of a node are lost. */
   void node_lost(NodeIndex node);
-  /** The node has images of these ranks, for which none on a node was known. */
+  /** The node has images of these ranks. */
   void found(WaveNumber wave, NodeIndex node, std::vector<Rank> ranks);
   /** @return whether the wave is now completely staged, and was not before */
   bool staged(WaveNumber wave, Rank rank);
-  /** No image of this rank in this wave is intact. */
-  void damaged(WaveNumber wave, Rank rank);
-  /** Whether every process has an image that is readable on its node. @param nodes by place in the wave's roster */
-  bool available(const StoredWave& wave, const PlacementTable& nodes) const;
-  /** @return the paths of an image on the node, the local one first */
+  /** What the node could read of this rank's images in this wave is not intact. */
+  void damaged(WaveNumber wave, Rank rank, NodeIndex node);
+  /**
+   * Whether every process has an image that its node can read. @param nodes by place in the wave's roster
+   * @param serves whether a node hands its images out to others
+   */
+  bool available(const StoredWave& wave, const PlacementTable& nodes, const Serves& serves) const;
+  /** @return the paths of an image on the node, the local one first; none: other nodes have it */
   ImagePlace place(WaveNumber wave, Rank rank, NodeIndex node) const;
   /** The job went back to @p wave: later waves are void. @return the waves that were dropped */
   std::vector<WaveNumber> forget_after(WaveNumber wave);
-  /** @return the waves that count: the two newest, the two newest staged ones, and @p in_copying, which is being staged */
-  std::set<WaveNumber> keep(WaveNumber in_copying) const;
+  /** @return the waves that count: the two newest, the two newest safe and staged ones, and @p in_copying, which are being copied */
+  std::set<WaveNumber> keep(const std::set<WaveNumber>& in_copying) const;
   /** Drop the waves that do not count. @return the waves that were dropped */
-  std::vector<WaveNumber> prune(WaveNumber in_copying);
+  std::vector<WaveNumber> prune(const std::set<WaveNumber>& in_copying);
 
   /** @return what has changed since the last call, in order */
   std::vector<StoreChange> take_changes() { return std::exchange(changes_, {}); }
 
-  /** Changes with the waves and their images, except when an image is staged. */
+  /** Changes with the waves and their images, except when an image is staged or copied. */
   std::uint64_t version() const { return version_; }
   const StoredWaves& waves() const { return waves_; }
   const StoredWave* find(WaveNumber wave) const;
   std::optional<WaveNumber> newest() const;
   std::optional<WaveNumber> newest_staged() const;
+  /** @return the newest wave that the job can go back to when any one node is lost */
+  std::optional<WaveNumber> newest_safe() const;
+  /** Whether the loss of any one node leaves an image of every rank of this wave. */
+  bool safe(WaveNumber wave) const;
   /** @return number of waves of which an image is not in JOBDIR */
   std::size_t to_stage() const;
   /** @return the oldest position of a rank's stream in any wave that counts; 0 without waves */
@@ -123,6 +149,7 @@ class Store {
   std::string job_directory_, local_directory_;
   StoredWaves waves_;
   std::map<WaveNumber, std::size_t> unstaged_;  ///< number of ranks that are not staged
+  std::map<WaveNumber, std::size_t> unsafe_;    ///< StoredWave::unsafe()
   std::uint64_t version_ = 0;
   std::vector<StoreChange> changes_;
 };

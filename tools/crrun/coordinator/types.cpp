@@ -5,6 +5,14 @@
 
 namespace reprise::job {
 
+std::string redundancy_words(const Redundancy& redundancy) {
+  switch (redundancy.kind()) {
+    case Redundancy::PARTNER: return "partner:" + std::to_string(redundancy.count());
+    case Redundancy::XOR: return "xor:" + std::to_string(redundancy.count());
+    default: return "none";
+  }
+}
+
 std::string rank_list(const std::vector<Rank>& ranks) {
   if (ranks.empty()) return "no rank";
   std::vector<Rank> sorted = ranks;

@@ -52,6 +52,7 @@ struct Settings {
   std::uint64_t rejoin_every_ms = 10'000;      ///< interval of attempts to start a daemon on a lost node
   unsigned fan_out = 64;                       ///< of the tree of daemons; with no more nodes than this there is no tree
   unsigned staging_nodes = 2;                  ///< nodes that copy to shared storage at the same time
+  std::vector<std::uint32_t> failure_groups;   ///< of the nodes, by index; empty: each is one of its own
   unsigned max_restarts = 3;                   ///< of a rank that dies of signals, between two committed waves
   unsigned max_failed_recoveries = 5;          ///< in a row, because of errors, not of lost nodes
   bool oversubscribe = false;
@@ -65,6 +66,8 @@ struct Settings {
   std::size_t input_kept_bytes = 64 << 20;
 };
 
+/** "partner:1", "xor:4", "none": as --redundancy has it. */
+std::string redundancy_words(const Redundancy& redundancy);
 /** "rank 3", "ranks 0-3,7". */
 std::string rank_list(const std::vector<Rank>& ranks);
 

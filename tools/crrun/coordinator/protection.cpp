@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "protection.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace reprise::job {
+
+namespace {
+constexpr std::uint64_t kAgainMs = 1000, kAgainMostMs = 30'000;
+/** After so many errors in a row others copy a node's images. */
+constexpr unsigned kElsewhere = 3;
+}  // namespace
+
+bool Protection::troubled(NodeIndex receiver, NodeIndex source) const {
+  const auto found = trouble_.find({receiver, source});
+  return found != trouble_.end() && found->second.times >= kElsewhere;
+}
+
+/** Failure groups take turns; a group's nodes are in order. */
+std::vector<NodeIndex> Protection::ring(const std::set<NodeIndex>& homes) const {
+  std::map<std::uint32_t, std::uint32_t> so_far;
+  std::map<std::uint32_t, NodeIndex> first;
+  std::vector<std::tuple<std::uint32_t, NodeIndex, NodeIndex>> order;
+  for (NodeIndex node : homes) order.emplace_back(so_far[group(node)]++, first.emplace(group(node), node).first->second, node);
+  std::sort(order.begin(), order.end());
+  std::vector<NodeIndex> out;
+  for (const auto& [turn, leader, node] : order) out.push_back(node);
+  return out;
+}
+
+Protection::Needs Protection::needs(const StoredWave& wave, const Serving& serving, const Serves& takes) const {
+  // Where each image is read.
+  constexpr NodeIndex kNowhere = ~NodeIndex{0};
+  std::vector<NodeIndex> home(wave.ranks.size(), kNowhere);
+  std::set<NodeIndex> homes;
+  for (std::size_t place = 0; place < wave.ranks.size(); ++place) {
+    const StoredRank& image = wave.ranks[place];
+    if (image.local && serving(image.node))
+      home[place] = image.node;
+    else if (const auto copy = std::find_if(image.copies.begin(), image.copies.end(), serving); copy != image.copies.end())
+      home[place] = *copy;
+    else if (!image.staged)
+      return {};  // cannot be completed
+    if (home[place] != kNowhere) homes.insert(home[place]);
+  }
+  const std::vector<NodeIndex> around = ring(homes);
+  std::vector<NodeIndex> spares;
+  for (NodeIndex node = 0; node < nodes_; ++node)
+    if (!homes.count(node) && serving(node) && takes(node)) spares.push_back(node);
+
+  const std::size_t copies = redundancy_.count();
+  std::map<NodeIndex, std::vector<NodeIndex>> partners;
+  for (std::size_t at = 0; at < around.size(); ++at) {
+    const NodeIndex from = around[at];
+    std::vector<NodeIndex>& out = partners[from];
+    const auto choose = [&](const std::vector<NodeIndex>& among, std::size_t begin, bool same_group, bool in_trouble) {
+      for (std::size_t i = 0; i < among.size() && out.size() < copies; ++i) {
+        const NodeIndex node = among[(begin + i) % among.size()];
+        if (node == from || !takes(node) || (group(node) == group(from)) != same_group || troubled(node, from) != in_trouble) continue;
+        out.push_back(node);
+      }
+    };
+    for (bool in_trouble : {false, true}) {
+      for (bool same_group : {false, true}) choose(around, at + 1, same_group, in_trouble);
+      for (bool same_group : {false, true}) choose(spares, at, same_group, in_trouble);
+    }
+  }
+
+  Needs out;
+  const Roster roster = wave.roster();
+  for (std::size_t place = 0; place < wave.ranks.size(); ++place) {
+    if (home[place] == kNowhere) continue;
+    const StoredRank& image = wave.ranks[place];
+    std::size_t have = image.nodes() - 1;
+    for (NodeIndex node : partners[home[place]]) {
+      if (have >= copies) break;
+      if (image.on(node)) continue;
+      out[node][home[place]].push_back(roster.number(place));
+      ++have;
+    }
+  }
+  return out;
+}
+
+/** See which wave to copy, and what is missing. A large job has many ranks: only when something has changed. */
+void Protection::look(const Store& store, const Serving& serving, const Serves& takes) {
+  seen_ = store.version();
+  open_.clear();
+  // Finish the wave that was begun: if waves come faster than they can be copied, none would ever be safe.
+  if (const StoredWave* wave = store.find(wave_)) open_ = needs(*wave, serving, takes);
+  if (open_.empty() && ordered_.empty()) {
+    wave_ = 0;
+    if (const auto newest = store.newest()) open_ = needs(*store.find(*newest), serving, takes);
+    if (!open_.empty()) wave_ = *store.newest();
+  }
+  // What is ordered may still arrive.
+  for (const auto& [node, order] : ordered_) open_.erase(node);
+}
+
+std::vector<Protection::Order> Protection::next(const Store& store, const Serving& serving, const Serves& takes, Now now) {
+  std::vector<Order> out;
+  if (!on()) return out;
+  if (seen_ != store.version()) look(store, serving, takes);
+  const StoredWave* wave = store.find(wave_);
+  for (auto at = open_.begin(); wave && at != open_.end();) {
+    const NodeIndex to = at->first;
+    Order order{to, {}};
+    order.message.set_wave(wave_);
+    bool all = true;
+    for (const auto& [from, ranks] : at->second) {
+      const auto trouble = trouble_.find({to, from});
+      const Relaying* where = serving(from);
+      if (!where || (trouble != trouble_.end() && now.ms < trouble->second.not_before_ms)) {
+        all = false;
+        continue;
+      }
+      ImageSource& source = *order.message.add_sources();
+      source.set_node(from);
+      *source.mutable_from() = *where;
+      for (Rank rank : ranks) *source.add_images() = stored_image(*wave, rank);
+      ordered_[to].sources.insert(from);
+    }
+    if (order.message.sources().empty()) {
+      ++at;
+      continue;
+    }
+    if (!all) seen_.reset();  // look again when it has answered
+    out.push_back(std::move(order));
+    at = open_.erase(at);
+  }
+  return out;
+}
+
+void Protection::done(NodeIndex from, const ProtectDone& message, Now now) {
+  const auto order = ordered_.find(from);
+  if (order == ordered_.end() || message.wave() != wave_) return;
+  Ordered& ordered = order->second;
+  bool well = message.error().empty() && message.unreachable().empty();
+  for (const RankStaged& rank : message.ranks()) well &= rank.error().empty();
+  for (NodeIndex source : well ? std::set<NodeIndex>{} : ordered.sources) {
+    const auto& silent = message.unreachable();
+    if (silent.empty() || std::find(silent.begin(), silent.end(), source) != silent.end()) ordered.failed.insert(source);
+  }
+  if (!message.finished()) return;
+  for (NodeIndex source : ordered.sources) {
+    if (!ordered.failed.count(source)) {
+      trouble_.erase({from, source});
+      continue;
+    }
+    Trouble& trouble = trouble_[{from, source}];
+    trouble.not_before_ms = now.ms + std::min(kAgainMostMs, kAgainMs << std::min(trouble.times, 10u));
+    ++trouble.times;
+    seen_.reset();
+  }
+  ordered_.erase(order);
+  if (open_.empty() && ordered_.empty()) seen_.reset();  // a newer wave may wait
+}
+
+void Protection::node_lost(NodeIndex node) {
+  node_joined(node);
+  ordered_.erase(node);
+}
+
+void Protection::node_joined(NodeIndex node) {
+  seen_.reset();
+  std::erase_if(trouble_, [&](const auto& one) { return one.first.first == node || one.first.second == node; });
+}
+
+void Protection::reset() {
+  wave_ = 0;
+  open_.clear();
+  ordered_.clear();
+  seen_.reset();
+}
+
+}  // namespace reprise::job
