@@ -202,8 +202,11 @@ void Daemon::obey(const job::Down& down) {
       return waves_.end(down.wave_end());
     case job::Down::kStage:
       return staging_.begin(down.stage());
+    case job::Down::kProtect:
+      return protecting_.begin(down.protect());
     case job::Down::kPrune:
       node_.kept.prune({down.prune().keep().begin(), down.prune().keep().end()});
+      protecting_.prune({down.prune().keep().begin(), down.prune().keep().end()});
       if (down.prune().keep_size()) get_ready(*std::max_element(down.prune().keep().begin(), down.prune().keep().end()));
       return node_.on_disk(
           [directory = node_.images(), keep = std::vector<std::uint32_t>(down.prune().keep().begin(), down.prune().keep().end())] {
@@ -279,6 +282,7 @@ void Daemon::welcome(const job::Welcome& message) {
     introduce();
   }
   link_->welcomed();
+  serving_.welcomed();
   watch_.begin();
 }
 
@@ -308,6 +312,7 @@ void Daemon::become_spare() {
   waves_.abandon();
   recovery_.forget();
   staging_.stop();
+  protecting_.stop();
   relay_.reset();
   spawner_.forget();
   held_.clear();
@@ -452,6 +457,7 @@ void Daemon::shut_down(bool kill, bool keep_images) {
   standby_.abandon();
   recovery_.abandon();
   staging_.stop();
+  protecting_.stop();
   leave_by_ = std::chrono::steady_clock::now() + kChildrenEnd;
   if (!kill) return leave(keep_images);
   end_all([this, keep_images] { leave(keep_images); });

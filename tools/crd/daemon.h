@@ -15,8 +15,10 @@
 #include "crd/orphans.h"
 #include "crd/pmix_relay.h"
 #include "crd/prewarm.h"
+#include "crd/protecting.h"
 #include "crd/rehearsal.h"
 #include "crd/recovery.h"
+#include "crd/serving.h"
 #include "crd/spawner.h"
 #include "crd/staging.h"
 #include "crd/watch.h"
@@ -72,6 +74,8 @@ class Daemon {
   PmixRelay relay_;
   Spawner spawner_;
   Staging staging_;
+  Serving serving_{node_};
+  Protecting protecting_{node_};
   job::LostLinks lost_links_;
   Prewarm prewarm_;
   Rehearsal rehearsal_{node_};

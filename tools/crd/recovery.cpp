@@ -2,8 +2,10 @@
 #include "crd/recovery.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "job/log.h"
+#include "job/names.h"
 
 namespace reprise::crd {
 
@@ -18,6 +20,7 @@ void Recovery::note(std::uint32_t number, const char* what) const {
 void Recovery::abandon() {
   ++turn_;
   timer_.cancel();
+  fetching_.stop();
   // A tool that is killed during its work may leave its rank dead. A tool that had not begun leaves it unchanged. The
   // next recovery checks which. A process that a killed cr_restart was making dies with it.
   for (auto& [number, bringing] : ranks_) {
@@ -83,19 +86,42 @@ void Recovery::begin(const job::Recover& message) {
         if (!bringing.done) fail(number, fmt::format("rank {} was not restored in time", number));
     });
   }
-  kill_those_that_leave([this] {
+  kill_those_that_leave([this, message] {
     // The disk thread may still be renaming a wave's images.
-    node_.on_disk([] { return 0; }, [this, current = guard()](int) {
+    node_.on_disk([] { return 0; }, [this, message, current = guard()](int) {
       if (!current()) return;
+      for (const std::uint32_t number : fetching_.begin(message, [this](std::uint32_t rank, const std::string& error) { fetched(rank, error); }))
+        if (const auto found = ranks_.find(number); found != ranks_.end()) found->second.awaited = !found->second.ready;
       begin_all();
     });
   });
+}
+
+void Recovery::fetched(std::uint32_t number, const std::string& error) {
+  const auto found = ranks_.find(number);
+  if (found == ranks_.end() || !std::exchange(found->second.awaited, false) || found->second.done) return;
+  note(number, error.empty() ? "its image has come from another node" : "no image of it has come from another node");
+  Bringing& bringing = found->second;
+  if (error.empty()) {
+    const job::ImagePlace others = bringing.place;
+    bringing.place.clear_paths();
+    bringing.place.add_paths(job::image_path(node_.images(), wave_, number));
+    for (const std::string& path : others.paths()) bringing.place.add_paths(path);
+    ++bringing.next_path;
+    return find_images(node_, {{number, bringing.place}}, [this, number, current = guard()](const std::map<std::uint32_t, FoundImage>& found) {
+      if (current()) found_image(number, found.at(number));
+    });
+  }
+  bringing.image_bad = true;
+  bringing.problems = error;
+  bring(number);
 }
 
 void Recovery::begin_all() {
   std::vector<std::uint32_t> ready;
   std::map<std::uint32_t, job::ImagePlace> places;
   for (auto& [number, bringing] : ranks_) {
+    if (bringing.awaited) continue;
     if (!bringing.ready && bringing.place.paths_size()) {
       places[number] = bringing.place;
       ++bringing.next_path;

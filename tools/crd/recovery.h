@@ -13,6 +13,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "crd/attempt.h"
+#include "crd/fetching.h"
 #include "crd/node.h"
 #include "crd/pmix_renewal.h"
 #include "crd/standby.h"
@@ -21,7 +22,7 @@ namespace reprise::crd {
 
 class Recovery {
  public:
-  Recovery(Node& node, Standby& standby) : node_(node), standby_(standby), timer_(node.loop) {}
+  Recovery(Node& node, Standby& standby) : node_(node), standby_(standby), fetching_(node), timer_(node.loop) {}
   void begin(const job::Recover& message);
   void resume(const job::Resume& message);
   /** A newer recovery or launch began: kill the tools that are running. */
@@ -39,6 +40,7 @@ class Recovery {
     job::ImagePlace place;
     int next_path = 0;           ///< index into place.paths: the next path to try
     bool restart = false;
+    bool awaited = false;        ///< its image comes from another node
     bool image_bad = false;      ///< an image was missing or damaged
     bool local = false;          ///< the image that is restored is on this node
     std::string problems;        ///< errors of the paths tried so far
@@ -65,6 +67,7 @@ class Recovery {
   void prepare_pmix();
   void replace_pmix();
   void begin_all();
+  void fetched(std::uint32_t rank, const std::string& error);
   void bring(std::uint32_t rank);
   void found_image(std::uint32_t rank, const FoundImage& found);
   void use(std::uint32_t rank, Attempt attempt);
@@ -81,6 +84,7 @@ class Recovery {
 
   Node& node_;
   Standby& standby_;
+  Fetching fetching_;
   asio::steady_timer timer_;
   unsigned turn_ = 0;
   std::uint64_t begun_ns_ = 0;

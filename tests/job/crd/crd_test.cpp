@@ -16,11 +16,13 @@
 #include "fake_crrun.h"
 #include "job/epoch.h"
 #include "job/names.h"
+#include "on_disk.h"
 
 namespace reprise::crd::test {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Crd : public ::testing::Test {
@@ -347,6 +349,97 @@ TEST_F(Crd, ASpareTriesARestart) {
   ASSERT_TRUE(crrun.until(said, 20s)) << log();
   EXPECT_EQ(std::count_if(crrun.logs.begin(), crrun.logs.end(), [](const std::string& line) { return line.find("spare") != std::string::npos; }), 1);
   EXPECT_FALSE(std::filesystem::exists(crrun.run_directory(1) + "/rehearsal.img"));
+}
+
+/** What daemons say of images that they hand out, and that they keep for others. */
+struct Kept {
+  explicit Kept(FakeCrrun& crrun) {
+    crrun.job.mutable_redundancy()->set_kind(job::Redundancy::PARTNER);
+    crrun.job.mutable_redundancy()->set_count(1);
+    crrun.seen = [this](const job::Up& up) {
+      if (up.has_serving()) serving[up.from()] = up.serving(), ++times;
+      if (up.has_protect_done()) done.push_back(up.protect_done());
+    };
+  }
+  /** @return the images of these ranks that a node says it has */
+  job::ImageSource source(std::uint32_t node, const std::string& directory, std::uint32_t wave, const std::set<std::uint32_t>& ranks) {
+    job::ImageSource out;
+    out.set_node(node);
+    *out.mutable_from() = serving.at(node);
+    for (const job::StoredImage& one : image_store::list(directory))
+      if (one.wave() == wave && ranks.count(one.rank())) *out.add_images() = one;
+    return out;
+  }
+  bool finished() const { return !done.empty() && done.back().finished(); }
+  std::map<std::uint32_t, job::Relaying> serving;  ///< by node
+  std::vector<job::ProtectDone> done;
+  unsigned times = 0;
+};
+
+class MadeImages : public OnDisk {
+ public:
+  using OnDisk::image;
+  using OnDisk::local;
+
+ private:
+  void TestBody() override {}
+};
+
+TEST_F(Crd, KeepsCopiesOfImagesOfAnotherNode) {
+  Kept kept(crrun);
+  use({"sleep", "100"});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 2 && kept.serving.size() == 2; }, 20s));
+  MadeImages made;
+  made.image(7, 0, 5 * kMegabyte);
+  made.image(7, 2, 40);
+  std::filesystem::create_directories(crrun.image_directory(0));
+  std::filesystem::copy(made.local(), crrun.image_directory(0), std::filesystem::copy_options::recursive);
+  job::Down down;
+  down.mutable_protect()->set_wave(7);
+  *down.mutable_protect()->add_sources() = kept.source(0, crrun.image_directory(0), 7, {0, 2});
+  job::StoredImage& missing = *down.mutable_protect()->mutable_sources(0)->add_images();
+  missing.set_rank(5);
+  missing.set_bytes(1000);
+  crrun.send(1, down);
+  ASSERT_TRUE(crrun.until([&] { return kept.finished(); }, 20s)) << log();
+  std::map<std::uint32_t, job::RankStaged> ranks;
+  for (const job::ProtectDone& one : kept.done)
+    for (const job::RankStaged& rank : one.ranks()) ranks[rank.rank()] = rank;
+  ASSERT_EQ(ranks.size(), 3u);
+  for (const std::uint32_t rank : {0, 2}) {
+    EXPECT_EQ(ranks[rank].error(), "");
+    const std::string from = job::image_path(crrun.image_directory(0), 7, rank), to = job::image_path(crrun.image_directory(1), 7, rank);
+    EXPECT_EQ(ranks[rank].bytes(), std::filesystem::file_size(from));
+    EXPECT_EQ(job::read_file(to), job::read_file(from));
+  }
+  EXPECT_THAT(ranks[5].error(), AllOf(HasSubstr("rank 5"), HasSubstr("node0")));
+  EXPECT_GT(kept.done.back().network_bytes(), 5u << 20);
+  EXPECT_EQ(image_store::list(crrun.image_directory(1)).size(), 2u);
+
+  // A wave that is removed takes its copies with it, and does not come back.
+  job::Down prune;
+  prune.mutable_prune()->add_keep(8);
+  kept.done.clear();
+  crrun.send(1, down);
+  crrun.send(1, prune);
+  ASSERT_TRUE(crrun.until([&] { return !std::filesystem::exists(job::wave_directory(crrun.image_directory(1), 7)); }, 20s));
+  crrun.until([] { return false; }, 500ms);
+  EXPECT_FALSE(std::filesystem::exists(job::wave_directory(crrun.image_directory(1), 7)));
+
+  // Where there is no room, nothing is begun.
+  kept.done.clear();
+  down.mutable_protect()->mutable_sources(0)->mutable_images(0)->set_bytes(1ULL << 60);
+  crrun.send(1, down);
+  ASSERT_TRUE(crrun.until([&] { return kept.finished(); }, 20s));
+  EXPECT_THAT(kept.done.back().error(), HasSubstr("no space"));
+
+  // Another crrun is told where, too.
+  kept.times = 0;
+  crrun.die();
+  crrun.come_back();
+  EXPECT_TRUE(crrun.until([&] { return kept.times == 2; }, 20s));
+  crrun.shut_down();
 }
 
 TEST_F(Crd, TakesOverFromAnOlderDaemon) {
@@ -873,6 +966,55 @@ TEST_F(CrdWaves, TellsOfAllRanksWhenTheLastOneIsNotRestored) {
   crrun.deadline_ms = 60000;
   ASSERT_EQ(crrun.recover(number, {3}), "") << log();
   run_to_the_end();
+}
+
+/** With images that are kept on the other node. */
+class CrdKeptElsewhere : public CrdWaves {
+ protected:
+  /** Take a wave, let node 0 keep copies of node 1's images, and lose those. @return the error */
+  std::string wave_and_copies() {
+    if (std::string error = wave(number); !error.empty()) return error;
+    crrun.until([] { return false; }, 500ms);
+    job::Down down;
+    down.mutable_protect()->set_wave(number);
+    *down.mutable_protect()->add_sources() = kept.source(1, crrun.image_directory(1), number, {1, 3});
+    crrun.send(0, down);
+    if (!crrun.until([&] { return kept.finished(); })) return "no copies";
+    std::filesystem::remove_all(crrun.image_directory(1));
+    job::Fetch fetch;
+    fetch.set_to(1);
+    fetch.add_ranks(1);
+    fetch.add_ranks(3);
+    *fetch.add_sources() = kept.source(0, crrun.image_directory(0), number, {1, 3});
+    crrun.fetch = {fetch};
+    return fetch.sources(0).images_size() == 2 ? "" : "the copies are not there";
+  }
+  Kept kept{crrun};
+  std::uint32_t number = 1;
+};
+
+TEST_F(CrdKeptElsewhere, RestartsFromThem) {
+  ASSERT_EQ(wave_and_copies(), "");
+  int pid = 0;
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
+  ASSERT_EQ(crrun.recover(number, {1, 3}), "") << log();
+  EXPECT_TRUE(crrun.restored[3].restarted());
+  EXPECT_EQ(crrun.restored[3].shared_bytes_read(), 0u);
+  run_to_the_end();
+}
+
+TEST_F(CrdKeptElsewhere, SaysSoWhenTheyAreDamaged) {
+  ASSERT_EQ(wave_and_copies(), "");
+  const std::string copy = job::image_path(crrun.image_directory(0), number, 3);
+  std::string content = job::read_file(copy);
+  content[content.size() / 2] ^= 1;
+  job::write_atomically(copy, content);
+  int pid = 0;
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
+  EXPECT_THAT(crrun.recover(number, {1, 3}), AllOf(HasSubstr("rank 3"), HasSubstr("node0"))) << log();
+  EXPECT_TRUE(crrun.restored[3].image_bad());
+  EXPECT_FALSE(crrun.restored[1].image_bad()) << "its copy is good";
+  crrun.shut_down();
 }
 
 TEST_F(CrdWaves, StagesAndRestartsElsewhere) {

@@ -452,6 +452,7 @@ void FakeCrrun::fill(job::Recover& message, std::uint32_t wave, const std::set<s
     image->add_paths(job::image_path(job::job_directory(job.shared_directory(), job.id()), wave, one.rank()));
   }
   for (const std::uint32_t rank : restart) message.add_restart(rank);
+  message.mutable_fetch()->Add(fetch.begin(), fetch.end());
   for (const auto& [index, spawning] : spawns_) {
     if (!spawned_take_part) continue;
     job::SpawnBegin& begin = *message.add_spawned();

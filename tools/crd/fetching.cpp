@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "crd/fetching.h"
+
+#include <utility>
+#include <vector>
+
+#include <asio/post.hpp>
+
+#include "crd/image_store.h"
+#include "crd/images/parity_files.h"
+#include "crd/serving.h"
+#include "job/log.h"
+#include "job/names.h"
+
+namespace reprise::crd {
+namespace {
+
+/** What a Recover tells this node to read, away from the loop. */
+struct Task {
+  std::uint32_t wave;
+  std::vector<job::Fetch> fetches;
+  bool parity;            ///< the images are rebuilt, not copied
+  std::string directory;  ///< LOCAL/ID
+  Readers readers;
+  std::function<bool()> wanted;
+  Fetching::Then tell;
+};
+
+void fetch_all(const Task& task) {
+  // Ranks wait for it, so its rate is not limited.
+  const CopyLimits limits{0, task.wanted, nullptr};
+  for (const job::Fetch& fetch : task.fetches) {
+    Sources sources(task.readers, {fetch.sources().begin(), fetch.sources().end()}, task.wave);
+    for (const std::uint32_t rank : fetch.ranks()) {
+      std::string error;
+      try {
+        const std::string to = job::image_path(task.directory, task.wave, rank);
+        if (task.parity)
+          rebuild_image(sources, rank, to, limits);
+        else
+          sources.copy(rank, to, limits);
+      } catch (const std::exception& failure) {
+        error = failure.what();
+      }
+      if (!task.wanted()) return;
+      task.tell(rank, error);
+    }
+  }
+}
+
+}  // namespace
+
+Fetching::~Fetching() {
+  stop();
+  thread_.join();
+}
+
+void Fetching::stop() {
+  if (wanted_) *wanted_ = false;
+}
+
+std::set<std::uint32_t> Fetching::begin(const job::Recover& message, Then then) {
+  stop();
+  std::set<std::uint32_t> ranks;
+  std::vector<job::Fetch> here;
+  for (const job::Fetch& fetch : message.fetch()) {
+    if (fetch.to() != node_.index) continue;
+    ranks.insert(fetch.ranks().begin(), fetch.ranks().end());
+    here.push_back(fetch);
+  }
+  if (ranks.empty()) return ranks;
+  wanted_ = std::make_shared<std::atomic<bool>>(true);
+  const auto tell = [this, then = std::move(then), wanted = wanted_](std::uint32_t rank, const std::string& error) {
+    asio::post(node_.loop, [then, wanted, rank, error] {
+      if (*wanted) then(rank, error);
+    });
+  };
+  const bool parity = node_.job.redundancy().kind() == job::Redundancy::XOR;
+  const Task task{message.wave(), std::move(here), parity, node_.images(), readers_of(node_), [wanted = wanted_] { return wanted->load(); }, tell};
+  node_.on_disk([directory = task.directory, wave = task.wave] { return image_store::open_wave(directory, wave); },
+                [this, task, ranks](const std::string& why) {
+                  if (why.empty()) return asio::post(thread_, [task] { fetch_all(task); });
+                  for (const std::uint32_t rank : ranks) task.tell(rank, why);
+                });
+  return ranks;
+}
+
+}  // namespace reprise::crd

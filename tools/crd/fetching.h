@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#pragma once
+/** @file Before ranks are restarted here: reads their images from other nodes to this node's disk (job::Fetch). */
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <asio/thread_pool.hpp>
+
+#include "crd/node.h"
+
+namespace reprise::crd {
+
+class Fetching {
+ public:
+  explicit Fetching(Node& node) : node_(node) {}
+  ~Fetching();
+  /** @param error "": the image is in the wave's directory of this node now */
+  using Then = std::function<void(std::uint32_t rank, const std::string& error)>;
+  /**
+   * Begin with what @p message tells this node to read; what an earlier one has told is given up.
+   * @param then called for each rank when that is done, unless it is given up
+   * @return the ranks
+   */
+  std::set<std::uint32_t> begin(const job::Recover& message, Then then);
+  void stop();
+
+ private:
+  Node& node_;
+  std::shared_ptr<std::atomic<bool>> wanted_;  ///< false: what runs is given up. nullptr: nothing was begun
+  asio::thread_pool thread_{1};
+};
+
+}  // namespace reprise::crd
