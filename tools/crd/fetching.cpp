@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/fetching.h"
 
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -32,18 +33,21 @@ void fetch_all(const Task& task) {
   for (const job::Fetch& fetch : task.fetches) {
     Sources sources(task.readers, {fetch.sources().begin(), fetch.sources().end()}, task.wave);
     for (const std::uint32_t rank : fetch.ranks()) {
-      std::string error;
+      Fetching::Result result;
       try {
         const std::string to = job::image_path(task.directory, task.wave, rank);
-        if (task.parity)
+        if (task.parity && !sources.have(rank))
           rebuild_image(sources, rank, to, limits);
         else
           sources.copy(rank, to, limits);
+      } catch (const std::system_error& failure) {
+        result.error = failure.what();
       } catch (const std::exception& failure) {
-        error = failure.what();
+        result.error = failure.what();
+        result.bad = dynamic_cast<const Unreachable*>(&failure) == nullptr;
       }
       if (!task.wanted()) return;
-      task.tell(rank, error);
+      task.tell(rank, result);
     }
   }
 }
@@ -70,9 +74,9 @@ std::set<std::uint32_t> Fetching::begin(const job::Recover& message, Then then) 
   }
   if (ranks.empty()) return ranks;
   wanted_ = std::make_shared<std::atomic<bool>>(true);
-  const auto tell = [this, then = std::move(then), wanted = wanted_](std::uint32_t rank, const std::string& error) {
-    asio::post(node_.loop, [then, wanted, rank, error] {
-      if (*wanted) then(rank, error);
+  const auto tell = [this, then = std::move(then), wanted = wanted_](std::uint32_t rank, const Result& result) {
+    asio::post(node_.loop, [then, wanted, rank, result] {
+      if (*wanted) then(rank, result);
     });
   };
   const bool parity = node_.job.redundancy().kind() == job::Redundancy::XOR;
@@ -80,7 +84,7 @@ std::set<std::uint32_t> Fetching::begin(const job::Recover& message, Then then) 
   node_.on_disk([directory = task.directory, wave = task.wave] { return image_store::open_wave(directory, wave); },
                 [this, task, ranks](const std::string& why) {
                   if (why.empty()) return asio::post(thread_, [task] { fetch_all(task); });
-                  for (const std::uint32_t rank : ranks) task.tell(rank, why);
+                  for (const std::uint32_t rank : ranks) task.tell(rank, {why, false});
                 });
   return ranks;
 }

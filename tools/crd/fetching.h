@@ -18,8 +18,11 @@ class Fetching {
  public:
   explicit Fetching(Node& node) : node_(node) {}
   ~Fetching();
-  /** @param error "": the image is in the wave's directory of this node now */
-  using Then = std::function<void(std::uint32_t rank, const std::string& error)>;
+  struct Result {
+    std::string error;  ///< "": the image is in the wave's directory of this node now
+    bool bad = false;   ///< what other nodes have of it is missing or damaged; false: they do not answer, or this node's disk …
+  };
+  using Then = std::function<void(std::uint32_t rank, const Result& result)>;
   /**
    * Begin with what @p message tells this node to read; what an earlier one has told is given up.
    * @param then called for each rank when that is done, unless it is given up

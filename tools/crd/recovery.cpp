@@ -90,19 +90,19 @@ void Recovery::begin(const job::Recover& message) {
     // The disk thread may still be renaming a wave's images.
     node_.on_disk([] { return 0; }, [this, message, current = guard()](int) {
       if (!current()) return;
-      for (const std::uint32_t number : fetching_.begin(message, [this](std::uint32_t rank, const std::string& error) { fetched(rank, error); }))
+      for (const std::uint32_t number : fetching_.begin(message, [this](std::uint32_t rank, const Fetching::Result& result) { fetched(rank, result); }))
         if (const auto found = ranks_.find(number); found != ranks_.end()) found->second.awaited = !found->second.ready;
       begin_all();
     });
   });
 }
 
-void Recovery::fetched(std::uint32_t number, const std::string& error) {
+void Recovery::fetched(std::uint32_t number, const Fetching::Result& result) {
   const auto found = ranks_.find(number);
   if (found == ranks_.end() || !std::exchange(found->second.awaited, false) || found->second.done) return;
-  note(number, error.empty() ? "its image has come from another node" : "no image of it has come from another node");
+  note(number, result.error.empty() ? "its image has come from another node" : "no image of it has come from another node");
   Bringing& bringing = found->second;
-  if (error.empty()) {
+  if (result.error.empty()) {
     const job::ImagePlace others = bringing.place;
     bringing.place.clear_paths();
     bringing.place.add_paths(job::image_path(node_.images(), wave_, number));
@@ -112,9 +112,11 @@ void Recovery::fetched(std::uint32_t number, const std::string& error) {
       if (current()) found_image(number, found.at(number));
     });
   }
-  bringing.image_bad = true;
-  bringing.problems = error;
-  bring(number);
+  bringing.image_bad = result.bad;
+  bringing.problems = result.error;
+  if (bringing.place.paths_size()) return bring(number);
+  bringing.report.set_image_bad(result.bad);
+  fail(number, result.error);
 }
 
 void Recovery::begin_all() {

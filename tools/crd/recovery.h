@@ -67,7 +67,7 @@ class Recovery {
   void prepare_pmix();
   void replace_pmix();
   void begin_all();
-  void fetched(std::uint32_t rank, const std::string& error);
+  void fetched(std::uint32_t rank, const Fetching::Result& result);
   void bring(std::uint32_t rank);
   void found_image(std::uint32_t rank, const FoundImage& found);
   void use(std::uint32_t rank, Attempt attempt);

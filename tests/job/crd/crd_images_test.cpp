@@ -237,6 +237,7 @@ TEST_F(CrdImages, ANodeThatVanishesIsGivenUp) {
   Sources sources(readers, {lost, source(1, at(mute.port(), server_keys.public_key), 1, {0})}, 1);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), AllOf(HasSubstr("node2 is lost"), HasSubstr("node1 does not answer")));
+  EXPECT_THROW(sources.copy(0, there(1, 0), {}), Unreachable) << "the image is not bad";
   const auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_GE(took, 1s);
   EXPECT_LT(took, 5s);
@@ -287,6 +288,20 @@ TEST_F(CrdImages, ACopyStopsWhenItIsToldAndKeepsToItsRate) {
   const auto begin = std::chrono::steady_clock::now();
   sources.copy(0, there(1, 0), limits);
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 450ms);
+}
+
+// A daemon may be told to copy before the node that has the images is told of the commit.
+TEST_F(CrdImages, AWaveWhoseCommitIsOnTheWayIsWaitedFor) {
+  const std::string from = image(1, 0, 40), content = job::read_file(from);
+  Sources sources(readers, {source(0, here(), 1, {0})}, 1);
+  fs::rename(job::wave_directory(local(), 1), job::wave_part_directory(local(), 1));
+  std::thread late([&] {
+    std::this_thread::sleep_for(500ms);
+    fs::rename(job::wave_part_directory(local(), 1), job::wave_directory(local(), 1));
+  });
+  EXPECT_EQ(error_of([&] { sources.copy(0, there(1, 0), {}); }), "");
+  late.join();
+  EXPECT_EQ(job::read_file(there(1, 0)), content);
 }
 
 TEST_F(CrdImages, AWaveThatIsRemovedMeanwhileDoesNotComeBack) {
@@ -436,7 +451,7 @@ TEST_F(CrdImageServer, RefusesWhatItCannotHandOut) {
   EXPECT_NE(asked(socket, 1, 0, 1, 77)->error(), "");
   EXPECT_NE(asked(socket, 2, 0, 1)->error(), "");
   fs::rename(job::wave_directory(local(), 1), job::wave_part_directory(local(), 3));
-  EXPECT_NE(asked(socket, 3, 0, 1)->error(), "") << "the wave is not committed";
+  EXPECT_TRUE(asked(socket, 3, 0, 1)->busy()) << "the wave is not committed";
   job::send_frames(socket, nullptr, job::Kind::ask, zmq::message_t(std::string_view("\xff\xff\xff")));
   job::send_frames(socket, nullptr, job::Kind::up, ImageRequest());
   fs::rename(job::wave_part_directory(local(), 3), job::wave_directory(local(), 3));

@@ -113,7 +113,7 @@ void ImageClient::read(const ImageRequest& what, std::uint64_t from, std::uint64
     if (!piece || piece->busy()) {
       busy |= piece.has_value();
       if (Clock::now() - heard > silence_)
-        throw Unreachable(busy ? node_ + " has too many readers of its images: none can be read from it now"
+        throw Unreachable(busy ? node_ + " has too many readers of its images, or does not know of the wave: nothing can be read from it now"
                                : node_ + " does not answer: its images cannot be read");
       if (!piece) continue;
       std::this_thread::sleep_for(kLook);

@@ -120,7 +120,9 @@ ReadImage image_reader(Sources& sources, const ParitySet& set, const CopyLimits&
 /** @return the description of the set that @p sources are, from the first of them that has one */
 ParitySet find_set(Sources& sources, const CopyLimits& limits) {
   std::string problems;
+  bool answered = false;
   for (const job::ImageSource& source : sources.list()) {
+    if (!source.has_from()) continue;
     try {
       const std::string text = sources.reading(source, [&](ImageClient& from) {
         return from.read_all(request_of(ImageRequest::PARITY_SET, sources.wave(), 0), kMostParitySet, limits);
@@ -130,8 +132,10 @@ ParitySet find_set(Sources& sources, const CopyLimits& limits) {
       throw;
     } catch (const std::exception& problem) {
       problems += (problems.empty() ? "" : "; ") + std::string(problem.what());
+      answered |= dynamic_cast<const Unreachable*>(&problem) == nullptr;
     }
   }
+  if (!answered) throw Unreachable(problems.empty() ? "all nodes of its set are lost" : problems);
   throw std::runtime_error(problems);
 }
 
@@ -202,12 +206,19 @@ void keep_parity(Sources& sources, std::uint32_t node, const std::string& direct
   part.take_name();
 }
 
-void rebuild_image(Sources& sources, std::uint32_t rank, const std::string& to, const CopyLimits& limits) try {
-  rebuild_from(sources, find_set(sources, limits), rank, to, limits);
-} catch (const std::system_error&) {
-  throw;
-} catch (const std::exception& problem) {
-  throw std::runtime_error(fmt::format("the image of rank {} for wave {} cannot be rebuilt from parity: {}", rank, sources.wave(), problem.what()));
+void rebuild_image(Sources& sources, std::uint32_t rank, const std::string& to, const CopyLimits& limits) {
+  const auto text = [&](const std::exception& problem) {
+    return fmt::format("the image of rank {} for wave {} cannot be rebuilt from parity: {}", rank, sources.wave(), problem.what());
+  };
+  try {
+    rebuild_from(sources, find_set(sources, limits), rank, to, limits);
+  } catch (const std::system_error&) {
+    throw;
+  } catch (const Unreachable& problem) {
+    throw Unreachable(text(problem));
+  } catch (const std::exception& problem) {
+    throw std::runtime_error(text(problem));
+  }
 }
 
 }  // namespace reprise::crd

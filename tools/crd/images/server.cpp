@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <list>
 #include <map>
 #include <thread>
 #include <tuple>
+#include <system_error>
 #include <utility>
 
 #include <asio/executor_work_guard.hpp>
@@ -17,6 +19,7 @@
 #include "job/curve_sockets.h"
 #include "job/frames.h"
 #include "job/log.h"
+#include "job/names.h"
 #include "job/uninterrupted.h"
 #include "job/zap.h"
 #include "job/zmq_watch.h"
@@ -108,6 +111,11 @@ class ImageServer::Impl {
       data.resize(std::min<std::uint64_t>(request.bytes(), offered.size() - request.offset()));
       offered.read(request.offset(), data.data(), data.size());
     } catch (const std::exception& error) {
+      std::error_code ignored;
+      if (std::filesystem::exists(job::wave_part_directory(directory_, request.wave()), ignored)) {
+        piece.set_busy(true);  // its commit is on the way here
+        return piece;
+      }
       spdlog::info("wave {}, rank {} cannot be handed out: {}", request.wave(), request.rank(), error.what());
       piece.clear_data();
       piece.set_error(error.what());

@@ -59,8 +59,16 @@ std::uint64_t Sources::copy_from(ImageClient& from, const job::StoredImage& imag
   return its.bytes;
 }
 
+bool Sources::have(std::uint32_t rank) const {
+  for (const job::ImageSource& source : list_)
+    for (const job::StoredImage& image : source.images())
+      if (image.rank() == rank && source.has_from()) return true;
+  return false;
+}
+
 std::uint64_t Sources::copy(std::uint32_t rank, const std::string& to, const CopyLimits& limits) {
   std::string problems;
+  bool answered = false;
   for (const job::ImageSource& source : list_)
     for (const job::StoredImage& image : source.images()) {
       if (image.rank() != rank) continue;
@@ -78,10 +86,13 @@ std::uint64_t Sources::copy(std::uint32_t rank, const std::string& to, const Cop
       } catch (const std::exception& problem) {
         spdlog::info("rank {} of wave {} is not copied from {}: {}", rank, wave_, host(source.node()), problem.what());
         problems += (problems.empty() ? "" : "; ") + std::string(problem.what());
+        answered |= dynamic_cast<const Unreachable*>(&problem) == nullptr;
       }
     }
-  throw std::runtime_error(problems.empty() ? fmt::format("no node has an image of rank {} for wave {}", rank, wave_)
-                                            : fmt::format("the image of rank {} for wave {} cannot be copied from another node: {}", rank, wave_, problems));
+  if (problems.empty()) throw std::runtime_error(fmt::format("no node has an image of rank {} for wave {}", rank, wave_));
+  const std::string why = fmt::format("the image of rank {} for wave {} cannot be copied from another node: {}", rank, wave_, problems);
+  if (!answered) throw Unreachable(why);
+  throw std::runtime_error(why);
 }
 
 std::vector<std::uint32_t> Sources::unreachable() const {

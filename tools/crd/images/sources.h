@@ -36,8 +36,8 @@ class Sources {
 
   /**
    * Copy the image of a rank to @p to, beside it its manifest, from the first source that has it intact. A complete copy is left
-   * alone. @return the size of the image. Throws std::runtime_error with the reasons of all sources; std::system_error: this
-   * node's disk, or (ECANCELED) the limits say so.
+   * alone. @return the size of the image. Throws std::runtime_error with the reasons of all sources, Unreachable if none of them
+   * answers; std::system_error: this node's disk, or (ECANCELED) the limits say so.
    */
   std::uint64_t copy(std::uint32_t rank, const std::string& to, const CopyLimits& limits);
   /** @return the connection to a node. Throws Unreachable also if the node has not answered before */
@@ -56,6 +56,8 @@ class Sources {
   /** @return the manifest for a copy of an image that a source has. Throws as ImageClient::read(), and as copied_manifest() */
   Manifest manifest(ImageClient& from, const job::StoredImage& image, const CopyLimits& limits) const;
 
+  /** @return whether a node that is not lost has had the image of a rank itself */
+  bool have(std::uint32_t rank) const;
   const List& list() const { return list_; }
   std::uint32_t wave() const { return wave_; }
   std::string host(std::uint32_t node) const;
