@@ -30,7 +30,8 @@ class Job:
                 job.keep(keep)
 
     def __init__(self, cluster, program, ranks=4, hosts=("node1:2", "node2:2", "node3:2"), spares=("node4:2",),
-                 every="4s", options=(), local="/var/tmp/cr", stdin=None, name=None):
+                 every="4s", options=(), local="/var/tmp/cr", stdin=None, name=None, shared=True):
+        """`shared`: False: without --shared. JOBDIR is then where only crrun and crjob find it."""
         Job.count += 1
         self.cluster = cluster
         self.ranks = ranks
@@ -39,8 +40,10 @@ class Job:
         self.folder.mkdir()
         self.folder.chmod(0o777)
         (self.folder / self.HOLD).touch()
+        self.jobs = self.folder / ("cr" if shared else "state/reprise/jobs")
         self.shared = f"/mnt/share/{self.name}/cr"
-        words = ["crrun", "-n", ranks, "--local", local, "--shared", self.shared,
+        words = [] if shared else ["env", f"XDG_STATE_HOME=/mnt/share/{self.name}/state"]
+        words += ["crrun", "-n", ranks, "--local", local, *(["--shared", self.shared] if shared else []),
                  "--wdir", f"/mnt/share/{self.name}", "-v",
                  # The nodes have more processors than the machine that emulates them.
                  "--mca", "btl_crtcp_spin", "200"]
@@ -123,15 +126,15 @@ class Job:
     def keep(self, folder):
         """Copy the logs, state and timeline to `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
-        for path in [self.log("stdout"), self.log("stderr"), *(self.folder / "cr").glob("*/*.json*")]:
+        for path in [self.log("stdout"), self.log("stderr"), *self.jobs.glob("*/*.json*")]:
             if path.is_file() and path.name != "job.json":  # it contains keys
                 shutil.copy(path, folder / path.name)
 
     def directory(self, share=None):
         """JOBDIR, as the host sees it or below `share`."""
-        found = list((self.folder / "cr").glob("*/job.json"))
+        found = list(self.jobs.glob("*/job.json"))
         if not found:
-            raise Failure(f"no JOBDIR in {self.shared}; messages:\n{self.last_messages()}")
+            raise Failure(f"no JOBDIR in {self.jobs}; messages:\n{self.last_messages()}")
         # Jobs that this one has started beside it are younger; one that was restarted has a new file.
         path = (min if self.has_jobs_beside else max)(found, key=lambda path: path.stat().st_mtime).parent
         return f"{share}/{path.relative_to(self.cluster.share)}" if share else path

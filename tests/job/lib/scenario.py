@@ -141,15 +141,15 @@ class Survivors:
         check(not bad, f"connections between survivors' nodes were begun anew: {bad}")
 
 
-def await_wave_of_loop(job, program, seconds=90):
-    """Wait until a wave of the program's main loop is in shared storage.
+def await_wave_of_loop(job, program, seconds=90, kind="wave-staged"):
+    """Wait until a wave of the program's main loop is in shared storage, or what else `kind` tells of it. @return its number
 
     On a slow machine the first waves have the program as it starts. A recovery to one of them makes the connections anew
     that are younger, and the times that a program prints of its start are others.
     """
     job.await_output(program.loop, seconds)
     begun = max((event["wave"] for event in job.events("wave-begin")), default=0)
-    job.await_event("wave-staged", seconds=seconds, such=lambda event: event["wave"] > begun)
+    return job.await_event(kind, seconds=seconds, such=lambda event: event["wave"] > begun)["wave"]
 
 
 def survive(job, program, lost, fault):

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Without shared storage: nodes keep what brings the images of others back."""
+
+import time
+
+from lib.cluster import NODES
+from lib.scenario import THREE, Job, Survivors, await_wave_of_loop, check, check_result, held, scenario
+
+PROGRAM = ("p2p,coll",)
+
+
+def kept(cluster, redundancy, program, hosts=THREE, spares=("node4",), options=(), **others):
+    """A job with a rank on each of its hosts; a wave is safe when nodes keep what `redundancy` says."""
+    return Job(cluster, program.words, ranks=len(hosts), hosts=hosts, spares=spares, shared=False,
+               options=["--redundancy", redundancy, *options], **others)
+
+
+def safe_wave(job, program):
+    return await_wave_of_loop(job, program, kind="wave-safe")
+
+
+def went_back_to(job, count=1):
+    """@return the wave of the last of so many recoveries, when it is done"""
+    job.await_event("recovery-done", count=count, seconds=120)
+    return job.events("recovery-begin")[-1]["wave"]
+
+
+def lose(cluster, redundancy, *nodes, hosts=THREE, spares=("node4",)):
+    program = held(*PROGRAM)
+    job = kept(cluster, redundancy, program, hosts, spares).start()
+    wave = safe_wave(job, program)
+    survivors = Survivors(job, set(nodes))
+    for node in nodes:
+        cluster.kill(node)
+    back = went_back_to(job)
+    check(back >= wave, f"wave {wave} was safe, and the job went back to {back}; messages:\n{job.last_messages()}")
+    survivors.check()
+    check_result(job, program)
+
+
+@scenario
+def partner_brings_a_node_back(cluster):
+    lose(cluster, "partner", "node3")
+
+
+@scenario
+def partner_brings_two_nodes_back_at_once(cluster):
+    lose(cluster, "partner:2", "node2", "node3", hosts=("node1:2", "node2", "node3"), spares=("node4:2",))
+
+
+@scenario
+def partner_brings_one_node_back_after_the_other(cluster):
+    program = held(*PROGRAM)
+    job = kept(cluster, "partner", program, hosts=("node1", "node2"), spares=("node3", "node4")).start()
+    for count, node in enumerate(("node2", "node1"), 1):
+        begun = max((event["wave"] for event in job.events("wave-begin")), default=0)
+        wave = safe_wave(job, program)
+        check(wave > begun or count == 1, f"no new wave is safe after the loss of a node: {wave}, {begun} was begun")
+        cluster.kill(node)
+        back = went_back_to(job, count)
+        check(back >= wave, f"wave {wave} was safe, and the job went back to {back}; messages:\n{job.last_messages()}")
+    check_result(job, program)
+
+
+@scenario
+def a_partner_is_lost_while_it_copies(cluster):
+    # Copies are slow, so that a node is lost before the newest wave is safe.
+    program = held(*PROGRAM)
+    job = kept(cluster, "partner", program, options=["--stage-rate", "2M"], every="10s").start()
+    wave = safe_wave(job, program)
+    newer = job.await_event("wave-commit", seconds=60, such=lambda event: event["wave"] > wave)["wave"]
+    time.sleep(1)
+    cluster.kill("node3")
+    back = went_back_to(job)
+    check(wave <= back <= newer, f"wave {wave} was safe, and the job went back to {back}; messages:\n{job.last_messages()}")
+    check_result(job, program)
+
+
+@scenario
+def a_damaged_copy_is_not_used(cluster):
+    program = held(*PROGRAM)
+    job = kept(cluster, "partner", program, every="1h").start()
+    waves = []
+    for _ in range(2):
+        waves.append(job.checkpoint())
+        job.await_event("wave-safe", wave=waves[-1])
+    older, wave = waves
+    rank = next(number for number, (node, _) in job.where().items() if node == "node3")
+    found = 0
+    for node in NODES[:2]:
+        # A byte in the middle of the copy.
+        found += int(cluster.ssh(node, f"""count=0
+            for file in /var/tmp/cr/*/wave-*/rank-{rank}.img; do
+              number=${{file#*wave-}}; number=${{number%%/*}}
+              [ -f "$file" ] && [ "$number" -eq {wave} ] || continue
+              printf X | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") / 2)) conv=notrunc status=none && count=$((count + 1))
+            done; sync; echo $count"""))
+    check(found == 1, f"{found} copies of rank {rank} of wave {wave} were found")
+    cluster.kill("node3")
+    back = went_back_to(job)
+    check(back == older, f"the newest copy is damaged: wave {older} was to be used, not {back}; messages:\n{job.last_messages()}")
+    check_result(job, program)
+
+
+@scenario
+def parity_brings_a_node_back(cluster):
+    lose(cluster, "xor:3", "node3")
