@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What Fenix costs, with and without losses of processes, in one guest.
+
+    tests/vm/vm run --kernel 6.12 --mem 3072 --timeout 1800 -- bench/fenix/measure.py [--engines ulfm,reprise] FILE.csv [cost|young|period]...
+
+Appends a line for each value. bench/fenix/tables FILE.csv prints the tables.
+"""
+
+import argparse
+import csv
+import math
+import random
+import re
+import sys
+
+sys.dont_write_bytecode = True
+# pylint: disable=wrong-import-position
+from launch import crrun, s3d  # noqa: E402
+from losses import shares  # noqa: E402
+
+FIELDS = ["part", "engine", "case", "round", "what", "value"]
+STORE = re.compile(r"^memcpy ([\d.]+) sendrecv ([\d.]+) store ([\d.]+) commit ([\d.]+)$", re.M)
+SIZES = (262144, 1 << 20, 4 << 20, 8580000, 17000000)
+# Of the programs with losses. 4 ranks, and as many spares as are lost at most, in all runs.
+RANKS, SPARES, EDGE, STEPS, EVERY = 4, 6, 12, 100, 5
+PERIODS = (3.5, 7, 14)     # as the paper's 47, 94 and 189 s
+MTBF, INTERVALS = 5, (1, 2, 4, 8, 16, 32)
+
+
+class Values:
+    """The file, and one part of the measurements with one engine."""
+
+    def __init__(self, file, part, engine):
+        self.writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        self.file, self.part, self.engine = file, part, engine
+
+    def put(self, case, number, **values):
+        for what, value in values.items():
+            text = f"{value:.6g}" if isinstance(value, float) else str(value)
+            self.writer.writerow(dict(zip(FIELDS, [self.part, self.engine, case, number, what, text])))
+        self.file.flush()
+        print(self.part, self.engine, case, number, values, file=sys.stderr, flush=True)
+
+
+def cost(values, _):
+    """Each round of the program is one of the measurement."""
+    for ranks in (2, 4, 8):
+        for size in SIZES:
+            output, _ = crrun("fenix_store", size, 5, ranks=ranks, engine=values.engine)
+            found = STORE.findall(output)
+            if len(found) != 5:
+                sys.exit(f"fenix_store: {len(found)} rounds\n{output}")
+            for number, times in enumerate(found):
+                values.put(f"{ranks} ranks, {size} bytes", number, **dict(zip(("memcpy", "sendrecv", "store", "commit"), map(float, times))))
+
+
+def run(values, case, number, kills, every, expected, program="s3d_fenix"):
+    """A run of s3d, whose result must be `expected`."""
+    found = s3d(program, EDGE, STEPS, every, SPARES, ranks=RANKS + SPARES, kills=kills, engine=values.engine)
+    if found.checksum != expected:
+        sys.exit(f"{case}: the result is {found.checksum}, without Fenix it is {expected}")
+    parts = shares(found, kills)
+    checkpoints = found.of("checkpoint")
+    each = sum(record.end - record.begin for record in checkpoints) / len(checkpoints) if checkpoints else 0
+    values.put(case, number, total=parts.total, losses=parts.losses, checkpoint=parts.checkpoint, repair=parts.repair, restore=parts.restore,
+               recomputed=parts.recomputed, each=each)
+
+
+def plain(values, number):
+    """@return the checksum of the program without Fenix"""
+    found = s3d("s3d", EDGE, STEPS, ranks=RANKS)
+    values.put("without Fenix", number, total=max(record.end for record in found.of("step")))
+    return found.checksum
+
+
+def period(values, rounds):
+    """A rank is killed again and again at a fixed period."""
+    for number in range(rounds):
+        expected = plain(values, number)
+        run(values, "no snapshots", number, (), 0, expected)
+        run(values, f"every {EVERY} steps", number, (), EVERY, expected)
+        for seconds in PERIODS:
+            kills = [(seconds * (i + 1), (1 + i) % RANKS) for i in range(SPARES)]
+            run(values, f"killed every {seconds} s", number, kills, EVERY, expected)
+
+
+def young(values, rounds):
+    """Losses at random times, the same for all intervals."""
+    for number in range(rounds):
+        expected = plain(values, number)
+        chance, now, kills = random.Random(number + 1), 0.0, []
+        for i in range(SPARES):
+            now += max(2.0, -MTBF * math.log(1 - chance.random()))  # no two of a cohort at once
+            kills.append((now, (1 + i) % RANKS))
+        for every in INTERVALS:
+            run(values, f"{every} steps", number, kills, every, expected)
+
+
+PARTS = {"cost": cost, "period": period, "young": young}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", default="ulfm", help="separated by commas (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="of runs with losses (default %(default)s)")
+    parser.add_argument("file")
+    parser.add_argument("part", nargs="*", help="default: all of " + " ".join(PARTS))
+    options = parser.parse_args()
+    if unknown := set(options.part) - set(PARTS):
+        parser.error(f"no part {' '.join(sorted(unknown))}; there are {' '.join(PARTS)}")
+    with open(options.file, "a", encoding="ascii", newline="") as file:
+        if not file.tell():
+            csv.DictWriter(file, FIELDS, lineterminator="\n").writeheader()
+        for part in options.part or PARTS:
+            for engine in options.engines.split(","):
+                PARTS[part](Values(file, part, engine), options.rounds)
+
+
+if __name__ == "__main__":
+    main()
