@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # The man pages: a command's page lists exactly the options that --help prints. Each function of libcr.h is on one page
-# of section 3. mandoc or groff, if installed, report no errors.
+# of section 3, those of fenix.h on fenix(3). mandoc or groff, if installed, report no errors.
 # $1: docs/man, then the commands.
 set -u
 folder=$1
@@ -29,6 +29,13 @@ for function in $(sed -nE 's/^extern [a-z_ ]+[ *](cri?_[a-z_]+)\(.*/\1/p' "$fold
 	pages=$(sed -n "/^\.Sh NAME/,/^\.Sh LIBRARY/s/^\.Nm $name\( ,\)\?\$/x/p" "$folder"/*.3 | wc -l)
 	[ "$pages" = 1 ] || complain "$name is on $pages man pages"
 done
+
+# All functions of fenix.h are on their page, and nothing else: Fenix_Init is a macro, fenix_enter_ and fenix_leave_ are its parts.
+fenix=$folder/../../libfenix/include/fenix.h
+declared=$(sed -nE 's/^FENIX_API [a-z ]+[ *]([Ff]enix_[A-Za-z_]*[a-z])\(.*/\1/p' "$fenix" | sort)
+[ "$(wc -l <<<"$declared")" -gt 40 ] || complain "fenix.h declares no functions: $declared"
+complain "$(diff --label fenix.h --label fenix.3 -u0 <(printf 'Fenix_Init\n%s\n' "$declared" | sort) \
+	<(sed -nE '/^\.Sh NAME/,/^\.Sh LIBRARY/s/^\.Nm ([A-Za-z_]+).*/\1/p' "$folder/fenix.3" | sort))"
 
 for page in "$folder"/*.[1-8]; do
 	if command -v mandoc >/dev/null; then
