@@ -27,6 +27,14 @@ inline bool tells_failure(int error) {
   return found == MPIX_ERR_PROC_FAILED || found == MPIX_ERR_PROC_FAILED_PENDING || found == MPIX_ERR_REVOKED;
 }
 
+/** Whether the launcher has started MPI with ULFM. Without it nobody ever agrees about a communicator that is revoked. */
+inline bool has_ulfm() {
+  void *value = nullptr;
+  int flag = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &value, &flag);
+  return flag && *static_cast<int *>(value);
+}
+
 inline bool is_revoked(MPI_Comm comm) {
   int flag = 0;
   return MPIX_Comm_is_revoked(comm, &flag) == MPI_SUCCESS && flag;

@@ -34,6 +34,7 @@ Process::~Process() {
 
 void Process::begin(MPI_Comm comm, int spares, bool spawn) {
   spawn_ = spawn;
+  if (!has_ulfm()) throw Failure{MPI_ERR_UNSUPPORTED_OPERATION};
   if (is_newcomer()) {
     World next = build(join(), {kNew, -1}, {}, spawn_);
     role_ = Role::recovered;
