@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What Fenix costs, with and without losses of processes, in one guest.
 
-    tests/vm/vm run --kernel 6.12 --mem 3072 --timeout 1800 -- bench/fenix/measure.py [--engines ulfm,reprise] FILE.csv [cost|young|period]...
+    tests/vm/vm run --kernel 6.12 --mem 3072 --timeout 1800 -- bench/fenix/measure.py [--engines ulfm,reprise] FILE.csv cost
+    tests/vm/vm run --kernel 6.12 --mem 3072 --clock instructions --timeout 3600 -- bench/fenix/measure.py FILE.csv period young
 
 Appends a line for each value. bench/fenix/tables FILE.csv prints the tables.
 """
@@ -23,9 +24,9 @@ FIELDS = ["part", "engine", "case", "round", "what", "value"]
 STORE = re.compile(r"^memcpy ([\d.]+) sendrecv ([\d.]+) store ([\d.]+) commit ([\d.]+)$", re.M)
 SIZES = (262144, 1 << 20, 4 << 20, 8580000, 17000000)
 # Of the programs with losses. 4 ranks, and as many spares as are lost at most, in all runs.
-RANKS, SPARES, EDGE, STEPS, EVERY = 4, 6, 12, 100, 5
-PERIODS = (3.5, 7, 14)     # as the paper's 47, 94 and 189 s
-MTBF, INTERVALS = 5, (1, 2, 4, 8, 16, 32)
+RANKS, SPARES, EDGE, STEPS, EVERY = 4, 6, 8, 300, 5
+PERIODS = (1.2, 2.4, 4.8)  # as the paper's 47, 94 and 189 s
+MTBF, APART, INTERVALS = 1.2, 0.4, (1, 2, 4, 8, 16, 32)
 
 
 class Values:
@@ -91,7 +92,7 @@ def young(values, rounds):
         expected = plain(values, number)
         chance, now, kills = random.Random(number + 1), 0.0, []
         for i in range(SPARES):
-            now += max(2.0, -MTBF * math.log(1 - chance.random()))  # no two of a cohort at once
+            now += max(APART, -MTBF * math.log(1 - chance.random()))  # no two of a cohort at once
             kills.append((now, (1 + i) % RANKS))
         for every in INTERVALS:
             run(values, f"{every} steps", number, kills, every, expected)
@@ -103,7 +104,7 @@ PARTS = {"cost": cost, "period": period, "young": young}
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engines", default="ulfm", help="separated by commas (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=2, help="of runs with losses (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=1, help="of runs with losses (default %(default)s)")
     parser.add_argument("file")
     parser.add_argument("part", nargs="*", help="default: all of " + " ".join(PARTS))
     options = parser.parse_args()
