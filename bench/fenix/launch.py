@@ -51,7 +51,8 @@ def crrun(program, *words, ranks=1, engine="ulfm", variables=(), timeout=300):
             command += ["-x", variable]
         command += [PROGRAMS + program, *map(str, words)]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False, cwd="/tmp")
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False,
+                                  cwd="/tmp")
         except subprocess.TimeoutExpired:
             sys.exit(f"{' '.join(command)}: it did not end in {timeout} s")
         if done.returncode:

@@ -53,7 +53,8 @@ def cost(values, _):
             if len(found) != 5:
                 sys.exit(f"fenix_store: {len(found)} rounds\n{output}")
             for number, times in enumerate(found):
-                values.put(f"{ranks} ranks, {size} bytes", number, **dict(zip(("memcpy", "sendrecv", "store", "commit"), map(float, times))))
+                named = zip(("memcpy", "sendrecv", "store", "commit"), map(float, times))
+                values.put(f"{ranks} ranks, {size} bytes", number, **dict(named))
 
 
 def run(values, case, number, kills, every, expected, program="s3d_fenix"):
@@ -64,8 +65,8 @@ def run(values, case, number, kills, every, expected, program="s3d_fenix"):
     parts = shares(found, kills)
     checkpoints = found.of("checkpoint")
     each = sum(record.end - record.begin for record in checkpoints) / len(checkpoints) if checkpoints else 0
-    values.put(case, number, total=parts.total, losses=parts.losses, checkpoint=parts.checkpoint, repair=parts.repair, restore=parts.restore,
-               recomputed=parts.recomputed, each=each)
+    values.put(case, number, total=parts.total, losses=parts.losses, checkpoint=parts.checkpoint, repair=parts.repair,
+               restore=parts.restore, recomputed=parts.recomputed, each=each)
 
 
 def plain(values, number):

@@ -101,9 +101,9 @@ def anew(cluster, kind):
     left = [host.split(":")[0] for host in (*HOSTS, *SPARE) if host.split(":")[0] not in LOSSES[kind]]
     begun = time.time()
     process = subprocess.Popen(
-        [VM, "head", "--cluster", cluster.name, "--", "mpirun", "--allow-run-as-root", "-n", str(RANKS), "--map-by", "node:OVERSUBSCRIBE",
-         "--host", ",".join(f"{node}:3" for node in left[:3]), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
-         "10.77.0.0/24", PROGRAMS + "s3d", str(EDGE), "30"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        [VM, "head", "--cluster", cluster.name, "--", "mpirun", "--allow-run-as-root", "-n", str(RANKS), "--map-by",
+         "node:OVERSUBSCRIBE", "--host", ",".join(f"{node}:3" for node in left[:3]), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+         "--mca", "btl_tcp_if_include", "10.77.0.0/24", PROGRAMS + "s3d", str(EDGE), "30"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     first = last = None
     for line in process.stdout:
         if line.startswith("step "):

@@ -59,7 +59,8 @@ int main(int argc, char **argv)
       if (step == 0 && memcmp(copy, data, bytes)) abort(); /* so that the copy is made */
     }
     MPI_Reduce(times, slowest, kSteps, MPI_DOUBLE, MPI_MAX, 0, comm);
-    if (rank == 0 && round >= 0) printf("memcpy %.6f sendrecv %.6f store %.6f commit %.6f\n", slowest[0], slowest[1], slowest[2], slowest[3]);
+    if (rank == 0 && round >= 0)
+      printf("memcpy %.6f sendrecv %.6f store %.6f commit %.6f\n", slowest[0], slowest[1], slowest[2], slowest[3]);
   }
   check(Fenix_Finalize());
   MPI_Finalize();
