@@ -11,7 +11,7 @@
  * each other's uid by SO_PEERCRED.
  *
  * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM, LANES and
- * GONE whenever it makes progress in MPI; its guard does, too, before it reads the end of a lane. Every message of the
+ * GONE and PINNED whenever it makes progress in MPI; its guard does, too, before it reads the end of a lane. Every message of the
  * daemon has the number of its recovery. A rank drops messages of an older recovery than its own.
  *
  * When a wave is given up, the daemon sends CR_RANK_ABORT to every rank of its node. This includes ranks that got no
@@ -26,7 +26,7 @@
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
 /** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
-#define CR_RANK_PROTOCOL 5
+#define CR_RANK_PROTOCOL 6
 
 enum cr_rank_type {
 	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */
@@ -73,6 +73,11 @@ enum cr_rank_type {
 	/** daemon, in a job whose program is told of failures: a process has failed and never comes back. struct cr_rank_gone,
 	 * then the name of its namespace, ended by 0 */
 	CR_RANK_GONE,
+	/** rank: it waits for a wave that all ranks of the job ask for, and that recoveries go back to from then on; said again
+	 * until PINNED. Or it needs it no more. struct cr_rank_wave_request */
+	CR_RANK_WAVE_REQUEST,
+	/** daemon: the wave that was asked for is committed. struct cr_rank_wave. After a rollback RESUME says so */
+	CR_RANK_PINNED,
 };
 
 struct cr_rank_message {
@@ -95,6 +100,14 @@ struct cr_rank_welcome {
 	uint8_t cookie[32]; /**< secret of the job: the key of the seals between ranks; never sent between them */
 	uint32_t node; /**< number of this node in the job */
 	uint32_t wave; /**< newest wave that had ended when the rank was started: its peers know it, too */
+	uint32_t no_waves; /**< enum cr_rank_no_waves */
+	uint32_t reserved;
+};
+
+enum cr_rank_no_waves {
+	CR_RANK_WAVES, /**< waves are taken in this job */
+	CR_RANK_NO_MODULE, /**< none are: the module is missing on a node */
+	CR_RANK_TELLS_FAILURES, /**< none are: the program is told of failures instead */
 };
 
 struct cr_rank_wave {
@@ -149,6 +162,14 @@ struct cr_rank_resume {
 	uint8_t nonce[32];
 	uint32_t node; /**< as in cr_rank_welcome: a restarted rank may be on another one */
 	uint32_t spin; /**< on a node with more ranks than processors: polls before a rank waits; 0: as it was started */
+	uint32_t pinned; /**< the rank is back in this wave, which it has asked for by PIN; 0: in another one */
+	uint32_t lost; /**< with `pinned`, 1: its process, or its node, was lost, and not only replaced in the recovery */
+};
+
+struct cr_rank_wave_request {
+	struct cr_rank_message head;
+	uint32_t release; /**< 1: it needs the wave no more */
+	uint32_t reserved;
 };
 
 struct cr_rank_moved {

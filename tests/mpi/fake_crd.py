@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES, COUNTERS, GONE = range(1, 20)
+HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES, COUNTERS, GONE, WAVE_REQUEST, PINNED = range(1, 22)
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
@@ -111,7 +111,7 @@ class Daemon:
         if kind == HELLO:
             _, pid, able, count = struct.unpack_from("=IiII", body)
             self.take(channel, Rank(number, channel, pid, able, self.strings(body[16:], count)))
-            self.send(self.ranks[number], WELCOME, self.cookie + struct.pack("=II", self.node_of[number], 0))
+            self.send(self.ranks[number], WELCOME, self.cookie + struct.pack("=IIII", self.node_of[number], 0, 0, 0))
             self.hand_out_lanes(number)
         elif kind == RESTORED:
             wave, pid, restarted, stale, count, _ = struct.unpack_from("=IiIIII", body)
@@ -314,7 +314,7 @@ class Daemon:
             for m in moved:  # each in a message of its own
                 self.send(rank, MOVED, struct.pack("=III", 1, 0, m))
             self.hand_out_lanes(rank.number)
-            self.send(rank, RESUME, nonce + struct.pack("=II", self.node_of[rank.number], spin))
+            self.send(rank, RESUME, nonce + struct.pack("=IIII", self.node_of[rank.number], spin, 0, 0))
         return self.heard(RESUMED, 60, "RESUMED", numbers)
 
     def age(self):

@@ -367,6 +367,9 @@ void Daemon::from_rank(const RankMessage& message) {
       std::memcpy(welcome.cookie, node_.job.cookie().data(), std::min(sizeof welcome.cookie, node_.job.cookie().size()));
       welcome.node = node_.index;
       welcome.wave = node_.missed_waves(number);
+      welcome.no_waves = node_.job.tells_failures()   ? CR_RANK_TELLS_FAILURES
+                         : node_.job.no_checkpoints() ? CR_RANK_NO_MODULE
+                                                      : CR_RANK_WAVES;
       node_.tell(number, welcome, CR_RANK_WELCOME);
       node_.give_lanes(number);
       return tell_ready(*rank);
@@ -404,6 +407,13 @@ void Daemon::from_rank(const RankMessage& message) {
       const auto& at = message.as<cr_rank_counters_at>();
       rank->counters = {at.pid, at.address};
       return;
+    }
+    case CR_RANK_WAVE_REQUEST: {
+      job::Up up;
+      up.mutable_pin_wave()->set_rank(number);
+      up.mutable_pin_wave()->set_release(message.as<cr_rank_wave_request>().release);
+      up.mutable_pin_wave()->set_recovery(message.head().recovery);
+      return node_.send(std::move(up));
     }
     case CR_RANK_NEED_LANES:
       if (message.head().recovery == node_.recovery) node_.give_lanes(number);

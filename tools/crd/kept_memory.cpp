@@ -20,6 +20,9 @@ bool same_memory(int one, int other) {
   return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/** Whether cr_restart --kept-memory NAME=FD can be told of it. */
+bool can_be_given(const std::string& name) { return name.find('=') == std::string::npos; }
+
 /** A restart refuses memory that nobody can write any more. Without it the rank gets its memory empty, and runs. */
 bool is_usable(int memory) {
   const int seals = ::fcntl(memory, F_GET_SEALS);
@@ -33,7 +36,7 @@ void KeptMemory::saved(std::uint32_t wave, std::uint32_t rank, std::vector<KeptF
   const RankMemory before = waves_.empty() ? RankMemory() : of(waves_.rbegin()->first, rank);
   RankMemory& now = waves_[wave][rank];
   for (KeptFile& file : files) {
-    if (file.name.find('=') != std::string::npos) continue;  // cr_restart could not be told of it
+    if (!can_be_given(file.name)) continue;
     const auto same = before.find(file.name);
     if (same != before.end() && same_memory(same->second->get(), file.memory.get()))
       now[file.name] = same->second;
@@ -49,6 +52,26 @@ RankMemory KeptMemory::of(std::uint32_t wave, std::uint32_t rank) const {
   if (found == ranks->second.end()) return {};
   RankMemory out = found->second;
   std::erase_if(out, [](const auto& one) { return !is_usable(one.second->get()); });
+  return out;
+}
+
+RankMemory KeptMemory::complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes) {
+  RankMemory out = of(wave, rank);
+  for (const auto& [name, size] : sizes) {
+    if (out.count(name)) continue;
+    UniqueFd made(make_kept_memory(name.c_str(), size));
+    if (!made) continue;  // cr_restart makes it, and nobody here holds it
+    waves_[wave][rank][name] = out[name] = std::make_shared<const UniqueFd>(std::move(made));
+  }
+  return out;
+}
+
+std::map<std::string, std::uint64_t> sizes_of(const std::vector<KeptFile>& files) {
+  std::map<std::string, std::uint64_t> out;
+  for (const KeptFile& file : files) {
+    struct stat status {};
+    if (can_be_given(file.name) && ::fstat(file.memory.get(), &status) == 0) out[file.name] = static_cast<std::uint64_t>(status.st_size);
+  }
   return out;
 }
 

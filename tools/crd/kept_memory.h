@@ -26,8 +26,14 @@ class KeptMemory {
  public:
   /** The wave is committed: hold the memory that the image of @p rank in it refers to. */
   void saved(std::uint32_t wave, std::uint32_t rank, std::vector<KeptFile> files);
-  /** @return memory for a restart of @p rank from its image in @p wave: what is not here comes back empty */
+  /** @return the memory that is here, and can be used */
   RankMemory of(std::uint32_t wave, std::uint32_t rank) const;
+  /**
+   * @return memory for a restart of @p rank from its image in @p wave. What is not here is made, empty, and held from now on: the rank may
+   *   be restarted here again
+   * @param sizes of what the image refers to, by name
+   */
+  RankMemory complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes);
   /** Images of other waves than these may be removed. */
   void prune(const std::vector<std::uint32_t>& keep);
   /** Forget ranks that are elsewhere: what they do to their memory there is not in what is held here. */
@@ -37,6 +43,9 @@ class KeptMemory {
  private:
   std::map<std::uint32_t, std::map<std::uint32_t, RankMemory>> waves_;  ///< by wave, then by rank
 };
+
+/** @return the sizes of memory by name, without what cr_restart could not be told of */
+std::map<std::string, std::uint64_t> sizes_of(const std::vector<KeptFile>& files);
 
 /** Receives what one cr_checkpoint hands over. */
 class KeptReceiver {

@@ -106,6 +106,8 @@ void Recovery::resume(const job::Resume& message) {
     cr_rank_resume resume{};
     resume.spin = spin;
     resume.node = node_.index;
+    resume.pinned = message.pinned();
+    resume.lost = std::find(message.lost().begin(), message.lost().end(), number) != message.lost().end();
     std::memcpy(resume.nonce, message.nonce().data(), std::min(sizeof resume.nonce, message.nonce().size()));
     node_.tell(number, resume, CR_RANK_RESUME);
   }

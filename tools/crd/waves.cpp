@@ -180,6 +180,7 @@ void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
   }
   taking.saved = true;
   taking.kept = taking.receiver->take();
+  taking.manifest.kept = sizes_of(taking.kept);
   for (const auto& warning : result.report.value("warnings", nlohmann::json::array()))
     spdlog::warn("rank {}: {}", number, warning.get<std::string>());
   if (!taking.receiver->problem().empty())
@@ -344,8 +345,9 @@ void Waves::end(const job::WaveEnd& message) {
       tell_of_abort(message.wave());
     return;
   }
+  if (message.pinned()) tell_pinned(message.wave());
   if (message.wave() != wave_) {
-    // A new crrun sends the commit again.
+    // A new crrun sends the commit again, and a rank that asks again for a wave is told again.
     std::error_code ignored;
     if (node_.ranks.empty() || std::filesystem::is_directory(job::wave_directory(node_.images(), message.wave()), ignored)) return;
     return node_.say(job::Log::ERROR, fmt::format("wave {} is committed, but this node does not have it", message.wave()));
@@ -368,6 +370,12 @@ void Waves::tell_of_abort(std::uint32_t wave, std::uint32_t rank) {
   cr_rank_wave abort{};
   abort.wave = wave;
   node_.tell(rank, abort, CR_RANK_ABORT);
+}
+
+void Waves::tell_pinned(std::uint32_t wave) {
+  cr_rank_wave pinned{};
+  pinned.wave = wave;
+  for (const auto& [number, rank] : node_.ranks) node_.tell(number, pinned, CR_RANK_PINNED);
 }
 
 void Waves::tell_of_abort(std::uint32_t wave) {

@@ -61,6 +61,7 @@ class Waves {
   void finish(std::uint32_t rank);
   void read_on(std::uint32_t rank);
   void tell_when_done();
+  void tell_pinned(std::uint32_t wave);
   void overdue();
 
   Node& node_;

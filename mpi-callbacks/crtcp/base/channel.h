@@ -13,6 +13,10 @@ struct crtcp_channel {
   uint32_t prepared; /**< wave that was announced and not begun; 0: none */
   uint32_t timeout_ms; /**< of the wave `prepared` */
   uint32_t aborted; /**< the newest wave that was given up */
+  bool can_checkpoint; /**< libcr is ready */
+  uint32_t no_waves; /**< enum cr_rank_no_waves */
+  uint32_t pinned; /**< the wave that this rank has asked for by WAVE_REQUEST; 0: it was not told of it yet */
+  bool back, lost; /**< it went back to that wave, and was lost before */
   uint32_t *partners; /**< jobids of other namespaces that take part in the wave `prepared` */
   size_t partner_count;
 };

@@ -14,6 +14,7 @@
 #include "endpoint/events.h"
 #include "wave/callback.h"
 #include "wave/orders.h"
+#include "wave/pin.h"
 
 enum { WELCOME_MS = 60000 };
 
@@ -42,6 +43,7 @@ static int welcome(void)
     crtcp_tell_node(message->node);
     crtcp.recovery = crtcp.incarnation = message->head.recovery;
     crtcp.wave = message->wave;
+    crtcp.channel->no_waves = message->no_waves;
     return 0;
   }
   errno = ETIMEDOUT;
@@ -77,7 +79,7 @@ int crtcp_introduce(const char **why)
     *why = "the daemon that " CR_RANK_SOCKET_VARIABLE " names does not answer";
     return -1;
   }
-  hello.can_checkpoint = crtcp_callback_register(&off) == 0;
+  hello.can_checkpoint = channel->can_checkpoint = crtcp_callback_register(&off) == 0;
   count = crtcp_local_addresses(crtcp.port4, crtcp.port6, &text, &bytes);
   hello.addresses = count > 0 ? count : 0;
   sent = crtcp_channel_send(CR_RANK_HELLO, &hello, sizeof hello, text, bytes);
@@ -87,6 +89,7 @@ int crtcp_introduce(const char **why)
     return -1;
   }
   crtcp_tell_counters();
+  crtcp_offer_services();
   if (off) crtcp_channel_log(off);
   *why = off;
   crtcp_lock(&crtcp.lock);

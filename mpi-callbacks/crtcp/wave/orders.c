@@ -114,6 +114,9 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
     if (!partners((const char *) (wave + 1), message->length - sizeof *wave)) return;
     crtcp.channel->prepared = wave->wave;
     crtcp.channel->timeout_ms = wave->timeout_ms;
+  } else if (message->type == CR_RANK_PINNED) {
+    crtcp.channel->pinned = wave->wave;
+    crtcp.channel->back = false;
   } else if (message->type == CR_RANK_ABORT) {
     if (wave->wave > crtcp.channel->aborted) crtcp.channel->aborted = wave->wave;
     if (crtcp.channel->prepared <= wave->wave) crtcp.channel->prepared = 0;

@@ -6,7 +6,7 @@
 #include "base/crtcp.h"
 #include "rank_channel.h"
 
-/** Handle PREPARE, ABORT, CALM and LANES; ignore all other messages. @param fd came with it, and is closed; -1: none */
+/** Handle PREPARE, ABORT, PINNED, CALM and LANES; ignore all other messages. @param fd came with it, and is closed; -1: none */
 void crtcp_order(const struct cr_rank_message *message, int fd);
 void crtcp_read_orders(void); /**< read and handle all messages, outside of a rollback */
 /** Tell the library that the ranks have preloaded on which node they are. */

@@ -170,6 +170,9 @@ static bool resume(struct rollback *back, const char *buffer, size_t bytes)
   crtcp.recovery = message->head.recovery;
   if (back->restarted) crtcp.incarnation = crtcp.recovery;
   crtcp_tell_node(message->node);
+  crtcp.channel->pinned = message->pinned;
+  crtcp.channel->back = true;
+  crtcp.channel->lost = message->lost;
   crowd(message->spin);
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     if (!ep->moved || ep->fd < 0) continue;

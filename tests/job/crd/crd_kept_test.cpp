@@ -67,6 +67,28 @@ TEST(KeptMemory, IsThatOfTheWave) {
   EXPECT_THAT(kept.of(5, 1), IsEmpty());
 }
 
+TEST(KeptMemory, IsMadeAndHeldForARankThatComesHere) {
+  KeptMemory kept;
+  kept.saved(4, 1, files("log", memory("log", "four")));
+  const RankMemory first = kept.complete(4, 1, {{"log", 4096}, {"store", 8192}});
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_THAT(words(kept.of(4, 1))[0], "log=four");
+  char bytes[8192];
+  ASSERT_EQ(::pread(first.at("store")->get(), bytes, sizeof bytes, 0), 8192);
+  EXPECT_EQ(std::string(bytes, sizeof bytes), std::string(sizeof bytes, 0));
+  ASSERT_EQ(::pwrite(first.at("store")->get(), "kept", 5, 0), 5);
+  EXPECT_THAT(words(kept.complete(4, 1, {{"store", 8192}})), ElementsAre("log=four", "store=kept")) << "the rank is restarted here again";
+  EXPECT_EQ(kept.complete(4, 2, {{"store", 8192}}).size(), 1u);
+  kept.only([](std::uint32_t rank) { return rank == 2; });
+  EXPECT_EQ(::pread(kept.complete(4, 1, {{"store", 8192}}).at("store")->get(), bytes, 4, 0), 4);
+  EXPECT_EQ(std::string(bytes, 4), std::string(4, 0)) << "it has been elsewhere";
+}
+
+TEST(KeptMemory, HasSizesForTheManifest) {
+  EXPECT_THAT(sizes_of(files("log", memory("log", "x"))), ElementsAre(std::pair<const std::string, std::uint64_t>("log", 4096)));
+  EXPECT_THAT(sizes_of(files("a=b", memory("log", "x"))), IsEmpty());
+}
+
 TEST(KeptMemory, TakesNoDescriptorsForTheSameMemoryAgain) {
   KeptMemory kept;
   const UniqueFd first = memory("log", "it");

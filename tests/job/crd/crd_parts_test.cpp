@@ -65,6 +65,13 @@ TEST_F(OnDisk, ManifestsNameFilesThatAreNotUtf8) {
   EXPECT_EQ(read_manifest(directory_ + "/rank-1.json").files.back(), "/tmp/plain");
 }
 
+TEST_F(OnDisk, ManifestsHaveTheSizesOfKeptMemory) {
+  Manifest manifest;
+  manifest.kept = {{"log", 4096}, {"store", std::uint64_t{1} << 40}};
+  job::write_atomically(directory_ + "/rank-1.json", manifest_text(manifest));
+  EXPECT_EQ(read_manifest(directory_ + "/rank-1.json").kept, manifest.kept);
+}
+
 TEST_F(OnDisk, ManifestsWithImpossibleStreamsAreRefused) {
   const auto with = [&](const std::string& more) {
     job::write_atomically(directory_ + "/rank-1.json", R"({"wave":1,"rank":1,"pid":1,"bytes":1,"checksum":"1",)" + more + "}");

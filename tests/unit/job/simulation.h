@@ -73,6 +73,8 @@ class Cluster {
    * 0 times: they go on.
    */
   void hang(std::uint64_t progress_ms, unsigned times) { hang_at_ms_ = progress_ms, hangs_ = times; }
+  /** At this progress each rank asks for a wave to be pinned, and waits for it; at the other one it releases it. 0: never. */
+  void pin(std::uint64_t progress_ms, std::uint64_t release_ms) { pin_at_ms_ = progress_ms, release_at_ms_ = release_ms; }
   void cut(NodeIndex node, bool off);
   void damage(WaveNumber wave, Rank rank, bool local, bool staged);
   void break_crrun();   ///< and a new one attaches, after a second
@@ -89,6 +91,7 @@ class Cluster {
   /** What crrun has told the daemons to expect, and what it then asked of them. */
   const std::vector<Recover>& expectations() const { return expectations_; }
   const std::vector<Recover>& recoveries() const { return recoveries_; }
+  const std::vector<Resume>& resumes() const { return resumes_; }
   /** Where processes that were spawned run, by their numbers. */
   std::map<Rank, NodeIndex> spawned() const;
 
@@ -168,6 +171,8 @@ class Cluster {
   void watch_lease(NodeIndex node, const std::string& instance);
   void tick(std::uint64_t generation);
   void work(NodeIndex node, Rank rank, RecoveryNumber generation);
+  bool waits_for_pin(NodeIndex node, Rank rank);
+  void pinned(NodeIndex node, WaveNumber wave);
   void exit(NodeIndex node, Rank rank, int status);
   void say_again(NodeIndex node);
   void check(Rank rank);
@@ -210,6 +215,7 @@ class Cluster {
   bool shared_gone_ = false;
   std::uint64_t hang_at_ms_ = 0;
   unsigned hangs_ = 0;
+  std::uint64_t pin_at_ms_ = 0, release_at_ms_ = 0;
   std::vector<std::string> output_;
   Held held_;
   std::uint64_t newest_change_ = 0;
@@ -235,6 +241,7 @@ class Cluster {
   std::vector<SpawnReply> spawn_replies_;
   std::set<Rank> failed_;
   std::vector<Recover> expectations_, recoveries_;
+  std::vector<Resume> resumes_;
   std::uint64_t questions_ = 0;
   std::map<NodeIndex, JobSpec> welcomed_;
 };

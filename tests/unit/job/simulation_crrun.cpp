@@ -213,6 +213,7 @@ void Cluster::send_down(const Down& down, const std::vector<NodeIndex>& living) 
   };
   if (down.has_launch()) table(down.launch().placement());
   if (down.has_expect() && !large()) expectations_.push_back(down.expect());
+  if (down.has_resume() && !large()) resumes_.push_back(down.resume());
   if (down.has_recover()) {
     if (!large()) recoveries_.push_back(down.recover());
     table(down.recover().placement());

@@ -201,6 +201,34 @@ void Cluster::watch_lease(NodeIndex node, const std::string& instance) {
   later(20'000, [this, node, instance] { watch_lease(node, instance); });
 }
 
+/** @return it asks for the wave that all want, and has not got it */
+bool Cluster::waits_for_pin(NodeIndex node, Rank rank) {
+  Daemon& daemon = *daemons_[node];
+  const Process& process = daemon.ranks.at(rank);
+  const auto ask = [&](bool release) {
+    Up up;
+    PinWave& request = *up.mutable_pin_wave();
+    request.set_rank(rank);
+    request.set_release(release);
+    request.set_recovery(daemon.recovery);
+    send_up(node, std::move(up));
+  };
+  if (release_at_ms_ && process.progress_ms == release_at_ms_) ask(true);
+  if (!pin_at_ms_ || process.progress_ms != pin_at_ms_ || process.pinned) return false;
+  ask(false);
+  return true;
+}
+
+/** The ranks of the node are told. */
+void Cluster::pinned(NodeIndex node, WaveNumber wave) {
+  for (auto& [rank, process] : daemons_[node]->ranks) {
+    if (process.progress_ms == pin_at_ms_) process.pinned = true;
+    const auto image = daemons_[node]->images.find({wave, rank});
+    if (image != daemons_[node]->images.end() && image->second.progress_ms != pin_at_ms_)
+      violations_.push_back("rank " + std::to_string(rank) + " was not waiting when wave " + std::to_string(wave) + " was pinned");
+  }
+}
+
 void Cluster::work(NodeIndex node, Rank rank, RecoveryNumber generation) {
   Daemon& daemon = *daemons_[node];
   const auto found = daemon.ranks.find(rank);
@@ -209,7 +237,7 @@ void Cluster::work(NodeIndex node, Rank rank, RecoveryNumber generation) {
   if (!process.running) return;
   const bool full = model_.window && process.offset >= process.seen + model_.window;
   const bool hangs = hangs_ && process.progress_ms >= hang_at_ms_;
-  if (!process.stopped && !process.stuck && !full && !hangs) {
+  if (!process.stopped && !process.stuck && !full && !hangs && !waits_for_pin(node, rank)) {
     process.progress_ms += model_.step_ms;
     process.progressed_us = now_us_;
     if (model_.output) {
@@ -375,6 +403,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       break;
     }
     case Down::kWaveEnd:
+      if (down.wave_end().pinned()) pinned(node, down.wave_end().wave());
       for (auto image = daemon.images.begin(); image != daemon.images.end();) {
         if (image->first.first == down.wave_end().wave() && !down.wave_end().commit() && !image->second.committed) {
           image = daemon.images.erase(image);
@@ -476,7 +505,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           if (restart.count(rank)) process.incarnation = daemon.recovery;
           result.set_restarted(restart.count(rank));
           process.generation = daemon.recovery;
-          process.running = process.stuck = false;
+          process.running = process.stuck = process.pinned = false;
           process.progress_ms = image->progress_ms;
           process.offset = 0;
           for (std::uint64_t at = model_.step_ms; model_.output && at <= process.progress_ms; at += model_.step_ms)
@@ -489,8 +518,9 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     }
     case Down::kResume:
       if (down.resume().recovery() != daemon.recovery || (daemon.ranks.empty() && daemon.spawned.empty())) break;
-      after(some_time() / 4, [this, node] {
+      after(some_time() / 4, [this, node, wave = down.resume().pinned()] {
         Daemon& daemon = *daemons_[node];
+        if (wave) pinned(node, wave);
         Up up;
         up.mutable_resumed()->set_recovery(daemon.recovery);
         for (const auto& [number, child] : daemon.spawned) {

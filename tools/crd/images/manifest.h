@@ -23,6 +23,7 @@ struct Manifest {
   std::map<std::uint32_t, std::uint64_t> streams;  ///< by stream 0, 1, 2: the stream's offset at the checkpoint
   std::map<int, std::uint32_t> pipes;            ///< by descriptor of the rank that is a pipe of the daemon: its stream
   std::vector<unsigned> cpus;                    ///< processors that the rank was bound to; none: it was not bound
+  std::map<std::string, std::uint64_t> kept;     ///< sizes of its kept memory, by name
   std::vector<std::string> files;                ///< files that the rank has mapped: a spare reads them ahead
 };
 

@@ -40,6 +40,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       input_(settings_.input_kept_bytes),
       ranks_(settings_.spec.ranks()),
       next_number_(settings_.spec.ranks()),
+      pin_(settings_.spec.ranks()),
       expected_(settings_.lost_after_ms) {
   if (!state) return;
   recovery_number_ = state->recovery;
@@ -49,6 +50,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   next_number_ = std::max<Rank>(state->next_number, settings_.spec.ranks());
   next_context_ = state->next_context;
   interval_.go_on_from(state->learned);
+  if (state->pinned) pin_.pinned(state->pinned);
   for (Rank rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].incarnation = state->incarnation[rank];
   for (auto& [number, wave] : state->waves) {
     // Another allocation numbers its nodes differently: only staged images are certain.
@@ -81,6 +83,7 @@ Input input_of(const Up& up) {
     case Up::kRankReady: return Input::rank_ready;
     case Up::kRankExited: return Input::rank_exited;
     case Up::kWaveDone: return Input::wave_done;
+    case Up::kPinWave: return Input::pin_wave;
     case Up::kStaged: return Input::staged;
     case Up::kProtectDone: return Input::protect_done;
     case Up::kServing: return Input::serving;
@@ -124,6 +127,7 @@ void Coordinator::message(const Up& up, Now now) {
     case Input::rank_ready: return rank_ready(up.rank_ready());
     case Input::rank_exited: return rank_exited(up.rank_exited(), now);
     case Input::wave_done: return wave_done(up.wave_done(), now);
+    case Input::pin_wave: return pin_wave(up.pin_wave(), from, now);
     case Input::staged: return staged(up.staged(), from, now);
     case Input::protect_done: return protect_done(up.protect_done(), from, now);
     case Input::serving: return note_serving(from, up.serving(), now);
@@ -427,6 +431,7 @@ Facts Coordinator::facts() const {
   out.next_context = next_context_;
   out.spawned = spawns_.any_live();
   out.failed = failed_;
+  out.pinned = pin_.wave();
   for (const Member& member : members_.all()) {
     if (member.state == NodeState::lost) out.lost.insert(member.node.index());
     if (member.draining) out.draining.insert(member.node.index());

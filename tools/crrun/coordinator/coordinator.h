@@ -24,6 +24,7 @@
 #include "membership.h"
 #include "metrics.h"
 #include "phases.h"
+#include "pin.h"
 #include "placement.h"
 #include "protection.h"
 #include "recovery.h"
@@ -203,6 +204,14 @@ class Coordinator {
   void leave(const std::string& why, Now now);
   void leave_tick(Now now);
 
+  // coordinator_pin.cpp
+  void pin_wave(const PinWave& message, NodeIndex from, Now now);
+  void tell_pinned(NodeIndex node);
+  /** @return why no wave is taken while one is pinned; "": none is */
+  std::string pinned_reason() const;
+  void refuse_while_pinned();
+  void note_lost(const RecoveryPlan& plan);
+
   // coordinator_interval.cpp
   void ranks_run(Now now);
   void measure_wave(Now now);
@@ -304,6 +313,10 @@ class Coordinator {
   Rank next_number_ = 0;              ///< number of the next spawned process; never reused
   std::uint64_t next_context_ = 1;    ///< id of the next group context; never reused
   std::optional<WaveRound> round_;
+  Pin pin_;
+  bool told_of_pin_ = false;    ///< the user has been told that the wave that all ranks want cannot be taken
+  std::set<Rank> lost_;         ///< since the ranks ran last: their processes or nodes were lost
+  std::set<Rank> restarting_;   ///< since then, these have been ended to be started anew
   Recovering recovering_;
   Expectation expected_;
   RecoveryReport report_;  ///< of the newest recovery

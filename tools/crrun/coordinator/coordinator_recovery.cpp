@@ -172,6 +172,7 @@ void Coordinator::recover(const Cause& cause, Now now) {
       if (!members_.up(placement_[rank])) homeless.push_back(rank);
     return restartable_end("there is no node left for " + rank_list(homeless), now);
   }
+  note_lost(*wanted);
   recovering_.end();
   recovering_.depart(placement_, wanted->placement, [this](NodeIndex node) { return members_.up(node); });
   count_recovery(cause, wanted->placement, now);
@@ -206,6 +207,7 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
   }
   tally_.ranks_restarted += plan.restart.size();
   exits_.rolled_back();
+  pin_.rolled_back(store_.find(plan.wave));
   report_.recovery = recovery_number_;
   report_.wave = plan.wave;
   report_.restarted.assign(plan.restart.begin(), plan.restart.end());
@@ -266,6 +268,9 @@ void Coordinator::send(std::optional<Recovering::Order> order) {
 void Coordinator::relaunch(const Cause& cause, Now now) {
   const std::vector<WaveNumber> voided = store_.forget_after(0);
   exits_.rolled_back();
+  pin_.rolled_back(nullptr);
+  lost_.clear();
+  restarting_.clear();
   modex_.clear();
   board_.clear();
   for (RankInfo& rank : ranks_) {
@@ -353,7 +358,10 @@ void Coordinator::restored(const Restored& message, Now now) {
     info.started = info.ready = true;
     if (rank.restarted()) say_binding(rank.rank(), rank.bound_to());
     // A daemon also restarts a rank that it was to pause and found dead.
-    if (rank.restarted() && std::exchange(info.incarnation, recovery_number_) != recovery_number_) moved_ = true;
+    if (rank.restarted() && std::exchange(info.incarnation, recovery_number_) != recovery_number_) {
+      moved_ = true;
+      lost_.insert(rank.rank());
+    }
   }
   recovering_.restored(message);
   judge_recovery(now);
@@ -419,6 +427,9 @@ void Coordinator::resume(Now now) {
   message.set_recovery(recovery_number_);
   message.set_nonce(nonce_());
   for (Rank rank : moved_since(wave)) message.add_moved(rank);
+  message.set_pinned(pin_.wave());
+  for (Rank rank : lost_)
+    if (pin_.wave()) message.add_lost(rank);
   for (Rank rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_.size() > kWholeTables && ranks_[rank].incarnation <= wave.recovery) continue;
     RankAddress& address = *message.add_addresses();
@@ -481,6 +492,8 @@ void Coordinator::recovery_done(Now now) {
   ranks_run(now);
   failed_recoveries_ = 0;
   failures_of_node_.clear();
+  lost_.clear();
+  restarting_.clear();
   report_.resumed_ns = now.unix_ns;
   event({{"event", "recovery-done"}, {"recovery", recovery_number_}}, now);
   const auto ms = [&](std::uint64_t from, std::uint64_t to) { return std::to_string((to - from) / 1'000'000) + " ms"; };

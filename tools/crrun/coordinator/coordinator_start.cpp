@@ -259,6 +259,7 @@ void Coordinator::attached(Now now) {
     WaveEnd& commit = *out_.send().mutable_wave_end();
     commit.set_wave(newest);
     commit.set_commit(true);
+    commit.set_pinned(newest == pin_.wave());
   }
   // The number of a wave is saved before it begins, and it has ended before the next one begins.
   if (next_wave_ - 1 > newest) {

@@ -14,6 +14,8 @@ constexpr std::uint64_t kTellOfInitMs = 30'000;
 constexpr std::uint64_t kTellOfAgainMs = 30'000;
 /** A wave at the start is tried again so soon, for so long. */
 constexpr std::uint64_t kAgainAtStartMs = 50, kSoonAtStartMs = 5'000;
+/** The ranks wait for the wave that they have asked for. */
+constexpr std::uint64_t kPinAgainMs = 2'000;
 /** A job that leaves tries again soon when a wave fails. */
 constexpr std::uint64_t kLeaveAgainMs = 2'000;
 }  // namespace
@@ -41,6 +43,7 @@ void Coordinator::wave_tick(Now now) {
     give_drains_up(reason);
     return;
   }
+  if (pin_.wave()) refuse_while_pinned();
   if (spawns_.any_live()) give_drains_up(spawns_.words());
   if (postponed_) return;
   drain(now);
@@ -51,7 +54,7 @@ void Coordinator::wave_tick(Now now) {
   leave_tick(now);
   if (phase_ != Phase::running) return;
   // A wave with a silent node would fail, and would disturb the preparations for the node's loss.
-  const bool last = leaving_.any() && !leaving_.needs_wave(store_);
+  const bool last = (leaving_.any() && !leaving_.needs_wave(store_)) || pin_.wave();
   if (clock_.due(now) && !last && !expected_.any() && !copying_lags(now) && !waits_for_progress() && all_ready(now)) begin_wave(now);
 }
 
@@ -85,6 +88,7 @@ void Coordinator::begin_wave(Now now) {
     if (family.lives()) roster.add(first, static_cast<Rank>(family.nodes.size()));
   round_.emplace(next_wave_++, recovery_number_, std::move(roster), now, settings_.wave_timeout_ms);
   draining_.wave_begins(round_->wave());
+  pin_.begun(round_->wave());
   leave_time_.begun(round_->wave(), now);
   save();  // no later crrun may give the number to another wave
   WaveBegin& message = *out_.send().mutable_wave_begin();
@@ -121,6 +125,7 @@ void Coordinator::commit_wave(Now now) {
   wave.wave = round_->wave();
   wave.recovery = round_->recovery();
   wave.unix_ns = now.unix_ns;
+  wave.pinned = pin_.takes(wave.wave);
   wave.ranks.reserve(images.size());
   for (const auto& [first, family] : spawns_.all())
     if (roster.place(first)) wave.families.push_back({family.index, first, static_cast<Rank>(family.nodes.size()), family.parent, family.apps});
@@ -148,6 +153,8 @@ void Coordinator::commit_wave(Now now) {
   watchdog_.committed(wave.wave, round_->begun());
   const std::uint64_t bytes = wave.bytes(), begun_ms = round_->begun().ms;
   const WaveNumber number = wave.wave;
+  const bool pinned = wave.pinned;
+  if (pinned) pin_.pinned(number);
   store_.commit(std::move(wave));
   exits_.committed();
   spawns_.committed();
@@ -161,12 +168,13 @@ void Coordinator::commit_wave(Now now) {
   WaveEnd& message = *out_.send().mutable_wave_end();
   message.set_wave(number);
   message.set_commit(true);
-  event({{"event", "wave-commit"}, {"wave", number}, {"bytes", bytes}}, now);
+  message.set_pinned(pinned);
+  event({{"event", "wave-commit"}, {"wave", number}, {"bytes", bytes}, {"pinned", pinned}}, now);
   for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
     out_.add(Reply{request, true, "wave " + std::to_string(number) + " is committed"});
   clock_.committed(now);
   plan_wave(begun_ms, now);
-  if (draining_.needs_wave()) clock_.request(now);
+  if (draining_.needs_wave() || pin_.wanted()) clock_.request(now);
   prune();
   drain(now);
   if (phase_ != Phase::running) return;
@@ -187,6 +195,7 @@ void Coordinator::abort_wave(GivenUp reason, const std::string& why, Now now) {
   event({{"event", "wave-abort"}, {"wave", wave}, {"why", why}, {"again", again}}, now);
   if (phase_ != Phase::running) return;
   clock_.aborted(now, again);
+  if (pin_.wanted()) clock_.no_later_than(now.ms + (again ? kAgainAtStartMs : kPinAgainMs));
   if (again) {
     if (!again_since_ms_) again_since_ms_ = now.ms;
     // The ranks are about to leave MPI_Init, and perhaps somebody waits for this wave before he gives them work.
@@ -208,7 +217,7 @@ void Coordinator::abort_wave(GivenUp reason, const std::string& why, Now now) {
 
 void Coordinator::request_checkpoint(std::uint64_t request, Now now) {
   if (!admit(Input::request_checkpoint)) return;
-  const std::string reason = no_wave_reason();
+  const std::string reason = pin_.wave() ? pinned_reason() : no_wave_reason();
   if (!reason.empty()) {
     out_.add(Reply{request, false, "no checkpoint: " + reason});
     return;
@@ -283,7 +292,7 @@ void Coordinator::prune() {
   // The running recovery may still fall back to an older wave.
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
-  const std::vector<WaveNumber> dropped = store_.prune({staging_.wave(), protection_.wave()});
+  const std::vector<WaveNumber> dropped = store_.prune({staging_.wave(), protection_.wave(), pin_.wave()});
   // Until a wave is safe, the loss of a node restarts the job from the beginning: keep the streams from their start.
   if (store_.newest_safe()) {
     spawns_.forget(store_.waves());
@@ -302,9 +311,11 @@ void Coordinator::prune() {
 
 /** A last wave; when it is in shared storage, the job ends so that a later crrun can go on. */
 void Coordinator::leave(const std::string& why, Now now) {
-  leaving_.begin(round_ ? round_->wave() : next_wave_, why);
+  leaving_.begin(pin_.wave() ? pin_.wave() : round_ ? round_->wave() : next_wave_, why);
   staging_.hurry(leaving_.since());
-  out_.say(Log::WARNING, why + ": the job takes a last wave, and ends when that is in shared storage");
+  const char* const then = pin_.wave() ? ": the job ends when its wave of Fenix_Init is in shared storage; what it has computed since is lost"
+                                       : ": the job takes a last wave, and ends when that is in shared storage";
+  out_.say(Log::WARNING, why + then);
   event({{"event", "leave"}, {"why", why}, {"wave", leaving_.since()}}, now);
   clock_.no_later_than(now.ms);
 }
@@ -331,7 +342,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   if (!members_.up(*node)) return refuse("it is lost");
   if (phase_ != Phase::running && phase_ != Phase::recovering)
     return refuse(std::string("the job is ") + name(phase_));
-  if (const std::string reason = no_wave_reason(); !reason.empty()) return refuse(reason);
+  if (const std::string reason = pin_.wave() ? pinned_reason() : no_wave_reason(); !reason.empty()) return refuse(reason);
   if (spawns_.any_live()) return refuse(spawns_.words());
   Member& member = *members_.find(*node);
   const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end();

@@ -29,7 +29,7 @@ enum class Phase : std::uint8_t {
 
 enum class Input : std::uint8_t {
   // from daemons
-  hello, heartbeat, rank_started, rank_ready, rank_exited, wave_done, staged, protect_done, serving, restored, resumed, moved_away, output, link_lost,
+  hello, heartbeat, rank_started, rank_ready, rank_exited, wave_done, pin_wave, staged, protect_done, serving, restored, resumed, moved_away, output, link_lost,
   abort, log, spawn, spawn_known, pmix,
   // from the launcher and the transport
   link_ended, connection_closed,
@@ -90,6 +90,8 @@ inline constexpr Rule kRules[] = {
                                                            "otherwise end the job"},
     {Input::wave_done,           o,     RCE,  o,      o,   "when all ranks are saved: save the state, commit; an error: abort the "
                                                            "wave"},
+    {Input::pin_wave,            o,     RCE,  o,      o,   "when all ranks have asked: a wave that all recoveries go back to; when "
+                                                           "all release it, waves are taken as before. Recovering: they ask again"},
     {Input::staged,              o,     RCE,  x,      x,   "note what is in JOBDIR; when the wave is there: drop older ones; a "
                                                            "drain may move its ranks"},
     {Input::protect_done,        o,     RCE,  x,      o,   "note which images a node keeps for others; when the wave is safe: drop older "

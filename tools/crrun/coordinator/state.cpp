@@ -98,6 +98,7 @@ nlohmann::json wave_json(const StoredWave& wave) {
           {"recovery", wave.recovery},
           {"families", std::move(families)},
           {"unix_ns", wave.unix_ns},
+          {"pinned", wave.pinned},
           {"of", wave.ranks.size()},
           {"node", column(wave.ranks, [](const StoredRank& rank) { return rank.node; })},
           {"bytes", column(wave.ranks, [](const StoredRank& rank) { return rank.bytes; })},
@@ -114,6 +115,7 @@ StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
   out.wave = json.at("wave");
   out.recovery = json.at("recovery");
   out.unix_ns = json.at("unix_ns");
+  out.pinned = json.value("pinned", false);
   for (const auto& family : json.value("families", nlohmann::json::array())) {
     out.families.push_back(family_from(family));
     // Numbers increase, and none is used twice.
@@ -155,6 +157,7 @@ void put(nlohmann::json& json, const Facts& facts) {
   json["draining"] = facts.draining;
   json["spares"] = facts.spares;
   json["failed"] = facts.failed;
+  json["pinned"] = facts.pinned;
   json["exit_code"] = facts.exit_code;
 }
 
@@ -171,6 +174,7 @@ void get(const nlohmann::json& json, Facts& facts) {
   facts.draining = json.at("draining").get<std::set<NodeIndex>>();
   facts.spares = json.at("spares").get<std::set<NodeIndex>>();
   facts.failed = json.value("failed", facts.failed);
+  facts.pinned = json.value("pinned", facts.pinned);
   facts.exit_code = json.at("exit_code");
 }
 

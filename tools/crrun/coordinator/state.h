@@ -26,6 +26,7 @@ struct Facts {
   bool spawned = false;            ///< spawned processes run
   std::set<NodeIndex> lost, draining, spares;
   std::set<Rank> failed;           ///< the program has been told of them
+  WaveNumber pinned = 0;           ///< all recoveries go back to this wave; 0: to the newest one
   int exit_code = 0;
   bool operator==(const Facts&) const = default;
 };

@@ -51,6 +51,7 @@ nlohmann::json Coordinator::status(Now now) const {
     }
     waves.push_back({{"wave", number},
                      {"unix_ns", wave.unix_ns},
+                     {"pinned", number == pin_.wave()},
                      {"bytes", wave.bytes()},
                      {"staged", wave.staged()},
                      {"safe", store_.safe(number)},
@@ -85,11 +86,11 @@ nlohmann::json Coordinator::status(Now now) const {
                                    : family.processes[rank].started ? "running"
                                                                     : "starting"}});
   out["spawned"] = spawned;
-  if (phase_ == Phase::running) out["no_wave"] = no_wave_reason();
+  if (phase_ == Phase::running) out["no_wave"] = pin_.wave() ? pinned_reason() : no_wave_reason();
   if (round_)
     out["wave_under_way"] = {
         {"wave", round_->wave()}, {"answered", round_->answered()}, {"ms", now.ms - round_->begun().ms}};
-  if (const auto next = clock_.next_ms(); next && !round_ && !copying_lags(now) && no_wave_reason().empty()) {
+  if (const auto next = clock_.next_ms(); next && !round_ && !pin_.wave() && !copying_lags(now) && no_wave_reason().empty()) {
     if (waits_for_progress() && clock_.due(now))
       out["wave_waits_for_progress"] = true;
     else

@@ -218,7 +218,7 @@ std::vector<WaveNumber> Store::forget_after(WaveNumber wave) {
   return out;
 }
 
-std::set<WaveNumber> Store::keep(const std::set<WaveNumber>& in_copying) const {
+std::set<WaveNumber> Store::keep(const std::set<WaveNumber>& others) const {
   std::set<WaveNumber> out;
   // Two of each kind: one may turn out to be damaged.
   constexpr unsigned kEach = 2;
@@ -226,13 +226,13 @@ std::set<WaveNumber> Store::keep(const std::set<WaveNumber>& in_copying) const {
   for (auto wave = waves_.rbegin(); wave != waves_.rend(); ++wave) {
     const bool newest = any++ < kEach, one_of_safe = this->safe(wave->first) && safe++ < kEach,
                one_of_staged = wave->second.staged() && staged++ < kEach;
-    if (newest || one_of_safe || one_of_staged || in_copying.count(wave->first)) out.insert(wave->first);
+    if (newest || one_of_safe || one_of_staged || others.count(wave->first)) out.insert(wave->first);
   }
   return out;
 }
 
-std::vector<WaveNumber> Store::prune(const std::set<WaveNumber>& in_copying) {
-  const std::set<WaveNumber> kept = keep(in_copying);
+std::vector<WaveNumber> Store::prune(const std::set<WaveNumber>& others) {
+  const std::set<WaveNumber> kept = keep(others);
   std::vector<WaveNumber> out;
   for (const auto& [number, wave] : waves_)
     if (!kept.count(number)) out.push_back(number);

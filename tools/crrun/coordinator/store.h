@@ -46,6 +46,7 @@ struct StoredWave {
   std::uint64_t unix_ns = 0;
   std::vector<StoredRank> ranks;  ///< by place in the roster
   std::vector<StoredFamily> families = {};
+  bool pinned = false;  ///< the ranks have asked for it, and wait in it, see pin.h
 
   std::size_t own() const;  ///< number of the job's own ranks
   Roster roster() const;
@@ -120,10 +121,10 @@ class Store {
   ImagePlace place(WaveNumber wave, Rank rank, NodeIndex node) const;
   /** The job went back to @p wave: later waves are void. @return the waves that were dropped */
   std::vector<WaveNumber> forget_after(WaveNumber wave);
-  /** @return the waves that count: the two newest, the two newest safe and staged ones, and @p in_copying, which are being copied */
-  std::set<WaveNumber> keep(const std::set<WaveNumber>& in_copying) const;
+  /** @return the waves that count: the two newest, the two newest safe and staged ones, and @p others, which are being copied or are pinned */
+  std::set<WaveNumber> keep(const std::set<WaveNumber>& others) const;
   /** Drop the waves that do not count. @return the waves that were dropped */
-  std::vector<WaveNumber> prune(const std::set<WaveNumber>& in_copying);
+  std::vector<WaveNumber> prune(const std::set<WaveNumber>& others);
 
   /** @return what has changed since the last call, in order */
   std::vector<StoreChange> take_changes() { return std::exchange(changes_, {}); }

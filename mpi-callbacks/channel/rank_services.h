@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/**
+ * @file
+ * @brief What the transport crtcp does for other libraries in its process. The library that crd preloads into the ranks has a
+ * variable CR_RANK_SERVICES, which crtcp sets in MPI_Init: look it up with dlsym(RTLD_DEFAULT, …). A process that has no such
+ * variable, or in which it is NULL, is no rank under crrun with crtcp.
+ */
+#ifndef REPRISE_RANK_SERVICES_H
+#define REPRISE_RANK_SERVICES_H 1
+
+#define CR_RANK_SERVICES "reprise_rank_services"
+
+enum cr_pin_outcome {
+	CR_PIN_TAKEN, /**< the wave is committed */
+	CR_PIN_BACK, /**< the job went back to the wave */
+	CR_PIN_BACK_LOST, /**< the same, and this rank was lost before */
+};
+
+struct cr_rank_services {
+	/** @return why no waves are taken in this job; NULL: they are */
+	const char *(*no_waves)(void);
+	/**
+	 * Wait for a wave that all ranks of the job wait for here, and to which all recoveries go back from then on. As setjmp()
+	 * does, it returns once more after each of them. MPI makes progress meanwhile.
+	 * Without waves it never returns.
+	 */
+	enum cr_pin_outcome (*pin_wave)(void);
+	/** This rank needs the wave no more. When all have said so, recoveries go to the newest wave again. */
+	void (*release_wave)(void);
+};
+
+#endif

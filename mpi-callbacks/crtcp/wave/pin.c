@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* A wave that the program asks for. What is rolled back is the wait for it: after a rollback crd says how that ends. */
+#include "wave/pin.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "base/channel.h"
+#include "opal/runtime/opal_progress.h"
+#include "rank_services.h"
+
+enum { LOOK_US = 1000, AGAIN_MS = 1000 };
+
+static const char *no_waves(void)
+{
+  if (!crtcp_with_daemon()) return "the program was not started by crrun: start it so";
+  if (crtcp.channel->no_waves == CR_RANK_TELLS_FAILURES) return "under crrun --recover ulfm no waves are taken: leave that option out";
+  if (crtcp.channel->no_waves == CR_RANK_NO_MODULE) return "the kernel module is missing on a node: load it on all of them";
+  if (!crtcp.channel->can_checkpoint) return "no checkpoint of this process can be taken: its log in crrun's output says why";
+  return NULL;
+}
+
+/* Ask crd, unless the rank is being saved or brought back: what is said then would be of another time. Under the lock. */
+static bool ask(uint32_t release)
+{
+  struct cr_rank_wave_request request = {.release = release};
+
+  if (crtcp.hold || crtcp.recovering) return false;
+  return crtcp_channel_send(CR_RANK_WAVE_REQUEST, &request, sizeof request, NULL, 0);
+}
+
+static void look_around(void)
+{
+  crtcp_unlock(&crtcp.lock);
+  opal_progress();
+  usleep(LOOK_US);
+  crtcp_lock(&crtcp.lock);
+}
+
+static enum cr_pin_outcome pin_wave(void)
+{
+  enum cr_pin_outcome outcome;
+  uint64_t again_ns = 0;
+
+  crtcp_lock(&crtcp.lock);
+  crtcp.channel->pinned = 0;
+  while (!crtcp.channel->pinned) {
+    if (crtcp_now() >= again_ns && ask(0)) again_ns = crtcp_now() + AGAIN_MS * (uint64_t) MILLISECOND;
+    look_around();
+  }
+  outcome = !crtcp.channel->back ? CR_PIN_TAKEN : crtcp.channel->lost ? CR_PIN_BACK_LOST : CR_PIN_BACK;
+  crtcp_unlock(&crtcp.lock);
+  return outcome;
+}
+
+static void release_wave(void)
+{
+  crtcp_lock(&crtcp.lock);
+  while (!ask(1) && crtcp_channel_fd() >= 0) look_around();
+  crtcp_unlock(&crtcp.lock);
+}
+
+void crtcp_offer_services(void)
+{
+  static const struct cr_rank_services services = {.no_waves = no_waves, .pin_wave = pin_wave, .release_wave = release_wave};
+  const struct cr_rank_services **there = dlsym(RTLD_DEFAULT, CR_RANK_SERVICES);
+
+  if (there) *there = &services;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The coordinator's part of a wave that the program asks for, and to which all recoveries go back.
+#include "coordinator.h"
+
+namespace reprise::job {
+
+void Coordinator::pin_wave(const PinWave& message, NodeIndex from, Now now) {
+  if (message.recovery() != recovery_number_ || message.rank() >= ranks_.size()) return;
+  if (message.release()) {
+    const WaveNumber wave = pin_.wave();
+    if (!pin_.release(message.rank())) return;
+    event({{"event", "wave-released"}, {"wave", wave}}, now);
+    save();
+    prune();
+    clock_.running(now, false);
+    plan_wave(now.ms, now);
+    return;
+  }
+  if (pin_.wave()) return tell_pinned(from);  // it has asked again before it heard of it
+  const bool before = pin_.wanted();
+  pin_.ask(message.rank());
+  if (before || !pin_.wanted()) return;
+  if (const std::string why = no_wave_reason(); !why.empty() && !std::exchange(told_of_pin_, true))
+    out_.say(Log::WARNING, "the ranks wait for a wave in Fenix_Init: " + why);
+  clock_.request(now);
+  if (!round_) wave_tick(now);
+}
+
+/** Tell the ranks of a node again that their wave is committed. */
+void Coordinator::tell_pinned(NodeIndex node) {
+  WaveEnd& message = *out_.send({node}).mutable_wave_end();
+  message.set_wave(pin_.wave());
+  message.set_commit(true);
+  message.set_pinned(true);
+}
+
+std::string Coordinator::pinned_reason() const {
+  if (!pin_.wave()) return "";
+  return "from Fenix_Init to Fenix_Finalize all recoveries go back to wave " + std::to_string(pin_.wave());
+}
+
+/** What was asked for waits for a wave that is not taken. */
+void Coordinator::refuse_while_pinned() {
+  const std::string reason = pinned_reason();
+  for (std::uint64_t request : std::exchange(checkpoint_requests_, {})) out_.add(Reply{request, false, "no checkpoint: " + reason});
+  give_drains_up(reason);
+}
+
+/** Before a recovery moves ranks: which of them are lost, as the program sees it. */
+void Coordinator::note_lost(const RecoveryPlan& plan) {
+  for (Rank rank : plan.restart) {
+    if (rank >= ranks_.size()) continue;
+    const bool moves = placement_[rank] != plan.placement[rank];
+    // A process that an unfinished recovery has ended was not lost by that.
+    const bool died = (!ranks_[rank].alive || exits_.ended(rank)) && !restarting_.count(rank);
+    if (moves || died) lost_.insert(rank);
+  }
+  restarting_.insert(plan.restart.begin(), plan.restart.end());
+}
+
+}  // namespace reprise::job
