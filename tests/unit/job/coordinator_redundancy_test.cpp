@@ -11,6 +11,13 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
+Redundancy parity(std::uint32_t nodes) {
+  Redundancy out;
+  out.set_kind(Redundancy::XOR);
+  out.set_count(nodes);
+  return out;
+}
+
 Redundancy partner(std::uint32_t copies) {
   Redundancy out;
   out.set_kind(Redundancy::PARTNER);
@@ -55,7 +62,27 @@ using Words = std::tuple<NodeIndex, NodeIndex, std::vector<Rank>>;
 
 class ProtectionTest : public testing::Test {
  protected:
-  std::vector<Words> next(std::uint64_t ms = 0) { return words(protection.next(store, cluster.serving(), cluster.serves(), {ms, 0})); }
+  std::vector<Words> next(std::uint64_t ms = 0) {
+    Protection::Step step = protection.next(store, cluster.serving(), cluster.serves(), {ms, 0});
+    for (StoredSet& set : step.formed) store.formed(step.wave, std::move(set));
+    return words(step.orders);
+  }
+  void answer_parity(NodeIndex from, WaveNumber wave) {
+    ProtectDone done;
+    done.set_wave(wave);
+    done.set_finished(true);
+    store.parity_kept(wave, from);
+    protection.done(from, done, {});
+  }
+  /** The nodes of each set. */
+  std::vector<std::vector<NodeIndex>> sets(WaveNumber wave) const {
+    std::vector<std::vector<NodeIndex>> out;
+    for (const StoredSet& set : store.find(wave)->sets) {
+      out.emplace_back();
+      for (const StoredSet::Member& member : set.members) out.back().push_back(member.node);
+    }
+    return out;
+  }
   void answer(NodeIndex from, WaveNumber wave, const std::vector<Rank>& ranks, const std::string& error = "", std::uint64_t ms = 0) {
     ProtectDone done;
     done.set_wave(wave);
@@ -306,6 +333,135 @@ TEST_F(ProtectionTest, AWaveThatWasDroppedMeanwhileGivesWayToTheNewest) {
   EXPECT_EQ(protection.wave(), 5u);
 }
 
+TEST_F(ProtectionTest, SetsHaveNodesOfDifferentGroupsAndNoneIsAlone) {
+  protection = Protection(parity(3), {0, 0, 0, 1, 1, 1}, 6);
+  store.commit(wave(1, {0, 1, 2, 3, 4, 5, 5}));
+  next();
+  EXPECT_THAT(sets(1), ElementsAre(ElementsAre(0, 3, 1), ElementsAre(4, 2, 5)));
+  protection = Protection(parity(3), {}, 6);
+  for (const auto& [nodes, expected] : std::vector<std::pair<PlacementTable, std::vector<std::vector<NodeIndex>>>>{
+           {{0, 1, 2, 3}, {{0, 1, 2, 3}}}, {{0, 1, 2, 3, 4}, {{0, 1, 2}, {3, 4}}}, {{3, 1}, {{1, 3}}}, {{2, 2}, {}}}) {
+    store.forget_after(0);
+    protection.reset();
+    store.commit(wave(1, nodes));
+    next();
+    EXPECT_EQ(sets(1), expected);
+  }
+}
+
+TEST_F(ProtectionTest, AWaveIsSafeWhenAllOfASetHaveTheirParity) {
+  protection = Protection(parity(3), {}, 6);
+  store.commit(wave(1, {0, 0, 1, 2}));
+  const std::vector<Words> orders = next();
+  ASSERT_EQ(orders.size(), 9u);
+  for (NodeIndex node = 0; node < 3; ++node) EXPECT_THAT(orders, testing::IsSupersetOf({Words{node, 0, {0, 1}}, Words{node, 1, {2}}, Words{node, 2, {3}}}));
+  for (NodeIndex node = 0; node < 3; ++node) {
+    EXPECT_FALSE(store.safe(1));
+    answer_parity(node, 1);
+    EXPECT_THAT(next(), IsEmpty());
+  }
+  EXPECT_TRUE(store.safe(1));
+  EXPECT_TRUE(store.find(1)->safe(3));
+  // Another crrun knows it.
+  StoredWaves again;
+  for (const StoreChange& change : store.take_changes())
+    update(again, std::get<StoreChange>(record_from_json(nlohmann::json::parse(to_json(Record(change)).dump()), 4)));
+  EXPECT_EQ(again, store.waves());
+  State state;
+  state.incarnation.resize(4);
+  state.waves = again;
+  EXPECT_EQ(state_from_json(nlohmann::json::parse(to_json(state).dump()), 4), state);
+  // One lost node is made good by the others, two are not.
+  store.node_lost(0);
+  EXPECT_FALSE(store.safe(1));
+  const auto serves = cluster.serves();
+  EXPECT_TRUE(store.available(*store.find(1), {4, 4, 1, 2}, serves));
+  cluster.up.erase(1);
+  EXPECT_FALSE(store.available(*store.find(1), {4, 4, 1, 2}, serves)) << "node 1 does not hand its parity out";
+  cluster.up.insert(1);
+  store.node_lost(2);
+  EXPECT_FALSE(store.available(*store.find(1), {4, 4, 1, 5}, serves));
+}
+
+TEST_F(ProtectionTest, AfterALossOnlySetsThatAreNotWholeAreFormedAgain) {
+  protection = Protection(parity(3), {}, 7);
+  cluster.up.insert(6);
+  store.commit(wave(1, {0, 1, 2, 3, 4, 5}));
+  next();
+  for (NodeIndex node = 0; node < 6; ++node) answer_parity(node, 1);
+  ASSERT_TRUE(store.safe(1));
+  cluster.up.erase(4);
+  store.node_lost(4);
+  protection.node_lost(4);
+  protection.reset();
+  EXPECT_THAT(next(), IsEmpty()) << "the image of rank 4 is nowhere yet";
+  store.found(1, 6, {4});
+  EXPECT_EQ(next().size(), 9u);
+  EXPECT_THAT(sets(1), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 5, 6)));
+  for (NodeIndex node : {3, 5, 6}) answer_parity(node, 1);
+  EXPECT_TRUE(store.safe(1));
+}
+
+TEST_F(ProtectionTest, ANodeThatTakesOverRanksOfAnotherSetJoinsBoth) {
+  protection = Protection(parity(3), {}, 6);
+  store.commit(wave(1, {0, 1, 2, 3, 4, 5}));
+  next();
+  for (NodeIndex node = 0; node < 6; ++node) answer_parity(node, 1);
+  cluster.up.erase(4);
+  store.node_lost(4);
+  protection.reset();
+  store.found(1, 0, {4});
+  EXPECT_EQ(next().size(), 3 * 3 + 2 * 2u);
+  EXPECT_THAT(sets(1), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 5)));
+  EXPECT_THAT(store.find(1)->sets[0].members[0].ranks, ElementsAre(0, 4));
+}
+
+TEST_F(ProtectionTest, ParityNeedsAllMembersAtTheSameTime) {
+  protection = Protection(parity(3), {}, 6);
+  store.commit(wave(1, {0, 1, 2}));
+  EXPECT_EQ(next().size(), 9u);
+  ProtectDone done;
+  done.set_wave(1);
+  done.set_finished(true);
+  done.add_unreachable(2);
+  protection.done(0, done, {});
+  EXPECT_THAT(next(500), IsEmpty());
+  EXPECT_THAT(next(1500), IsEmpty()) << "the others are still at it";
+  answer_parity(1, 1);
+  answer_parity(2, 1);
+  EXPECT_EQ(next(1500).size(), 3u);
+}
+
+TEST(RedundantPlanTest, ASetRebuildsWhatItsLostNodeHad) {
+  Store store("/job", "/local/job");
+  store.commit(wave(4, {0, 1, 2, 2}));
+  store.formed(4, {{{0, {0}, false}, {1, {1}, false}, {2, {2, 3}, false}}});
+  for (NodeIndex node = 0; node < 3; ++node) store.parity_kept(4, node);
+  store.node_lost(2);
+  Cluster cluster;
+  std::vector<Seat> seats(4);
+  for (NodeIndex node = 0; node < 4; ++node) seats[node].node = node, seats[node].slots = node == 3 ? 2 : 1, seats[node].usable = node != 2, seats[node].spare = node == 3;
+  const auto live = [](Rank rank) { return rank < 2 ? std::optional<RecoveryNumber>(0) : std::nullopt; };
+  const auto plan = plan_recovery({0, 1, 2, 2}, {}, seats, false, store, live, cluster.serves());
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->wave, 4u);
+  Recover message;
+  plan->fill(message, store, cluster.serving());
+  ASSERT_EQ(message.fetch_size(), 1);
+  const Fetch& fetch = message.fetch(0);
+  EXPECT_EQ(fetch.to(), 3u);
+  EXPECT_THAT(fetch.ranks(), ElementsAre(2, 3));
+  ASSERT_EQ(fetch.sources_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(fetch.sources(i).node(), static_cast<NodeIndex>(i));
+    EXPECT_EQ(fetch.sources(i).has_from(), i < 2);
+  }
+  EXPECT_EQ(fetch.sources(2).images_size(), 2);
+  // The images were rebuilt from damaged ones: nothing of the set counts.
+  store.damaged(4, 2, 3);
+  EXPECT_THAT(store.find(4)->sets, IsEmpty());
+}
+
 TEST_F(ProtectionTest, ANodeThatDoesNotServeYetIsWaitedFor) {
   cluster.up = {0, 1};
   store.commit(wave(1, {0, 1, 2}));
@@ -410,6 +566,27 @@ TEST_F(RedundantJob, AnotherCrrunKnowsWhereTheCopiesAre) {
   }
 }
 
+TEST_F(RedundantJob, ParityMakesGoodWhatALostNodeHad) {
+  set(Redundancy::XOR, 3);
+  Cluster cluster(model);
+  ASSERT_TRUE(cluster.run_while([&] { return !safe(cluster); }));
+  cluster.kill_node(1);
+  ends_well(cluster);
+  EXPECT_EQ(begun_anew(cluster), 0u);
+  EXPECT_EQ(cluster.count("recovery-done"), 1u);
+  EXPECT_GT(cluster.count("parity-kept"), 4u);
+}
+
+TEST_F(RedundantJob, ANodeIsDrainedWithParity) {
+  set(Redundancy::XOR, 3);
+  Cluster cluster(model);
+  cluster.at(1500, [&] { cluster.coordinator().request_drain(1, "node2", {cluster.now_ms() + 1000, 0}); });
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.replies().count(1); }));
+  EXPECT_TRUE(cluster.replies().at(1).first) << cluster.replies().at(1).second;
+  ends_well(cluster);
+  EXPECT_EQ(begun_anew(cluster), 0u);
+}
+
 TEST_F(RedundantJob, NoNodesLossCostsASafeWave) {
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(seed);
@@ -418,8 +595,11 @@ TEST_F(RedundantJob, NoNodesLossCostsASafeWave) {
     model.image_us = seed % 3 ? 20'000 : 400'000;
     model.again = seed % 5 ? 0 : 0.3;
     model.shared = seed % 7 == 0;
-    set(Redundancy::PARTNER, 1 + seed % 2);
-    model.settings.failure_groups = seed % 2 ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{0, 0, 1, 1, 2, 2};
+    if (seed % 2)
+      set(Redundancy::XOR, 3 + seed / 2 % 2);
+    else
+      set(Redundancy::PARTNER, 1 + seed / 2 % 2);
+    model.settings.failure_groups = seed % 8 < 4 ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{0, 0, 1, 1, 2, 2};
     Cluster cluster(model);
     std::mt19937_64 random(seed);
     const auto some = [&](std::uint64_t limit) { return std::uniform_int_distribution<std::uint64_t>(0, limit)(random); };

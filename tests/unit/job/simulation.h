@@ -189,6 +189,8 @@ class Cluster {
   void serve(NodeIndex node);
   const Image* handed_out(const ImageSource& source, WaveNumber wave, Rank rank) const;
   void protect(NodeIndex node, const Protect& order);
+  std::optional<std::vector<std::uint64_t>> parity_of(const google::protobuf::RepeatedPtrField<ImageSource>& sources, WaveNumber wave) const;
+  const Image* rebuilt(const Fetch& order, WaveNumber wave, Rank rank, Image& room) const;
   std::set<Rank> fetch(NodeIndex node, WaveNumber wave, const google::protobuf::RepeatedPtrField<Fetch>& orders);
   RankStaged stage_image(NodeIndex node, WaveNumber wave, Rank rank);
   void links_break(const std::vector<Rank>& dead);

@@ -321,6 +321,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         daemon.ranks.clear();
         daemon.spawned.clear();
         daemon.images.clear();
+        daemon.parity.clear();
         hello(node);
       } else {
         if (!large()) welcomed_[node] = down.welcome().job();
@@ -432,6 +433,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     case Down::kPrune: {
       const std::set<WaveNumber> keep(down.prune().keep().begin(), down.prune().keep().end());
       std::erase_if(daemon.images, [&](const auto& image) { return image.second.committed && !keep.count(image.first.first); });
+      std::erase_if(daemon.parity, [&](const auto& one) { return !keep.count(one.first); });
       break;
     }
     case Down::kRecover: {

@@ -43,6 +43,12 @@ struct Cluster::Daemon {
   std::map<Rank, std::pair<Process, int>> ended;  ///< with their wait status
   std::map<Rank, Child> spawned;
   std::map<std::pair<WaveNumber, Rank>, Image> images;
+  /** Of a wave: the images of all nodes of the set as they were listed, and the exclusive or of the nodes' first, second … images. */
+  struct Parity {
+    std::vector<std::pair<NodeIndex, std::vector<Rank>>> of;
+    std::vector<std::uint64_t> values;
+  };
+  std::map<WaveNumber, Parity> parity;
   std::unique_ptr<Relay> relay;
   bool relay_ticks = false;
   LostLinks lost_links;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // What the simulated daemons keep of each other's images.
+#include <algorithm>
+
 #include "simulation_parts.h"
 
 namespace reprise::job::sim {
@@ -22,8 +24,70 @@ const Cluster::Image* Cluster::handed_out(const ImageSource& source, WaveNumber 
   return image != from.images.end() && image->second.committed && !image->second.damaged ? &image->second : nullptr;
 }
 
+namespace {
+auto listed(const google::protobuf::RepeatedPtrField<ImageSource>& sources) {
+  std::vector<std::pair<NodeIndex, std::vector<Rank>>> out;
+  for (const ImageSource& source : sources) {
+    out.emplace_back(source.node(), std::vector<Rank>{});
+    for (const StoredImage& image : source.images()) out.back().second.push_back(image.rank());
+  }
+  return out;
+}
+}  // namespace
+
+/** @return the exclusive or of the nodes' first, second … images, without a node that is lost; nothing: one is not handed out */
+std::optional<std::vector<std::uint64_t>> Cluster::parity_of(const google::protobuf::RepeatedPtrField<ImageSource>& sources,
+                                                             WaveNumber wave) const {
+  std::vector<std::uint64_t> out;
+  for (const ImageSource& source : sources) {
+    const auto size = static_cast<std::size_t>(source.images_size());
+    if (out.size() < size) out.resize(size);
+    if (!source.has_from()) continue;
+    for (std::size_t i = 0; i < size; ++i) {
+      const Image* image = handed_out(source, wave, source.images(static_cast<int>(i)).rank());
+      if (!image) return std::nullopt;
+      out[i] ^= image->progress_ms;
+    }
+  }
+  return out;
+}
+
+/** The image of a lost node, from what the others of its set have. All of them must have made their parity of the same images. */
+const Cluster::Image* Cluster::rebuilt(const Fetch& order, WaveNumber wave, Rank rank, Image& room) const {
+  const auto of = listed(order.sources());
+  auto values = parity_of(order.sources(), wave);
+  if (!values) return nullptr;
+  const std::vector<std::uint64_t>* parity = nullptr;
+  std::size_t at = 0;
+  for (const ImageSource& source : order.sources()) {
+    if (!source.has_from()) {
+      while (at < static_cast<std::size_t>(source.images_size()) && source.images(static_cast<int>(at)).rank() != rank) ++at;
+      continue;
+    }
+    const auto& kept = daemons_[source.node()]->parity;
+    const auto found = kept.find(wave);
+    if (found == kept.end() || found->second.of != of) return nullptr;
+    parity = &found->second.values;
+  }
+  if (!parity || at >= values->size()) return nullptr;
+  room = {(*parity)[at] ^ (*values)[at], true, false};
+  return &room;
+}
+
 void Cluster::protect(NodeIndex node, const Protect& order) {
   Daemon& daemon = *daemons_[node];
+  if (model_.settings.spec.redundancy().kind() == Redundancy::XOR) {
+    Up up;
+    ProtectDone& done = *up.mutable_protect_done();
+    done.set_wave(order.wave());
+    done.set_finished(true);
+    const auto values = parity_of(order.sources(), order.wave());
+    if (values && !daemon.keeps_none)
+      daemon.parity[order.wave()] = {listed(order.sources()), *values};
+    else
+      done.set_error("no parity could be kept");
+    return send_up(node, std::move(up));
+  }
   Up up;
   ProtectDone& done = *up.mutable_protect_done();
   done.set_wave(order.wave());
@@ -60,6 +124,9 @@ std::set<Rank> Cluster::fetch(NodeIndex node, WaveNumber wave, const google::pro
         for (const StoredImage& one : source.images()) has |= one.rank() == rank && one.wave() == wave;
         if (has && !image) image = handed_out(source, wave, rank);
       }
+      Image room;
+      const bool of_set = std::any_of(order.sources().begin(), order.sources().end(), [](const auto& source) { return !source.has_from(); });
+      if (of_set) image = rebuilt(order, wave, rank, room);
       if (image)
         daemon.images[{wave, rank}] = {image->progress_ms, true, false};
       else

@@ -54,6 +54,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   for (Rank rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].incarnation = state->incarnation[rank];
   for (auto& [number, wave] : state->waves) {
     // Another allocation numbers its nodes differently: only staged images are certain.
+    if (begin == Begin::restart) wave.sets.clear();
     if (begin == Begin::restart)
       for (StoredRank& rank : wave.ranks) rank.local = false, rank.copies.clear();
     store_.commit(std::move(wave));
@@ -129,7 +130,7 @@ void Coordinator::message(const Up& up, Now now) {
     case Input::wave_done: return wave_done(up.wave_done(), now);
     case Input::pin_wave: return pin_wave(up.pin_wave(), from, now);
     case Input::staged: return staged(up.staged(), from, now);
-    case Input::protect_done: return protect_done(up.protect_done(), from, now);
+    case Input::protect_done: return protect_done(up, now);
     case Input::serving: return note_serving(from, up.serving(), now);
     case Input::restored: return restored(up.restored(), now);
     case Input::resumed: return resumed(up.resumed(), now);

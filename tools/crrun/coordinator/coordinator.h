@@ -198,7 +198,7 @@ class Coordinator {
   bool waits_for_serving(Now now) const;
   void recover_when_served(Now now);
   void protect(Now now);
-  void protect_done(const ProtectDone& message, NodeIndex from, Now now);
+  void protect_done(const Up& up, Now now);
   void wave_safe(WaveNumber number, Now now);
 
   void leave(const std::string& why, Now now);

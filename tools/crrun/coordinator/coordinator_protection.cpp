@@ -56,12 +56,16 @@ void Coordinator::recover_when_served(Now now) {
 void Coordinator::protect(Now now) {
   if (!protection_.on() || postponed_) return;
   const auto takes = [where = serving(), this](NodeIndex node) { return where(node) && !members_.at(node).draining; };
-  for (Protection::Order& order : protection_.next(store_, serving(), takes, now))
-    *out_.send({order.to}).mutable_protect() = std::move(order.message);
+  Protection::Step step = protection_.next(store_, serving(), takes, now);
+  for (StoredSet& set : step.formed) store_.formed(step.wave, std::move(set));
+  if (!step.formed.empty()) save_waves();
+  for (Protection::Order& order : step.orders) *out_.send({order.to}).mutable_protect() = std::move(order.message);
 }
 
-void Coordinator::protect_done(const ProtectDone& message, NodeIndex from, Now now) {
+void Coordinator::protect_done(const Up& up, Now now) {
   if (!protection_.on()) return;
+  const ProtectDone& message = up.protect_done();
+  const NodeIndex from = up.from();
   const WaveNumber number = message.wave();
   const StoredWave* wave = store_.find(number);
   std::vector<Rank> kept;
@@ -86,7 +90,14 @@ void Coordinator::protect_done(const ProtectDone& message, NodeIndex from, Now n
   }
   const bool before = store_.safe(number);
   if (!kept.empty()) store_.found(number, from, std::move(kept));
-  protection_.done(from, message, now);
+  const bool parity = settings_.spec.redundancy().kind() == Redundancy::XOR;
+  // Copies are what they are; parity that was made before a recovery is of images that may be elsewhere now.
+  const bool counts = !parity || (up.recovery() == recovery_number_ && number == protection_.wave() && protection_.busy(from));
+  if (parity && counts && message.finished() && error.empty() && message.unreachable().empty()) {
+    store_.parity_kept(number, from);
+    event({{"event", "parity-kept"}, {"wave", number}, {"node", from}, {"network_bytes", message.network_bytes()}}, now);
+  }
+  if (counts) protection_.done(from, message, now);
   copying_progress_[from] = {message.done_bytes(), message.total_bytes()};
   if (message.finished()) {
     copying_progress_.erase(from);
@@ -114,9 +125,11 @@ void Coordinator::wave_safe(WaveNumber number, Now now) {
     out_.say(Log::INFO, "nodes keep images of each other again: wave " + std::to_string(number) + " is safe");
   event({{"event", "wave-safe"}, {"wave", number}}, now);
   const StoredWave& wave = *store_.find(number);
-  tally_.protection.add(now.unix_ns - std::min(now.unix_ns, wave.unix_ns));
   // That of an older wave was interrupted by a recovery.
-  if (wave.recovery == recovery_number_) interval_.staged(wave.unix_ns, now);
+  if (wave.recovery == recovery_number_) {
+    tally_.protection.add(now.unix_ns - std::min(now.unix_ns, wave.unix_ns));
+    interval_.staged(wave.unix_ns, now);
+  }
   save_waves();  // copies may soon be the only images of their ranks: a later crrun must know of them
   prune();
 }

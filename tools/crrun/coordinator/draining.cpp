@@ -50,7 +50,7 @@ Draining::Step Draining::next(const Store& store, const Staging* staging, bool c
     }
     std::vector<Rank> left;
     for (Rank rank = 0; rank < placement.size(); ++rank)
-      if (placement[rank] == drain.node && !wave->ranks[rank].staged && !(copied && wave->ranks[rank].safe())) left.push_back(rank);
+      if (placement[rank] == drain.node && !wave->ranks[rank].staged && !(copied && wave->safe(rank))) left.push_back(rank);
     if (left.empty()) {
       drain.ready = out.move = true;
       continue;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file Redundancy between daemons (--redundancy partner): which node copies whose images of a wave, so that the loss of a node
- * leaves an image of each rank.
+ * @file Redundancy between daemons (--redundancy): which node reads whose images of a wave, so that the loss of a node leaves an
+ * image of each rank, or what it is computed from.
  *
- *      wave committed ──> open: images without their copies ──next()──> ordered ──done()──> the store knows the copies
- *                           ^                                            │ error, receiver or source lost
- *                           └────────────────────────────────────────────┘ after a pause; from the third error on elsewhere
+ *      wave committed ──> open: copies or parity missing ──next()──> ordered ──done()──> the store knows what is kept
+ *                           ^                                         │ error, receiver or source lost
+ *                           └─────────────────────────────────────────┘ after a pause; copies from the third error on elsewhere
  *
  * Nodes with images form a ring: in node order, but failure groups take turns, so that the next node is seldom of the same group.
- * Each node's images go to the next nodes of other groups, then to any, and to nodes without images only if there are too few.
+ * PARTNER: each node's images go to the next nodes of other groups, then to any, and to nodes without images only if there are too few.
+ * XOR: each N nodes in a row are a set. What is left over is a smaller set, or joins the last one if it is a single node. Sets whose
+ * nodes have what they had stay; the others are formed again.
  * next() decides from the store alone what is missing: after a loss, a recovery or an attach it finds the rest.
  */
 #include <cstdint>
@@ -37,8 +39,13 @@ class Protection {
     NodeIndex to;
     Protect message;
   };
+  struct Step {
+    WaveNumber wave = 0;
+    std::vector<StoredSet> formed;  ///< the store must know of these first
+    std::vector<Order> orders;
+  };
   /** @param takes whether a node may be given copies */
-  std::vector<Order> next(const Store& store, const Serving& serving, const Serves& takes, Now now);
+  Step next(const Store& store, const Serving& serving, const Serves& takes, Now now);
   /** A node has answered, and the store knows what it has got. */
   void done(NodeIndex from, const ProtectDone& message, Now now);
   void node_lost(NodeIndex node);
@@ -51,8 +58,9 @@ class Protection {
   bool busy(NodeIndex node) const { return ordered_.count(node) > 0; }
 
  private:
-  using Needs = std::map<NodeIndex, std::map<NodeIndex, std::vector<Rank>>>;  ///< by receiver, then by source
-  using Pair = std::pair<NodeIndex, NodeIndex>;                                ///< receiver and source
+  using Sources = std::vector<std::pair<NodeIndex, std::vector<Rank>>>;
+  using Needs = std::map<NodeIndex, Sources>;    ///< by receiver
+  using Pair = std::pair<NodeIndex, NodeIndex>;  ///< receiver and source
   struct Ordered {
     std::set<NodeIndex> sources;
     std::set<NodeIndex> failed = {};
@@ -63,7 +71,10 @@ class Protection {
   };
 
   void look(const Store& store, const Serving& serving, const Serves& takes);
-  Needs needs(const StoredWave& wave, const Serving& serving, const Serves& takes) const;
+  Needs needs(const StoredWave& wave, const Serving& serving, const Serves& takes);
+  Needs copies(const StoredWave& wave, const std::vector<NodeIndex>& home, const std::set<NodeIndex>& homes, const Serves& takes) const;
+  Needs parity(const StoredWave& wave, const std::vector<NodeIndex>& home);
+  bool xor_sets() const { return redundancy_.kind() == Redundancy::XOR; }
   std::vector<NodeIndex> ring(const std::set<NodeIndex>& homes) const;
   std::uint32_t group(NodeIndex node) const { return node < groups_.size() ? groups_[node] : node; }
   bool troubled(NodeIndex receiver, NodeIndex source) const;
@@ -73,6 +84,7 @@ class Protection {
   std::size_t nodes_;
   WaveNumber wave_ = 0;
   Needs open_;                                        ///< of this wave, when look() saw it, without what was ordered
+  std::vector<StoredSet> formed_;                     ///< of this wave, and the store does not know of them yet
   std::map<NodeIndex, Ordered> ordered_;              ///< receivers that have not answered
   std::optional<std::uint64_t> seen_;                 ///< version of the store when look() saw it; nothing: look again
   std::map<Pair, Trouble> trouble_;

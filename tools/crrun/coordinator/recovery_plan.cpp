@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "recovery_plan.h"
 
+#include <algorithm>
+
 namespace reprise::job {
 
 namespace {
@@ -24,10 +26,13 @@ class Fetches {
   Fetches(const StoredWave& wave, const Serving& serving) : wave_(wave), serving_(serving) {}
 
   void add(Rank rank, const StoredRank& image, NodeIndex to) {
+    const auto serves = [this](NodeIndex node) { return serving_(node) != nullptr; };
     // The image that was taken first, then copies.
     std::vector<NodeIndex> have = image.copies;
     if (image.local) have.insert(have.begin(), image.node);
-    std::erase_if(have, [this](NodeIndex node) { return !serving_(node); });
+    std::erase_if(have, [&](NodeIndex node) { return !serves(node); });
+    if (have.empty())
+      if (const StoredSet* set = wave_.rebuilding(rank, serves)) return rebuilt_[{to, set}].push_back(rank);
     orders_[{to, std::move(have)}].push_back(rank);
   }
   void put(Recover& message) const {
@@ -42,12 +47,25 @@ class Fetches {
         for (Rank rank : ranks) *source.add_images() = stored_image(wave_, rank);
       }
     }
+    for (const auto& [key, ranks] : rebuilt_) {
+      Fetch& fetch = *message.add_fetch();
+      fetch.set_to(key.first);
+      for (Rank rank : ranks) fetch.add_ranks(rank);
+      for (const StoredSet::Member& member : key.second->members) {
+        const bool lost = std::find(member.ranks.begin(), member.ranks.end(), ranks.front()) != member.ranks.end();
+        ImageSource& source = *fetch.add_sources();
+        source.set_node(member.node);
+        if (!lost) *source.mutable_from() = *serving_(member.node);
+        for (Rank rank : member.ranks) *source.add_images() = stored_image(wave_, rank);
+      }
+    }
   }
 
  private:
   const StoredWave& wave_;
   const Serving& serving_;
   std::map<std::pair<NodeIndex, std::vector<NodeIndex>>, std::vector<Rank>> orders_;  ///< by receiver and sources
+  std::map<std::pair<NodeIndex, const StoredSet*>, std::vector<Rank>> rebuilt_;                ///< by receiver and set
 };
 
 }  // namespace

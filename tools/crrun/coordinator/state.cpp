@@ -88,7 +88,23 @@ nlohmann::json copies_json(const std::vector<StoredRank>& ranks) {
   return out;
 }
 
+nlohmann::json set_json(const StoredSet& set) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const StoredSet::Member& member : set.members)
+    out.push_back({{"node", member.node}, {"ranks", member.ranks}, {"parity", member.parity}});
+  return out;
+}
+
+StoredSet set_from(const nlohmann::json& json) {
+  StoredSet out;
+  for (const auto& member : json)
+    out.members.push_back({member.at("node"), member.at("ranks").get<std::vector<Rank>>(), member.at("parity").get<bool>()});
+  return out;
+}
+
 nlohmann::json wave_json(const StoredWave& wave) {
+  nlohmann::json sets = nlohmann::json::array();
+  for (const StoredSet& set : wave.sets) sets.push_back(set_json(set));
   nlohmann::json offsets = nlohmann::json::array();
   for (std::size_t i = 0; i < 3; ++i)
     offsets.push_back(column(wave.ranks, [i](const StoredRank& rank) { return rank.offsets[i]; }));
@@ -106,7 +122,8 @@ nlohmann::json wave_json(const StoredWave& wave) {
           {"offsets", std::move(offsets)},
           {"not_local", ranges(wave.ranks, [](const StoredRank& rank) { return !rank.local; })},
           {"staged", ranges(wave.ranks, [](const StoredRank& rank) { return rank.staged; })},
-          {"copies", copies_json(wave.ranks)}};
+          {"copies", copies_json(wave.ranks)},
+          {"sets", std::move(sets)}};
 }
 
 StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
@@ -135,6 +152,7 @@ StoredWave wave_from(const nlohmann::json& json, std::size_t ranks) {
     read_column(json.at("offsets").at(i), out.ranks, [i](StoredRank& rank, const auto& value) { rank.offsets[i] = value; });
   read_ranges(json.at("not_local"), out.ranks, [](StoredRank& rank) { rank.local = false; });
   read_ranges(json.at("staged"), out.ranks, [](StoredRank& rank) { rank.staged = true; });
+  for (const auto& set : json.value("sets", nlohmann::json::array())) out.sets.push_back(set_from(set));
   std::map<NodeIndex, nlohmann::json> copies;  // in order
   for (const auto& one : json.value("copies", nlohmann::json::array())) copies[one.at("node")] = one.at("of");
   for (const auto& [node, of] : copies)
@@ -275,6 +293,8 @@ nlohmann::json to_json(const Record& record) {
       json = {{"damaged", change.wave}, {"rank", change.rank}};
       if (change.node) json["node"] = *change.node;
     }
+    if constexpr (std::is_same_v<T, SetFormed>) json = {{"set", change.wave}, {"members", set_json(change.set)}};
+    if constexpr (std::is_same_v<T, ParityKept>) json = {{"parity", change.wave}, {"node", change.node}};
     if constexpr (std::is_same_v<T, WavesDropped>) json = {{"dropped", change.waves}};
   };
   if (const auto* whole = std::get_if<State>(&record)) json = {{"state", to_json(*whole)}};
@@ -309,6 +329,8 @@ Record record_from_json(const nlohmann::json& json, std::size_t ranks) {
       if (json.contains("node")) damaged.node = json.at("node").get<NodeIndex>();
       return StoreChange(damaged);
     }
+    if (json.contains("set")) return StoreChange(SetFormed{json.at("set"), set_from(json.at("members"))});
+    if (json.contains("parity")) return StoreChange(ParityKept{json.at("parity"), json.at("node")});
     if (json.contains("dropped")) return StoreChange(WavesDropped{json.at("dropped").get<std::vector<WaveNumber>>()});
     throw std::runtime_error("the job's state has a record that this program does not know");
   });

@@ -42,8 +42,56 @@ bool StoredWave::staged() const {
   return std::all_of(ranks.begin(), ranks.end(), [](const StoredRank& rank) { return rank.staged; });
 }
 
+namespace {
+
+const StoredSet::Member* member_of(const StoredSet& set, Rank rank) {
+  for (const StoredSet::Member& member : set.members)
+    if (std::find(member.ranks.begin(), member.ranks.end(), rank) != member.ranks.end()) return &member;
+  return nullptr;
+}
+
+/** Whether a member has its images and its part of the parity. */
+bool intact(const StoredWave& wave, const StoredSet::Member& member) {
+  return member.parity && std::all_of(member.ranks.begin(), member.ranks.end(), [&](Rank rank) {
+           const StoredRank* image = wave.find(rank);
+           return image && image->on(member.node);
+         });
+}
+
+bool intact(const StoredWave& wave, const StoredSet& set) {
+  return std::all_of(set.members.begin(), set.members.end(), [&](const auto& member) { return intact(wave, member); });
+}
+
+}  // namespace
+
+const StoredSet* StoredWave::rebuilding(Rank rank, const std::function<bool(NodeIndex)>& serves) const {
+  for (const StoredSet& set : sets) {
+    const StoredSet::Member* lost = member_of(set, rank);
+    if (!lost) continue;
+    const bool others = std::all_of(set.members.begin(), set.members.end(), [&](const StoredSet::Member& member) {
+      return &member == lost || (intact(*this, member) && serves(member.node));
+    });
+    return others ? &set : nullptr;
+  }
+  return nullptr;
+}
+
+bool StoredWave::safe(Rank rank) const {
+  const StoredRank* image = find(rank);
+  if (!image || image->doubled()) return image;
+  return std::any_of(sets.begin(), sets.end(), [&](const StoredSet& set) { return member_of(set, rank) && intact(*this, set); });
+}
+
 std::size_t StoredWave::unsafe() const {
-  return static_cast<std::size_t>(std::count_if(ranks.begin(), ranks.end(), [](const StoredRank& rank) { return !rank.safe(); }));
+  std::set<Rank> covered;
+  for (const StoredSet& set : sets)
+    if (intact(*this, set))
+      for (const StoredSet::Member& member : set.members) covered.insert(member.ranks.begin(), member.ranks.end());
+  std::size_t out = 0;
+  const Roster all = roster();
+  for (std::size_t place = 0; place < ranks.size(); ++place)
+    out += !ranks[place].doubled() && (covered.empty() || !covered.count(all.number(place)));
+  return out;
 }
 
 std::uint64_t StoredWave::bytes() const {
@@ -85,7 +133,8 @@ void found_on(StoredRank& image, NodeIndex node) {
   std::erase(image.copies, node);
 }
 
-void damaged_for(StoredRank& image, std::optional<NodeIndex> node) {
+/** @return whether it was computed from what others have, or read from them */
+bool damaged_for(StoredRank& image, std::optional<NodeIndex> node) {
   const bool nothing_nearer = !node || (!image.on(*node) && !image.staged);
   if (nothing_nearer) {
     image.local = false;
@@ -94,6 +143,16 @@ void damaged_for(StoredRank& image, std::optional<NodeIndex> node) {
     lose(image, *node);
   }
   image.staged = false;
+  return nothing_nearer;
+}
+
+void form(StoredWave& wave, const StoredSet& fresh) {
+  std::erase_if(wave.sets, [&](const StoredSet& set) {
+    return std::any_of(set.members.begin(), set.members.end(), [&](const auto& old) {
+      return std::any_of(fresh.members.begin(), fresh.members.end(), [&](const auto& member) { return member.node == old.node; });
+    });
+  });
+  wave.sets.push_back(fresh);
 }
 
 }  // namespace
@@ -109,15 +168,25 @@ void update(StoredWaves& waves, const StoreChange& change) {
       if (StoredRank* one = rank_of(staged->wave, rank)) one->staged = true;
   }
   if (const auto* lost = std::get_if<ImagesLost>(&change)) {
-    for (auto& [number, wave] : waves)
+    for (auto& [number, wave] : waves) {
       for (StoredRank& rank : wave.ranks) lose(rank, lost->node);
+      for (StoredSet& set : wave.sets)
+        for (StoredSet::Member& member : set.members) member.parity &= member.node != lost->node;
+    }
   }
   if (const auto* found = std::get_if<ImagesFound>(&change)) {
     for (Rank rank : found->ranks)
       if (StoredRank* one = rank_of(found->wave, rank)) found_on(*one, found->node);
   }
   if (const auto* damaged = std::get_if<ImageDamaged>(&change))
-    if (StoredRank* one = rank_of(damaged->wave, damaged->rank)) damaged_for(*one, damaged->node);
+    if (StoredRank* one = rank_of(damaged->wave, damaged->rank); one && damaged_for(*one, damaged->node))
+      std::erase_if(waves.at(damaged->wave).sets, [&](const StoredSet& set) { return member_of(set, damaged->rank); });
+  if (const auto* formed = std::get_if<SetFormed>(&change))
+    if (const auto found = waves.find(formed->wave); found != waves.end()) form(found->second, formed->set);
+  if (const auto* kept = std::get_if<ParityKept>(&change))
+    if (const auto found = waves.find(kept->wave); found != waves.end())
+      for (StoredSet& set : found->second.sets)
+        for (StoredSet::Member& member : set.members) member.parity |= member.node == kept->node;
   if (const auto* dropped = std::get_if<WavesDropped>(&change))
     for (WaveNumber wave : dropped->waves) waves.erase(wave);
 }
@@ -133,7 +202,7 @@ void Store::change(StoreChange change) {
     const std::set<Rank> ranks(all.begin(), all.end());
     return static_cast<std::size_t>(std::count_if(ranks.begin(), ranks.end(), [&](Rank rank) {
       const StoredRank* image = wave->find(rank);
-      return image && !image->safe();
+      return image && !image->doubled();
     }));
   };
   const auto only_copies = [&] {
@@ -145,7 +214,8 @@ void Store::change(StoreChange change) {
            });
   };
   const std::size_t before = named();
-  if (!std::holds_alternative<RanksStaged>(change) && !only_copies()) ++version_;
+  const bool parity = std::holds_alternative<SetFormed>(change) || std::holds_alternative<ParityKept>(change);
+  if (!std::holds_alternative<RanksStaged>(change) && !parity && !only_copies()) ++version_;
   update(waves_, change);
   const auto count = [&](WaveNumber number) {
     const StoredWave* wave = find(number);
@@ -160,8 +230,15 @@ void Store::change(StoreChange change) {
     for (const auto& [number, wave] : waves_) unsafe_[number] = wave.unsafe();
   const auto* staged = std::get_if<RanksStaged>(&change);
   const auto* found = std::get_if<ImagesFound>(&change);
-  if (staged || found)
-    if (const auto known = unsafe_.find(staged ? staged->wave : found->wave); known != unsafe_.end()) known->second -= before - named();
+  if (const auto* formed = std::get_if<SetFormed>(&change)) count(formed->wave);
+  if (const auto* kept = std::get_if<ParityKept>(&change)) count(kept->wave);
+  if (staged || found) {
+    const StoredWave* wave = find(staged ? staged->wave : found->wave);
+    if (wave && !wave->sets.empty())
+      unsafe_[wave->wave] = wave->unsafe();
+    else if (wave)
+      unsafe_[wave->wave] -= before - named();
+  }
   if (const auto* dropped = std::get_if<WavesDropped>(&change))
     for (WaveNumber wave : dropped->waves) unstaged_.erase(wave), unsafe_.erase(wave);
   auto* last = changes_.empty() ? nullptr : std::get_if<RanksStaged>(&changes_.back());
@@ -195,7 +272,8 @@ bool Store::available(const StoredWave& wave, const PlacementTable& nodes, const
   for (std::size_t place = 0; place < nodes.size(); ++place) {
     const StoredRank& image = wave.ranks.at(place);
     const bool elsewhere = (image.local && serves(image.node)) || std::any_of(image.copies.begin(), image.copies.end(), serves);
-    if (!image.staged && !image.on(nodes[place]) && !elsewhere) return false;
+    if (image.staged || image.on(nodes[place]) || elsewhere) continue;
+    if (!wave.rebuilding(wave.roster().number(place), serves)) return false;
   }
   return true;
 }

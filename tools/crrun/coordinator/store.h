@@ -27,9 +27,21 @@ struct StoredRank {
   bool on(NodeIndex which) const { return (local && node == which) || std::find(copies.begin(), copies.end(), which) != copies.end(); }
   /** @return number of nodes that have it */
   std::size_t nodes() const { return copies.size() + local; }
-  /** Whether the loss of any one node leaves an image. */
-  bool safe() const { return staged || nodes() > 1; }
+  /** Whether the loss of any one node leaves an image, whatever others have parity of. */
+  bool doubled() const { return staged || nodes() > 1; }
   bool operator==(const StoredRank&) const = default;
+};
+
+/** Nodes of which any one may be lost: the others have parity of its images of a wave. */
+struct StoredSet {
+  struct Member {
+    NodeIndex node = 0;
+    std::vector<Rank> ranks = {};  ///< whose images it had when the set was formed
+    bool parity = false;           ///< it has its part of the parity
+    bool operator==(const Member&) const = default;
+  };
+  std::vector<Member> members = {};  ///< in the order of the Protect
+  bool operator==(const StoredSet&) const = default;
 };
 
 /** A namespace of spawned processes that are in a wave. */
@@ -46,6 +58,7 @@ struct StoredWave {
   std::uint64_t unix_ns = 0;
   std::vector<StoredRank> ranks;  ///< by place in the roster
   std::vector<StoredFamily> families = {};
+  std::vector<StoredSet> sets = {};  ///< no node is in two
   bool pinned = false;  ///< the ranks have asked for it, and wait in it, see pin.h
 
   std::size_t own() const;  ///< number of the job's own ranks
@@ -53,7 +66,11 @@ struct StoredWave {
   StoredRank* find(Rank number);
   const StoredRank* find(Rank number) const { return const_cast<StoredWave*>(this)->find(number); }
   bool staged() const;
-  /** @return number of ranks that the loss of some node would leave without an image */
+  /** @return the set from which others compute the image of a rank whose node has lost it; nothing: there is none */
+  const StoredSet* rebuilding(Rank rank, const std::function<bool(NodeIndex)>& serves) const;
+  /** Whether the loss of any one node leaves an image of the rank, or what it is computed from. */
+  bool safe(Rank rank) const;
+  /** @return number of ranks that are not safe */
   std::size_t unsafe() const;
   std::uint64_t bytes() const;
   bool operator==(const StoredWave&) const = default;
@@ -90,10 +107,20 @@ struct ImageDamaged {
   Rank rank = 0;
   std::optional<NodeIndex> node = std::nullopt;
 };
+/** These nodes form a set, and are in no other. Their parity is to be made. */
+struct SetFormed {
+  WaveNumber wave = 0;
+  StoredSet set;
+};
+/** A node has its part of the parity of its set. */
+struct ParityKept {
+  WaveNumber wave = 0;
+  NodeIndex node = 0;
+};
 struct WavesDropped {
   std::vector<WaveNumber> waves;
 };
-using StoreChange = std::variant<StoredWave, RanksStaged, ImagesLost, ImagesFound, ImageDamaged, WavesDropped>;
+using StoreChange = std::variant<StoredWave, RanksStaged, ImagesLost, ImagesFound, ImageDamaged, SetFormed, ParityKept, WavesDropped>;
 
 /** Carry out a change. What it names and what is not there (any more) does not matter. */
 void update(StoredWaves& waves, const StoreChange& change);
@@ -110,6 +137,8 @@ class Store {
   void found(WaveNumber wave, NodeIndex node, std::vector<Rank> ranks);
   /** @return whether the wave is now completely staged, and was not before */
   bool staged(WaveNumber wave, Rank rank);
+  void formed(WaveNumber wave, StoredSet set) { change(SetFormed{wave, std::move(set)}); }
+  void parity_kept(WaveNumber wave, NodeIndex node) { change(ParityKept{wave, node}); }
   /** What the node could read of this rank's images in this wave is not intact. */
   void damaged(WaveNumber wave, Rank rank, NodeIndex node);
   /**
@@ -129,7 +158,7 @@ class Store {
   /** @return what has changed since the last call, in order */
   std::vector<StoreChange> take_changes() { return std::exchange(changes_, {}); }
 
-  /** Changes with the waves and their images, except when an image is staged or copied. */
+  /** Changes with the waves and their images, except when an image is staged or copied, or parity of it is made. */
   std::uint64_t version() const { return version_; }
   const StoredWaves& waves() const { return waves_; }
   const StoredWave* find(WaveNumber wave) const;
