@@ -501,7 +501,17 @@ class RedundantJob : public SimulatedJob {
 
 TEST_F(RedundantJob, WithoutSharedStorageALostNodeCostsAWaveAtMost) {
   Cluster cluster(model);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.count("wave-commit") == 0; }));
+  const auto status = [&] { return cluster.coordinator().status({cluster.now_ms() + 1000, 0}); };
+  EXPECT_EQ(status().at("redundancy"), "partner:1");
+  EXPECT_EQ(status().at("waves").at(0).at("safe"), false);
   ASSERT_TRUE(cluster.run_while([&] { return !safe(cluster); }));
+  EXPECT_EQ(status().at("waves").at(0).at("safe"), true);
+  EXPECT_EQ(status().at("waves").at(0).at("safe_ranks"), model.ranks);
+  EXPECT_EQ(status().at("waves").at(0).at("staged"), false);
+  const Metrics metrics = cluster.coordinator().take_metrics({cluster.now_ms() + 1000, 0});
+  EXPECT_TRUE(metrics.newest_safe_unix_ns);
+  EXPECT_EQ(metrics.tally.copied_bytes, model.ranks * model.image_bytes);
   cluster.kill_node(1);
   ends_well(cluster);
   EXPECT_EQ(begun_anew(cluster), 0u);
@@ -557,6 +567,7 @@ TEST_F(RedundantJob, ANodeWithoutRoomIsReplacedAsAPartner) {
 TEST_F(RedundantJob, AnotherCrrunKnowsWhereTheCopiesAre) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     model.seed = seed;
+    if (seed > 5) set(Redundancy::XOR, 3);
     Cluster cluster(model);
     ASSERT_TRUE(cluster.run_while([&] { return !safe(cluster); }));
     cluster.break_crrun();
