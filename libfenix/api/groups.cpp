@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "image/index.h"
 #include "library.h"
 
 namespace fnx {
@@ -36,12 +37,30 @@ Group &Groups::group(int id) {
 void Groups::put(std::unique_ptr<Group> made) {
   drop_stores_of(made->id());
   groups_[made->id()] = std::move(made);
+  renew();
 }
 
 void Groups::drop(int id) {
   any(id);
   drop_stores_of(id);
   groups_.erase(id);
+  renew();
+}
+
+void Groups::find_again(Arena &arena) {
+  for (KeptGroup &kept : groups_in(arena.begin_again(), arena)) {
+    const int id = kept.wish.id;
+    groups_[id] = Group::found_again(process(), std::move(kept));
+  }
+  arena.set_renewal([this, &arena] {
+    std::vector<KeptGroup> all;
+    for (const auto &[id, group] : groups_) all.push_back(group->kept());
+    arena.publish(index_of(all, arena));
+  });
+}
+
+void Groups::renew() {
+  if (Arena *arena = process().arena()) arena->renew();
 }
 
 void Groups::drop_all() {

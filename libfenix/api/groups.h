@@ -27,6 +27,10 @@ class Groups {
   void put(std::unique_ptr<Group> made);
   void drop(int id);
   void drop_all();
+  /** The groups of before the engine has taken this process back, and how they are kept from now on. */
+  void find_again(Arena &arena);
+  /** Keep what there is now. */
+  void renew();
 
   Store begin(int group, int member, const Subset &subset);
   void end(Store &store);

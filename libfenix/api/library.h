@@ -14,6 +14,7 @@ namespace fnx {
 struct Settings {
   Fenix_Recovery_mode recovery = FENIX_RECOVERY_REPAIR;
   Fenix_Resume_mode resume = FENIX_RESUME_JUMP;
+  bool resume_chosen = false;  // by the program
   Fenix_Unhandled_mode unhandled = FENIX_UNHANDLED_ABORT;
 };
 Settings &settings();

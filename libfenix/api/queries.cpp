@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Settings, callbacks, and what can be asked of process recovery.
 #include <algorithm>
+#include <cstdio>
 #include <string>
+#include <utility>
 
 #include "library.h"
 #include "need.h"
@@ -23,7 +25,7 @@ int resilient_rank(MPI_Comm comm, int rank) {
   MPI_Group theirs, ours;
   int size = 0, found = MPI_UNDEFINED;
   MPI_Comm_group(comm, &theirs);
-  MPI_Comm_group(process().world().active, &ours);
+  MPI_Comm_group(process().comm(), &ours);
   MPI_Group_size(theirs, &size);
   if (rank >= 0 && rank < size) MPI_Group_translate_ranks(theirs, 1, &rank, ours, &found);
   MPI_Group_free(&theirs);
@@ -31,6 +33,15 @@ int resilient_rank(MPI_Comm comm, int rank) {
   if (found == MPI_UNDEFINED)
     throw Error(Code::no_category, "rank " + std::to_string(rank) + " is not in the resilient communicator: ask for another one");
   return found;
+}
+
+/** A program that looks at no return code would wait for it in vain. */
+[[noreturn]] void refuse_callback() {
+  static bool said;
+  const Error error(Code::logic_call, "no callback can be registered with the engine reprise: a recovery takes it and its data back to "
+                                      "Fenix_Init; do its work after Fenix_Init where role is FENIX_ROLE_SURVIVOR_RANK");
+  if (fnx::rank_in(process().comm()) == 0 && !std::exchange(said, true)) fprintf(stderr, "Fenix_Callback_register: %s\n", error.what());
+  throw error;
 }
 
 }  // namespace
@@ -46,7 +57,11 @@ int Fenix_set_option(Fenix_Setting_name setting, unsigned option) {
         return FENIX_SUCCESS;
       case FENIX_RESUME_MODE:
         if (option > FENIX_RESUME_THROW) unknown_option("FENIX_RESUME_MODE", option);
+        if (option == FENIX_RESUME_RETURN && fnx::process_if_any() && process().goes_back())
+          throw Error(Code::setting_option, "FENIX_RESUME_RETURN: with the engine reprise no call returns an error of a failure: survivors "
+                                            "return from Fenix_Init");
         settings.resume = static_cast<Fenix_Resume_mode>(option);
+        settings.resume_chosen = true;
         return FENIX_SUCCESS;
       case FENIX_UNHANDLED_MODE:
         if (option > FENIX_UNHANDLED_ABORT) unknown_option("FENIX_UNHANDLED_MODE", option);
@@ -73,6 +88,7 @@ int Fenix_Callback_register(void (*recover)(MPI_Comm, int, void *), void *data) 
   return guarded([&] {
     process();
     if (!recover) throw Error(Code::no_category, "recover is NULL: pass a function");
+    if (process().goes_back()) refuse_callback();
     fnx::add_callback(recover, data);
     return FENIX_SUCCESS;
   });
@@ -101,7 +117,7 @@ int Fenix_get_number_of_ranks_with_role(int role, int *number) {
   return guarded([&] {
     need(number, "number");
     *number = 0;
-    for (int rank = 0; rank < process().world().past.size; ++rank) *number += static_cast<int>(process().role_of(rank)) == role;
+    for (int rank = 0; rank < process().ranks(); ++rank) *number += static_cast<int>(process().role_of(rank)) == role;
     return FENIX_SUCCESS;
   });
 }
@@ -118,17 +134,17 @@ int Fenix_get_role(MPI_Comm comm, int rank, int *role) {
 int Fenix_get_rank_role(MPI_Comm comm, int rank, int *role) { return Fenix_get_role(comm, rank, role); }
 
 int Fenix_get_error(void) {
-  return guarded([] { return process().world().depleted ? FENIX_WARNING_SPARE_RANKS_DEPLETED : FENIX_SUCCESS; });
+  return guarded([] { return process().depleted() ? FENIX_WARNING_SPARE_RANKS_DEPLETED : FENIX_SUCCESS; });
 }
 
 int Fenix_get_nspare(void) {
-  return guarded([] { return static_cast<int>(process().world().past.spares.size()); });
+  return guarded([] { return process().spares(); });
 }
 
 int Fenix_Process_fail_list(int **fail_list) {
   return guarded([&] {
     need(fail_list, "fail_list");
-    const std::vector<int> &lost = process().world().lost;
+    const std::vector<int> &lost = process().lost();
     *fail_list = const_cast<int *>(lost.data());
     return static_cast<int>(lost.size());
   });

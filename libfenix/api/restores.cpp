@@ -17,7 +17,7 @@ using fnx::Code, fnx::Error, fnx::groups, fnx::guarded, fnx::need;
 }
 
 /** Copy what was found to where it is wanted. */
-int copy_out(const fnx::Member &member, int member_id, const fnx::Shape &shape, const std::vector<std::byte> &data, void *target,
+int copy_out(const fnx::Member &member, int member_id, const fnx::Shape &shape, std::span<const std::byte> data, void *target,
              int max_count, Fenix_Data_subset *found_data) {
   const std::string name = "member " + std::to_string(member_id);
   if (!target) target = member.buffer;
@@ -151,6 +151,7 @@ int Fenix_Data_snapshot_delete(int group_id, int time_stamp) {
       group.delete_all_snapshots();
     else
       group.delete_snapshot(group.snapshot(time_stamp).time);
+    groups().renew();
     return FENIX_SUCCESS;
   });
 }

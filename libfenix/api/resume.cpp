@@ -55,7 +55,7 @@ void call_back(int error) {
   const int epoch = process().epoch();
   for (std::size_t i = callbacks.size(); i-- > 0;) {
     if (i >= callbacks.size()) continue;  // a callback has dropped others
-    callbacks[i].function(process().world().active, error, callbacks[i].data);
+    callbacks[i].function(process().comm(), error, callbacks[i].data);
     if (process().epoch() != epoch) return;  // a failure in it: all have been called anew
   }
 }
@@ -65,11 +65,11 @@ void call_back(int error) {
 void set_outputs(const Outputs &given) { outputs = given; }
 
 void publish() {
-  const World &world = process().world();
-  *outputs.role = static_cast<int>(process().role());
-  *outputs.newcomm = world.active;
-  if (outputs.fortran) *outputs.fortran = MPI_Comm_c2f(world.active);
-  *outputs.error = world.depleted ? FENIX_WARNING_SPARE_RANKS_DEPLETED : FENIX_SUCCESS;
+  const Process &now = process();
+  *outputs.role = static_cast<int>(now.role());
+  *outputs.newcomm = now.comm();
+  if (outputs.fortran) *outputs.fortran = MPI_Comm_c2f(now.comm());
+  *outputs.error = now.depleted() ? FENIX_WARNING_SPARE_RANKS_DEPLETED : FENIX_SUCCESS;
 }
 
 void add_callback(Callback function, void *data) { callbacks.push_back({function, data}); }
@@ -91,7 +91,7 @@ int resume(int error) {
   publish();
   call_back(error);
   if (settings().resume == FENIX_RESUME_JUMP) longjmp(*outputs.point, 1);
-  if (settings().resume == FENIX_RESUME_THROW) throw fenix::CommException(process().world().active, error);
+  if (settings().resume == FENIX_RESUME_THROW) throw fenix::CommException(process().comm(), error);
   return error_class(error);
 }
 

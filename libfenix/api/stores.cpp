@@ -65,6 +65,7 @@ int Fenix_Data_member_created(int group_id, int member_id) {
 int Fenix_Data_member_delete(int group_id, int member_id) {
   return guarded([&] {
     groups().group(group_id).delete_member(member_id);
+    groups().renew();
     return FENIX_SUCCESS;
   });
 }

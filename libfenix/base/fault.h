@@ -5,7 +5,8 @@
 namespace fnx {
 
 /**
- * Points: shrunk, spawned, gathered, split, met, stored, committing, committed, repairing, repaired. FENIX_FAULT is a list
+ * Points: shrunk, spawned, gathered, split, met, stored, committing, committed, repairing, repaired; with the engine reprise also waiting,
+ * back (in Fenix_Init). FENIX_FAULT is a list
  * "POINT:RANK:N,…": the process with this rank in its MPI_COMM_WORLD dies when it comes to the point for the Nth time. Each fault
  * happens once in a job: a file FENIX_FAULT_FILES-… tells.
  */

@@ -24,7 +24,7 @@ std::size_t parity_bytes(std::size_t largest, std::size_t ranks) {
   return ranks < 2 ? 0 : (largest + ranks - 2) / (ranks - 1);
 }
 
-std::vector<std::byte> contribution(const std::vector<std::byte> &data, std::size_t me, std::size_t ranks, std::size_t unit,
+std::vector<std::byte> contribution(std::span<const std::byte> data, std::size_t me, std::size_t ranks, std::size_t unit,
                                     Slice slice) {
   std::vector<std::byte> blocks(ranks * slice.bytes);
   for (std::size_t keeper = 0; keeper < ranks; ++keeper) {
@@ -35,7 +35,7 @@ std::vector<std::byte> contribution(const std::vector<std::byte> &data, std::siz
   return blocks;
 }
 
-std::vector<std::byte> contribution(const std::vector<std::byte> &data, const std::vector<std::byte> &parity, std::size_t me,
+std::vector<std::byte> contribution(std::span<const std::byte> data, std::span<const std::byte> parity, std::size_t me,
                                     std::size_t ranks, std::size_t unit, Slice slice) {
   std::vector<std::byte> blocks = contribution(data, me, ranks, unit, slice);
   if (slice.bytes) memcpy(&blocks[me * slice.bytes], &parity[slice.begin], slice.bytes);
@@ -43,7 +43,7 @@ std::vector<std::byte> contribution(const std::vector<std::byte> &data, const st
 }
 
 void reconstruct(const std::vector<std::byte> &blocks, std::size_t me, std::size_t ranks, std::size_t unit, Slice slice,
-                 std::vector<std::byte> &data, std::vector<std::byte> &parity) {
+                 std::span<std::byte> data, std::span<std::byte> parity) {
   for (std::size_t keeper = 0; keeper < ranks; ++keeper) {
     if (keeper == me) continue;
     const Part part = part_of(keeper, me, unit, slice, data.size());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace fnx {
@@ -21,14 +22,14 @@ struct Slice {
  * What this rank gives for the parity of each: for another one its piece, for itself nothing.
  * @param unit parity_bytes() of the cohort
  */
-std::vector<std::byte> contribution(const std::vector<std::byte> &data, std::size_t me, std::size_t ranks, std::size_t unit, Slice slice);
+std::vector<std::byte> contribution(std::span<const std::byte> data, std::size_t me, std::size_t ranks, std::size_t unit, Slice slice);
 
 /** The same with this rank's parity in its own block: the exclusive or of that of all survivors is the lost rank's. */
-std::vector<std::byte> contribution(const std::vector<std::byte> &data, const std::vector<std::byte> &parity, std::size_t me,
+std::vector<std::byte> contribution(std::span<const std::byte> data, std::span<const std::byte> parity, std::size_t me,
                                     std::size_t ranks, std::size_t unit, Slice slice);
 
 /** In the lost rank `me`: put what has come out into its data and parity, which have their sizes. */
 void reconstruct(const std::vector<std::byte> &blocks, std::size_t me, std::size_t ranks, std::size_t unit, Slice slice,
-                 std::vector<std::byte> &data, std::vector<std::byte> &parity);
+                 std::span<std::byte> data, std::span<std::byte> parity);
 
 }  // namespace fnx

@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "group.h"
 #include "process/quiet.h"
+#include "store/arena.h"
 
 namespace fnx {
 namespace {
@@ -18,11 +19,10 @@ MPI_Comm duplicate(MPI_Comm comm) {
   return made;
 }
 
-std::vector<std::string> hosts_of(MPI_Comm comm) {
+std::vector<std::string> hosts_of(MPI_Comm comm, const std::string &host) {
   const int ranks = size_of(comm);
   char own[MPI_MAX_PROCESSOR_NAME] = "";
-  int length;
-  MPI_Get_processor_name(own, &length);
+  host.copy(own, sizeof own - 1);
   std::vector<char> all(static_cast<std::size_t>(ranks) * sizeof own);
   check(MPI_Allgather(own, sizeof own, MPI_CHAR, all.data(), sizeof own, MPI_CHAR, comm));
   std::vector<std::string> hosts;
@@ -86,6 +86,29 @@ struct Group::Census {
 Group::Group(Process &process, MPI_Comm comm, const GroupWish &wish)
     : process_(process), wish_(wish), epoch_(process.epoch()), comm_(std::make_unique<OwnedComm>(process, duplicate(comm))) {}
 
+Group::Group(Process &process, KeptGroup &&kept)
+    : process_(process),
+      wish_(kept.wish),
+      epoch_(-1),
+      layout_(std::move(kept.layout)),
+      snapshots_(kept.snapshots.begin(), kept.snapshots.end()),
+      next_time_(kept.next_time) {
+  name_members();
+}
+
+std::unique_ptr<Group> Group::found_again(Process &process, KeptGroup &&kept) {
+  return std::unique_ptr<Group>(new Group(process, std::move(kept)));
+}
+
+/** Of members that are in the latest snapshot number, count and size are known. */
+void Group::name_members() {
+  if (snapshots_.empty()) return;
+  for (const auto &[id, image] : snapshots_.back().members) {
+    const Shape &shape = image->shape();
+    members_[id] = {nullptr, static_cast<int>(shape.count), Elements(shape.element, shape.dense), -1, nullptr};
+  }
+}
+
 Group::Census Group::ask_all(const Group *before) const {
   constexpr int kNumbers = 9;
   const auto row = [](const GroupWish &wish) {
@@ -136,7 +159,7 @@ void Group::form_layout(const Census &census, const Group *before) {
     layout_ = before ? before->layout_ : layout_of(unflat(numbers), *comm_);
     return;
   }
-  layout_ = layout_of(wish_.policy.separation ? form_cohorts(size_of(*comm_), wish_.policy) : form_cohorts(hosts_of(*comm_), wish_.policy),
+  layout_ = layout_of(wish_.policy.separation ? form_cohorts(size_of(*comm_), wish_.policy) : form_cohorts(hosts_of(*comm_, process_.host()), wish_.policy),
                       *comm_);
 }
 
@@ -172,14 +195,10 @@ void Group::bring_back(const Census &census) {
       layout_->cohort.begin());
   std::vector<Snapshot> all(snapshots_.begin(), snapshots_.end());
   fault("repairing");
-  rebuild(all, lost, layout_, *cohort_);
+  rebuild(all, lost, layout_, *cohort_, process_.arena());
   if (layout_->index != lost) return;
   snapshots_.assign(all.begin(), all.end());
-  if (snapshots_.empty()) return;
-  for (const auto &[id, image] : snapshots_.back().members) {
-    const Shape &shape = image->shape();
-    members_[id] = {nullptr, static_cast<int>(shape.count), Elements(shape.element, shape.dense), -1, nullptr};
-  }
+  name_members();
 }
 
 void Group::set_up(const Group *before) {

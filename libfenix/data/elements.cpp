@@ -28,7 +28,7 @@ Elements::Elements(MPI_Datatype type) : type_(type) {
   dense_ = lower == 0 && true_lower == 0 && extent_ == size && true_extent == size;
 }
 
-void Elements::collect(const void *from, const Subset &subset, std::vector<std::byte> &to) const {
+void Elements::collect(const void *from, const Subset &subset, std::span<std::byte> to) const {
   for (const Subset::Block &block : subset.blocks()) {
     const long count = static_cast<long>(block.last) - block.first + 1;
     if (dense_) {
@@ -45,7 +45,7 @@ void Elements::collect(const void *from, const Subset &subset, std::vector<std::
   }
 }
 
-void Elements::spread(const std::vector<std::byte> &from, const Subset &subset, void *to) const {
+void Elements::spread(std::span<const std::byte> from, const Subset &subset, void *to) const {
   for (const Subset::Block &block : subset.blocks()) {
     const long count = static_cast<long>(block.last) - block.first + 1;
     if (dense_) {

@@ -5,7 +5,7 @@
 #include <mpi.h>
 
 #include <cstddef>
-#include <vector>
+#include <span>
 
 #include "subset/subset.h"
 
@@ -24,8 +24,8 @@ class Elements {
   MPI_Datatype type() const { return type_; }   // or MPI_DATATYPE_NULL
   /** Copies need the type if they are not dense. */
   bool can_copy() const { return dense_ || type_ != MPI_DATATYPE_NULL; }
-  void collect(const void *from, const Subset &subset, std::vector<std::byte> &to) const;
-  void spread(const std::vector<std::byte> &from, const Subset &subset, void *to) const;
+  void collect(const void *from, const Subset &subset, std::span<std::byte> to) const;
+  void spread(std::span<const std::byte> from, const Subset &subset, void *to) const;
 
  private:
   MPI_Datatype type_ = MPI_DATATYPE_NULL;

@@ -11,7 +11,7 @@ namespace {
 constexpr int kTag = 2;
 constexpr std::size_t kPart = std::size_t{1} << 30;  // MPI counts in int
 
-void send(const std::vector<std::byte> &bytes, int to, MPI_Comm comm) {
+void send(std::span<const std::byte> bytes, int to, MPI_Comm comm) {
   for (std::size_t at = 0; at < bytes.size(); at += kPart)
     check(MPI_Send(&bytes[at], static_cast<int>(std::min(kPart, bytes.size() - at)), MPI_BYTE, to, kTag, comm));
 }
@@ -57,13 +57,16 @@ std::vector<std::byte> part_of(const Image &image) {
 void give(const Image &image, const Help &help, int to, MPI_Comm comm) {
   const std::vector<std::int64_t> head = head_of(image, help);
   check(MPI_Send(head.data(), static_cast<int>(head.size()), MPI_INT64_T, to, kTag, comm));
-  send(help.has ? image.data : part_of(image), to, comm);
+  if (help.has)
+    send(image.data, to, comm);
+  else
+    send(part_of(image), to, comm);
 }
 
 /** What is wanted, from one that has it or from the parts of its cohort. */
 class Collected {
  public:
-  void add(const std::vector<std::int64_t> &head, const std::vector<std::byte> &part) {
+  void add(const std::vector<std::int64_t> &head, std::span<const std::byte> part) {
     head_ = head;
     blocks_.resize(part.size());
     for (std::size_t at = 0; at < part.size(); ++at) blocks_[at] ^= part[at];
@@ -122,7 +125,10 @@ std::optional<Fetched> fetch(Group &group, const ImagePointer &image, int source
     if (gives && rank != me) give(*image, help, rank, comm);
     if (rank != me) continue;
     Collected collected;
-    if (gives) collected.add(head_of(*image, help), help.has ? image->data : part_of(*image));
+    if (gives && help.has)
+      collected.add(head_of(*image, help), image->data);
+    else if (gives)
+      collected.add(head_of(*image, help), part_of(*image));
     for (int others = (whole ? 1 : parts) - gives; others > 0; --others) collected.receive_one(comm);
     fetched = std::move(collected).get();
   }

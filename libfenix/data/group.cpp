@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/fault.h"
+#include "store/arena.h"
 
 namespace fnx {
 
@@ -73,7 +74,7 @@ std::unique_ptr<Protection> Group::begin_store(int id, const Subset &subset) {
     const auto latest = snapshots_.back().members.find(id);
     if (latest != snapshots_.back().members.end()) base = latest->second;
   }
-  auto image = std::make_shared<Image>();
+  auto image = std::make_shared<Image>(process_.arena());
   image->layout = layout_;
   image->shapes.resize(layout_->cohort.size());
   Shape &shape = image->shapes[layout_->index];
@@ -81,7 +82,7 @@ std::unique_ptr<Protection> Group::begin_store(int id, const Subset &subset) {
   shape.element = static_cast<std::int64_t>(member.elements.bytes());
   shape.dense = member.elements.dense();
   if (base && base->shape().element == shape.element && !wanted.covers(member.count)) {
-    image->data = base->data;
+    image->data.assign(base->data);
     shape.found = base->shape().found.below(member.count);
   }
   image->data.resize(shape.bytes());
@@ -105,10 +106,12 @@ int Group::commit(bool together) {
   next.time = next_time_;
   for (const auto &[id, member] : members_)
     if (member.staged) next.members[id] = member.staged;
-  if (!together) mark();
   snapshots_.push_back(std::move(next));
   for (auto &[id, member] : members_) member.staged = nullptr;
   const int time = next_time_++;
+  // First of all it is kept: when others learn that this rank has it, they drop what is older.
+  if (Arena *arena = process_.arena()) arena->renew();
+  if (!together) mark(time);
   fault("committed");
   if (together) {
     barrier();
@@ -119,8 +122,8 @@ int Group::commit(bool together) {
 }
 
 /** A rank that is ahead must not drop what others may still need: prune() looks whether all have come here. */
-void Group::mark() {
-  Marker marker{next_time_, MPI_REQUEST_NULL};
+void Group::mark(int time) {
+  Marker marker{time, MPI_REQUEST_NULL};
   check(MPI_Ibarrier(*comm_, &marker.request));
   markers_.push_back(marker);
 }

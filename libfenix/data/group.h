@@ -10,7 +10,7 @@
 
 #include "cohort/cohort.h"
 #include "elements.h"
-#include "image.h"
+#include "image/image.h"
 #include "owned_comm.h"
 #include "protection.h"
 
@@ -24,12 +24,6 @@ struct Member {
   ImagePointer staged;    // stored since the latest commit
 };
 
-/** What Fenix_Data_group_create is told. */
-struct GroupWish {
-  int id = 0, start = 0, depth = 0;
-  Policy policy;
-};
-
 class Group {
  public:
   /**
@@ -39,6 +33,9 @@ class Group {
    */
   static std::unique_ptr<Group> create(Process &process, MPI_Comm comm, const GroupWish &wish, const Group *before);
   ~Group();
+  /** A group of before a recovery that has taken this process back: it has no communicator, and is stale. */
+  static std::unique_ptr<Group> found_again(Process &process, KeptGroup &&kept);
+  KeptGroup kept() const { return {wish_, next_time_, layout_, {snapshots_.begin(), snapshots_.end()}}; }
 
   int id() const { return wish_.id; }
   const GroupWish &wish() const { return wish_; }
@@ -81,12 +78,14 @@ class Group {
   struct Census;  // who has what
   void set_up(const Group *before);
   Group(Process &process, MPI_Comm comm, const GroupWish &wish);
+  Group(Process &process, KeptGroup &&kept);
+  void name_members();
   Census ask_all(const Group *before) const;
   void inherit(const Group &before, const Census &census);
   void form_layout(const Census &census, const Group *before);
   void enter_cohort();
   void bring_back(const Census &census);
-  void mark();
+  void mark(int time);
   void prune();
 
   Process &process_;

@@ -143,12 +143,13 @@ std::vector<std::int64_t> describe(const std::vector<Snapshot> &snapshots, const
   return numbers;
 }
 
-std::vector<Snapshot> described(const std::vector<std::int64_t> &numbers, const std::shared_ptr<const Layout> &layout) {
+std::vector<Snapshot> described(const std::vector<std::int64_t> &numbers, const std::shared_ptr<const Layout> &layout,
+                                Memory *memory) {
   std::vector<Snapshot> snapshots;
   for (auto at = numbers.begin(); at != numbers.end();) {
     const int time = static_cast<int>(at[0]), id = static_cast<int>(at[1]);
     if (snapshots.empty() || snapshots.back().time != time) snapshots.push_back({time, {}});
-    auto image = std::make_shared<Image>();
+    auto image = std::make_shared<Image>(memory);
     image->layout = layout;
     image->parity.resize(at[2]);
     at += 3;
@@ -162,7 +163,8 @@ std::vector<Snapshot> described(const std::vector<std::int64_t> &numbers, const 
   return snapshots;
 }
 
-void rebuild(std::vector<Snapshot> &snapshots, int lost, const std::shared_ptr<const Layout> &layout, MPI_Comm cohort) {
+void rebuild(std::vector<Snapshot> &snapshots, int lost, const std::shared_ptr<const Layout> &layout, MPI_Comm cohort,
+             Memory *memory) {
   const int teller = lost ? 0 : 1;
   const bool am_lost = layout->index == lost;
   std::vector<std::int64_t> numbers = am_lost ? std::vector<std::int64_t>{} : describe(snapshots, layout);
@@ -175,7 +177,7 @@ void rebuild(std::vector<Snapshot> &snapshots, int lost, const std::shared_ptr<c
     check(MPI_Recv(&length, 1, MPI_INT64_T, teller, kTag, cohort, MPI_STATUS_IGNORE));
     numbers.resize(length);
     check(MPI_Recv(numbers.data(), static_cast<int>(length), MPI_INT64_T, teller, kTag, cohort, MPI_STATUS_IGNORE));
-    snapshots = described(numbers, layout);
+    snapshots = described(numbers, layout, memory);
   }
   const std::size_t ranks = layout->cohort.size();
   for (Snapshot &snapshot : snapshots)

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "image.h"
+#include "image/image.h"
 #include "owned_comm.h"
 
 namespace fnx {
@@ -42,13 +42,16 @@ class Protection {
 /** What rebuild() needs to know of images: as numbers for a message. */
 std::vector<std::int64_t> describe(const std::vector<Snapshot> &snapshots, const std::shared_ptr<const Layout> &layout);
 /** In the lost rank: images of the right sizes. */
-std::vector<Snapshot> described(const std::vector<std::int64_t> &numbers, const std::shared_ptr<const Layout> &layout);
+std::vector<Snapshot> described(const std::vector<std::int64_t> &numbers, const std::shared_ptr<const Layout> &layout,
+                                Memory *memory);
 
 /**
  * Give the rank of the cohort that was lost its data and parity again.
  * @param lost      its index
  * @param snapshots in the others: what is there; in the lost one it is replaced
+ * @param memory    where images are made
  */
-void rebuild(std::vector<Snapshot> &snapshots, int lost, const std::shared_ptr<const Layout> &layout, MPI_Comm cohort);
+void rebuild(std::vector<Snapshot> &snapshots, int lost, const std::shared_ptr<const Layout> &layout, MPI_Comm cohort,
+             Memory *memory);
 
 }  // namespace fnx

@@ -114,11 +114,17 @@ typedef enum {
  * @param spare_ranks   from 0 to the size of `comm` - 1
  * @param spawn         start processes if the spares are too few, by MPI_Comm_spawn of this program with its arguments
  * @param info          MPI_INFO_NULL or keys: FENIX_RESUME_MODE = Fenix_init (or JUMP), NO_JUMP (or RETURN), THROW;
- *                      FENIX_UNHANDLED_MODE = SILENT, PRINT, ABORT; FENIX_ENGINE = ulfm. Without a key, Fenix_set_option holds
+ *                      FENIX_UNHANDLED_MODE = SILENT, PRINT, ABORT. Without a key, Fenix_set_option holds.
+ *                      FENIX_ENGINE = ulfm (default) or reprise, with which FENIX_MEMORY is the largest size of this rank's store, in bytes
+ *                      (default: that of the node's memory). Without these keys, environment variables of their names count
  * @param[out] error    FENIX_SUCCESS, FENIX_WARNING_SPARE_RANKS_DEPLETED; or an error, which is printed, too:
  *                      FENIX_ERROR_UNINITIALIZED (MPI is not initialised), FENIX_ERROR_INVALID_LOGIC_CALL (a second call),
  *                      FENIX_ERROR_NOCATEGORY (arguments), FENIX_ERROR_INVALID_SETTING_OPTION (info), FENIX_ERROR_INTERN
- *                      (MPI has no ULFM: start the program by crrun --recover ulfm)
+ *                      (MPI has no ULFM: start the program by crrun --recover ulfm; with the engine reprise: by crrun --shared DIR)
+ *
+ * With the engine reprise all memory of all ranks goes back to Fenix_Init, but what is stored. Survivors return from it as
+ * FENIX_ROLE_SURVIVOR_RANK without a jump, whatever FENIX_RESUME_MODE is; NO_JUMP is refused. Communicators stay valid, and
+ * `newcomm` has all ranks of `comm`, which must be those of MPI_COMM_WORLD. `spare_ranks` must be 0, and `spawn` has no effect.
  */
 #define Fenix_Init(...)                                                                                            \
   FENIX_TENTH_(__VA_ARGS__, FENIX_INIT_9_, Fenix_Init_takes_7_or_9_arguments, FENIX_INIT_7_,                     \
@@ -157,7 +163,7 @@ FENIX_API int Fenix_get_option(Fenix_Setting_name setting, unsigned *option);
  * Call `recover` after each recovery, in survivors, before the program goes on. Local. The latest one registered is called first.
  * @param recover gets the new communicator, MPI's error code of the call that has met the failure, and `data`. It may call MPI:
  *                a failure in it is recovered, too, and all callbacks are called anew
- * @return FENIX_SUCCESS, FENIX_ERROR_NOCATEGORY
+ * @return FENIX_SUCCESS, FENIX_ERROR_NOCATEGORY; FENIX_ERROR_INVALID_LOGIC_CALL with the engine reprise, which would take it back
  */
 FENIX_API int Fenix_Callback_register(void (*recover)(MPI_Comm newcomm, int error, void *data), void *data);
 /** Forget the latest callback. @return FENIX_SUCCESS, FENIX_ERROR_CALLBACK_NOT_REGISTERED */

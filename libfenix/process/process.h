@@ -1,63 +1,52 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Process recovery of this process: from Fenix_Init to Fenix_Finalize.
+// Process recovery of this process, from Fenix_Init to Fenix_Finalize: what the rest of the library wants of an engine.
 #pragma once
 
 #include <mpi.h>
 
+#include <string>
 #include <vector>
-
-#include "meeting.h"
-#include "world.h"
 
 namespace fnx {
 
 enum class Role : int { initial = 0, recovered = 1, survivor = 2 };  // the values of fenix.h
 
+class Arena;
+
 class Process {
  public:
-  /**
-   * Error handlers of the resilient communicator and of what is derived from it: `live` until a recovery, and `stale` afterwards.
-   */
-  Process(MPI_Comm_errhandler_function *live, MPI_Comm_errhandler_function *stale);
-  ~Process();
+  virtual ~Process() = default;
 
-  /**
-   * Collective over `comm`, or with those that have spawned this process.
-   * @param spares number of ranks at the end of `comm` that are kept in reserve
-   * @throw Failure if MPI cannot do it
-   */
-  void begin(MPI_Comm comm, int spares, bool spawn);
   /** In a spare: until it is active. @return false if all is done */
-  bool wait_as_spare();
+  virtual bool wait_as_spare() = 0;
   /** Leave all communicators of this process, and get new ones with all others. */
-  void recover();
+  virtual void recover() = 0;
   /** @return false: there was a recovery instead */
-  bool finish();
+  virtual bool finish() = 0;
   /** Others have failed, as far as this process knows after looking. */
-  bool sees_failure();
+  virtual bool sees_failure() = 0;
 
   /** A communicator of the library that is to be revoked when there is a recovery. It has MPI_ERRORS_RETURN. */
-  void attach(MPI_Comm comm) { attached_.push_back(comm); }
-  void detach(MPI_Comm comm);
+  virtual void attach(MPI_Comm comm) = 0;
+  virtual void detach(MPI_Comm comm) = 0;
 
-  const World &world() const { return world_; }
-  Role role() const { return role_; }
-  Role role_of(int rank) const;
-  int epoch() const { return epoch_; }  // number of recoveries that this process has seen
+  /** The resilient communicator; MPI_COMM_NULL in a spare. */
+  virtual MPI_Comm comm() const = 0;
+  virtual int ranks() const = 0;  // of it
+  virtual Role role() const = 0;
+  virtual Role role_of(int rank) const = 0;
+  /** By the latest recovery: ranks before it, then spares by their ranks in the communicator that Fenix_Init was given. */
+  virtual const std::vector<int> &lost() const = 0;
+  virtual bool depleted() const = 0;  // the latest recovery has made the resilient communicator smaller
+  virtual int spares() const = 0;     // that are left
+  virtual int epoch() const = 0;      // number of recoveries that this process has seen
+  /** The host that this process is on now. */
+  virtual std::string host() const = 0;
 
- private:
-  void depart();
-  void free_all();
-  void repair();
-  void adopt(World &&next);
-
-  MPI_Errhandler live_, stale_;
-  World world_;
-  bool spawn_ = false;
-  Role role_ = Role::initial;
-  int epoch_ = 0;
-  MPI_Comm before_ = MPI_COMM_NULL;  // the resilient communicator before the latest recovery: requests of then are still looked at
-  std::vector<MPI_Comm> attached_;
+  /** Where data is kept that must outlive a recovery; nullptr: where all other data is. */
+  virtual Arena *arena() = 0;
+  /** A recovery takes all memory of survivors back to Fenix_Init. */
+  virtual bool goes_back() const = 0;
 };
 
 }  // namespace fnx

@@ -25,6 +25,7 @@ const std::map<std::string, Mode> kModes{
     {"smaller", {smaller, "data of ranks that have become fewer"}},
     {"queries", {queries, "what can be asked of data groups, and refused"}},
     {"cpp", {cpp, "the interface for C++"}},
+    {"back", {back, "what the engine reprise brings back, and what it refuses"}},
     {"seven", {seven, "Fenix_Init with seven arguments, and Fenix_set_option"}},
 };
 

@@ -50,6 +50,7 @@ void detect();
 void unhandled();
 void refusals();
 void seven();
+void back();
 // data.cpp
 void stored();
 void smaller();

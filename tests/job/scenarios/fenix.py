@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that recover by Fenix (libfenix, engine ulfm): nodes are lost, and the results are as without a loss."""
+"""Programs that recover by Fenix (libfenix, both engines): nodes are lost, and the results are as without a loss."""
 
 import os
 import time
@@ -49,3 +49,42 @@ def fenix_replaces_the_ranks_of_a_lost_node(cluster):
 def fenix_has_spare_ranks_take_the_place_of_a_lost_node(cluster):
     compare(cluster, ["stored", "spares=2", "steps=6000"], after(8, lambda: cluster.kill("node2")), ranks=6,
             hosts=("node1:2", "node2:2", "node3:2"), spares=())
+
+
+# ---- the engine reprise
+
+def reprised(cluster, *words, ranks=4, hosts=("node1:2", "node2:2"), spares=("node3:2", "node4:2")):
+    return Job(cluster, [FENIX, *words], ranks=ranks, hosts=hosts, spares=spares, every=None,
+               options=["--oversubscribe", "--detect", "4s", "-x", "FENIX_ENGINE=reprise"]).start()
+
+
+def compare_reprised(cluster, words, lose, losses=1, **more):
+    """As compare(). All recoveries must go back to the one wave, which is taken in Fenix_Init."""
+    job = reprised(cluster, *words, **more)
+    job.await_event("wave-staged", seconds=120)
+    lose(job)
+    found = result(job, 400)
+    waves = job.events("wave-commit")
+    check(len(waves) == 1 and waves[0]["pinned"], f"waves: {waves}")
+    begun = job.events("recovery-begin")  # one that is interrupted by a loss is followed by the next
+    check(len(begun) >= losses, f"{len(begun)} recoveries")
+    check(all(one["wave"] == waves[0]["wave"] for one in begun), "a recovery went elsewhere")
+    expected = result(fenix(cluster, *words, ranks=4, hosts=("node1:4",), spares=()))
+    check(expected and found == expected, f"{found} instead of {expected}")
+
+
+@scenario
+def fenix_goes_back_to_its_wave_when_a_node_is_lost(cluster):
+    compare_reprised(cluster, ["stored", "steps=6000"], after(6, lambda: cluster.kill("node2")))
+
+
+@scenario
+def fenix_goes_back_to_its_wave_again_and_again(cluster):
+    # A rank dies in a store, one in a commit, one while it goes back, and both nodes are lost one after the other.
+    def lose(job):
+        time.sleep(4)
+        cluster.kill("node2")
+        job.await_event("recovery-done", seconds=120)
+        time.sleep(6)
+        cluster.kill("node1")
+    compare_reprised(cluster, ["stored", "steps=6000", "kill=store30:1,commit60:2,restore:3"], lose, losses=5)

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "cohort/cohort.h"
+#include "store/payload.h"
 #include "subset/subset.h"
 
 namespace fnx {
@@ -29,9 +31,11 @@ struct Shape {
 };
 
 struct Image {
-  std::vector<Shape> shapes;     // for each rank of the cohort
-  std::vector<std::byte> data;   // all elements; those that were not stored are 0
-  std::vector<std::byte> parity;  // parity.h
+  /** @param memory where its bytes are; nullptr: on the heap */
+  explicit Image(Memory *memory) : data(memory), parity(memory) {}
+  std::vector<Shape> shapes;  // for each rank of the cohort
+  Payload data;               // all elements; those that were not stored are 0
+  Payload parity;             // parity.h
   std::shared_ptr<const Layout> layout;
 
   const Shape &shape() const { return shapes[layout->index]; }
@@ -43,6 +47,20 @@ using ImagePointer = std::shared_ptr<const Image>;
 struct Snapshot {
   int time = 0;
   std::map<int, ImagePointer> members;
+};
+
+/** What Fenix_Data_group_create is told. */
+struct GroupWish {
+  int id = 0, start = 0, depth = 0;
+  Policy policy;
+};
+
+/** What outlives a recovery of a group. */
+struct KeptGroup {
+  GroupWish wish;
+  int next_time = 0;
+  std::shared_ptr<const Layout> layout;
+  std::vector<Snapshot> snapshots;  // oldest first
 };
 
 }  // namespace fnx

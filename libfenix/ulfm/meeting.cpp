@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "calls.h"
+#include "process/calls.h"
 
 namespace fnx {
 

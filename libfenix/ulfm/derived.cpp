@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "derived.h"
 
-#include "calls.h"
+#include "process/calls.h"
 
 namespace fnx {
 namespace {

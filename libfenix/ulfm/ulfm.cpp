@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "process.h"
+#include "ulfm.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/fault.h"
 #include "base/idle.h"
-#include "calls.h"
+#include "process/calls.h"
 #include "derived.h"
 #include "spawn.h"
 
@@ -22,17 +22,17 @@ void look(MPI_Comm comm) {
 
 }  // namespace
 
-Process::Process(MPI_Comm_errhandler_function *live, MPI_Comm_errhandler_function *stale) {
+UlfmProcess::UlfmProcess(MPI_Comm_errhandler_function *live, MPI_Comm_errhandler_function *stale) {
   MPI_Comm_create_errhandler(live, &live_);
   MPI_Comm_create_errhandler(stale, &stale_);
 }
 
-Process::~Process() {
+UlfmProcess::~UlfmProcess() {
   MPI_Errhandler_free(&live_);
   MPI_Errhandler_free(&stale_);
 }
 
-void Process::begin(MPI_Comm comm, int spares, bool spawn) {
+void UlfmProcess::begin(MPI_Comm comm, int spares, bool spawn) {
   spawn_ = spawn;
   if (!has_ulfm()) throw Failure{MPI_ERR_UNSUPPORTED_OPERATION};
   if (is_newcomer()) {
@@ -61,12 +61,12 @@ void Process::begin(MPI_Comm comm, int spares, bool spawn) {
   }
 }
 
-void Process::adopt(World &&next) {
+void UlfmProcess::adopt(World &&next) {
   world_ = std::move(next);
   if (world_.active != MPI_COMM_NULL) MPI_Comm_set_errhandler(world_.active, live_);
 }
 
-void Process::repair() {
+void UlfmProcess::repair() {
   const bool was_active = !world_.is_spare();
   MPI_Comm old = world_.all;
   World next = build(old, world_.me, world_.past, spawn_);
@@ -77,7 +77,7 @@ void Process::repair() {
   ++epoch_;
 }
 
-bool Process::wait_as_spare() {
+bool UlfmProcess::wait_as_spare() {
   while (world_.is_spare()) {
     // The failure of others is not this one's affair: the active ranks may not even notice it before they are done.
     for (Idle idle; !is_revoked(world_.all) && !no_active_left(world_);) {
@@ -93,14 +93,14 @@ bool Process::wait_as_spare() {
   return true;
 }
 
-void Process::depart() {
+void UlfmProcess::depart() {
   if (before_ != MPI_COMM_NULL) MPI_Comm_free(&before_);
   leave(with_handler(live_), stale_);
   for (MPI_Comm comm : attached_) MPIX_Comm_revoke(comm);
   attached_.clear();
 }
 
-void Process::recover() {
+void UlfmProcess::recover() {
   depart();  // first: others may wait in these communicators, and would not come to the meeting
   meet(world_, Next::recover);
   fault("met");
@@ -108,12 +108,12 @@ void Process::recover() {
 }
 
 /** Open MPI's MPI_Finalize would write beyond an array if many communicators with spawned processes were left. */
-void Process::free_all() {
+void UlfmProcess::free_all() {
   for (MPI_Comm *comm : {&before_, &world_.active, &world_.all})
     if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
 }
 
-bool Process::finish() {
+bool UlfmProcess::finish() {
   if (sees_failure()) {
     recover();
     return false;
@@ -127,16 +127,23 @@ bool Process::finish() {
   return false;
 }
 
-bool Process::sees_failure() {
+bool UlfmProcess::sees_failure() {
   look(world_.all);
   return is_revoked(world_.active) || !failed_in(world_.active).empty();
 }
 
-void Process::detach(MPI_Comm comm) { attached_.erase(std::remove(attached_.begin(), attached_.end(), comm), attached_.end()); }
+void UlfmProcess::detach(MPI_Comm comm) { attached_.erase(std::remove(attached_.begin(), attached_.end(), comm), attached_.end()); }
 
-Role Process::role_of(int rank) const {
+Role UlfmProcess::role_of(int rank) const {
   if (world_.fresh[rank]) return Role::recovered;
   return role_ == Role::initial ? Role::initial : Role::survivor;
+}
+
+std::string UlfmProcess::host() const {
+  char name[MPI_MAX_PROCESSOR_NAME] = "";
+  int length;
+  MPI_Get_processor_name(name, &length);
+  return name;
 }
 
 }  // namespace fnx

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/fault.h"
-#include "calls.h"
+#include "process/calls.h"
 
 namespace fnx {
 namespace {

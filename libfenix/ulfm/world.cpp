@@ -2,7 +2,7 @@
 #include "world.h"
 
 #include "base/fault.h"
-#include "calls.h"
+#include "process/calls.h"
 #include "spawn.h"
 
 namespace fnx {
