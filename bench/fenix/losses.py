@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Shares:
-    """Seconds. `recomputed`: from the end of the snapshot that all go back to until the loss; what they do not add up to is progress."""
+    """Seconds. `recomputed`: from the snapshot that all go back to, or from the end of a recovery since, until the loss; the rest is progress."""
 
     total: float
     checkpoint: float = 0
@@ -33,6 +33,7 @@ def shares(run, kills):
         slowest[key] = max(slowest.get(key, 0), record.end - record.begin)
     found.checkpoint = sum(slowest.values())
     times = [kill for kill, _ in kills if kill < end]
+    running = 0  # since then
     for kill, following in zip(times, [*times[1:], float("inf")]):
         begun = [record.begin for record in run.of("begun") if kill < record.begin < following]
         if not begun:
@@ -41,6 +42,7 @@ def shares(run, kills):
         snapshots = [record.end for record in run.of("checkpoint") if record.end < kill]
         found.losses += 1
         found.repair += max(begun) - kill
-        found.restore += max(restored, default=max(begun)) - max(begun)
-        found.recomputed += kill - max(snapshots, default=0)
+        found.recomputed += kill - max(running, *snapshots, 0)
+        running = max(restored, default=max(begun))
+        found.restore += running - max(begun)
     return found

@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
-from launch import crrun, s3d  # noqa: E402
-from losses import shares  # noqa: E402
+from launch import Record, Run, crrun, s3d  # noqa: E402
+from losses import Shares, shares  # noqa: E402
 from measure import STORE  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -70,6 +70,15 @@ def the_program_in_c_survives():
 @case
 def the_program_in_fortran_survives():
     return survives("s3d_fortran_fenix")
+
+
+@case
+def lost_time_counts_once():
+    # A snapshot until 1 s, losses at 2 and 4 s; each recovery takes 0.5 s and 0.25 s.
+    records = [Record("checkpoint", 0.9, 1.0, 5, 0), Record("begun", 2.5, 2.5, 7, 0), Record("restored", 2.5, 2.75, 5, 0),
+               Record("begun", 4.5, 4.5, 7, 0), Record("restored", 4.5, 4.75, 5, 0), Record("step", 9, 10, 20, 0)]
+    parts = shares(Run(20, 10, 0, 0, "", records, ""), [(2, 0), (4, 0), (11, 0)])
+    return parts == Shares(10, 1.0 - 0.9, 1.0, 0.5, 2.25, 2), str(parts)
 
 
 @case
