@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 @dataclass
 class Shares:
-    """Seconds. `recomputed`: from the snapshot that all go back to, or from the end of a recovery since, until the loss; the rest is progress."""
+    """
+    Seconds. `recomputed`: from the snapshot that all go back to, or from the end of a recovery since, until the loss. What they do not
+    add up to is progress.
+    """
 
     total: float
     checkpoint: float = 0

@@ -26,7 +26,7 @@ SIZES = (262144, 1 << 20, 4 << 20, 8580000, 17000000)
 # Of the programs with losses. 4 ranks, and as many spares as are lost at most, in all runs.
 RANKS, SPARES, EDGE, STEPS, EVERY = 4, 6, 8, 300, 5
 PERIODS = (1.2, 2.4, 4.8)  # as the paper's 47, 94 and 189 s
-MTBF, APART, INTERVALS = 1.2, 0.4, (1, 2, 4, 8, 16, 32)
+MTBF, APART, INTERVALS = 1.2, 0.4, (1, 2, 4, 8, 16)
 
 
 class Values:

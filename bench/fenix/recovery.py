@@ -6,8 +6,8 @@
 
 Each loss meets in turn: the program with Fenix; the program without it under crrun, which pauses and rolls back; and the same started anew
 by mpirun. Appends to the file of measure.py: seconds from the loss (`from loss`), and from its detection by crrun (`from detection`), until
-the program with Fenix has done one more step (engine ulfm), until all ranks run after a rollback (pause, engine reprise), until mpirun's program
-has done its first step; how many steps the program with Fenix computes again (`again`), and how long one takes (`a step`).
+the program with Fenix has done one more step (engine ulfm), until all ranks run after a rollback (pause, engine reprise), until mpirun's
+program has done its first step; how many steps the program with Fenix computes again (`again`), and how long one takes (`a step`).
 """
 
 import argparse
@@ -104,7 +104,8 @@ def anew(cluster, kind):
     process = subprocess.Popen(
         [VM, "head", "--cluster", cluster.name, "--", "mpirun", "--allow-run-as-root", "-n", str(RANKS), "--map-by",
          "node:OVERSUBSCRIBE", "--host", ",".join(f"{node}:3" for node in left[:3]), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
-         "--mca", "btl_tcp_if_include", "10.77.0.0/24", PROGRAMS + "s3d", str(EDGE), "30"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+         "--mca", "btl_tcp_if_include", "10.77.0.0/24", PROGRAMS + "s3d", str(EDGE), "30"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     first = last = None
     for line in process.stdout:
         if line.startswith("step "):
