@@ -48,10 +48,10 @@ def cost(values, _):
     """Each round of the program is one of the measurement."""
     for ranks in (2, 4, 8):
         for size in SIZES:
-            output, _ = crrun("fenix_store", size, 5, ranks=ranks, engine=values.engine)
+            output, _ = crrun("fenix_cost", size, 5, ranks=ranks, engine=values.engine)
             found = STORE.findall(output)
             if len(found) != 5:
-                sys.exit(f"fenix_store: {len(found)} rounds\n{output}")
+                sys.exit(f"fenix_cost: {len(found)} rounds\n{output}")
             for number, times in enumerate(found):
                 named = zip(("memcpy", "sendrecv", "store", "commit"), map(float, times))
                 values.put(f"{ranks} ranks, {size} bytes", number, **dict(named))

@@ -83,7 +83,7 @@ def lost_time_counts_once():
 
 @case
 def snapshots_are_measured():
-    output, _ = crrun("fenix_store", 1000000, 2, ranks=2)
+    output, _ = crrun("fenix_cost", 1000000, 2, ranks=2)
     found = [list(map(float, line)) for line in STORE.findall(output)]
     return len(found) == 2 and min(map(min, found)) > 0, output
 

@@ -2,7 +2,7 @@
 /*
  * What a checkpoint costs beside the copy and the transfer that it consists of.
  *
- *   fenix_store BYTES ROUNDS
+ *   fenix_cost BYTES ROUNDS
  *
  * In each round, one after another: memcpy of so many bytes; MPI_Sendrecv of them with the partner; Fenix_Data_member_store;
  * Fenix_Data_commit_barrier. All ranks begin together, and the slowest counts. Prints a line of seconds for each round.
@@ -17,7 +17,7 @@ enum { kGroup = 0, kSteps = 4, kWarm = 2 };
 static void check(int code)
 {
   if (code == FENIX_SUCCESS) return;
-  fprintf(stderr, "fenix_store: error %d: %s\n", code, fenix_last_error());
+  fprintf(stderr, "fenix_cost: error %d: %s\n", code, fenix_last_error());
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
   double times[kSteps], slowest[kSteps], begun;
 
   if (bytes <= 0 || rounds <= 0) {
-    fprintf(stderr, "usage: fenix_store BYTES ROUNDS    both from 1, under an even number of ranks\n");
+    fprintf(stderr, "usage: fenix_cost BYTES ROUNDS    both from 1, under an even number of ranks\n");
     return 2;
   }
   MPI_Init(&argc, &argv);
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
   MPI_Comm_size(comm, &size);
   char *const data = malloc(bytes), *const copy = malloc(bytes);
   if (!data || !copy || size % 2) {
-    fprintf(stderr, "fenix_store: no memory for %d bytes, or an odd number of ranks: %d\n", bytes, size);
+    fprintf(stderr, "fenix_cost: no memory for %d bytes, or an odd number of ranks: %d\n", bytes, size);
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   check(Fenix_Data_group_create(kGroup, comm, 0, 0, FENIX_DATA_POLICY_IN_MEMORY_RAID, partners, NULL));
