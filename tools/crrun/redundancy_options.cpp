@@ -41,7 +41,8 @@ Redundancy parse_redundancy(const std::string& text) {
 }
 
 void check_redundancy(const Redundancy& redundancy, const std::vector<Node>& nodes) {
-  const std::size_t needed = redundancy.kind() == Redundancy::PARTNER ? redundancy.count() + 1 : redundancy.kind() == Redundancy::XOR ? 2 : 1;
+  if (redundancy.kind() == Redundancy::NONE) return;
+  const std::size_t needed = redundancy.kind() == Redundancy::PARTNER ? redundancy.count() + 1 : 2;
   if (nodes.size() < needed)
     throw std::runtime_error("--redundancy needs at least " + std::to_string(needed) + " nodes, and the job has " + std::to_string(nodes.size()) +
                              ": name more with --hosts or --spares, or leave --redundancy out");
