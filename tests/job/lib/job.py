@@ -214,6 +214,16 @@ class Job:
         return {(rank, inode, key[1], key[3]) for key, (rank, inode) in ends.items()
                 if (key[2], key[3], key[0], key[1]) in ends}
 
+    def listening(self, where, ranks):
+        """The ports at which these ranks listen for each other: {(node, port)}."""
+        ports = set()
+        for rank in ranks:
+            node, pid = where[rank]
+            for line in self.cluster.ssh(node, "ss -Htnlp").splitlines():
+                if f"pid={pid}," in line:
+                    ports.add((node, line.split()[3].rpartition(":")[2]))
+        return ports
+
     def descriptors(self, where):
         return {rank: int(self.cluster.ssh(node, f"ls /proc/{pid}/fd | wc -l")) for rank, (node, pid) in where.items()}
 

@@ -124,7 +124,9 @@ class Survivors:
         self.where = job.where()
         self.ranks = [rank for rank, (node, _) in self.where.items() if node not in lost and rank not in lost]
         self.before = job.sockets(self.where, self.ranks)
+        self.listening = job.listening(self.where, self.ranks)  # daemons may connect to each other
         self.syns = len(job.cluster.syn_list())
+        check(len(self.listening) >= len(self.ranks), f"not all of the ranks {self.ranks} listen: {self.listening}")
         check(len(self.ranks) < 2 or self.before, f"no connection between the ranks {self.ranks} was found: {self.where}")
 
     def check(self):
@@ -135,9 +137,10 @@ class Survivors:
         after = self.job.sockets(now, self.ranks)
         check(self.before <= after, f"sockets between survivors are others: {self.before}, now {after}")
         homes = addresses({self.where[rank][0] for rank in self.ranks})
+        ports = {(address, port) for node, port in self.listening for address in addresses({node})}
         moved = addresses({node for rank, (node, _) in now.items() if rank not in self.ranks})
         syns = self.job.cluster.syn_list()[self.syns:]
-        bad = [syn for syn in syns if syn[0] in homes and syn[2] in homes and not {syn[0], syn[2]} & moved]
+        bad = [syn for syn in syns if syn[0] in homes and (syn[2], syn[3]) in ports and not {syn[0], syn[2]} & moved]
         check(not bad, f"connections between survivors' nodes were begun anew: {bad}")
 
 
