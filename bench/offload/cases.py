@@ -48,9 +48,9 @@ BODIES = 2500
 
 def cases():
     """
-    The most telling first. With one master a group is its own in any case. For weak scaling each master has a quarter of the
-    bodies, so with four masters it is the same as strong scaling.
+    The most telling first. With one master a group is its own in any case. For weak scaling each master has as many bodies as all
+    have with strong scaling, so with one master it is the same as that.
     """
     return [nbody(BODIES, 2, "global", "strong"), nbody(BODIES, 2, "partial", "strong"), fwi(6, 2, 2, 300),
             nbody(BODIES, 4, "global", "strong"), nbody(BODIES, 4, "partial", "strong"), nbody(BODIES, 1, "partial", "strong"),
-            nbody(BODIES // 4, 1, "partial", "weak"), nbody(BODIES // 2, 2, "global", "weak"), nbody(BODIES // 2, 2, "partial", "weak")]
+            nbody(2 * BODIES, 2, "global", "weak"), nbody(2 * BODIES, 2, "partial", "weak")]
