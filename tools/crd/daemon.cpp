@@ -290,10 +290,16 @@ void Daemon::introduce() {
   relay_.resend();
   for (const auto& [number, rank] : node_.ranks) {
     if (!rank->addresses.empty()) tell_ready(*rank);
-    if (!rank->broken_link) continue;
-    job::Up up;
-    *up.mutable_link_lost() = *rank->broken_link;
-    node_.send(std::move(up));
+    if (rank->broken_link) {
+      job::Up up;
+      *up.mutable_link_lost() = *rank->broken_link;
+      node_.send(std::move(up));
+    }
+    if (rank->released) {
+      job::Up up;
+      *up.mutable_pin_wave() = *rank->released;
+      node_.send(std::move(up));
+    }
   }
 }
 
@@ -413,6 +419,8 @@ void Daemon::from_rank(const RankMessage& message) {
       up.mutable_pin_wave()->set_rank(number);
       up.mutable_pin_wave()->set_release(message.as<cr_rank_wave_request>().release);
       up.mutable_pin_wave()->set_recovery(message.head().recovery);
+      rank->released.reset();
+      if (up.pin_wave().release()) rank->released = up.pin_wave();
       return node_.send(std::move(up));
     }
     case CR_RANK_NEED_LANES:

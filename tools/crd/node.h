@@ -35,6 +35,7 @@ struct Rank {
   std::unique_ptr<Tool> restarter;   ///< cr_restart, the rank's parent, if the rank was restarted from an image
   bool started = false;              ///< its program runs
   std::optional<job::LinkLost> broken_link;  ///< messages were lost with this connection: told again to a new crrun
+  std::optional<job::PinWave> released;      ///< it needs its pinned wave no more: told again to a new crrun, as the rank says it once
   bool exited = false, finalized = false;
   int status = 0;                    ///< wait status
   std::vector<std::string> addresses;  ///< where its transport listens; empty until it is known

@@ -344,6 +344,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
     }
     rank->finalized = false;
     rank->broken_link.reset();
+    rank->released.reset();
     // Drop the connection: a rank that stands still connects again and sends CR_RANK_RESTORED again.
     if (bringing.said_early) node_.hang_up(number);
   }

@@ -108,6 +108,35 @@ TEST_F(CrdChannel, AnotherCrrunIsToldHowThingsStandInstead) {
   EXPECT_TRUE(crrun.until([&] { return crrun.exits.count(1) > 0; }, 10s));
 }
 
+// A rank says once that it needs its pinned wave no more.
+TEST_F(CrdChannel, AnotherCrrunIsToldWhichRanksHaveReleasedTheirWave) {
+  // The rank speaks as crtcp does: HELLO, and WAVE_REQUEST with `release`; "ask" is followed by one without.
+  start(R"(exec python3 -c '
+import os, socket, struct, time
+rank = int(os.environ["PMIX_RANK"])
+daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+daemon.connect(os.environ["CR_RANK_SOCKET"])
+daemon.send(struct.pack("=IIIIIiII", 1, 32, rank, 0, 6, os.getpid(), 0, 0))
+daemon.recv(65536)
+for release in [1] if rank == 0 else [1, 0]:
+    daemon.send(struct.pack("=IIIIII", 20, 24, rank, 0, release, 0))
+print("up", flush=True)
+time.sleep(1000)')");
+  ASSERT_TRUE(crrun.until([&] { return told[job::Up::kPinWave] == 3; }, 10s));
+  std::vector<job::PinWave> again;
+  crrun.die();
+  crrun.seen = [&](const job::Up& up) {
+    if (up.has_pin_wave()) again.push_back(up.pin_wave());
+  };
+  crrun.come_back();
+  ASSERT_TRUE(connected_again());
+  wait(1s);
+  ASSERT_EQ(again.size(), 1u) << "a rank that has asked for the next wave has not released that";
+  EXPECT_EQ(again[0].rank(), 0u);
+  EXPECT_TRUE(again[0].release());
+  crrun.seen = nullptr;
+}
+
 TEST_F(CrdChannel, AWaveAndARecoveryGoOnOverABrokenConnection) {
   start("echo up; sleep 100");
   crrun.hears = false;

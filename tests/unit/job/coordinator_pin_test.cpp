@@ -233,6 +233,18 @@ TEST_F(PinnedJob, IsKnownToACrrunThatAttaches) {
   EXPECT_GT(newest(cluster), wave) << "it was released in the end";
 }
 
+TEST_F(PinnedJob, IsReleasedThoughCrrunDiesMeanwhile) {
+  constexpr std::uint64_t kRelease = 10'000;
+  model.work_ms = 30'000;
+  for (std::uint64_t after = 0; after <= 1500; after += 50) {  // before, while and after all release it
+    Cluster cluster(model);
+    cluster.pin(kPin, kRelease);
+    cluster.at(kRelease + after, [&] { cluster.break_crrun(); });
+    ends_well(cluster);
+    EXPECT_GT(newest(cluster), pinned(cluster)) << "crrun died at " << kRelease + after << " ms, and waves were never taken again";
+  }
+}
+
 TEST_F(PinnedJob, IsAskedForAgainWhenCrrunIsStartedAgain) {
   model.settings.wave_interval_ms = 0;
   for (const std::uint64_t before : {1u, 30u, 60u}) {  // before, while and after all ask

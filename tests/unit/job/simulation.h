@@ -171,6 +171,7 @@ class Cluster {
   void watch_lease(NodeIndex node, const std::string& instance);
   void tick(std::uint64_t generation);
   void work(NodeIndex node, Rank rank, RecoveryNumber generation);
+  void ask_for_pin(NodeIndex node, Rank rank, bool release);
   bool waits_for_pin(NodeIndex node, Rank rank);
   void pinned(NodeIndex node, WaveNumber wave);
   void exit(NodeIndex node, Rank rank, int status);

@@ -201,21 +201,21 @@ void Cluster::watch_lease(NodeIndex node, const std::string& instance) {
   later(20'000, [this, node, instance] { watch_lease(node, instance); });
 }
 
+void Cluster::ask_for_pin(NodeIndex node, Rank rank, bool release) {
+  Up up;
+  PinWave& request = *up.mutable_pin_wave();
+  request.set_rank(rank);
+  request.set_release(release);
+  request.set_recovery(daemons_[node]->recovery);
+  send_up(node, std::move(up));
+}
+
 /** @return it asks for the wave that all want, and has not got it */
 bool Cluster::waits_for_pin(NodeIndex node, Rank rank) {
-  Daemon& daemon = *daemons_[node];
-  const Process& process = daemon.ranks.at(rank);
-  const auto ask = [&](bool release) {
-    Up up;
-    PinWave& request = *up.mutable_pin_wave();
-    request.set_rank(rank);
-    request.set_release(release);
-    request.set_recovery(daemon.recovery);
-    send_up(node, std::move(up));
-  };
-  if (release_at_ms_ && process.progress_ms == release_at_ms_) ask(true);
+  Process& process = daemons_[node]->ranks.at(rank);
+  if (release_at_ms_ && process.progress_ms == release_at_ms_) ask_for_pin(node, rank, process.released = true);
   if (!pin_at_ms_ || process.progress_ms != pin_at_ms_ || process.pinned) return false;
-  ask(false);
+  ask_for_pin(node, rank, false);
   return true;
 }
 
@@ -326,7 +326,11 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       } else {
         if (!large()) welcomed_[node] = down.welcome().job();
         daemon.lease_us = now_us_ + model_.settings.spec.lost_after_ms() * 1000;
-        for (auto& [rank, process] : daemon.ranks) process.stopped = false, check(rank);
+        for (auto& [rank, process] : daemon.ranks) {
+          process.stopped = false;
+          check(rank);
+          if (process.released) ask_for_pin(node, rank, true);
+        }
         if (down.welcome().job().redundancy().kind()) serve(node);
       }
       break;
@@ -507,7 +511,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           if (restart.count(rank)) process.incarnation = daemon.recovery;
           result.set_restarted(restart.count(rank));
           process.generation = daemon.recovery;
-          process.running = process.stuck = process.pinned = false;
+          process.running = process.stuck = process.pinned = process.released = false;
           process.progress_ms = image->progress_ms;
           process.offset = 0;
           for (std::uint64_t at = model_.step_ms; model_.output && at <= process.progress_ms; at += model_.step_ms)

@@ -20,6 +20,7 @@ struct Process {
   bool stopped = false;           ///< by its daemon, which is cut off
   bool stuck = false;             ///< waits for a message that was lost
   bool pinned = false;            ///< has been told that the wave that it has asked for is committed
+  bool released = false;          ///< and has said that it needs it no more
   std::uint64_t progress_ms = 0, offset = 0, seen = 0;
   std::uint64_t progressed_us = 0;  ///< when it last did; for a watchdog
   std::set<Rank> stuck_with = {};   ///< its messages: when one of these fails, it knows that it waits in vain
