@@ -187,6 +187,9 @@ class Coordinator {
   void give_drains_up(const std::string& reason);
   void refuse_drains(std::vector<Draining::Drain> drains, const std::string& why);
   std::string no_wave_reason() const;
+  /** @return why users get no checkpoint and no drain: no_wave_reason(), or that a wave is pinned; "": they get them */
+  std::string refusal() const;
+  void refuse_checkpoints(const std::string& why);
   bool all_ready(Now now);
 
   // coordinator_protection.cpp
@@ -207,9 +210,6 @@ class Coordinator {
   // coordinator_pin.cpp
   void pin_wave(const PinWave& message, NodeIndex from, Now now);
   void tell_pinned(NodeIndex node);
-  /** @return why no wave is taken while one is pinned; "": none is */
-  std::string pinned_reason() const;
-  void refuse_while_pinned();
   void note_lost(const RecoveryPlan& plan);
 
   // coordinator_interval.cpp

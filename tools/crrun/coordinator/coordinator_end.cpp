@@ -198,8 +198,7 @@ void Coordinator::begin_end(int code, Now now) {
   enter(Phase::ending);
   recovering_.end();
   exit_code_ = code;
-  for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
-    out_.add(Reply{request, false, "no checkpoint: the job is ending"});
+  refuse_checkpoints("the job is ending");
   refuse_drains(draining_.take_all(), "is not drained: the job is ending");
   event({{"event", "job-end"}, {"code", code}, {"restartable", keeps_waves()}}, now);
   save();  // before anybody is told: a later crrun ends the job, too

@@ -34,18 +34,6 @@ void Coordinator::tell_pinned(NodeIndex node) {
   message.set_pinned(true);
 }
 
-std::string Coordinator::pinned_reason() const {
-  if (!pin_.wave()) return "";
-  return "from Fenix_Init to Fenix_Finalize all recoveries go back to wave " + std::to_string(pin_.wave());
-}
-
-/** What was asked for waits for a wave that is not taken. */
-void Coordinator::refuse_while_pinned() {
-  const std::string reason = pinned_reason();
-  for (std::uint64_t request : std::exchange(checkpoint_requests_, {})) out_.add(Reply{request, false, "no checkpoint: " + reason});
-  give_drains_up(reason);
-}
-
 /** Before a recovery moves ranks: which of them are lost, as the program sees it. */
 void Coordinator::note_lost(const RecoveryPlan& plan) {
   for (Rank rank : plan.restart) {

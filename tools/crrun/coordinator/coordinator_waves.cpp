@@ -29,21 +29,30 @@ std::string Coordinator::no_wave_reason() const {
   return "";
 }
 
+std::string Coordinator::refusal() const {
+  const std::string reason = no_wave_reason();
+  if (!reason.empty() || !pin_.wave()) return reason;
+  return "from Fenix_Init to Fenix_Finalize all recoveries go back to wave " + std::to_string(pin_.wave());
+}
+
+void Coordinator::refuse_checkpoints(const std::string& why) {
+  for (std::uint64_t request : std::exchange(checkpoint_requests_, {})) out_.add(Reply{request, false, "no checkpoint: " + why});
+}
+
 void Coordinator::wave_tick(Now now) {
   if (round_) {
     judge_wave(now);
     if (round_ || phase_ != Phase::running) return;
   }
-  const std::string reason = no_wave_reason();
-  if (!reason.empty()) {
+  if (const std::string reason = refusal(); !reason.empty()) {
+    refuse_checkpoints(reason);
+    give_drains_up(reason);
+  }
+  if (const std::string reason = no_wave_reason(); !reason.empty()) {
     if (!spawns_.partly_ended().empty() && clock_.due(now) && !std::exchange(told_of_spawned_, true))
       out_.say(Log::INFO, "no wave: " + reason);
-    for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
-      out_.add(Reply{request, false, "no checkpoint: " + reason});
-    give_drains_up(reason);
     return;
   }
-  if (pin_.wave()) refuse_while_pinned();
   if (spawns_.any_live()) give_drains_up(spawns_.words());
   if (postponed_) return;
   drain(now);
@@ -211,13 +220,12 @@ void Coordinator::abort_wave(GivenUp reason, const std::string& why, Now now) {
                                (store_.newest() ? "wave " + std::to_string(*store_.newest()) + " still counts"
                                                 : "no wave counts yet"));
   last_wave_error_ = why;
-  for (std::uint64_t request : std::exchange(checkpoint_requests_, {}))
-    out_.add(Reply{request, false, "no checkpoint: " + why});
+  refuse_checkpoints(why);
 }
 
 void Coordinator::request_checkpoint(std::uint64_t request, Now now) {
   if (!admit(Input::request_checkpoint)) return;
-  const std::string reason = pin_.wave() ? pinned_reason() : no_wave_reason();
+  const std::string reason = refusal();
   if (!reason.empty()) {
     out_.add(Reply{request, false, "no checkpoint: " + reason});
     return;
@@ -342,7 +350,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   if (!members_.up(*node)) return refuse("it is lost");
   if (phase_ != Phase::running && phase_ != Phase::recovering)
     return refuse(std::string("the job is ") + name(phase_));
-  if (const std::string reason = pin_.wave() ? pinned_reason() : no_wave_reason(); !reason.empty()) return refuse(reason);
+  if (const std::string reason = refusal(); !reason.empty()) return refuse(reason);
   if (spawns_.any_live()) return refuse(spawns_.words());
   Member& member = *members_.find(*node);
   const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end();

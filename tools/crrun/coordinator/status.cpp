@@ -86,11 +86,11 @@ nlohmann::json Coordinator::status(Now now) const {
                                    : family.processes[rank].started ? "running"
                                                                     : "starting"}});
   out["spawned"] = spawned;
-  if (phase_ == Phase::running) out["no_wave"] = pin_.wave() ? pinned_reason() : no_wave_reason();
+  if (phase_ == Phase::running) out["no_wave"] = refusal();
   if (round_)
     out["wave_under_way"] = {
         {"wave", round_->wave()}, {"answered", round_->answered()}, {"ms", now.ms - round_->begun().ms}};
-  if (const auto next = clock_.next_ms(); next && !round_ && !pin_.wave() && !copying_lags(now) && no_wave_reason().empty()) {
+  if (const auto next = clock_.next_ms(); next && !round_ && !copying_lags(now) && refusal().empty()) {
     if (waits_for_progress() && clock_.due(now))
       out["wave_waits_for_progress"] = true;
     else
@@ -102,14 +102,14 @@ nlohmann::json Coordinator::status(Now now) const {
     out["wave_interval"] = to_json(*chosen_);
     if (copying_lags(now)) out["wave_interval"]["waits_for_staging_of"] = wave_in_copying();
   }
-  nlohmann::json staging = nlohmann::json::array();
-  for (const auto& [node, bytes] : staging_progress_)
-    staging.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});
-  out["staging"] = staging;
-  nlohmann::json copying = nlohmann::json::array();
-  for (const auto& [node, bytes] : copying_progress_)
-    copying.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});
-  out["copying"] = copying;
+  const auto progress = [&](const auto& of_nodes) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const auto& [node, bytes] : of_nodes)
+      all.push_back({{"host", members_.host(node)}, {"done_bytes", bytes.first}, {"total_bytes", bytes.second}});
+    return all;
+  };
+  out["staging"] = progress(staging_progress_);
+  out["copying"] = progress(copying_progress_);
   if (report_.recovery) {
     const RecoveryReport& last = report_;
     out["last_recovery"] = {{"recovery", last.recovery},
