@@ -63,15 +63,17 @@ void Fetching::stop() {
   if (wanted_) *wanted_ = false;
 }
 
-std::set<std::uint32_t> Fetching::begin(const job::Recover& message, Then then) {
+std::vector<job::Fetch> Fetching::orders(const job::Recover& message) const {
+  std::vector<job::Fetch> out;
+  for (const job::Fetch& fetch : message.fetch())
+    if (fetch.to() == node_.index) out.push_back(fetch);
+  return out;
+}
+
+std::set<std::uint32_t> Fetching::begin(std::uint32_t wave, std::vector<job::Fetch> orders, Then then) {
   stop();
   std::set<std::uint32_t> ranks;
-  std::vector<job::Fetch> here;
-  for (const job::Fetch& fetch : message.fetch()) {
-    if (fetch.to() != node_.index) continue;
-    ranks.insert(fetch.ranks().begin(), fetch.ranks().end());
-    here.push_back(fetch);
-  }
+  for (const job::Fetch& fetch : orders) ranks.insert(fetch.ranks().begin(), fetch.ranks().end());
   if (ranks.empty()) return ranks;
   wanted_ = std::make_shared<std::atomic<bool>>(true);
   const auto tell = [this, then = std::move(then), wanted = wanted_](std::uint32_t rank, const Result& result) {
@@ -80,7 +82,7 @@ std::set<std::uint32_t> Fetching::begin(const job::Recover& message, Then then) 
     });
   };
   const bool parity = node_.job.redundancy().kind() == job::Redundancy::XOR;
-  const Task task{message.wave(), std::move(here), parity, node_.images(), readers_of(node_), [wanted = wanted_] { return wanted->load(); }, tell};
+  const Task task{wave, std::move(orders), parity, node_.images(), readers_of(node_), [wanted = wanted_] { return wanted->load(); }, tell};
   node_.on_disk([directory = task.directory, wave = task.wave] { return image_store::open_wave(directory, wave); },
                 [this, task, ranks](const std::string& why) {
                   if (why.empty()) return asio::post(thread_, [task] { fetch_all(task); });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <asio/thread_pool.hpp>
 
@@ -23,12 +24,14 @@ class Fetching {
     bool bad = false;   ///< what other nodes have of it is missing or damaged; false: they do not answer, or this node's disk …
   };
   using Then = std::function<void(std::uint32_t rank, const Result& result)>;
+  /** @return what @p message tells this node to read */
+  std::vector<job::Fetch> orders(const job::Recover& message) const;
   /**
-   * Begin with what @p message tells this node to read; what an earlier one has told is given up.
+   * Begin with @p orders for @p wave; what was begun before is given up.
    * @param then called for each rank when that is done, unless it is given up
    * @return the ranks
    */
-  std::set<std::uint32_t> begin(const job::Recover& message, Then then);
+  std::set<std::uint32_t> begin(std::uint32_t wave, std::vector<job::Fetch> orders, Then then);
   void stop();
 
  private:

@@ -86,11 +86,12 @@ void Recovery::begin(const job::Recover& message) {
         if (!bringing.done) fail(number, fmt::format("rank {} was not restored in time", number));
     });
   }
-  kill_those_that_leave([this, message] {
+  kill_those_that_leave([this, orders = fetching_.orders(message)] {
     // The disk thread may still be renaming a wave's images.
-    node_.on_disk([] { return 0; }, [this, message, current = guard()](int) {
+    node_.on_disk([] { return 0; }, [this, orders, current = guard()](int) {
       if (!current()) return;
-      for (const std::uint32_t number : fetching_.begin(message, [this](std::uint32_t rank, const Fetching::Result& result) { fetched(rank, result); }))
+      const auto then = [this](std::uint32_t rank, const Fetching::Result& result) { fetched(rank, result); };
+      for (const std::uint32_t number : fetching_.begin(wave_, orders, then))
         if (const auto found = ranks_.find(number); found != ranks_.end()) found->second.awaited = !found->second.ready;
       begin_all();
     });

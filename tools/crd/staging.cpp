@@ -25,8 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
-
 /** JOBDIR/wave-N/.rank-R.img.part */
 std::string part_of(const std::string& path) {
   const fs::path whole(path);
@@ -59,9 +57,9 @@ class Target {
  public:
   /** @param compare the file is that of an interrupted copy: it may have the beginning */
   Target(std::string path, bool compare) : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (!fd_) fail("cannot create " + path_);
+    if (!fd_) job::throw_errno("cannot create " + path_);
     struct stat st {};
-    if (::fstat(fd_.get(), &st) != 0) fail("cannot look at " + path_);
+    if (::fstat(fd_.get(), &st) != 0) job::throw_errno("cannot look at " + path_);
     if (compare) known_ = static_cast<std::uint64_t>(st.st_size);
   }
   /** @return whether it was written */
@@ -76,7 +74,7 @@ class Target {
     return true;
   }
   void finish(std::uint64_t size) {
-    if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0 || ::fsync(fd_.get()) != 0) fail("cannot sync " + path_);
+    if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0 || ::fsync(fd_.get()) != 0) job::throw_errno("cannot sync " + path_);
     fd_.reset();
   }
 
@@ -131,7 +129,7 @@ Copied stage_image(const std::string& from, const std::string& to, const CopyLim
   manifest.rewritten = base ? rewritten : 0;
   manifest.delta = 0;
   job::write_atomically(job::manifest_path(to), manifest_text(manifest));
-  if (::rename(part.c_str(), to.c_str()) != 0) fail("cannot rename " + part);
+  if (::rename(part.c_str(), to.c_str()) != 0) job::throw_errno("cannot rename " + part);
   job::sync_directory(fs::path(to).parent_path());
   return copied;
 }

@@ -7,6 +7,9 @@
 
 namespace reprise::job {
 
+/** Throw std::system_error of errno: "WHAT: strerror". */
+[[noreturn]] void throw_errno(const std::string& what);
+
 /** Write @p content to a descriptor. @return the number of bytes written: all, unless an error (in errno) occurred */
 std::size_t write_all(int fd, std::string_view content);
 

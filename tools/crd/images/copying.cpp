@@ -8,14 +8,10 @@
 
 #include <unistd.h>
 
+#include "job/files.h"
 #include "job/names.h"
 
 namespace reprise::crd {
-namespace {
-
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
-
-}  // namespace
 
 void stop_if_told(const CopyLimits& limits, const std::string& what) {
   if (limits.keep_on && !limits.keep_on()) throw std::system_error(ECANCELED, std::generic_category(), what);
@@ -34,7 +30,7 @@ std::size_t read_piece(int fd, std::uint64_t at, std::vector<char>& buffer, cons
   while (got < buffer.size()) {
     const ssize_t n = ::pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(at + got));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot read " + path);
+    if (n < 0) job::throw_errno("cannot read " + path);
     if (n == 0) break;
     got += static_cast<std::size_t>(n);
   }
@@ -45,7 +41,7 @@ void write_piece(int fd, std::uint64_t at, const char* data, std::size_t size, c
   while (size > 0) {
     const ssize_t n = ::pwrite(fd, data, size, static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot write " + path);
+    if (n < 0) job::throw_errno("cannot write " + path);
     data += n;
     at += static_cast<std::uint64_t>(n);
     size -= static_cast<std::size_t>(n);

@@ -19,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
-
 /** Two may write the same file: one for a recovery, the other has not noticed yet that it is to stop. */
 std::string part_of(const std::string& path) {
   static std::atomic<unsigned> count{0};
@@ -32,7 +30,7 @@ std::string part_of(const std::string& path) {
 
 PartFile::PartFile(std::string to)
     : to_(std::move(to)), part_(part_of(to_)), fd_(::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600)) {
-  if (!fd_) fail("cannot create " + part_);
+  if (!fd_) job::throw_errno("cannot create " + part_);
 }
 
 PartFile::~PartFile() {
@@ -44,8 +42,8 @@ void PartFile::write(std::uint64_t offset, std::span<const char> content) {
 }
 
 void PartFile::take_name() {
-  if (::fsync(fd_.get()) != 0) fail("cannot sync " + part_);
-  if (::rename(part_.c_str(), to_.c_str()) != 0) fail("cannot rename " + part_);
+  if (::fsync(fd_.get()) != 0) job::throw_errno("cannot sync " + part_);
+  if (::rename(part_.c_str(), to_.c_str()) != 0) job::throw_errno("cannot rename " + part_);
   fd_.reset();
   job::sync_directory(fs::path(to_).parent_path());
 }
