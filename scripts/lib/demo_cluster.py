@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "job"))
 
 # pylint: disable=wrong-import-position
 from lib.cluster import PROJECT, Cluster, Failure  # noqa: E402
-from lib.scenario import Job  # noqa: E402
+from lib.scenario import Job, check  # noqa: E402
 
 
 def say(text):
@@ -39,6 +39,15 @@ def kill(cluster, node):
     begun = time.monotonic()
     cluster.kill(node)
     return begun
+
+
+def results(job, pattern, expected, seconds):
+    """Wait for the end of a job, whose results must be those of a run without failures. @return what its output has of the pattern"""
+    status = job.wait(seconds)
+    check(status == 0, f"exit status {status}; messages:\n{job.last_messages()}")
+    got = pattern.findall(job.output())
+    check(got == expected, f"another result: {got[-1:]} instead of {expected[-1:]}")
+    return got
 
 
 def timeline(job, words):

@@ -9,7 +9,7 @@ import time
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position,wrong-import-order
-from demo_cluster import chart, kill, on_cluster, say, timeline  # noqa: E402
+from demo_cluster import chart, kill, on_cluster, results, say, timeline  # noqa: E402
 from lib.cluster import wait_until  # noqa: E402
 from lib.scenario import Job, check  # noqa: E402
 
@@ -59,10 +59,7 @@ def show(cluster):
     check(after > 1, f"the ranks have not gone back to a snapshot; messages:\n{job.last_messages()}")
     say(f"== {time.monotonic() - begun:.1f} s later all ranks go on: step {before} was the last one, and they are back at {after - 1}. "
         "Four are the same processes as before, two are new, on node4")
-    status = job.wait(400)
-    check(status == 0, f"exit status {status}; messages:\n{job.last_messages()}")
-    got = RESULT.findall(job.output())
-    check(got == expected, f"another result: {got} instead of {expected}")
+    got = results(job, RESULT, expected, 400)
     say("== the program has ended; its result has the same bits as without failures")
     say(f"  {got[0]}")
     timeline(job, words)

@@ -10,7 +10,7 @@ from collections import Counter
 sys.dont_write_bytecode = True
 
 # pylint: disable=wrong-import-position,wrong-import-order
-from demo_cluster import chart, kill, on_cluster, say, timeline  # noqa: E402
+from demo_cluster import chart, kill, on_cluster, results, say, timeline  # noqa: E402
 from lib.scenario import Job, check  # noqa: E402
 
 ROUNDS = 200
@@ -64,10 +64,7 @@ def show(cluster):
     seen = len(LINE.findall(job.output()))
     job.await_output(rf"^round {10 * (seen + 1)}:", 120)
     say(f"== {time.monotonic() - begun:.1f} s later the next rounds are computed, by new boosters")
-    status = job.wait(240)
-    check(status == 0, f"exit status {status}; messages:\n{job.last_messages()}")
-    got = LINE.findall(job.output())
-    check(got == expected, f"another result: {got[-1]} instead of {expected[-1]}")
+    got = results(job, LINE, expected, 240)
     say("== the program has ended; each line equals that without failures, to the last digit, and was printed once")
     say(f"  last line: {got[-1]}")
     tasks, executions, replaced = counts(job)
