@@ -10,7 +10,7 @@
  * rollback. The daemon uses the newest connection of a rank and closes older ones without a message. Both sides check
  * each other's uid by SO_PEERCRED.
  *
- * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM, LANES and
+ * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM, LANES,
  * GONE and PINNED whenever it makes progress in MPI; its guard does, too, before it reads the end of a lane. Every message of the
  * daemon has the number of its recovery. A rank drops messages of an older recovery than its own.
  *
@@ -162,7 +162,7 @@ struct cr_rank_resume {
 	uint8_t nonce[32];
 	uint32_t node; /**< as in cr_rank_welcome: a restarted rank may be on another one */
 	uint32_t spin; /**< on a node with more ranks than processors: polls before a rank waits; 0: as it was started */
-	uint32_t pinned; /**< the rank is back in this wave, which it has asked for by PIN; 0: in another one */
+	uint32_t pinned; /**< the rank is back in this wave, which it has asked for by WAVE_REQUEST; 0: in another one */
 	uint32_t lost; /**< with `pinned`, 1: its process, or its node, was lost, and not only replaced in the recovery */
 };
 

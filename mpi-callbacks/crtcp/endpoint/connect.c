@@ -82,11 +82,22 @@ void crtcp_later(crtcp_endpoint_t *ep)
   crtcp_alarm(ep->retry_ns);
 }
 
+/* Make a connection anew that broke. If the peer had made it, it knows this rank's address and makes the next one, if it lives. If it
+ * does not, a recovery is near: a question to PMIx would wait for it, and the PMIx connection would not be the image's any more. */
+static void make_anew(crtcp_endpoint_t *ep)
+{
+  ep->state = CRTCP_LOST;
+  crtcp_later(ep);
+  if (!ep->located) ep->retry_ns = crtcp_now() + ASK_MS * (uint64_t) MILLISECOND;
+}
+
 void crtcp_attempt_ended(crtcp_endpoint_t *ep)
 {
   crtcp_close_endpoint(ep);
-  if (ep->broken) ep->state = CRTCP_LOST;
-  if (ep->broken || !opal_list_is_empty(&ep->queue)) crtcp_later(ep);
+  if (ep->broken)
+    make_anew(ep);
+  else if (!opal_list_is_empty(&ep->queue))
+    crtcp_later(ep);
 }
 
 static void fail(crtcp_endpoint_t *ep)
@@ -124,16 +135,12 @@ void crtcp_lost(crtcp_endpoint_t *ep, int error, const char *doing)
     fail(ep);
     return;
   }
-  ep->state = CRTCP_LOST;
   if (counted) {
     ep->broken = true;
     report(ep, error, doing);
   }
   ep->attempts++;
-  crtcp_later(ep);
-  /* The peer had made the connection, so it knows this rank's address and makes the next one, if it lives. If it does not,
-   * a recovery is near: a question to PMIx would wait for it, and the PMIx connection would not be the image's any more. */
-  if (!ep->located) ep->retry_ns = crtcp_now() + ASK_MS * (uint64_t) MILLISECOND;
+  make_anew(ep);
 }
 
 void crtcp_attempt_failed(crtcp_endpoint_t *ep, int error)
