@@ -36,6 +36,9 @@ void add(std::vector<Host>& hosts, Host host) {
   for (Host& known : hosts)
     if (known.name == host.name) {
       known.slots = std::max(known.slots, 1u) + std::max(host.slots, 1u);
+      if (known.group.empty()) known.group = host.group;
+      if (!host.group.empty() && host.group != known.group)
+        throw std::runtime_error(host.name + " is in " + known.group + " and in " + host.group + ": name one rack or switch");
       return;
     }
   hosts.push_back(std::move(host));
@@ -85,8 +88,13 @@ std::vector<Host> parse_hostfile(const std::string& text, const std::string& nam
     while (words >> word) {
       const std::size_t equal = word.find('=');
       const std::string key = word.substr(0, equal);
+      if (equal != std::string::npos && equal + 1 < word.size() && (key == "rack" || key == "switch")) {
+        if (!host.group.empty()) throw std::runtime_error(where + ": " + host.group + " and " + word + ": name one rack or switch");
+        host.group = word;
+        continue;
+      }
       if (equal == std::string::npos || (key != "slots" && key != "max-slots" && key != "max_slots"))
-        throw std::runtime_error(where + ": \"" + word + "\" is not known here; a line is HOST [slots=N]");
+        throw std::runtime_error(where + ": \"" + word + "\" is not known here; a line is HOST [slots=N] [rack=NAME or switch=NAME]");
       const std::uint32_t value = number(word.substr(equal + 1), where);
       if (key == "slots") host.slots = value;
     }

@@ -12,11 +12,15 @@ namespace reprise::job {
 struct Host {
   std::string name;
   std::uint32_t slots = 0;  ///< 0: not given
+  std::string group = {};   ///< its rack or switch; "": not given
 };
 
 /** "a:2,b": a repeated host adds to its slots. Throws std::runtime_error, which names the error. */
 std::vector<Host> parse_hosts(const std::string& list);
-/** Open MPI's format: one host per line, "slots=N", "host:N", "#" comments; "max-slots=" is accepted and ignored. */
+/**
+ * Open MPI's format: one host per line, "slots=N", "host:N", "#" comments; "max-slots=" is accepted and ignored. Besides "rack=NAME" or
+ * "switch=NAME", for parse_failure_groups().
+ */
 std::vector<Host> parse_hostfile(const std::string& text, const std::string& name);
 /** Parse SLURM_TASKS_PER_NODE, for instance "2(x3),1". */
 std::vector<std::uint32_t> parse_slurm_counts(const std::string& text);

@@ -446,9 +446,15 @@ bool tells_failures(const Options& options) {
 void set_redundancy(Settings& settings, const Options& options) {
   if (!options.redundancy.empty()) *settings.spec.mutable_redundancy() = parse_redundancy(options.redundancy);
   check_redundancy(settings.spec.redundancy(), settings.nodes);
-  if (options.failure_groups.empty()) return;
-  if (!settings.spec.redundancy().kind())
+  if (!settings.spec.redundancy().kind()) {
+    if (options.failure_groups.empty()) return;
     throw std::runtime_error("--failure-groups is for --redundancy: use both, or neither");
+  }
+  if (options.failure_groups.empty()) {
+    if (options.hostfile.empty()) return;
+    settings.failure_groups = failure_groups_of(parse_hostfile(read_file(options.hostfile), options.hostfile), settings.nodes);
+    return;
+  }
   settings.failure_groups = parse_failure_groups(read_file(options.failure_groups), options.failure_groups, settings.nodes);
 }
 

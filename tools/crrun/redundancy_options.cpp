@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace reprise::job {
 
@@ -19,6 +20,24 @@ std::optional<std::uint32_t> count_in(const std::string& text) {
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return out;
 }
+
+/** The groups of nodes, by their names. A node that is put into none is one of its own. */
+class Groups {
+ public:
+  explicit Groups(const std::vector<Node>& nodes) : of_(nodes.size()) {
+    for (const Node& node : nodes) of_[node.index()] = node.index();
+  }
+  void put(std::uint32_t node, const std::string& name) {
+    // From the number of nodes on, so that no node has this number by itself.
+    of_[node] = number_of_.emplace(name, static_cast<std::uint32_t>(of_.size() + number_of_.size())).first->second;
+  }
+  bool none() const { return number_of_.empty(); }
+  std::vector<std::uint32_t> take() { return std::move(of_); }
+
+ private:
+  std::vector<std::uint32_t> of_;  ///< by node
+  std::map<std::string, std::uint32_t> number_of_;
+};
 }  // namespace
 
 Redundancy parse_redundancy(const std::string& text) {
@@ -49,11 +68,9 @@ void check_redundancy(const Redundancy& redundancy, const std::vector<Node>& nod
 }
 
 std::vector<std::uint32_t> parse_failure_groups(const std::string& text, const std::string& name, const std::vector<Node>& nodes) {
-  std::map<std::string, std::uint32_t> index_of, number_of;
+  std::map<std::string, std::uint32_t> index_of;
   for (const Node& node : nodes) index_of[node.host()] = node.index();
-  // Numbers from the number of nodes on are groups of the file, so that no other node has them.
-  std::vector<std::uint32_t> out(nodes.size());
-  for (const Node& node : nodes) out[node.index()] = node.index();
+  Groups groups(nodes);
   std::map<std::string, int> line_of;
   std::istringstream in(text);
   int line_number = 0;
@@ -65,16 +82,23 @@ std::vector<std::uint32_t> parse_failure_groups(const std::string& text, const s
     std::string group, host;
     if (!(words >> group)) continue;
     if (group.size() < 2 || group.back() != ':') throw std::runtime_error(where + "a line is GROUP: NODE NODE..., not \"" + group + "\"");
-    const std::uint32_t number = number_of.emplace(group, static_cast<std::uint32_t>(nodes.size() + number_of.size())).first->second;
     while (words >> host) {
       const auto found = index_of.find(host);
       if (found == index_of.end()) throw std::runtime_error(where + host + " is no node of this job; write nodes as --hosts and --spares do");
       if (const auto [known, fresh] = line_of.emplace(host, line_number); !fresh)
         throw std::runtime_error(where + host + " is in line " + std::to_string(known->second) + " already; name each node once");
-      out[found->second] = number;
+      groups.put(found->second, group);
     }
   }
-  return out;
+  return groups.take();
+}
+
+std::vector<std::uint32_t> failure_groups_of(const std::vector<Host>& hosts, const std::vector<Node>& nodes) {
+  Groups groups(nodes);
+  for (const Node& node : nodes)
+    for (const Host& host : hosts)
+      if (host.name == node.host() && !host.group.empty()) groups.put(node.index(), host.group);
+  return groups.none() ? std::vector<std::uint32_t>{} : groups.take();
 }
 
 }  // namespace reprise::job

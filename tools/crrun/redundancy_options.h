@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file --redundancy and --failure-groups: whose images nodes keep for each other. */
+/** @file --redundancy, --failure-groups, racks of the hostfile: whose images nodes keep for each other. */
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "crrun/hosts.h"
 #include "job/messages.pb.h"
 
 namespace reprise::job {
@@ -19,5 +20,7 @@ void check_redundancy(const Redundancy& redundancy, const std::vector<Node>& nod
  * @return the group of each node, by index. Throws std::runtime_error, which names the line
  */
 std::vector<std::uint32_t> parse_failure_groups(const std::string& text, const std::string& name, const std::vector<Node>& nodes);
+/** @return the group of each node, by index: the racks or switches that @p hosts have; empty: none of the nodes has one */
+std::vector<std::uint32_t> failure_groups_of(const std::vector<Host>& hosts, const std::vector<Node>& nodes);
 
 }  // namespace reprise::job

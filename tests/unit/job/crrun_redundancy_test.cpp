@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// --redundancy and --failure-groups, and what they say about what cannot work; the metrics.
+// --redundancy, --failure-groups, racks of the hostfile, and what they say about what cannot work; the metrics.
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 std::string refusal(const std::function<void()>& what) {
@@ -52,6 +58,33 @@ TEST(RedundancyOptionsTest, FailureGroups) {
   EXPECT_THAT(refusal([&] { parse_failure_groups("r1: a\nr2: x\n", "racks", nodes); }), HasSubstr("racks:2: x is no node of this job"));
   EXPECT_THAT(refusal([&] { parse_failure_groups("r1: a\n\nr2: b a\n", "racks", nodes); }), HasSubstr("racks:3: a is in line 1 already"));
   EXPECT_THAT(refusal([&] { parse_failure_groups("a r1\n", "racks", nodes); }), HasSubstr("racks:1: a line is GROUP: NODE NODE..., not \"a\""));
+}
+
+TEST(RedundancyOptionsTest, RacksAndSwitchesOfTheHostfile) {
+  const auto hosts = parse_hostfile("a slots=2 rack=r1\nb rack=r2 slots=1\nc switch=r1\nd rack=r1\nx rack=r9\n", "f");
+  const auto nodes = make_nodes(parse_hosts("a,b,c"), parse_hosts("d,e"));
+  const auto groups = failure_groups_of(hosts, nodes);
+  ASSERT_EQ(groups.size(), 5u);
+  EXPECT_EQ(groups[0], groups[3]) << "a spare may be in a rack, too";
+  EXPECT_EQ(std::set<std::uint32_t>(groups.begin(), groups.end()).size(), 4u) << "a switch is no rack of the same name; e is its own group";
+  EXPECT_THAT(failure_groups_of(parse_hostfile("a\nb slots=2\n", "f"), nodes), IsEmpty());
+  EXPECT_THAT(refusal([&] { parse_hostfile("a\nb rack=1 switch=2\n", "f"); }), HasSubstr("f:2: rack=1 and switch=2: name one"));
+  EXPECT_THAT(refusal([&] { parse_hostfile("b rack=1\nb rack=2\n", "f"); }), HasSubstr("b is in rack=1 and in rack=2"));
+  EXPECT_THAT(refusal([&] { parse_hostfile("b rack=\n", "f"); }), HasSubstr("\"rack=\" is not known here"));
+}
+
+TEST(RedundancyOptionsTest, TheHostfileCountsUnlessThereAreFailureGroups) {
+  const std::string hostfile = testing::TempDir() + "hosts", racks = testing::TempDir() + "racks";
+  std::ofstream(hostfile) << "a slots=2 rack=1\nb slots=2 rack=1\n";
+  std::ofstream(racks) << "r: a\n";
+  Options options;
+  options.hostfile = hostfile;
+  options.program = {"true"};
+  EXPECT_THAT(make_settings(options, "cr-1").failure_groups, IsEmpty());
+  options.redundancy = "partner";
+  EXPECT_THAT(make_settings(options, "cr-1").failure_groups, ElementsAre(2, 2));
+  options.failure_groups = racks;
+  EXPECT_THAT(make_settings(options, "cr-1").failure_groups, ElementsAre(2, 1));
 }
 
 TEST(RedundancyOptionsTest, ALaterCrrunKnowsTheGroups) {
