@@ -39,7 +39,7 @@ void fetch_all(const Task& task) {
         if (task.parity && !sources.have(rank))
           rebuild_image(sources, rank, to, limits);
         else
-          sources.copy(rank, to, limits);
+          sources.copy(rank, to, Sources::Form::whole, limits);
       } catch (const std::system_error& failure) {
         result.error = failure.what();
       } catch (const std::exception& failure) {

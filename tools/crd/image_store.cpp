@@ -51,9 +51,6 @@ struct statvfs file_system(const std::string& directory) {
   return info;
 }
 
-/** @return the beginning of the names of files that a rank's images need */
-std::string base_head(std::uint32_t rank) { return "rank-" + std::to_string(rank) + ".base-"; }
-
 /** @return false where the file system has no hard links, or no more of that file */
 bool link(const fs::path& file, const fs::path& name) {
   std::error_code error;
@@ -65,7 +62,7 @@ bool link(const fs::path& file, const fs::path& name) {
 /** Give what images of @p rank need in @p from the same names in @p to. */
 bool link_bases(const fs::path& from, const fs::path& to, std::uint32_t rank) {
   for (const auto& entry : fs::directory_iterator(from))
-    if (const std::string name = entry.path().filename(); number_in(name, base_head(rank), "") >= 0 && !link(entry.path(), to / name))
+    if (const std::string name = entry.path().filename(); job::base_wave(name, rank) && !link(entry.path(), to / name))
       return false;
   return true;
 }
@@ -142,7 +139,7 @@ std::map<std::uint32_t, Parent> parents(const std::string& directory, std::uint3
     try {
       const unsigned generations = read_manifest(job::manifest_path(path)).generations + 1;
       if (generations > most || !fs::is_regular_file(path)) continue;
-      const fs::path own = to / (base_head(rank) + std::to_string(old));
+      const fs::path own = to / job::base_name(rank, old);
       const bool delta = link(path, own) && link_bases(fs::path(path).parent_path(), to, rank);
       out[rank] = {delta ? own.string() : path, delta, generations};
     } catch (const std::exception& error) {
@@ -153,16 +150,15 @@ std::map<std::uint32_t, Parent> parents(const std::string& directory, std::uint3
 }
 
 bool is_about_parent(const std::string& message, const Parent& parent, std::uint32_t rank) {
-  return message.find(parent.path) != std::string::npos || message.find("/" + base_head(rank)) != std::string::npos;
+  return message.find(parent.path) != std::string::npos || message.find("/rank-" + std::to_string(rank) + ".base-") != std::string::npos;
 }
 
 void drop_parents(const std::string& image, std::uint32_t rank, const std::vector<std::string>& needed) {
-  const std::string head = base_head(rank);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(fs::path(image).parent_path(), error)) {
     const std::string name = entry.path().filename();
     std::error_code gone;
-    if (number_in(name, head, "") >= 0 && std::find(needed.begin(), needed.end(), name) == needed.end()) fs::remove(entry.path(), gone);
+    if (job::base_wave(name, rank) && std::find(needed.begin(), needed.end(), name) == needed.end()) fs::remove(entry.path(), gone);
   }
 }
 

@@ -103,7 +103,7 @@ void copy_images(const Task& task) {
     report.set_rank(rank);
     report.set_begin_unix_ns(unix_ns());
     try {
-      report.set_bytes(sources.copy(rank, job::image_path(task.directory, wave, rank), limits));
+      report.set_bytes(sources.copy(rank, job::image_path(task.directory, wave, rank), Sources::Form::as_it_is, limits));
     } catch (const std::exception& failure) {
       report.set_error(failure.what());
     }

@@ -127,7 +127,7 @@ Copied stage_image(const std::string& from, const std::string& to, const CopyLim
   }
   // The manifest first: an image without it would be of no use.
   manifest.rewritten = base ? rewritten : 0;
-  manifest.delta = 0;
+  manifest.stands_alone();
   job::write_atomically(job::manifest_path(to), manifest_text(manifest));
   if (::rename(part.c_str(), to.c_str()) != 0) job::throw_errno("cannot rename " + part);
   job::sync_directory(fs::path(to).parent_path());

@@ -9,8 +9,8 @@
 
 #include <sys/stat.h>
 
+#include "crd/images/copying.h"
 #include "crd/prewarm.h"
-#include "image/whole.h"
 #include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
@@ -238,11 +238,10 @@ void Waves::both(std::uint32_t number) {
         Sum sum;
         try {
           const Image saved = Image::open(image);
-          const WholeImage whole(saved);
-          sum.bytes = manifest.bytes = whole.file_size();
-          sum.checksum = manifest.checksum = whole.checksum();
-          sum.file_bytes = saved.file_size();
-          if (!saved.bases().empty()) manifest.delta = sum.file_bytes;
+          describe(saved, manifest);
+          sum.bytes = manifest.bytes;
+          sum.checksum = manifest.checksum;
+          sum.file_bytes = manifest.file_bytes();
           std::vector<std::string> needed;
           for (const Base& base : saved.bases()) needed.push_back(base.name());
           image_store::drop_parents(image, number, needed);

@@ -33,6 +33,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
+constexpr auto kAsItIs = Sources::Form::as_it_is;
+
 job::Relaying at(std::uint16_t port, const std::string& key) {
   job::Relaying out;
   out.add_endpoints("tcp://127.0.0.1:" + std::to_string(port));
@@ -135,6 +137,7 @@ class CrdImages : public OnDisk {
     content[content.size() / 2] ^= 1;
     job::write_atomically(path, content);
   }
+  static bool some(std::uint64_t page) { return page % 100 == 7; }
   template <class Call>
   static std::string error_of(Call call) {
     try {
@@ -153,7 +156,7 @@ TEST_F(CrdImages, AreCopiedWithTheirManifests) {
   const std::string from = image(1, 4, 9 * kMegabyte);
   Sources sources(readers, {source(0, here(), 1, {4})}, 1);
   std::uint64_t progress = 0;
-  EXPECT_EQ(sources.copy(4, there(1, 4), {0, nullptr, [&](std::uint64_t bytes) { progress += bytes; }}), fs::file_size(from));
+  EXPECT_EQ(sources.copy(4, there(1, 4), kAsItIs, {0, nullptr, [&](std::uint64_t bytes) { progress += bytes; }}), fs::file_size(from));
   EXPECT_EQ(job::read_file(there(1, 4)), job::read_file(from));
   EXPECT_EQ(job::read_file(job::manifest_path(there(1, 4))), job::read_file(job::manifest_path(from)));
   EXPECT_EQ(progress, fs::file_size(from));
@@ -161,21 +164,92 @@ TEST_F(CrdImages, AreCopiedWithTheirManifests) {
   const std::uint64_t once = sources.network_bytes();
   EXPECT_EQ(once, fs::file_size(from) + fs::file_size(job::manifest_path(from)));
   // What is here is not copied again.
-  EXPECT_EQ(sources.copy(4, there(1, 4), {}), fs::file_size(from));
+  EXPECT_EQ(sources.copy(4, there(1, 4), kAsItIs, {}), fs::file_size(from));
   EXPECT_EQ(sources.network_bytes(), once);
 }
 
-TEST_F(CrdImages, CopiesOfDeltasStandAlone) {
+TEST_F(CrdImages, CopiesOfDeltasStandAloneForARecovery) {
   image(1, 0, 2 * kMegabyte);
-  const std::string from = delta(2, 1, 2 * kMegabyte, [](std::uint64_t page) { return page % 100 == 7; });
+  const std::string from = delta(2, 1, 2 * kMegabyte, some);
   Sources sources(readers, {source(0, here(), 2, {0})}, 2);
-  EXPECT_EQ(sources.copy(0, there(2, 0), {}), read_manifest(job::manifest_path(from)).bytes);
+  EXPECT_EQ(sources.copy(0, there(2, 0), Sources::Form::whole, {}), read_manifest(job::manifest_path(from)).bytes);
   const Image copy = Image::open(there(2, 0));
   EXPECT_TRUE(copy.bases().empty());
   copy.verify_all();
   const Manifest manifest = read_manifest(job::manifest_path(there(2, 0)));
   EXPECT_EQ(manifest.file_bytes(), fs::file_size(there(2, 0)));
   EXPECT_EQ(manifest.checksum, copy.checksum());
+}
+
+TEST_F(CrdImages, OfADeltaWhatHasChangedIsCopied) {
+  std::string from = image(1, 0, 2 * kMegabyte);
+  Sources(readers, {source(0, here(), 1, {0})}, 1).copy(0, there(1, 0), kAsItIs, {});
+  for (std::uint32_t wave = 2; wave <= 4; ++wave) {
+    from = delta(wave, wave - 1, 2 * kMegabyte, some);
+    fs::create_directories(job::wave_directory(other(), wave));
+    Sources sources(readers, {source(0, here(), wave, {0})}, wave);
+    std::uint64_t progress = 0;
+    const Manifest manifest = read_manifest(job::manifest_path(from));
+    EXPECT_GT(manifest.delta, 0u);
+    EXPECT_EQ(sources.copy(0, there(wave, 0), kAsItIs, {0, nullptr, [&](std::uint64_t bytes) { progress += bytes; }}), manifest.bytes);
+    EXPECT_EQ(progress, manifest.bytes);
+    EXPECT_EQ(sources.network_bytes(), fs::file_size(from) + fs::file_size(job::manifest_path(from)));
+    EXPECT_EQ(job::read_file(there(wave, 0)), job::read_file(from));
+    EXPECT_EQ(job::read_file(job::manifest_path(there(wave, 0))), job::read_file(job::manifest_path(from)));
+    // What it needs stays when the older waves are gone, and a complete copy is left alone.
+    image_store::prune(other(), {wave});
+    Image::open(there(wave, 0)).verify_all();
+    sources.copy(0, there(wave, 0), kAsItIs, {});
+    EXPECT_EQ(sources.network_bytes(), fs::file_size(from) + fs::file_size(job::manifest_path(from)));
+    // And this node can hand it out, whole.
+    ImageServer again(other(), server_keys, client_keys.public_key);
+    job::ImageSource second = source(1, at(again.port(), server_keys.public_key), wave, {0});
+    const std::string third = directory_ + "/third.img";
+    Sources(readers, {second}, wave).copy(0, third, Sources::Form::whole, {});
+    EXPECT_TRUE(Image::open(third).bases().empty());
+    fs::remove(third);
+  }
+}
+
+TEST_F(CrdImages, WhatADeltaNeedsIsCopiedWhereItIsMissing) {
+  image(1, 0, 2 * kMegabyte);
+  delta(2, 1, 2 * kMegabyte, some);
+  const std::string from = delta(3, 2, 2 * kMegabyte, some);
+  fs::create_directories(job::wave_directory(other(), 3));
+  Sources(readers, {source(0, here(), 3, {0})}, 3).copy(0, there(3, 0), kAsItIs, {});
+  EXPECT_EQ(job::read_file(there(3, 0)), job::read_file(from));
+  const Image copy = Image::open(there(3, 0));
+  EXPECT_FALSE(copy.bases().empty());
+  copy.verify_all();
+}
+
+TEST_F(CrdImages, WhatADeltaNeedsIsCopiedWhereAnotherFileHasItsName) {
+  image(1, 0, 2 * kMegabyte);
+  const std::string from = delta(2, 1, 2 * kMegabyte, some);
+  // The image of another job's rank 0, say.
+  fs::copy(image(1, 9, 30), there(1, 0));
+  Sources sources(readers, {source(0, here(), 2, {0})}, 2);
+  sources.copy(0, there(2, 0), kAsItIs, {});
+  EXPECT_EQ(job::read_file(there(2, 0)), job::read_file(from));
+  Image::open(there(2, 0)).verify_all();
+  EXPECT_EQ(Image::open(there(1, 0)).checksum(), Image::open(job::image_path(local(), 1, 9)).checksum()) << "that one stays as it is";
+}
+
+TEST_F(CrdImages, ADamagedDeltaIsNotTaken) {
+  image(1, 0, 2 * kMegabyte);
+  const std::string from = delta(2, 1, 2 * kMegabyte, some);
+  Sources(readers, {source(0, here(), 1, {0})}, 1).copy(0, there(1, 0), kAsItIs, {});
+  {
+    const Image image = Image::open(from);
+    const auto own = std::find_if(image.runs().begin(), image.runs().end(), [](const PageRun& run) { return run.file == 0; });
+    ASSERT_NE(own, image.runs().end());
+    std::string content = job::read_file(from);
+    content[own->offset + 5] ^= 1;
+    job::write_atomically(from, content);
+  }
+  Sources sources(readers, {source(1, here(), 2, {0})}, 2);
+  EXPECT_THAT(error_of([&] { sources.copy(0, there(2, 0), kAsItIs, {}); }), AllOf(HasSubstr("rank 0"), HasSubstr("node1"), HasSubstr("damaged")));
+  EXPECT_EQ(rest(2, {}).size(), 0u) << "nothing is left";
 }
 
 TEST_F(CrdImages, ADamagedOneIsNotCopiedAndTheNextSourceIsAsked) {
@@ -189,11 +263,11 @@ TEST_F(CrdImages, ADamagedOneIsNotCopiedAndTheNextSourceIsAsked) {
   *second.mutable_from() = at(good.port(), server_keys.public_key);
   {
     Sources sources(readers, {bad}, 1);
-    EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), AllOf(HasSubstr("rank 0"), HasSubstr("node1"), HasSubstr("damaged")));
+    EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, {}); }), AllOf(HasSubstr("rank 0"), HasSubstr("node1"), HasSubstr("damaged")));
     EXPECT_EQ(rest(1, {}).size(), 0u) << "nothing is left";
   }
   Sources sources(readers, {bad, second}, 1);
-  sources.copy(0, there(1, 0), {});
+  sources.copy(0, there(1, 0), kAsItIs, {});
   Image::open(there(1, 0)).verify_all();
   EXPECT_TRUE(sources.unreachable().empty());
 }
@@ -201,9 +275,9 @@ TEST_F(CrdImages, ADamagedOneIsNotCopiedAndTheNextSourceIsAsked) {
 TEST_F(CrdImages, ACopyThatIsDamagedHereIsMadeAnew) {
   const std::string from = image(1, 0, 40);
   Sources sources(readers, {source(0, here(), 1, {0})}, 1);
-  sources.copy(0, there(1, 0), {});
+  sources.copy(0, there(1, 0), kAsItIs, {});
   damage(there(1, 0));
-  sources.copy(0, there(1, 0), {});
+  sources.copy(0, there(1, 0), kAsItIs, {});
   EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
 }
 
@@ -212,8 +286,8 @@ TEST_F(CrdImages, AnotherImageThanTheOneThatCrrunKnowsIsNotTaken) {
   job::ImageSource other = source(1, here(), 1, {0});
   other.mutable_images(0)->set_checksum(other.images(0).checksum() + 1);
   Sources sources(readers, {other}, 1);
-  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), HasSubstr("is not that of wave 1"));
-  EXPECT_THAT(error_of([&] { sources.copy(3, there(1, 3), {}); }), HasSubstr("no node has an image of rank 3"));
+  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, {}); }), HasSubstr("is not that of wave 1"));
+  EXPECT_THAT(error_of([&] { sources.copy(3, there(1, 3), kAsItIs, {}); }), HasSubstr("no node has an image of rank 3"));
   EXPECT_EQ(rest(1, {}).size(), 0u);
 }
 
@@ -221,7 +295,7 @@ TEST_F(CrdImages, ABrokenConnectionIsMadeAgainAndTheCopyGoesOn) {
   const std::string from = image(1, 0, 20 * kMegabyte);
   Cutter cutter(server.port(), 6 << 20, 2);
   Sources sources(readers, {source(0, at(cutter.port(), server_keys.public_key), 1, {0})}, 1);
-  sources.copy(0, there(1, 0), {});
+  sources.copy(0, there(1, 0), kAsItIs, {});
   EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
   EXPECT_EQ(cutter.connections(), 3);
   EXPECT_EQ(sources.network_bytes(), fs::file_size(from) + fs::file_size(job::manifest_path(from))) << "what has come is not read again";
@@ -236,14 +310,14 @@ TEST_F(CrdImages, ANodeThatVanishesIsGivenUp) {
   Cutter mute(server.port(), 0, 1000);
   Sources sources(readers, {lost, source(1, at(mute.port(), server_keys.public_key), 1, {0})}, 1);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), AllOf(HasSubstr("node2 is lost"), HasSubstr("node1 does not answer")));
-  EXPECT_THROW(sources.copy(0, there(1, 0), {}), Unreachable) << "the image is not bad";
+  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, {}); }), AllOf(HasSubstr("node2 is lost"), HasSubstr("node1 does not answer")));
+  EXPECT_THROW(sources.copy(0, there(1, 0), kAsItIs, {}), Unreachable) << "the image is not bad";
   const auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_GE(took, 1s);
   EXPECT_LT(took, 5s);
   EXPECT_THAT(sources.unreachable(), UnorderedElementsAre(1u));
   // It is not waited for again.
-  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), {}); }), HasSubstr("node1 does not answer"));
+  EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, {}); }), HasSubstr("node1 does not answer"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin - took, 500ms);
   EXPECT_EQ(rest(1, {}).size(), 0u);
 }
@@ -254,12 +328,12 @@ TEST_F(CrdImages, NobodyReadsWithoutTheJobsKey) {
   const job::ImageSource from = source(0, here(), 1, {0});
   readers.keys = job::make_key_pair();
   Sources stranger(readers, {from}, 1);
-  EXPECT_THAT(error_of([&] { stranger.copy(0, there(1, 0), {}); }), HasSubstr("node0 does not answer"));
+  EXPECT_THAT(error_of([&] { stranger.copy(0, there(1, 0), kAsItIs, {}); }), HasSubstr("node0 does not answer"));
   // Nor is anything taken from somebody who has not the node's key.
   readers.keys = client_keys;
   const ImageServer wrong(local(), job::make_key_pair(), client_keys.public_key);
   Sources misled(readers, {source(0, at(wrong.port(), server_keys.public_key), 1, {0})}, 1);
-  EXPECT_THAT(error_of([&] { misled.copy(0, there(1, 0), {}); }), HasSubstr("node0 does not answer"));
+  EXPECT_THAT(error_of([&] { misled.copy(0, there(1, 0), kAsItIs, {}); }), HasSubstr("node0 does not answer"));
 }
 
 TEST_F(CrdImages, TheEndpointThatAnswersIsUsed) {
@@ -270,7 +344,7 @@ TEST_F(CrdImages, TheEndpointThatAnswersIsUsed) {
   many.add_endpoints(here().endpoints(0));
   many.set_public_key(server_keys.public_key);
   Sources sources(readers, {source(0, many, 1, {0})}, 1);
-  sources.copy(0, there(1, 0), {});
+  sources.copy(0, there(1, 0), kAsItIs, {});
   EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
 }
 
@@ -281,12 +355,12 @@ TEST_F(CrdImages, ACopyStopsWhenItIsToldAndKeepsToItsRate) {
   CopyLimits limits;
   limits.keep_on = [&] { return pieces < 3; };
   limits.progress = [&](std::uint64_t) { ++pieces; };
-  EXPECT_THROW(sources.copy(0, there(1, 0), limits), std::system_error);
+  EXPECT_THROW(sources.copy(0, there(1, 0), kAsItIs, limits), std::system_error);
   EXPECT_EQ(rest(1, {}).size(), 0u);
   limits = {};
   limits.bytes_per_second = 16 << 20;
   const auto begin = std::chrono::steady_clock::now();
-  sources.copy(0, there(1, 0), limits);
+  sources.copy(0, there(1, 0), kAsItIs, limits);
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 450ms);
 }
 
@@ -299,7 +373,7 @@ TEST_F(CrdImages, AWaveWhoseCommitIsOnTheWayIsWaitedFor) {
     std::this_thread::sleep_for(500ms);
     fs::rename(job::wave_part_directory(local(), 1), job::wave_directory(local(), 1));
   });
-  EXPECT_EQ(error_of([&] { sources.copy(0, there(1, 0), {}); }), "");
+  EXPECT_EQ(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, {}); }), "");
   late.join();
   EXPECT_EQ(job::read_file(there(1, 0)), content);
 }
@@ -309,7 +383,7 @@ TEST_F(CrdImages, AWaveThatIsRemovedMeanwhileDoesNotComeBack) {
   Sources sources(readers, {source(0, here(), 1, {0})}, 1);
   CopyLimits limits;
   limits.progress = [&](std::uint64_t) { image_store::prune(other(), {}); };
-  EXPECT_NE(error_of([&] { sources.copy(0, there(1, 0), limits); }), "");
+  EXPECT_NE(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, limits); }), "");
   EXPECT_FALSE(fs::exists(job::wave_directory(other(), 1)));
 }
 

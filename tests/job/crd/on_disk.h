@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "crd/image_store.h"
+#include "crd/images/copying.h"
 #include "crd/images/manifest.h"
 #include "crd/prewarm.h"
 #include "crd/staging.h"
@@ -95,12 +96,9 @@ class OnDisk : public ::testing::Test {
       writer.finish();
     }
     const Image made = Image::open(part);
-    const WholeImage whole(made);
     Manifest manifest;
     manifest.wave = wave;
-    manifest.bytes = whole.file_size();
-    manifest.checksum = whole.checksum();
-    if (!made.bases().empty()) manifest.delta = made.file_size();
+    describe(made, manifest);
     job::write_atomically(job::manifest_path(part), manifest_text(manifest));
     std::vector<std::string> needed;
     for (const Base& base : made.bases()) needed.push_back(base.name());

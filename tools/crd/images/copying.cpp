@@ -25,7 +25,7 @@ void Pace::spent(std::uint64_t bytes, const std::function<bool()>& keep_on) {
     std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(due - std::chrono::steady_clock::now(), std::chrono::milliseconds(200)));
 }
 
-std::size_t read_piece(int fd, std::uint64_t at, std::vector<char>& buffer, const std::string& path) {
+std::size_t read_piece(int fd, std::uint64_t at, std::span<char> buffer, const std::string& path) {
   std::size_t got = 0;
   while (got < buffer.size()) {
     const ssize_t n = ::pread(fd, buffer.data() + got, buffer.size() - got, static_cast<off_t>(at + got));
@@ -48,6 +48,16 @@ void write_piece(int fd, std::uint64_t at, const char* data, std::size_t size, c
   }
 }
 
+void describe(const Image& image, Manifest& manifest) {
+  const WholeImage whole(image);
+  manifest.bytes = whole.file_size();
+  manifest.checksum = whole.checksum();
+  manifest.delta = image.bases().empty() ? 0 : image.file_size();
+  manifest.bases.clear();
+  for (const Base& base : image.bases())
+    if (const auto wave = job::base_wave(base.name(), manifest.rank)) manifest.bases.push_back(*wave);
+}
+
 bool is_of(const WholeImage& image, const Manifest& manifest) {
   return image.file_size() == manifest.bytes && image.checksum() == manifest.checksum;
 }
@@ -61,7 +71,7 @@ bool complete(const std::string& to, const Manifest& manifest) {
     const Manifest there = read_manifest(job::manifest_path(to));
     if (there.bytes != manifest.bytes || there.checksum != manifest.checksum) return false;
     const Image copy = Image::open(to);
-    if (!is_of(copy, manifest)) return false;
+    if (!is_of(WholeImage(copy), manifest)) return false;
     copy.verify_all(1);
     return true;
   } catch (const std::exception&) {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "crd/images/manifest.h"
 #include "image/whole.h"
@@ -36,15 +36,20 @@ class Pace {
 };
 
 /** Fill @p buffer with bytes of @p fd from offset @p at on. @return number of bytes, less only at end of file */
-std::size_t read_piece(int fd, std::uint64_t at, std::vector<char>& buffer, const std::string& path);
+std::size_t read_piece(int fd, std::uint64_t at, std::span<char> buffer, const std::string& path);
 /** Throws std::system_error, which names @p path. */
 void write_piece(int fd, std::uint64_t at, const char* data, std::size_t size, const std::string& path);
 
+/** Set what @p manifest says of the file of @p image, of its rank. */
+void describe(const Image& image, Manifest& manifest);
 bool is_of(const WholeImage& image, const Manifest& manifest);
 /** Of an image that stands alone. */
 bool is_of(const Image& image, const Manifest& manifest);
 
-/** @return whether @p to is an intact copy, with its manifest, of the image that @p manifest describes; all of it is read */
+/**
+ * @return whether @p to is an intact copy, with its manifest, of the image that @p manifest describes, as a delta or not; all of it is
+ * read
+ */
 bool complete(const std::string& to, const Manifest& manifest);
 
 }  // namespace reprise::crd

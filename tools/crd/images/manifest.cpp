@@ -28,6 +28,7 @@ std::string manifest_text(const Manifest& manifest) {
   nlohmann::ordered_json json{{"wave", manifest.wave}, {"rank", manifest.rank}, {"pid", manifest.pid}, {"bytes", manifest.bytes}};
   json["checksum"] = fmt::format("{:016x}", manifest.checksum);
   if (manifest.delta) json["delta"] = manifest.delta;
+  if (!manifest.bases.empty()) json["bases"] = manifest.bases;
   if (manifest.generations) json["generations"] = manifest.generations;
   if (manifest.rewritten) json["rewritten"] = manifest.rewritten;
   for (const auto& [stream, offset] : manifest.streams) json["streams"][std::to_string(stream)] = offset;
@@ -51,6 +52,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     manifest.bytes = json.at("bytes");
     manifest.checksum = std::stoull(json.at("checksum").get<std::string>(), nullptr, 16);
     manifest.delta = json.value("delta", std::uint64_t{0});
+    manifest.bases = json.value("bases", std::vector<std::uint32_t>());
     manifest.generations = json.value("generations", 0u);
     manifest.rewritten = json.value("rewritten", 0u);
     const auto streams = json.value("streams", nlohmann::json::object()), pipes = json.value("pipes", nlohmann::json::object());

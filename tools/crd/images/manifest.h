@@ -16,8 +16,14 @@ struct Manifest {
   std::int32_t pid = 0;
   /** @return bytes of the file beside this */
   std::uint64_t file_bytes() const { return delta ? delta : bytes; }
+  /** The file beside this is no delta image. */
+  void stands_alone() {
+    delta = 0;
+    bases.clear();
+  }
   std::uint64_t bytes = 0, checksum = 0;         ///< of the image as a file that stands alone, see image/whole.h
   std::uint64_t delta = 0;                       ///< bytes of the file beside this, if that is a delta image
+  std::vector<std::uint32_t> bases;              ///< of a delta image: waves whose images have pages of it (job::base_name())
   unsigned generations = 0;                      ///< images before it, in a row, from which unchanged pages were taken over
   unsigned rewritten = 0;                        ///< of a copy: files, one after the other, of which it has kept equal parts
   std::map<std::uint32_t, std::uint64_t> streams;  ///< by stream 0, 1, 2: the stream's offset at the checkpoint

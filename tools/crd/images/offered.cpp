@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "crd/images/offered.h"
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/unique_fd.h"
 #include "crd/images/copying.h"
 #include "crd/images/parity_files.h"
 #include "job/files.h"
@@ -41,6 +47,26 @@ class Whole : public Offered {
   WholeImage whole_;
 };
 
+/** A file as it is: who reads it verifies it, since its name and checksum are in what refers to it. */
+class Plain : public Offered {
+ public:
+  explicit Plain(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+    struct stat st {};
+    if (!fd_ || ::fstat(fd_.get(), &st) != 0 || !S_ISREG(st.st_mode))
+      throw std::runtime_error(std::system_error(fd_ ? EINVAL : errno, std::generic_category(), "cannot open " + path).what());
+    size_ = static_cast<std::uint64_t>(st.st_size);
+  }
+  std::uint64_t size() const override { return size_; }
+  void read(std::uint64_t offset, char* buffer, std::size_t len) const override {
+    if (read_piece(fd_.get(), offset, {buffer, len}, path_) != len) throw std::runtime_error(path_ + " is shorter than it was");
+  }
+
+ private:
+  const std::string path_;
+  const UniqueFd fd_;
+  std::uint64_t size_ = 0;
+};
+
 }  // namespace
 
 std::unique_ptr<Offered> open_offered(const std::string& directory, const ImageRequest& request) {
@@ -54,6 +80,9 @@ std::unique_ptr<Offered> open_offered(const std::string& directory, const ImageR
       return std::make_unique<Text>(job::parity_set_path(directory, request.wave()), kMostParitySet);
     case ImageRequest::PARITY:
       return open_parity(directory, request.wave());
+    case ImageRequest::FILE:
+      if (!request.base()) return std::make_unique<Plain>(image);
+      return std::make_unique<Plain>(job::wave_directory(directory, request.wave()) + "/" + job::base_name(request.rank(), request.base()));
     default:
       throw std::runtime_error("this daemon does not know what it is asked for: all daemons of a job must be of the same version");
   }

@@ -48,10 +48,11 @@ void PartFile::take_name() {
   job::sync_directory(fs::path(to_).parent_path());
 }
 
-void finish_image(PartFile& image, const Manifest& manifest) {
+void finish_image(PartFile& image, Manifest manifest) {
   const Image written = Image::open(image.path());
   if (!is_of(written, manifest)) throw std::runtime_error("what came for " + image.to() + " is not the image that its manifest describes");
   written.verify_all(1);
+  manifest.stands_alone();
   // The manifest first: an image without it would be of no use.
   job::write_atomically(job::manifest_path(image.to()), manifest_text(manifest));
   image.take_name();

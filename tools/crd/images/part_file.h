@@ -30,9 +30,9 @@ class PartFile {
 };
 
 /**
- * Read an image that was written again and compare it with its checksums, write its manifest, and give both their names. Throws
- * std::runtime_error: it is not the image that @p manifest describes.
+ * Read an image that was written again, as one that stands alone, and compare it with its checksums, write its manifest, and give both
+ * their names. Throws std::runtime_error: it is not the image that @p manifest describes.
  */
-void finish_image(PartFile& image, const Manifest& manifest);
+void finish_image(PartFile& image, Manifest manifest);
 
 }  // namespace reprise::crd

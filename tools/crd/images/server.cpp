@@ -75,8 +75,9 @@ class ImageServer::Impl {
   std::uint16_t port() const { return port_; }
 
  private:
+  using Name = std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>;  ///< what, wave, rank, base
   struct File {
-    std::tuple<int, std::uint32_t, std::uint32_t> name;  ///< what, wave, rank
+    Name name;
     Clock::time_point used;
     std::unique_ptr<Offered> offered;
   };
@@ -124,9 +125,7 @@ class ImageServer::Impl {
     return piece;
   }
 
-  static std::tuple<int, std::uint32_t, std::uint32_t> name_of(const ImageRequest& request) {
-    return {request.what(), request.wave(), request.rank()};
-  }
+  static Name name_of(const ImageRequest& request) { return {request.what(), request.wave(), request.rank(), request.base()}; }
 
   const Offered& open(const ImageRequest& request) {
     const auto found = std::find_if(files_.begin(), files_.end(), [&](const File& file) { return file.name == name_of(request); });

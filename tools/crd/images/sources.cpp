@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "crd/images/delta_copy.h"
 #include "crd/images/offered.h"
 #include "crd/images/part_file.h"
 #include "job/log.h"
@@ -25,9 +26,7 @@ Manifest copied_manifest(const std::string& text, const job::StoredImage& image,
   if (manifest.wave != wave || manifest.rank != image.rank() || (image.bytes() && manifest.bytes != image.bytes()) ||
       (image.checksum() && manifest.checksum != image.checksum()))
     throw std::runtime_error(fmt::format("the image of rank {} that was found is not that of wave {}", image.rank(), wave));
-  // A copy stands alone, and was written anew.
-  manifest.delta = 0;
-  manifest.rewritten = 0;
+  manifest.rewritten = 0;  // it is written anew
   return manifest;
 }
 
@@ -50,13 +49,31 @@ Manifest Sources::manifest(ImageClient& from, const job::StoredImage& image, con
   return copied_manifest(from.read_all(request_of(ImageRequest::MANIFEST, wave_, image.rank()), kMostManifest, limits), image, wave_);
 }
 
-std::uint64_t Sources::copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, const CopyLimits& limits) {
+void Sources::copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, Form form, const CopyLimits& limits) {
   const Manifest its = manifest(from, image, limits);
+  const auto read = [&](const ImageRequest& what, std::uint64_t end, PartFile& part, const CopyLimits& how) {
+    from.read(what, 0, end, how, [&](std::uint64_t offset, std::span<const char> content) { part.write(offset, content); });
+  };
+  if (form == Form::as_it_is && its.delta) {
+    try {
+      copy_delta(to, its, [&](std::uint32_t base, PartFile& part) {
+        ImageRequest what = request_of(ImageRequest::FILE, wave_, image.rank());
+        what.set_base(base);
+        read(what, base ? ImageClient::kToTheEnd : its.delta, part, {limits.bytes_per_second, limits.keep_on, nullptr});
+      });
+      if (limits.progress) limits.progress(its.bytes);
+      return;
+    } catch (const Unreachable&) {
+      throw;
+    } catch (const std::system_error&) {
+      throw;
+    } catch (const std::exception& problem) {
+      spdlog::info("rank {} of wave {} is copied whole: {}", image.rank(), wave_, problem.what());
+    }
+  }
   PartFile part(to);
-  from.read(request_of(ImageRequest::IMAGE, wave_, image.rank()), 0, its.bytes, limits,
-            [&](std::uint64_t offset, std::span<const char> content) { part.write(offset, content); });
+  read(request_of(ImageRequest::IMAGE, wave_, image.rank()), its.bytes, part, limits);
   finish_image(part, its);
-  return its.bytes;
 }
 
 bool Sources::have(std::uint32_t rank) const {
@@ -66,7 +83,7 @@ bool Sources::have(std::uint32_t rank) const {
   return false;
 }
 
-std::uint64_t Sources::copy(std::uint32_t rank, const std::string& to, const CopyLimits& limits) {
+std::uint64_t Sources::copy(std::uint32_t rank, const std::string& to, Form form, const CopyLimits& limits) {
   std::string problems;
   bool answered = false;
   for (const job::ImageSource& source : list_)
@@ -80,7 +97,8 @@ std::uint64_t Sources::copy(std::uint32_t rank, const std::string& to, const Cop
         return image.bytes();
       }
       try {
-        return reading(source, [&](ImageClient& from) { return copy_from(from, image, to, limits); });
+        reading(source, [&](ImageClient& from) { copy_from(from, image, to, form, limits); });
+        return read_manifest(job::manifest_path(to)).bytes;
       } catch (const std::system_error&) {  // this node's own problem, or the end
         throw;
       } catch (const std::exception& problem) {

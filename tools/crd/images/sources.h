@@ -24,7 +24,7 @@ struct Readers {
 
 ImageRequest request_of(ImageRequest::What what, std::uint32_t wave, std::uint32_t rank);
 /**
- * @return what a manifest says that comes from another node, as it is for a copy. Throws std::runtime_error: it is damaged, or that
+ * @return what a manifest says that comes from another node. Throws std::runtime_error: it is damaged, or that
  * of another image than @p image of wave @p wave
  */
 Manifest copied_manifest(const std::string& text, const job::StoredImage& image, std::uint32_t wave);
@@ -34,12 +34,17 @@ class Sources {
   using List = std::vector<job::ImageSource>;
   Sources(Readers readers, List sources, std::uint32_t wave);
 
+  /** How a copy of a delta image is stored. */
+  enum class Form {
+    whole,     ///< it stands alone
+    as_it_is,  ///< as a delta image, if what it needs is here from earlier copies, or can be copied, too
+  };
   /**
    * Copy the image of a rank to @p to, beside it its manifest, from the first source that has it intact. A complete copy is left
-   * alone. @return the size of the image. Throws std::runtime_error with the reasons of all sources, Unreachable if none of them
+   * alone. @return the size of the image, as one that stands alone. Throws std::runtime_error with the reasons of all sources, Unreachable if none of them
    * answers; std::system_error: this node's disk, or (ECANCELED) the limits say so.
    */
-  std::uint64_t copy(std::uint32_t rank, const std::string& to, const CopyLimits& limits);
+  std::uint64_t copy(std::uint32_t rank, const std::string& to, Form form, const CopyLimits& limits);
   /** @return the connection to a node. Throws Unreachable also if the node has not answered before */
   ImageClient& client(const job::ImageSource& source);
   /** Call @p read, and remember if the node was unreachable: it is not waited for again. */
@@ -66,7 +71,7 @@ class Sources {
   std::uint64_t network_bytes() const;
 
  private:
-  std::uint64_t copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, const CopyLimits& limits);
+  void copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, Form form, const CopyLimits& limits);
 
   const Readers readers_;
   const List list_;
