@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How long it takes until a wave outlives the loss of a node: with shared storage, with partners, and with parity.
 
-    bench/job/redundancy.py [--megabytes 32 128] --out FILE.csv
+    bench/job/redundancy.py [--megabytes 32 128] [--kinds partner xor:3] --out FILE.csv
 
-Three ranks on three virtual nodes. The jobs of the three kinds follow each other in one cluster. A wave is safe when its copies are
+Three ranks on three virtual nodes. The jobs of all kinds follow each other in one cluster. A wave is safe when its copies are
 in shared storage (a share of the machine below), or when other nodes keep what brings each node's images back.
 """
 
@@ -26,9 +26,13 @@ from lib.cluster import Cluster, wait_until  # noqa: E402
 from lib.job import Job  # noqa: E402
 
 HOSTS = ("node1", "node2", "node3")
+INCREMENTAL = ["--incremental=100"]
 KINDS = {"shared storage": ("wave-staged", True, []), "partner": ("wave-safe", False, ["--redundancy", "partner"]),
-         "xor:3": ("wave-safe", False, ["--redundancy", "xor:3"])}
-FIRST = 1  # waves of a job that are not counted
+         "xor:3": ("wave-safe", False, ["--redundancy", "xor:3"]),
+         "shared storage, incremental": ("wave-staged", True, INCREMENTAL),
+         "partner, incremental": ("wave-safe", False, ["--redundancy", "partner", *INCREMENTAL])}
+FIRST = 2    # waves of a job that are not counted
+PART = 1e-4  # of its memory that the program changes in an iteration
 
 
 def bytes_received(cluster):
@@ -38,7 +42,7 @@ def bytes_received(cluster):
 
 def measure(cluster, kind, megabytes, waves, put):
     safe, shared, options = KINDS[kind]
-    job = Job(cluster, [BALLAST, str(megabytes), "100000"], ranks=3, hosts=HOSTS, spares=(), every=None, options=options, shared=shared)
+    job = Job(cluster, [BALLAST, str(megabytes), "100000", str(PART)], ranks=3, hosts=HOSTS, spares=(), every=None, options=options, shared=shared)
     job.start()
     first_iteration(job)
     for number in range(FIRST + waves):
@@ -61,6 +65,7 @@ def measure(cluster, kind, megabytes, waves, put):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[32, 128], help="memory of a rank (default: 32 and 128)")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
     parser.add_argument("--waves", type=int, default=5, help="of each job that are counted (default %(default)s)")
     parser.add_argument("--out", required=True, type=Path)
     options = parser.parse_args()
@@ -70,7 +75,7 @@ def main():
     cluster.up()
     try:
         for megabytes in options.megabytes:
-            for kind in KINDS:
+            for kind in options.kinds:
                 measure(cluster, kind, megabytes, options.waves,
                         lambda what, value, key=(megabytes, kind): values.setdefault((*key, what), []).append(value))
                 print(f"{kind}, {megabytes} MB", file=sys.stderr, flush=True)
