@@ -16,17 +16,17 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <zmq.hpp>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "base/unique_fd.h"
 #include "crd/images/copying.h"
+#include "crd/images/secure_stream.h"
 #include "crd/images/server.h"
 #include "crd/images/sources.h"
 #include "image/writer.h"
 #include "image_sample.h"
 #include "job/files.h"
-#include "job/frames.h"
-#include "job/keys.h"
 #include "job/names.h"
 
 using namespace reprise;
@@ -63,40 +63,44 @@ std::string make_image(const std::string& directory, std::uint64_t bytes) {
   return path;
 }
 
-/** Pieces through a connection, four on the way as between daemons. */
+/** Two ends of a connection over the loopback. */
+std::pair<UniqueFd, UniqueFd> connection() {
+  const UniqueFd listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof own;
+  UniqueFd one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::bind(listening.get(), reinterpret_cast<sockaddr*>(&own), sizeof own) || ::listen(listening.get(), 1) ||
+      ::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&own), &length) ||
+      ::connect(one.get(), reinterpret_cast<sockaddr*>(&own), length))
+    job::throw_errno("no connection");
+  UniqueFd other(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  return {std::move(one), std::move(other)};
+}
+
+/** Pieces from one thread to another, with TLS or without. */
 void send_pieces(std::uint64_t bytes, bool encrypted) {
-  zmq::context_t context;
-  const job::KeyPair server = job::make_key_pair(), client = job::make_key_pair();
-  zmq::socket_t out(context, zmq::socket_type::router), in(context, zmq::socket_type::dealer);
-  if (encrypted) {
-    out.set(zmq::sockopt::curve_server, true);
-    out.set(zmq::sockopt::curve_secretkey, server.secret_key);
-    in.set(zmq::sockopt::curve_serverkey, server.public_key);
-    in.set(zmq::sockopt::curve_publickey, client.public_key);
-    in.set(zmq::sockopt::curve_secretkey, client.secret_key);
-  }
-  out.bind("tcp://127.0.0.1:*");
-  in.connect(out.get(zmq::sockopt::last_endpoint));
-  in.send(zmq::str_buffer("begin"));
-  std::thread sender([&] {
-    zmq::message_t peer, ignored;
-    (void)out.recv(peer);
-    (void)out.recv(ignored);
-    for (std::uint64_t done = 0, asked = 4; done < bytes; done += kPiece) {
-      if (!asked) {
-        (void)out.recv(ignored);
-        (void)out.recv(ignored);
-        ++asked;
-      }
-      out.send(zmq::buffer(peer.to_string()), zmq::send_flags::sndmore);
-      out.send(zmq::message_t(kPiece), zmq::send_flags::none);
-      --asked;
+  auto [out, in] = connection();
+  const Patience patience{std::chrono::seconds(60), nullptr};
+  std::thread sender([&, fd = std::move(out)]() mutable {
+    std::vector<char> data(kPiece);
+    if (!encrypted) {
+      for (std::uint64_t done = 0; done < bytes;) done += static_cast<std::uint64_t>(std::max<ssize_t>(::write(fd.get(), data.data(), kPiece), 0));
+      return;
     }
+    SecureStream stream(std::move(fd), SecureStream::Side::server, "of the job");
+    stream.handshake(patience);
+    for (std::uint64_t done = 0; done < bytes; done += kPiece) stream.write(data, patience);
   });
-  zmq::message_t piece;
-  for (std::uint64_t done = 0; done < bytes; done += kPiece) {
-    (void)in.recv(piece);
-    in.send(zmq::str_buffer("more"));
+  std::vector<char> data(kPiece);
+  if (encrypted) {
+    SecureStream stream(std::move(in), SecureStream::Side::reader, "of the job");
+    stream.handshake(patience);
+    for (std::uint64_t done = 0; done < bytes; done += kPiece) stream.read(data, patience);
+  } else {
+    while (::read(in.get(), data.data(), kPiece) > 0) {
+    }
   }
   sender.join();
 }
@@ -112,13 +116,12 @@ int main(int argc, char** argv) {
   const std::string path = make_image(from, bytes);
   const Image image = Image::open(path);
   const WholeImage whole(image);
-  const job::KeyPair server_keys = job::make_key_pair(), client_keys = job::make_key_pair();
-  ImageServer server(from, server_keys, client_keys.public_key);
+  const std::string secret = "of the job";
+  ImageServer server(from, secret);
   Readers readers;
-  readers.keys = client_keys;
+  readers.secret = secret;
   job::ImageSource source;
   source.mutable_from()->add_endpoints("tcp://127.0.0.1:" + std::to_string(server.port()));
-  source.mutable_from()->set_public_key(server_keys.public_key);
   job::StoredImage& stored = *source.add_images();
   stored.set_wave(1);
   stored.set_bytes(whole.file_size());
@@ -136,14 +139,6 @@ int main(int argc, char** argv) {
        }},
       {"read", [&] { pieces([&](std::uint64_t at, std::size_t len) { read_piece(file.get(), at, {buffer.data(), len}, path); }); }},
       {"read and verify", [&] { pieces([&](std::uint64_t at, std::size_t len) { whole.read(at, buffer.data(), len); }); }},
-      {"encode and decode", [&] {
-         pieces([&](std::uint64_t, std::size_t len) {
-           ImagePiece one, other;
-           one.mutable_data()->resize(len);
-           const auto body = job::encode(one);
-           other.ParseFromArray(body->data(), static_cast<int>(body->size()));
-         });
-       }},
       {"send and receive", [&] { send_pieces(whole.file_size(), false); }},
       {"send and receive, encrypted", [&] { send_pieces(whole.file_size(), true); }},
       {"write", [&] {

@@ -107,7 +107,7 @@ struct Node {
   std::string job_directory() const;  ///< JOBDIR; "" without --shared
   std::string host() const;  ///< of this node, as the user wrote it
   /** @return where other daemons reach a socket of this one */
-  job::Relaying reachable(std::uint16_t port, const std::string& public_key) const;
+  job::Relaying reachable(std::uint16_t port, const std::string& public_key = "") const;
   Rank* find(std::uint32_t rank);
   /** Whether @p rank is not a spawned process. */
   bool own(std::uint32_t rank) const { return rank < job.ranks(); }

@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kLeastSilence{2000};
 
 Readers readers_of(const Node& node) {
   Readers out;
-  out.keys = node.start.client;
+  out.secret = node.start.client.secret_key;
   for (const job::Node& one : node.nodes) out.hosts[one.index()] = one.host();
   out.silence = std::max(kLeastSilence, std::chrono::milliseconds(kSilence * node.job.lost_after_ms()));
   return out;
@@ -25,13 +25,12 @@ Readers readers_of(const Node& node) {
 void Serving::welcomed() {
   if (node_.job.redundancy().kind() == job::Redundancy::NONE) return;
   try {
-    if (!keys_) keys_ = job::make_key_pair();
-    if (!server_) server_.emplace(node_.images(), *keys_, node_.start.client.public_key);
+    if (!server_) server_.emplace(node_.images(), node_.start.client.secret_key);
   } catch (const std::exception& error) {
     return node_.say(job::Log::WARNING, fmt::format("no other node can copy images of this one: {}", error.what()));
   }
   job::Up up;
-  *up.mutable_serving() = node_.reachable(server_->port(), keys_->public_key);
+  *up.mutable_serving() = node_.reachable(server_->port());
   node_.send(std::move(up));
 }
 

@@ -21,7 +21,6 @@ class Serving {
 
  private:
   Node& node_;
-  std::optional<job::KeyPair> keys_;
   std::optional<ImageServer> server_;
 };
 

@@ -82,16 +82,22 @@ std::string boot_id() {
   return id;
 }
 
+std::pair<std::string, std::string> split_endpoint(const std::string& endpoint) {
+  std::string host = endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint, port;
+  if (const std::size_t colon = host.rfind(':'); colon != std::string::npos) {
+    port = host.substr(colon + 1);
+    host.resize(colon);
+  }
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return {host, port};
+}
+
 std::vector<std::string> elsewhere(const std::vector<std::string>& endpoints, const std::string& boot) {
   if (boot.empty() || boot == boot_id()) return endpoints;
   const std::set<std::string> own = own_addresses();
   std::vector<std::string> out;
-  for (const std::string& endpoint : endpoints) {
-    std::string host = endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
-    host.resize(std::min(host.size(), host.rfind(':')));
-    if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-    if (!own.count(host)) out.push_back(endpoint);
-  }
+  for (const std::string& endpoint : endpoints)
+    if (!own.count(split_endpoint(endpoint).first)) out.push_back(endpoint);
   return out.empty() ? endpoints : out;
 }
 

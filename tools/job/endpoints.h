@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::job {
@@ -12,6 +13,8 @@ namespace reprise::job {
 std::set<std::string> own_addresses();
 /** Endpoints "tcp://ADDRESS:PORT" under which other nodes reach this machine. @p interfaces: names or CIDR; empty: all. */
 std::vector<std::string> own_endpoints(std::uint16_t port, const std::vector<std::string>& interfaces, bool loopback);
+/** @return address and port of "tcp://ADDRESS:PORT", without the brackets of an IPv6 address */
+std::pair<std::string, std::string> split_endpoint(const std::string& endpoint);
 /** Identifies this boot of this machine. @return "" when it cannot be read */
 std::string boot_id();
 /**

@@ -8,6 +8,8 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "job/endpoints.h"
+
 namespace reprise::job {
 namespace {
 
@@ -52,11 +54,7 @@ void find_reach(asio::io_context& loop, const std::vector<std::string>& endpoint
   });
   attempt->left = endpoints.size() + 1;
   for (const std::string& endpoint : endpoints) {
-    std::string host = endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
-    const std::size_t colon = host.rfind(':');
-    const std::string port = colon == std::string::npos ? "" : host.substr(colon + 1);
-    host.resize(colon == std::string::npos ? host.size() : colon);
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+    const auto [host, port] = split_endpoint(endpoint);
     attempt->sockets.push_back(std::make_unique<asio::ip::tcp::socket>(loop));
     attempt->resolvers.push_back(std::make_unique<asio::ip::tcp::resolver>(loop));
     attempt->resolvers.back()->async_resolve(

@@ -80,4 +80,6 @@ def make_plan(seed, number):
         if KINDS[fault.kind].always:
             fault.moment, fault.delay = "start", 0
     plan.faults.sort(key=lambda fault: not KINDS[fault.kind].always)
+    if chance.random() < 0.4:  # drawn last: plans of older seeds are as they were but for this
+        plan.options += ["--redundancy", "partner"]
     return plan

@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
-#include <optional>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -16,12 +17,11 @@
 #include <asio/write.hpp>
 
 #include "crd/images/client.h"
+#include "crd/images/connect.h"
 #include "crd/images/parity_files.h"
+#include "crd/images/secure_stream.h"
 #include "crd/images/server.h"
 #include "crd/images/sources.h"
-#include "job/curve_sockets.h"
-#include "job/frames.h"
-#include "job/uninterrupted.h"
 #include "on_disk.h"
 
 namespace reprise::crd {
@@ -34,11 +34,11 @@ using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
 constexpr auto kAsItIs = Sources::Form::as_it_is;
+const std::string kSecret = "what all daemons of the job know";
 
-job::Relaying at(std::uint16_t port, const std::string& key) {
+job::Relaying at(std::uint16_t port) {
   job::Relaying out;
   out.add_endpoints("tcp://127.0.0.1:" + std::to_string(port));
-  out.set_public_key(key);
   return out;
 }
 
@@ -100,7 +100,7 @@ class Cutter {
 class CrdImages : public OnDisk {
  protected:
   CrdImages() {
-    readers.keys = client_keys;
+    readers.secret = kSecret;
     readers.hosts = {{0, "node0"}, {1, "node1"}, {2, "node2"}};
     readers.silence = 2s;
     fs::create_directories(job::wave_directory(other(), 1));
@@ -121,7 +121,7 @@ class CrdImages : public OnDisk {
     for (const std::uint32_t rank : ranks) *out.add_images() = stored(wave, rank);
     return out;
   }
-  job::Relaying here() const { return at(server.port(), server_keys.public_key); }
+  job::Relaying here() const { return at(server.port()); }
   /** @return what is in a directory of a wave, but the images and manifests of these ranks */
   std::set<std::string> rest(std::uint32_t wave, const std::vector<std::uint32_t>& ranks) const {
     std::set<std::string> out;
@@ -147,8 +147,7 @@ class CrdImages : public OnDisk {
       return error.what();
     }
   }
-  const job::KeyPair server_keys = job::make_key_pair(), client_keys = job::make_key_pair();
-  ImageServer server{local(), server_keys, client_keys.public_key};
+  ImageServer server{local(), kSecret};
   Readers readers;
 };
 
@@ -202,8 +201,8 @@ TEST_F(CrdImages, OfADeltaWhatHasChangedIsCopied) {
     sources.copy(0, there(wave, 0), kAsItIs, {});
     EXPECT_EQ(sources.network_bytes(), fs::file_size(from) + fs::file_size(job::manifest_path(from)));
     // And this node can hand it out, whole.
-    ImageServer again(other(), server_keys, client_keys.public_key);
-    job::ImageSource second = source(1, at(again.port(), server_keys.public_key), wave, {0});
+    ImageServer again(other(), kSecret);
+    job::ImageSource second = source(1, at(again.port()), wave, {0});
     const std::string third = directory_ + "/third.img";
     Sources(readers, {second}, wave).copy(0, third, Sources::Form::whole, {});
     EXPECT_TRUE(Image::open(third).bases().empty());
@@ -257,10 +256,10 @@ TEST_F(CrdImages, ADamagedOneIsNotCopiedAndTheNextSourceIsAsked) {
   const job::ImageSource bad = source(1, here(), 1, {0});
   fs::copy(local(), directory_ + "/good", fs::copy_options::recursive);
   damage(job::image_path(local(), 1, 0));
-  const ImageServer good(directory_ + "/good", server_keys, client_keys.public_key);
+  const ImageServer good(directory_ + "/good", kSecret);
   job::ImageSource second = bad;
   second.set_node(2);
-  *second.mutable_from() = at(good.port(), server_keys.public_key);
+  *second.mutable_from() = at(good.port());
   {
     Sources sources(readers, {bad}, 1);
     EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, {}); }), AllOf(HasSubstr("rank 0"), HasSubstr("node1"), HasSubstr("damaged")));
@@ -294,7 +293,7 @@ TEST_F(CrdImages, AnotherImageThanTheOneThatCrrunKnowsIsNotTaken) {
 TEST_F(CrdImages, ABrokenConnectionIsMadeAgainAndTheCopyGoesOn) {
   const std::string from = image(1, 0, 20 * kMegabyte);
   Cutter cutter(server.port(), 6 << 20, 2);
-  Sources sources(readers, {source(0, at(cutter.port(), server_keys.public_key), 1, {0})}, 1);
+  Sources sources(readers, {source(0, at(cutter.port()), 1, {0})}, 1);
   sources.copy(0, there(1, 0), kAsItIs, {});
   EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
   EXPECT_EQ(cutter.connections(), 3);
@@ -308,7 +307,7 @@ TEST_F(CrdImages, ANodeThatVanishesIsGivenUp) {
   lost.clear_from();
   // The connections that are cut before anything has come are silence.
   Cutter mute(server.port(), 0, 1000);
-  Sources sources(readers, {lost, source(1, at(mute.port(), server_keys.public_key), 1, {0})}, 1);
+  Sources sources(readers, {lost, source(1, at(mute.port()), 1, {0})}, 1);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(error_of([&] { sources.copy(0, there(1, 0), kAsItIs, {}); }), AllOf(HasSubstr("node2 is lost"), HasSubstr("node1 does not answer")));
   EXPECT_THROW(sources.copy(0, there(1, 0), kAsItIs, {}), Unreachable) << "the image is not bad";
@@ -326,13 +325,13 @@ TEST_F(CrdImages, NobodyReadsWithoutTheJobsKey) {
   image(1, 0, 40);
   readers.silence = 1s;
   const job::ImageSource from = source(0, here(), 1, {0});
-  readers.keys = job::make_key_pair();
+  readers.secret = "of another job";
   Sources stranger(readers, {from}, 1);
   EXPECT_THAT(error_of([&] { stranger.copy(0, there(1, 0), kAsItIs, {}); }), HasSubstr("node0 does not answer"));
-  // Nor is anything taken from somebody who has not the node's key.
-  readers.keys = client_keys;
-  const ImageServer wrong(local(), job::make_key_pair(), client_keys.public_key);
-  Sources misled(readers, {source(0, at(wrong.port(), server_keys.public_key), 1, {0})}, 1);
+  // Nor is anything taken from somebody who has not the key.
+  readers.secret = kSecret;
+  const ImageServer wrong(local(), "of another job");
+  Sources misled(readers, {source(0, at(wrong.port()), 1, {0})}, 1);
   EXPECT_THAT(error_of([&] { misled.copy(0, there(1, 0), kAsItIs, {}); }), HasSubstr("node0 does not answer"));
 }
 
@@ -341,8 +340,9 @@ TEST_F(CrdImages, TheEndpointThatAnswersIsUsed) {
   job::Relaying many;
   many.add_endpoints("tcp://127.0.0.1:1");
   many.add_endpoints("not an endpoint");
+  const ImageServer other(local(), "of another job");
+  many.add_endpoints(at(other.port()).endpoints(0));
   many.add_endpoints(here().endpoints(0));
-  many.set_public_key(server_keys.public_key);
   Sources sources(readers, {source(0, many, 1, {0})}, 1);
   sources.copy(0, there(1, 0), kAsItIs, {});
   EXPECT_EQ(job::read_file(there(1, 0)), job::read_file(from));
@@ -399,8 +399,8 @@ class CrdParity : public CrdImages {
     const std::vector<std::vector<std::uint32_t>> ranks{{0, 1}, {2}, {3}};
     for (std::uint32_t node = 0; node < 3; ++node) {
       fs::create_directories(job::wave_directory(of(node), 1));
-      servers.push_back(std::make_unique<ImageServer>(of(node), server_keys, client_keys.public_key));
-      set.push_back(source(node, at(servers.back()->port(), server_keys.public_key), 1, ranks[node]));
+      servers.push_back(std::make_unique<ImageServer>(of(node), kSecret));
+      set.push_back(source(node, at(servers.back()->port()), 1, ranks[node]));
       for (const std::uint32_t rank : ranks[node])
         for (const std::string& path : {job::image_path(local(), 1, rank), job::manifest_path(job::image_path(local(), 1, rank))})
           fs::copy(path, job::wave_directory(of(node), 1));
@@ -485,82 +485,106 @@ TEST_F(CrdParity, WithoutEnoughNodesNothingIsMade) {
 /** Asks what no daemon asks. */
 class CrdImageServer : public CrdImages {
  protected:
-  zmq::socket_t connected(int most_unread = 0) {
-    zmq::socket_t socket = job::client_socket(context, "test-" + job::random_name(8), server_keys.public_key, client_keys);
-    socket.set(zmq::sockopt::linger, 0);
-    socket.set(zmq::sockopt::rcvhwm, most_unread);
-    job::uninterrupted([&] { socket.connect("tcp://127.0.0.1:" + std::to_string(server.port())); });
-    return socket;
+  std::unique_ptr<SecureStream> connected() const {
+    std::unique_ptr<SecureStream> stream;
+    connect_to_any({here().endpoints(0)}, patience(), [&](UniqueFd socket) {
+      stream = std::make_unique<SecureStream>(std::move(socket), SecureStream::Side::reader, kSecret);
+      stream->handshake(patience());
+      return true;
+    });
+    return stream;
   }
-  static std::optional<ImagePiece> answer(zmq::socket_t& socket, std::chrono::milliseconds limit = 5s) {
-    zmq::pollitem_t item{socket.handle(), 0, ZMQ_POLLIN, 0};
-    job::uninterrupted([&] { zmq::poll(&item, 1, limit); });
-    job::Received received;
+  static Patience patience() { return {5s, nullptr}; }
+  static ImagePiece answer(SecureStream& stream) {
     ImagePiece piece;
-    if (!job::receive_frames(socket, false, received) || !job::parse(received, piece)) return std::nullopt;
+    stream.read_message(piece, kMostMessageBytes, patience());
+    std::vector<char> data(piece.bytes());
+    stream.read(data, patience());
     return piece;
   }
-  static std::optional<ImagePiece> asked(zmq::socket_t& socket, std::uint32_t wave, std::uint64_t offset, std::uint32_t bytes,
-                                         int what = ImageRequest::IMAGE) {
+  static ImagePiece asked(SecureStream& stream, std::uint32_t wave, std::uint64_t offset, std::uint32_t bytes, int what = ImageRequest::IMAGE,
+                          std::uint32_t base = 0) {
     ImageRequest request;
     request.set_what(static_cast<ImageRequest::What>(what));
     request.set_wave(wave);
     request.set_offset(offset);
     request.set_bytes(bytes);
-    job::send_frames(socket, nullptr, job::Kind::ask, request);
-    return answer(socket);
+    request.set_base(base);
+    stream.write_message(request, patience());
+    return answer(stream);
   }
-  zmq::context_t context{1};
 };
 
 TEST_F(CrdImageServer, RefusesWhatItCannotHandOut) {
   const std::uint64_t size = fs::file_size(image(1, 0, 4));
-  zmq::socket_t socket = connected();
-  ASSERT_TRUE(asked(socket, 1, 0, 0));
-  EXPECT_EQ(asked(socket, 1, 0, 0)->total(), size);
-  EXPECT_EQ(asked(socket, 1, size - 3, 100)->data().size(), 3u);
-  EXPECT_NE(asked(socket, 1, size + 1, 1)->error(), "");
-  EXPECT_NE(asked(socket, 1, UINT64_MAX, 1)->error(), "");
-  EXPECT_NE(asked(socket, 1, 0, kPieceBytes + 1)->error(), "");
-  EXPECT_NE(asked(socket, 1, 0, 1, 77)->error(), "");
-  EXPECT_NE(asked(socket, 2, 0, 1)->error(), "");
+  const auto stream = connected();
+  EXPECT_EQ(asked(*stream, 1, 0, 0).total(), size);
+  EXPECT_EQ(asked(*stream, 1, size - 3, 100).bytes(), 3u);
+  EXPECT_NE(asked(*stream, 1, size + 1, 1).error(), "");
+  EXPECT_NE(asked(*stream, 1, UINT64_MAX, 1).error(), "");
+  EXPECT_NE(asked(*stream, 1, 0, kPieceBytes + 1).error(), "");
+  EXPECT_NE(asked(*stream, 1, 0, 1, 77).error(), "");
+  EXPECT_NE(asked(*stream, 2, 0, 1).error(), "");
+  EXPECT_EQ(asked(*stream, 1, 0, 1, ImageRequest::FILE).total(), size);
+  EXPECT_NE(asked(*stream, 1, 0, 1, ImageRequest::FILE, 7).error(), "");
+  fs::create_symlink("/etc/passwd", job::wave_directory(local(), 1) + "/rank-0.base-8");
+  EXPECT_NE(asked(*stream, 1, 0, 1, ImageRequest::FILE, 8).error(), "") << "it follows no links";
   fs::rename(job::wave_directory(local(), 1), job::wave_part_directory(local(), 3));
-  EXPECT_TRUE(asked(socket, 3, 0, 1)->busy()) << "the wave is not committed";
-  job::send_frames(socket, nullptr, job::Kind::ask, zmq::message_t(std::string_view("\xff\xff\xff")));
-  job::send_frames(socket, nullptr, job::Kind::up, ImageRequest());
+  EXPECT_TRUE(asked(*stream, 3, 0, 1).busy()) << "the wave is not committed";
   fs::rename(job::wave_part_directory(local(), 3), job::wave_directory(local(), 3));
-  EXPECT_EQ(asked(socket, 3, 0, 1)->error(), "") << "it serves on";
+  EXPECT_EQ(asked(*stream, 3, 0, 1).error(), "") << "it serves on";
+}
+
+TEST_F(CrdImageServer, EndsAConnectionThatMakesNoSense) {
+  image(1, 0, 4);
+  const std::string long_one("\x00\x01\x00\x01", 4), none("\x00\x00\x00\x03\xff\xff\xff", 7);
+  for (const std::string& text : {long_one, none}) {
+    const auto stream = connected();
+    stream->write(text, patience());
+    EXPECT_THROW(answer(*stream), Broken);
+  }
+  // Nor does it wait for one that never proves anything.
+  const UniqueFd mute = [&] {
+    UniqueFd out;
+    connect_to_any({here().endpoints(0)}, patience(), [&](UniqueFd socket) {
+      out = std::move(socket);
+      return true;
+    });
+    return out;
+  }();
+  pollfd item{mute.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&item, 1, 20000), 1) << "it is closed";
+  EXPECT_EQ(asked(*connected(), 1, 0, 1).error(), "") << "it serves on";
 }
 
 TEST_F(CrdImageServer, TellsReadersToComeLaterWhenThereAreMany) {
   image(1, 0, 4);
-  std::vector<zmq::socket_t> others;
+  std::vector<std::unique_ptr<SecureStream>> others;
   for (std::size_t i = 0; i < kReaders; ++i) {
     others.push_back(connected());
-    ASSERT_TRUE(asked(others.back(), 1, 0, 1));
+    ASSERT_FALSE(asked(*others.back(), 1, 0, 1).busy());
   }
-  zmq::socket_t late = connected();
-  EXPECT_TRUE(asked(late, 1, 0, 1)->busy());
-  EXPECT_FALSE(asked(others.front(), 1, 0, 1)->busy());
+  const auto late = connected();
+  EXPECT_TRUE(asked(*late, 1, 0, 1).busy());
+  EXPECT_FALSE(asked(*others.front(), 1, 0, 1).busy());
+  others.pop_back();
+  const auto begin = std::chrono::steady_clock::now();
+  while (asked(*late, 1, 0, 1).busy() && std::chrono::steady_clock::now() - begin < 20s) std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(asked(*late, 1, 0, 1).busy()) << "one has left";
 }
 
-// A reader that asks, and does not read, makes the server hold a few pieces only.
-TEST_F(CrdImageServer, HoldsLittleForAReaderThatDoesNotRead) {
+// A reader that asks, and does not read, keeps nobody else waiting.
+TEST_F(CrdImageServer, AReaderThatDoesNotReadIsLeftAlone) {
   image(1, 0, 16 * kMegabyte);
-  zmq::socket_t socket = connected(1);
-  ASSERT_TRUE(asked(socket, 1, 0, 0));
+  const auto stream = connected();
   ImageRequest request;
   request.set_what(ImageRequest::IMAGE);
   request.set_wave(1);
   request.set_bytes(kPieceBytes);
-  for (int i = 0; i < 200; ++i) job::send_frames(socket, nullptr, job::Kind::ask, request);
-  std::this_thread::sleep_for(2s);
-  zmq::socket_t other = connected();
-  ASSERT_TRUE(asked(other, 1, 0, 1)) << "others are served meanwhile";
-  int pieces = 0;
-  while (answer(socket, 500ms)) ++pieces;
-  EXPECT_GT(pieces, 1);
-  EXPECT_LT(pieces, 100) << "the answers that nobody took were dropped";
+  for (int i = 0; i < 200; ++i) stream->write_message(request, patience());
+  std::this_thread::sleep_for(1s);
+  EXPECT_EQ(asked(*connected(), 1, 0, 1).error(), "") << "others are served meanwhile";
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(answer(*stream).bytes(), kPieceBytes);
 }
 
 TEST_F(OnDisk, RoomForCopies) {

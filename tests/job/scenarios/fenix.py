@@ -53,15 +53,16 @@ def fenix_has_spare_ranks_take_the_place_of_a_lost_node(cluster):
 
 # ---- the engine reprise
 
-def reprised(cluster, *words, ranks=4, hosts=("node1:2", "node2:2"), spares=("node3:2", "node4:2")):
-    return Job(cluster, [FENIX, *words], ranks=ranks, hosts=hosts, spares=spares, every=None,
-               options=["--oversubscribe", "--detect", "4s", "-x", "FENIX_ENGINE=reprise"]).start()
+def reprised(cluster, *words, shared=True):
+    return Job(cluster, [FENIX, *words], ranks=4, hosts=("node1:2", "node2:2"), spares=("node3:2", "node4:2"), every=None, shared=shared,
+               options=["--oversubscribe", "--detect", "4s", "-x", "FENIX_ENGINE=reprise",
+                        *([] if shared else ["--redundancy", "partner"])]).start()
 
 
-def compare_reprised(cluster, words, lose, losses=1, **more):
+def compare_reprised(cluster, words, lose, losses=1, shared=True):
     """As compare(). All recoveries must go back to the one wave, which is taken in Fenix_Init."""
-    job = reprised(cluster, *words, **more)
-    job.await_event("wave-staged", seconds=120)
+    job = reprised(cluster, *words, shared=shared)
+    job.await_event("wave-staged" if shared else "wave-safe", seconds=120)
     lose(job)
     found = result(job, 400)
     waves = job.events("wave-commit")
@@ -78,6 +79,11 @@ def compare_reprised(cluster, words, lose, losses=1, **more):
 @scenario
 def fenix_goes_back_to_its_wave_when_a_node_is_lost(cluster):
     compare_reprised(cluster, ["stored", "steps=2500"], after(6, lambda: cluster.kill("node2")))
+
+
+@scenario
+def fenix_goes_back_to_its_wave_without_shared_storage(cluster):
+    compare_reprised(cluster, ["stored", "steps=2500"], after(6, lambda: cluster.kill("node2")), shared=False)
 
 
 @scenario

@@ -3,21 +3,16 @@
 /** @file Reads from another daemon's ImageServer. All functions block: call them from a thread that nobody waits for. */
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <list>
-#include <optional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <zmq.hpp>
-
 #include "crd/images/copying.h"
 #include "crd/images/images.pb.h"
-#include "job/keys.h"
-#include "job/messages.pb.h"
+#include "crd/images/secure_stream.h"
 
 namespace reprise::crd {
 
@@ -30,13 +25,12 @@ class ImageClient {
  public:
   using Use = std::function<void(std::uint64_t offset, std::span<const char> content)>;
   /**
-   * @param node    its name, for messages
-   * @param from    where it hands images out: all endpoints are tried at once
-   * @param own     the keys of the job's daemons
-   * @param silence so long without an answer it counts as unreachable
+   * @param node      its name, for messages
+   * @param endpoints where it hands images out: the first that proves to be a daemon of the job is used
+   * @param secret    what all daemons of the job know
+   * @param silence   so long without an answer it counts as unreachable
    */
-  ImageClient(std::string node, const job::Relaying& from, job::KeyPair own, std::chrono::milliseconds silence);
-  ~ImageClient();
+  ImageClient(std::string node, std::vector<std::string> endpoints, std::string secret, std::chrono::milliseconds silence);
 
   /** As the end of what is read: all of it. */
   static constexpr std::uint64_t kToTheEnd = UINT64_MAX;
@@ -52,23 +46,19 @@ class ImageClient {
   std::uint64_t received() const { return received_; }
 
  private:
-  struct Asked {
-    std::uint64_t id, offset, bytes;
-  };
-  void connect();
-  void disconnect();
-  void ask(ImageRequest request, std::uint64_t offset, std::uint64_t bytes);
-  std::optional<ImagePiece> receive();
+  struct Progress;
+  void connect(const CopyLimits& limits);
+  void read_on(Progress& progress, const ImageRequest& what, const CopyLimits& limits, const Use& use);
+  /** @return how long to wait for a byte before the connection is made anew */
+  Patience patience(const CopyLimits& limits) const;
 
   const std::string node_;
-  const job::Relaying from_;
-  const job::KeyPair own_;
+  const std::vector<std::string> endpoints_;
+  const std::string secret_;
   const std::chrono::milliseconds silence_;
-  zmq::context_t context_{1};
-  std::list<zmq::socket_t> sockets_;  ///< one for each endpoint, until one has answered
-  bool found_ = false;                ///< one has
-  std::deque<Asked> asked_;           ///< without an answer, oldest first
-  std::uint64_t last_id_ = 0, received_ = 0;
+  std::unique_ptr<SecureStream> stream_;  ///< nothing is under way on it between two calls
+  std::vector<char> buffer_;
+  std::uint64_t received_ = 0;
 };
 
 }  // namespace reprise::crd

@@ -2,169 +2,242 @@
 #include "crd/images/server.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <list>
-#include <map>
+#include <system_error>
 #include <thread>
 #include <tuple>
-#include <system_error>
 #include <utility>
+#include <vector>
 
-#include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include "base/unique_fd.h"
+#include "crd/images/images.pb.h"
 #include "crd/images/offered.h"
-#include "job/curve_sockets.h"
-#include "job/frames.h"
+#include "crd/images/secure_stream.h"
+#include "job/files.h"
 #include "job/log.h"
 #include "job/names.h"
-#include "job/uninterrupted.h"
-#include "job/zap.h"
-#include "job/zmq_watch.h"
 
 namespace reprise::crd {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kOpenFiles = 16;
-/** A file that nobody has asked for is closed after this: the disk space of a removed wave is free then. */
+constexpr std::size_t kOpenFiles = 4;
+/** A reader that has not asked for so long has its files closed: the disk space of a removed wave is free then … */
 constexpr auto kFileIdle = 5s;
-/** A daemon that has not asked is no reader any more. */
-constexpr auto kReaderIdle = 15s;
-constexpr auto kTick = 1s;
-constexpr std::int64_t kMostRequestBytes = 4096;
+/** … and after so many times more its connection. It makes another one when it needs one. */
+constexpr int kIdleTimes = 6;
+/** Without progress for so long a connection ends. */
+constexpr auto kSilence = 15s;
+constexpr auto kHandshake = 5s;
+/** Connections that are being made, or are told to come later, beside those of the readers. */
+constexpr std::size_t kOthers = 64;
+constexpr int kLookMs = 100;
 
-zmq::socket_t socket_for(zmq::context_t& context, const job::KeyPair& own) {
-  zmq::socket_t socket = job::server_socket(context, own);
-  socket.set(zmq::sockopt::linger, 0);
-  socket.set(zmq::sockopt::maxmsgsize, kMostRequestBytes);
-  // Bounds what a reader that asks and does not read makes this daemon hold.
-  socket.set(zmq::sockopt::sndhwm, 2 * kRequestsAtOnce);
-  socket.set(zmq::sockopt::rcvhwm, 16 * kRequestsAtOnce);
-  // The connection to a node that has vanished ends.
-  socket.set(zmq::sockopt::heartbeat_ivl, 5000);
-  socket.set(zmq::sockopt::heartbeat_timeout, 15000);
-  return socket;
+/** @return a listening socket of all addresses, on any free port */
+UniqueFd listening() {
+  for (const int family : {AF_INET6, AF_INET}) {
+    UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd) continue;  // a machine without IPv6
+    const int off = 0;
+    if (family == AF_INET6 && ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) continue;
+    sockaddr_storage any{};
+    any.ss_family = static_cast<sa_family_t>(family);
+    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&any), family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)) == 0 &&
+        ::listen(fd.get(), SOMAXCONN) == 0)
+      return fd;
+  }
+  job::throw_errno("no socket on which images can be handed out");
 }
 
-}  // namespace
+std::uint16_t port_of(int fd) {
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) != 0) job::throw_errno("the port of a socket");
+  return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(own).sin6_port : reinterpret_cast<sockaddr_in&>(own).sin_port);
+}
 
-class ImageServer::Impl {
+std::string address_of(int fd) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof peer;
+  char text[NI_MAXHOST] = "an unknown address";
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0)
+    ::getnameinfo(reinterpret_cast<sockaddr*>(&peer), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+/** The files that one reader has asked for, the last one first. */
+class Files {
  public:
-  Impl(std::string directory, const job::KeyPair& own, const std::string& client_public_key)
-      : directory_(std::move(directory)),
-        doorkeeper_(loop_, context_, client_public_key,
-                    [](const std::string& address, const std::string& why) {
-                      spdlog::info("a connection from {}, to read images, was refused: {}", address, why);
-                    }),
-        socket_(socket_for(context_, own)), watch_(loop_, socket_, [this] { receive(); }), timer_(loop_) {
-    job::uninterrupted([&] { socket_.bind("tcp://*:*"); });
-    const std::string endpoint = socket_.get(zmq::sockopt::last_endpoint);
-    port_ = static_cast<std::uint16_t>(std::stoul(endpoint.substr(endpoint.rfind(':') + 1)));
-    tick();
-    thread_ = std::thread([this] { loop_.run(); });
-  }
-  ~Impl() {
-    loop_.stop();
-    thread_.join();
-  }
-  std::uint16_t port() const { return port_; }
-
- private:
-  using Name = std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>;  ///< what, wave, rank, base
-  struct File {
-    Name name;
-    Clock::time_point used;
-    std::unique_ptr<Offered> offered;
-  };
-
-  void receive() {
-    job::Received received;
-    ImageRequest request;
-    if (!job::receive_frames(socket_, true, received)) return;
-    if (received.kind != static_cast<char>(job::Kind::ask) || !job::parse(received, request)) {
-      spdlog::warn("a message of kind {} is dropped: images are asked for", static_cast<int>(received.kind));
-      return;
-    }
-    if (!job::send_frames(socket_, &received.peer, job::Kind::answer, answer(received.peer, request)))
-      spdlog::debug("a piece of an image is dropped: its reader has vanished, or does not take what it has asked for");
-    watch_.kick();
-  }
-
-  ImagePiece answer(const std::string& peer, const ImageRequest& request) {
-    ImagePiece piece;
-    piece.set_id(request.id());
-    if (!readers_.count(peer) && readers_.size() >= kReaders) {
-      piece.set_busy(true);
-      return piece;
-    }
-    readers_[peer] = Clock::now();
-    try {
-      const Offered& offered = open(request);
-      piece.set_total(offered.size());
-      if (request.offset() > offered.size() || request.bytes() > kPieceBytes)
-        throw std::runtime_error("a piece was asked for that cannot be");
-      std::string& data = *piece.mutable_data();
-      data.resize(std::min<std::uint64_t>(request.bytes(), offered.size() - request.offset()));
-      offered.read(request.offset(), data.data(), data.size());
-    } catch (const std::exception& error) {
-      std::error_code ignored;
-      if (std::filesystem::exists(job::wave_part_directory(directory_, request.wave()), ignored)) {
-        piece.set_busy(true);  // its commit is on the way here
-        return piece;
-      }
-      spdlog::info("wave {}, rank {} cannot be handed out: {}", request.wave(), request.rank(), error.what());
-      piece.clear_data();
-      piece.set_error(error.what());
-      files_.remove_if([&](const File& file) { return file.name == name_of(request); });
-    }
-    return piece;
-  }
-
-  static Name name_of(const ImageRequest& request) { return {request.what(), request.wave(), request.rank(), request.base()}; }
-
+  explicit Files(const std::string& directory) : directory_(directory) {}
   const Offered& open(const ImageRequest& request) {
     const auto found = std::find_if(files_.begin(), files_.end(), [&](const File& file) { return file.name == name_of(request); });
     if (found != files_.end()) {
       files_.splice(files_.begin(), files_, found);
     } else {
-      files_.push_front({name_of(request), {}, open_offered(directory_, request)});
+      files_.push_front({name_of(request), open_offered(directory_, request)});
       if (files_.size() > kOpenFiles) files_.pop_back();
     }
-    files_.front().used = Clock::now();
     return *files_.front().offered;
   }
+  void close(const ImageRequest& request) {
+    files_.remove_if([&](const File& file) { return file.name == name_of(request); });
+  }
+  void close_all() { files_.clear(); }
 
-  void tick() {
-    timer_.expires_after(kTick);
-    timer_.async_wait([this](const asio::error_code& error) {
-      if (error) return;
-      const auto now = Clock::now();
-      files_.remove_if([&](const File& file) { return now - file.used > kFileIdle; });
-      std::erase_if(readers_, [&](const auto& reader) { return now - reader.second > kReaderIdle; });
-      tick();
-    });
+ private:
+  using Name = std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>;  ///< what, wave, rank, base
+  struct File {
+    Name name;
+    std::unique_ptr<Offered> offered;
+  };
+  static Name name_of(const ImageRequest& request) { return {request.what(), request.wave(), request.rank(), request.base()}; }
+
+  const std::string& directory_;
+  std::list<File> files_;
+};
+
+}  // namespace
+
+class ImageServer::Impl {
+ public:
+  Impl(std::string directory, std::string secret)
+      : directory_(std::move(directory)), secret_(std::move(secret)), socket_(listening()), port_(port_of(socket_.get())) {
+    thread_ = std::thread([this] { accept_all(); });
+  }
+  ~Impl() {
+    end_ = true;
+    thread_.join();
+  }
+  std::uint16_t port() const { return port_; }
+
+ private:
+  struct Connection {
+    std::thread thread;
+    std::atomic<bool> over{false};
+  };
+
+  void accept_all() {
+    std::list<Connection> connections;
+    while (!end_) {
+      connections.remove_if([](Connection& one) {
+        if (one.over) one.thread.join();
+        return one.over.load();
+      });
+      pollfd one{socket_.get(), POLLIN, 0};
+      if (::poll(&one, 1, kLookMs) <= 0) continue;
+      UniqueFd fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!fd) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) std::this_thread::sleep_for(1s);
+        continue;
+      }
+      if (connections.size() >= kReaders + kOthers) continue;  // it is closed, and comes again
+      Connection& connection = connections.emplace_back();
+      try {
+        connection.thread = std::thread([this, &connection, socket = std::move(fd)]() mutable {
+          attend(std::move(socket));
+          connection.over = true;
+        });
+      } catch (const std::system_error& error) {
+        connections.pop_back();
+        spdlog::warn("a reader of images cannot be served: {}", error.what());
+      }
+    }
+    for (Connection& one : connections) one.thread.join();
   }
 
-  const std::string directory_;
-  asio::io_context loop_{1};
-  zmq::context_t context_{1};
-  job::Doorkeeper doorkeeper_;
-  zmq::socket_t socket_;
-  job::ZmqWatch watch_;
-  asio::steady_timer timer_;
-  std::uint16_t port_ = 0;
-  std::list<File> files_;  ///< the one that was asked for last first
-  std::map<std::string, Clock::time_point> readers_;  ///< when each has asked last
+  void attend(UniqueFd fd) {
+    const std::string address = address_of(fd.get());
+    bool known = false, admitted = false;
+    try {
+      SecureStream stream(std::move(fd), SecureStream::Side::server, secret_);
+      stream.handshake(patience(kHandshake));
+      known = true;
+      serve(stream, admitted);
+    } catch (const std::system_error&) {  // the end
+    } catch (const std::exception& problem) {
+      if (known)
+        spdlog::debug("a reader of images at {} has left: {}", address, problem.what());
+      else
+        spdlog::info("a connection from {}, to read images, was refused: it does not have the job's key ({})", address, problem.what());
+    }
+    if (admitted) --readers_;
+  }
+
+  void serve(SecureStream& stream, bool& admitted) {
+    Files files(directory_);
+    std::vector<char> data;
+    for (int idle = 0; idle < kIdleTimes;) {
+      if (!stream.wait(patience(kFileIdle))) {
+        files.close_all();
+        ++idle;
+        continue;
+      }
+      idle = 0;
+      ImageRequest request;
+      stream.read_message(request, kMostMessageBytes, patience(kSilence));
+      if (!admitted) admitted = admit();
+      ImagePiece piece;
+      data.clear();
+      if (admitted)
+        answer(request, files, piece, data);
+      else
+        piece.set_busy(true);
+      piece.set_bytes(static_cast<std::uint32_t>(data.size()));
+      stream.write_message(piece, patience(kSilence));
+      stream.write(data, patience(kSilence));
+    }
+  }
+
+  bool admit() {
+    if (readers_.fetch_add(1) < kReaders) return true;
+    --readers_;
+    return false;
+  }
+
+  void answer(const ImageRequest& request, Files& files, ImagePiece& piece, std::vector<char>& data) const {
+    try {
+      const Offered& offered = files.open(request);
+      if (request.offset() > offered.size() || request.bytes() > kPieceBytes)
+        throw std::runtime_error("a piece was asked for that cannot be");
+      data.resize(std::min<std::uint64_t>(request.bytes(), offered.size() - request.offset()));
+      offered.read(request.offset(), data.data(), data.size());
+      piece.set_total(offered.size());
+    } catch (const std::exception& error) {
+      data.clear();
+      std::error_code ignored;
+      if (std::filesystem::exists(job::wave_part_directory(directory_, request.wave()), ignored)) {
+        piece.set_busy(true);  // its commit is on the way here
+        return;
+      }
+      spdlog::info("wave {}, rank {} cannot be handed out: {}", request.wave(), request.rank(), error.what());
+      piece.set_error(error.what());
+      files.close(request);
+    }
+  }
+
+  Patience patience(std::chrono::milliseconds silence) const {
+    return {silence, [this] { return !end_; }};
+  }
+
+  const std::string directory_, secret_;
+  const UniqueFd socket_;
+  const std::uint16_t port_;
+  std::atomic<bool> end_{false};
+  std::atomic<std::size_t> readers_{0};
   std::thread thread_;
 };
 
-ImageServer::ImageServer(std::string directory, const job::KeyPair& own, const std::string& client_public_key)
-    : impl_(std::make_unique<Impl>(std::move(directory), own, client_public_key)) {}
+ImageServer::ImageServer(std::string directory, std::string secret) : impl_(std::make_unique<Impl>(std::move(directory), std::move(secret))) {}
 ImageServer::~ImageServer() = default;
 std::uint16_t ImageServer::port() const { return impl_->port(); }
 

@@ -41,7 +41,9 @@ ImageClient& Sources::client(const job::ImageSource& source) {
   if (const auto known = unreachable_.find(source.node()); known != unreachable_.end()) throw Unreachable(known->second);
   if (!source.has_from()) throw Unreachable(host(source.node()) + " is lost");
   auto& client = clients_[source.node()];
-  if (!client) client = std::make_unique<ImageClient>(host(source.node()), source.from(), readers_.keys, readers_.silence);
+  if (!client) client = std::make_unique<ImageClient>(
+        host(source.node()), std::vector<std::string>(source.from().endpoints().begin(), source.from().endpoints().end()), readers_.secret,
+        readers_.silence);
   return *client;
 }
 

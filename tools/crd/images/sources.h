@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "crd/images/client.h"
-#include "job/keys.h"
 #include "job/messages.pb.h"
 
 namespace reprise::crd {
 
 /** What reading from any of the job's nodes needs. */
 struct Readers {
-  job::KeyPair keys;                          ///< of the job's daemons
+  std::string secret;                         ///< what all daemons of the job know
   std::map<std::uint32_t, std::string> hosts;  ///< by node
   std::chrono::milliseconds silence{10000};   ///< so long without an answer a node counts as unreachable
 };
