@@ -43,6 +43,37 @@ def partner_brings_a_node_back(cluster):
     lose(cluster, "partner", "node3")
 
 
+def checksum(job):
+    status = job.wait(300)
+    check(status == 0, f"exit status {status}; messages:\n{job.last_messages()}")
+    return [line for line in job.output().splitlines() if line.startswith("ballast: checksum")]
+
+
+@scenario
+def partner_brings_a_node_back_from_deltas(cluster):
+    # A program that changes little of its memory: copies of its images are deltas, as the images are.
+    program = ("/mnt/project/build/vm/user/bench/job/ballast", 16, 500, 0.0001)
+
+    def run(**how):
+        return Job(cluster, program, ranks=3, hosts=THREE, spares=("node4",), shared=False,
+                   options=["--redundancy", "partner", "--incremental"], **how).start()
+    job = run()
+    job.await_event("wave-safe", 3, seconds=90)
+    where = {rank: node for rank, (node, _) in job.where().items()}
+    found = [name for node in THREE for rank in where if where[rank] != node
+             for name in cluster.ssh(node, f"ls /var/tmp/cr/*/wave-*/rank-{rank}.base-* 2>/dev/null || true").split()]
+    check(found, "copies of deltas have become whole images:\n" + "\n".join(cluster.ssh(node, "grep -h whole /tmp/reprise-*/crd.log; head -c 400 /var/tmp/cr/*/wave-3/*.json") for node in THREE))
+    wave = job.events("wave-safe")[-1]["wave"]
+    survivors = Survivors(job, {"node3"})
+    cluster.kill("node3")
+    back = went_back_to(job)
+    check(back >= wave, f"wave {wave} was safe, and the job went back to {back}; messages:\n{job.last_messages()}")
+    survivors.check()
+    result = checksum(job)
+    expected = checksum(run(every=None))
+    check(result and result == expected, f"another result: {result} instead of {expected}")
+
+
 @scenario
 def partner_brings_two_nodes_back_at_once(cluster):
     lose(cluster, "partner:2", "node2", "node3", hosts=("node1:2", "node2", "node3"), spares=("node4:2",))
