@@ -11,8 +11,11 @@
  * each other's uid by SO_PEERCRED.
  *
  * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM, LANES,
- * GONE and PINNED whenever it makes progress in MPI; its guard does, too, before it reads the end of a lane. Every message of the
+ * GONE, PINNED and STAY whenever it makes progress in MPI; its guard does, too, while no thread does. Every message of the
  * daemon has the number of its recovery. A rank drops messages of an older recovery than its own.
+ *
+ * A recovery may take back other namespaces only. The daemon then sends STAY instead of rolling the rank back, and for the
+ * end of the recovery PEERS of these namespaces and RESUME, which have no answer.
  *
  * When a wave is given up, the daemon sends CR_RANK_ABORT to every rank of its node. This includes ranks that got no
  * CR_RANK_PREPARE: a peer's mark keeps their connection shut until they learn how the wave ended. Wave numbers only
@@ -26,7 +29,7 @@
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
 /** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
-#define CR_RANK_PROTOCOL 6
+#define CR_RANK_PROTOCOL 7
 
 enum cr_rank_type {
 	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */
@@ -78,6 +81,12 @@ enum cr_rank_type {
 	CR_RANK_WAVE_REQUEST,
 	/** daemon: the wave that was asked for is committed. struct cr_rank_wave. After a rollback RESUME says so */
 	CR_RANK_PINNED,
+	/** daemon: a recovery begins in which the rank stays, and other namespaces go back to a wave. struct cr_rank_wave, then
+	 * the names of these namespaces, each ended by 0 */
+	CR_RANK_STAY,
+	/** rank: the answer to STAY. If it can stay, it has closed its connections to these namespaces, and sends them nothing
+	 * until RESUME. struct cr_rank_stays, then a text if it cannot */
+	CR_RANK_STAYS,
 };
 
 struct cr_rank_message {
@@ -114,6 +123,12 @@ struct cr_rank_wave {
 	struct cr_rank_message head;
 	uint32_t wave;
 	uint32_t timeout_ms; /**< for quiescing */
+};
+
+struct cr_rank_stays {
+	struct cr_rank_message head;
+	uint32_t of; /**< the recovery of the STAY */
+	uint32_t can; /**< 1: nothing has crossed since the wave between the rank and these namespaces; 0: a text follows */
 };
 
 enum cr_rank_prepared_state {

@@ -13,7 +13,8 @@ import subprocess
 import tempfile
 import time
 
-HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES, COUNTERS, GONE, WAVE_REQUEST, PINNED = range(1, 22)
+(HELLO, WELCOME, PREPARE, ABORT, PREPARED, RESTORED, PMIX, PMIX_DONE, PEERS, RESUME, RESUMED, LOST, LOG, CALM, MOVED, LANES, NEED_LANES,
+ COUNTERS, GONE, WAVE_REQUEST, PINNED, STAY, STAYS) = range(1, 24)
 HEAD = struct.Struct("=IIII")
 STATES = ("taken", "again", "unable")
 
@@ -222,13 +223,36 @@ class Daemon:
                 [*self.launcher, "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
                  "-n", str(self.count), *exports, *argv], env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
+    @staticmethod
+    def namespace(rank):
+        """@return its name, ended by 0"""
+        with open(f"/proc/{rank.pid}/environ", "rb") as file:
+            return next(w.partition(b"=")[2] for w in file.read().split(b"\0") if w.startswith(b"PMIX_NAMESPACE=")) + b"\0"
+
     def gone(self, number):
         """Tell the others that a rank has failed."""
-        with open(f"/proc/{next(r.pid for n, r in self.ranks.items() if n != number)}/environ", "rb") as file:
-            namespace = next(w.partition(b"=")[2] for w in file.read().split(b"\0") if w.startswith(b"PMIX_NAMESPACE="))
+        namespace = self.namespace(next(r for n, r in self.ranks.items() if n != number))
         for n, rank in self.ranks.items():
             if n != number:
-                self.send(rank, GONE, struct.pack("=II", number, 0) + namespace + b"\0")
+                self.send(rank, GONE, struct.pack("=II", number, 0) + namespace)
+
+    def ask_to_stay(self, n, wave):
+        """A recovery begins in which a rank stays while others of its own namespace go back: it cannot tell them from spawned processes."""
+        self.recovery += 1
+        self.send(self.ranks[n], STAY, struct.pack("=II", wave, 0) + self.namespace(self.ranks[n]))
+
+    def can_stay(self, n, seconds=10):
+        """@return (whether it can, why not)"""
+        body = self.heard(STAYS, seconds, "STAYS", (n,))[n]
+        of, can = struct.unpack_from("=II", body)
+        if of != self.recovery:
+            raise Broken(f"rank {n} answers for recovery {of}")
+        return bool(can), body[8:].decode()
+
+    def stay_over(self, n, moved=()):
+        """The others are back."""
+        self.send(self.ranks[n], PEERS, struct.pack("=II", self.count, 0) + self.table(moved))
+        self.send(self.ranks[n], RESUME, bytes(32) + struct.pack("=IIII", self.node_of[n], 0, 0, 0))
 
     def image(self, wave, rank):
         return os.path.join(self.folder, f"wave-{wave}-rank-{rank}.img")
@@ -298,15 +322,20 @@ class Daemon:
                 raise Broken(f"rank {n} says it is at wave {of}, restarted {restarted}, PMIx stale {stale}")
         return self.resume(moved, spin)
 
-    def resume(self, moved=(), spin=0, only=None):
-        """Have the restored ranks continue. @param only these ranks; None: all @return as go_back()"""
-        numbers = range(self.count) if only is None else only
+    def table(self, moved):
+        """Where the ranks listen."""
         table = b""
         for n in range(self.count):
             text = b"".join(a.encode() + b"\0" for a in self.ranks[n].addresses)
             text += b"\0" * (-len(text) % 4)
             table += struct.pack("=IIHH", n, self.recovery if n in moved else 0, len(self.ranks[n].addresses),
                                  12 + len(text)) + text
+        return table
+
+    def resume(self, moved=(), spin=0, only=None):
+        """Have the restored ranks continue. @param only these ranks; None: all @return as go_back()"""
+        numbers = range(self.count) if only is None else only
+        table = self.table(moved)
         nonce = secrets.token_bytes(32)
         self.new_lanes()
         for rank in (self.ranks[n] for n in numbers):

@@ -105,11 +105,14 @@ class StandIn(Daemon):
         self.leave({n: words[n] for n in restart}, b"s")
         self.heard(RESTORED, 60, "RESTORED")
 
-    def finish_with_images(self, words):
-        """As finish(); each rank takes an image of itself. @return (what the ranks said, {rank: address of its image})"""
+    def finish_with_images(self, words, only=None):
+        """As finish(); each rank takes an image of itself. @param only these; None: all
+        @return (what the ranks said, {rank: address of its image})"""
         images = {}
         for n, word in words.items():
-            if word == b"r":
+            if word == b"r" and only is not None and n not in only:
+                self.control[n].send(b"g")
+            elif word == b"r":
                 pid = self.ranks[n].pid
                 self.taken[pid] = self.taken.get(pid, 0) + 1
                 images[n] = f"{self.path}.{pid}.{self.taken[pid]}"
@@ -118,8 +121,9 @@ class StandIn(Daemon):
         said = self.heard(PREPARED, 60, "PREPARED", words)
         return said, images
 
-    def kill(self, dead=()):
-        """Kill all ranks. None reads from a connection afterwards. @param dead these are known to have ended"""
+    def kill(self, dead=(), stay=()):
+        """Kill all ranks. None reads from a connection afterwards. @param dead these are known to have ended
+        @param stay these live on"""
         def ended(pid):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
                 return file.read().rpartition(")")[2].split()[0] == "Z"
@@ -128,19 +132,20 @@ class StandIn(Daemon):
         if gone := {n: rank.pid for n, rank in self.ranks.items() if n not in dead and ended(rank.pid)}:
             raise Broken(f"ranks have ended by themselves: {gone}")
         for n, rank in self.ranks.items():
-            if n not in dead:
+            if n not in dead and n not in stay:
                 os.kill(rank.pid, signal.SIGKILL)
-        self.until(lambda: all(ended(r.pid) for r in self.ranks.values()), 60, "killed ranks to end")
+        self.until(lambda: all(ended(r.pid) for n, r in self.ranks.items() if n not in stay), 60, "killed ranks to end")
 
-    def go_back(self, images, restart=(), dead=()):
+    def go_back(self, images, restart=(), dead=(), stay=()):
         """Replace all ranks by processes made of images, with the connections of the wave. They wait for resume().
-        @param restart these come without their connections, as on another node @param dead these have ended"""
-        self.kill(dead)
-        self.recovery += 1
+        @param restart these come without their connections, as on another node @param dead these have ended
+        @param stay these can stay in the recovery, which has begun"""
+        self.kill(dead, stay)
+        self.recovery += not stay
         for n, address in images.items():
             self.say(n, address, b"s" if n in restart else b"p")
         self.leave({n: b"f" for n in images}, b"")
-        said = self.heard(RESTORED, 60, "RESTORED")
+        said = self.heard(RESTORED, 60, "RESTORED", images)
         wrong = {n: got for n, got in said.items() if got[0] != self.wave or got[1] != (n in restart)}
         if wrong:
             raise Broken(f"ranks are at another wave than {self.wave}: {wrong}")

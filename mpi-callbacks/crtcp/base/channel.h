@@ -19,6 +19,13 @@ struct crtcp_channel {
   bool back, lost; /**< it went back to that wave, and was lost before */
   uint32_t *partners; /**< jobids of other namespaces that take part in the wave `prepared` */
   size_t partner_count;
+  struct {
+    uint32_t recovery; /**< 0: none */
+    uint32_t wave;
+    uint32_t *jobids;
+    size_t count;
+  } stay; /**< the STAY that is not answered yet */
+  uint32_t stays; /**< the recovery for whose RESUME this rank holds messages; 0: none */
 };
 
 /** Fill in the head of a message and send it. @return false if the daemon has closed the connection */

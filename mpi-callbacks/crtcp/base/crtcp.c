@@ -2,6 +2,7 @@
 /* The state of the transport, time, and messages for the user. */
 #include "base/crtcp.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,16 @@ struct crtcp crtcp = {
     .listener4 = -1,
     .listener6 = -1,
 };
+
+const char *crtcp_outside_of_mpi(void)
+{
+  const int32_t *state = dlsym(RTLD_DEFAULT, "ompi_mpi_state");
+  enum { INIT_COMPLETED = 2 };
+
+  if (state && *state < INIT_COMPLETED) return "within MPI_Init";
+  if (!crtcp.open || (state && *state > INIT_COMPLETED)) return "within MPI_Finalize, or after it";
+  return NULL;
+}
 
 uint64_t crtcp_now(void)
 {

@@ -194,6 +194,9 @@ struct mca_btl_base_endpoint_t {
   /* sending */
   opal_list_t queue; /**< fragments; the first may be partly written */
   uint64_t sent, received; /**< messages, see crtcp_hello */
+  struct {
+    uint64_t sent, received;
+  } saved[2]; /**< the same when the images of crtcp.saved were taken */
   struct crtcp_header mark; /**< MARK or LANE that is being written */
   size_t mark_left; /**< bytes of `mark` still to be written; nothing else is written before them */
   bool rewind; /**< the connection was closed: the first fragment of the queue starts from its beginning */
@@ -307,6 +310,13 @@ struct crtcp {
   int spin_before; /**< value of `spin` before `crowded` was set */
   bool yield_before; /**< the same for Open MPI's setting */
   uint32_t recovery, incarnation, wave; /**< wave: the latest one that has ended for this process */
+  uint32_t back; /**< the recovery that has last taken this process back, or in which it was started. Since then it has stayed */
+  uint32_t goodbyes; /**< how often counts of messages with a process of another namespace were dropped */
+  struct {
+    uint32_t wave, goodbyes;
+  } saved[2]; /**< the newest image that was not given up, and the one before; wave 0: none */
+  uint32_t *held; /**< jobids of namespaces that a recovery takes back while this process stays */
+  size_t held_count;
   struct crtcp_channel *channel; /**< to crd; NULL: none, a plain transport */
 };
 extern struct crtcp crtcp;
@@ -325,6 +335,16 @@ static inline bool crtcp_foreign(uint32_t jobid)
 
 enum { MILLISECOND = 1000000 };
 
+/** Nothing may be sent to the processes of this namespace now, or come from them. */
+static inline bool crtcp_is_held(uint32_t jobid)
+{
+  for (size_t i = 0; i < crtcp.held_count; i++)
+    if (crtcp.held[i] == jobid) return true;
+  return false;
+}
+
+/** @return NULL, or in words that this process is not between MPI_Init and MPI_Finalize */
+const char *crtcp_outside_of_mpi(void);
 uint64_t crtcp_now(void); /**< nanoseconds of CLOCK_MONOTONIC */
 /** Print a line on stderr through Open MPI, with the prefix "crtcp, rank N". */
 void crtcp_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

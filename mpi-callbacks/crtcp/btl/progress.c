@@ -15,6 +15,7 @@
 #include "message/message.h"
 #include "message/ob1.h"
 #include "wave/orders.h"
+#include "wave/stay.h"
 #include "wave/wait.h"
 #include "wire/wire.h"
 
@@ -158,6 +159,7 @@ static int reconsider(void)
   int count = 0;
 
   crtcp.reconsider = false;
+  if (crtcp_with_daemon()) crtcp_stay();
   for (item = opal_list_get_first(&crtcp.endpoints); item != opal_list_get_end(&crtcp.endpoints);) {
     crtcp_endpoint_t *ep = (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
 

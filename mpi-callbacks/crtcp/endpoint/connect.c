@@ -189,7 +189,7 @@ void crtcp_connect(crtcp_endpoint_t *ep)
 {
   const struct crtcp_address *address;
 
-  if (ep->state != CRTCP_IDLE && ep->state != CRTCP_LOST) return;
+  if ((ep->state != CRTCP_IDLE && ep->state != CRTCP_LOST) || crtcp_is_held(ep->name.jobid)) return;
   ep->retry_ns = 0;
   /* Under the lock, so that no wave comes between the request and its answer. libpmix's thread never takes the lock. */
   if (!crtcp_locate(ep) || ep->address_count <= 0) return crtcp_attempt_failed(ep, EADDRNOTAVAIL);
@@ -232,15 +232,17 @@ static void answered(crtcp_endpoint_t *ep)
 {
   const struct crtcp_hello *word = &ep->word;
 
+  const bool behind = word->word == CRTCP_REFUSE && word->reason == CRTCP_BEHIND;
+
   if (!crtcp_genuine(word, ep->cookie, ep->seal) || word->jobid != ep->name.jobid || word->vpid != ep->name.vpid ||
-      word->recovery != crtcp.recovery || word->incarnation < ep->incarnation)
+      (word->recovery != crtcp.recovery && !behind) || word->incarnation < ep->incarnation)
     return crtcp_attempt_failed(ep, EACCES);
   if (word->word == CRTCP_ACK) {
     if (!crtcp_say_word(ep->fd, ep, CRTCP_READY, 0, ep->cookie, ep->seal)) return crtcp_attempt_failed(ep, errno);
     connected(ep);
     return;
   }
-  if (word->word == CRTCP_REFUSE && (word->reason == CRTCP_CROSSED || word->reason == CRTCP_BEHIND)) {
+  if (behind || (word->word == CRTCP_REFUSE && word->reason == CRTCP_CROSSED)) {
     /* CROSSED: the peer is connecting to this rank. If that fails, try again. */
     crtcp_attempt_ended(ep);
     return;

@@ -137,12 +137,16 @@ static void hello(crtcp_guest_t *guest)
 
   if (!guest->genuine) guest->genuine = word->word == CRTCP_HELLO && crtcp_genuine(word, crtcp.cookie, guest->seal);
   if (!guest->genuine) return stranger(guest, "it does not prove that it belongs to this job and looks for this rank");
+  /* Peers that stay, too, hear of the recovery's end at other times. */
+  if (word->recovery < crtcp.recovery && word->recovery >= crtcp.back)
+    return refuse(guest, crtcp_find(word->jobid, word->vpid), CRTCP_BEHIND);
   if (word->recovery < crtcp.recovery) return stranger(guest, "it is of an older recovery");
   if (word->recovery > crtcp.recovery) return;
   if (word->wave > crtcp.wave) return; /* a wave has ended for the peer but not here yet: wait */
   ep = find_or_make(word->jobid, word->vpid);
   if (!ep) return stranger(guest, "its rank is unknown to PMIx");
   if (guest->gone) return;
+  if (crtcp_is_held(word->jobid)) return refuse(guest, ep, CRTCP_BEHIND); /* it is about to be taken back */
   if (word->incarnation < ep->incarnation) return stranger(guest, "its process has been replaced");
   if (word->wave < crtcp.wave) return refuse(guest, ep, CRTCP_BEHIND);
   if (ep->state == CRTCP_CONNECTED) return; /* the peer has closed the old connection: wait until this is seen here */

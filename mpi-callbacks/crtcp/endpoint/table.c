@@ -196,6 +196,12 @@ void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *ep)
   ep->reader++;
 }
 
+void crtcp_goodbye(crtcp_endpoint_t *ep)
+{
+  ep->sent = ep->received = 0;
+  if (crtcp_foreign(ep->name.jobid)) crtcp.goodbyes++;
+}
+
 void crtcp_close_endpoint(crtcp_endpoint_t *ep)
 {
   if (ep->fd >= 0) close(ep->fd); /* also removes it from the epoll set */

@@ -23,6 +23,8 @@ static inline crtcp_endpoint_t *crtcp_next(crtcp_endpoint_t *ep)
   return (crtcp_endpoint_t *) ((char *) item - offsetof(crtcp_endpoint_t, super));
 }
 
+/** The connection ends normally, and the counts of messages begin from 0. */
+void crtcp_goodbye(crtcp_endpoint_t *endpoint);
 /** Close the connection, without a report: state IDLE, receiving state dropped, queue kept. */
 void crtcp_close_endpoint(crtcp_endpoint_t *endpoint);
 void crtcp_endpoint_forget_receiving(crtcp_endpoint_t *endpoint); /**< drop bytes that were read but not delivered */

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/channel.h"
 #include "endpoint/connect.h"
 #include "endpoint/guarded.h"
 #include "endpoint/table.h"
@@ -117,6 +118,17 @@ static void look_for_silence(uint64_t now)
   }
 }
 
+/* A recovery may wait for the answer of a rank that computes. */
+static void read_orders(void)
+{
+  struct pollfd order = {.fd = crtcp_channel_fd(), .events = POLLIN};
+
+  if (order.fd < 0 || poll(&order, 1, 0) <= 0) return;
+  crtcp_lock(&crtcp.lock);
+  if (may_read()) crtcp_read_orders();
+  crtcp_unlock(&crtcp.lock);
+}
+
 /* Threads that handle events see the end of a connection themselves. */
 static void arm_while_none_does(void)
 {
@@ -124,6 +136,7 @@ static void arm_while_none_does(void)
   const bool none = turns == guard.turns;
 
   guard.turns = turns;
+  if (none) read_orders();
   if (none == crtcp.guard_armed) return; /* a rollback may change it just now: the next turn sees that */
   crtcp_lock(&crtcp.lock);
   crtcp_guarded_arm(none);

@@ -71,7 +71,7 @@ static int deliver(crtcp_endpoint_t *ep, const struct crtcp_header *header, cons
     ep->shut = true;
     return STOP;
   case CRTCP_FIN:
-    ep->sent = ep->received = 0;
+    crtcp_goodbye(ep);
     crtcp_close_endpoint(ep);
     return STOP;
   case CRTCP_LANE: return change_wire(ep, header);

@@ -348,5 +348,6 @@ void crtcp_fin(crtcp_endpoint_t *ep)
   /* After a part of a message or mark FIN would be read as data; the peer sees the end of file instead. */
   if (ep->state == CRTCP_CONNECTED && opal_list_is_empty(&ep->queue) && finish_mark(ep) > 0)
     (void) !ep->out->write(ep, &(struct iovec){(void *) &fin, sizeof fin}, 1);
+  crtcp_goodbye(ep);
   crtcp_close_endpoint(ep);
 }

@@ -15,6 +15,7 @@
 #include "wave/pmix_state.h"
 #include "wave/quiesce.h"
 #include "wave/rollback.h"
+#include "wave/stay.h"
 #include "wave/wait.h"
 #include "wire/wire.h"
 
@@ -103,12 +104,14 @@ static int callback(void *unused)
     crtcp_wave_over(wave);
     crtcp_release();
     prepared(&out, wave);
+    crtcp_stay();
     crtcp_unlock(&crtcp.lock);
     cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
     return 0;
   }
   crtcp.holding = false;
   crtcp.wave = wave;
+  crtcp_saved(wave);
   had_lanes = crtcp.lanes;
   crtcp_lanes_unmap(); /* an image has no memory that other ranks share */
   crtcp_unlock(&crtcp.lock);
@@ -132,6 +135,7 @@ static int callback(void *unused)
   crtcp_release();
   prepared(&out, wave);
   if (had_lanes) await_lanes();
+  crtcp_stay();
   crtcp_unlock(&crtcp.lock);
   return 0;
 }

@@ -41,7 +41,7 @@ static int welcome(void)
     if (fd >= 0) close(fd);
     memcpy(crtcp.cookie, message->cookie, sizeof crtcp.cookie);
     crtcp_tell_node(message->node);
-    crtcp.recovery = crtcp.incarnation = message->head.recovery;
+    crtcp.recovery = crtcp.incarnation = crtcp.back = message->head.recovery;
     crtcp.wave = message->wave;
     crtcp.channel->no_waves = message->no_waves;
     return 0;

@@ -3,8 +3,6 @@
 #include "wave/orders.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/channel.h"
@@ -12,7 +10,8 @@
 #include "endpoint/events.h"
 #include "endpoint/lanes.h"
 #include "endpoint/table.h"
-#include "opal/mca/pmix/pmix-internal.h"
+#include "wave/peers.h"
+#include "wave/stay.h"
 #include "wave/wait.h"
 
 void crtcp_wave_over(uint32_t wave)
@@ -44,50 +43,12 @@ void crtcp_release(void)
   }
 }
 
-bool crtcp_jobid_of(const char *name, size_t bytes, uint32_t *jobid)
-{
-  pmix_nspace_t nspace = "";
-  opal_jobid_t found;
-  int rc;
-
-  if (bytes == 0 || bytes > sizeof nspace) return false;
-  memcpy(nspace, name, bytes);
-  nspace[bytes - 1] = 0;
-  OPAL_PMIX_CONVERT_NSPACE(rc, &found, nspace);
-  if (rc != OPAL_SUCCESS) return false;
-  *jobid = found;
-  return true;
-}
-
 static void gone(const struct cr_rank_gone *message)
 {
   uint32_t jobid;
 
   if (crtcp_jobid_of((const char *) (message + 1), message->head.length - sizeof *message, &jobid))
     crtcp_gone(jobid, message->peer);
-}
-
-/* The names of the namespaces that take part in a wave besides this rank's own. @return false: the wave cannot be taken */
-static bool partners(const char *names, size_t bytes)
-{
-  struct crtcp_channel *channel = crtcp.channel;
-  size_t count = 0;
-
-  free(channel->partners);
-  channel->partners = NULL;
-  channel->partner_count = 0;
-  for (size_t i = 0; i < bytes; i++) count += !names[i];
-  if (!count) return true;
-  channel->partners = calloc(count, sizeof *channel->partners);
-  if (!channel->partners) return false;
-  for (size_t at = 0; at < bytes;) {
-    const char *end = memchr(names + at, 0, bytes - at);
-
-    if (!end || !crtcp_jobid_of(names + at, end + 1 - (names + at), &channel->partners[channel->partner_count])) return false;
-    channel->partner_count++;
-    at = end + 1 - names;
-  }
-  return true;
 }
 
 bool crtcp_takes_part(uint32_t jobid)
@@ -102,6 +63,7 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
 {
   const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
   const struct cr_rank_calm *calm = (const struct cr_rank_calm *) message;
+  struct crtcp_channel *channel = crtcp.channel;
 
   if (message->type == CR_RANK_LANES && fd >= 0)
     crtcp_lanes_map(fd);
@@ -109,17 +71,19 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
     close(fd);
   if (message->type == CR_RANK_CALM && message->length >= sizeof *calm) crtcp.calm = calm->on;
   if (message->type == CR_RANK_GONE && message->length >= sizeof(struct cr_rank_gone)) gone((const struct cr_rank_gone *) message);
+  crtcp_stay_order(message);
   if (message->length < sizeof *wave) return;
   if (message->type == CR_RANK_PREPARE) {
-    if (!partners((const char *) (wave + 1), message->length - sizeof *wave)) return;
-    crtcp.channel->prepared = wave->wave;
-    crtcp.channel->timeout_ms = wave->timeout_ms;
+    if (!crtcp_jobids_of((const char *) (wave + 1), message->length - sizeof *wave, &channel->partners, &channel->partner_count)) return;
+    channel->prepared = wave->wave;
+    channel->timeout_ms = wave->timeout_ms;
   } else if (message->type == CR_RANK_PINNED) {
-    crtcp.channel->pinned = wave->wave;
-    crtcp.channel->back = false;
+    channel->pinned = wave->wave;
+    channel->back = false;
   } else if (message->type == CR_RANK_ABORT) {
-    if (wave->wave > crtcp.channel->aborted) crtcp.channel->aborted = wave->wave;
-    if (crtcp.channel->prepared <= wave->wave) crtcp.channel->prepared = 0;
+    if (wave->wave > channel->aborted) channel->aborted = wave->wave;
+    if (channel->prepared <= wave->wave) channel->prepared = 0;
+    crtcp_unsaved(wave->wave);
   }
 }
 
@@ -141,4 +105,5 @@ void crtcp_read_orders(void)
     crtcp_order((struct cr_rank_message *) buffer, fd);
   }
   if (crtcp.channel->aborted > crtcp.wave) crtcp_wave_over(crtcp.channel->aborted);
+  crtcp_stay();
 }

@@ -6,13 +6,12 @@
 #include "base/crtcp.h"
 #include "rank_channel.h"
 
-/** Handle PREPARE, ABORT, PINNED, CALM and LANES; ignore all other messages. @param fd came with it, and is closed; -1: none */
+/** Handle PREPARE, ABORT, PINNED, CALM, LANES and GONE, and what concerns a rank that stays; ignore all other messages.
+ * @param fd came with it, and is closed; -1: none */
 void crtcp_order(const struct cr_rank_message *message, int fd);
 void crtcp_read_orders(void); /**< read and handle all messages, outside of a rollback */
 /** Tell the library that the ranks have preloaded on which node they are. */
 void crtcp_tell_node(uint32_t node);
-/** Find the number by which Open MPI knows a namespace. @param name  of so many bytes, ended by 0 @return false: it is no name */
-bool crtcp_jobid_of(const char *name, size_t bytes, uint32_t *jobid);
 /** Whether the processes of a namespace take part in the wave that was announced last. */
 bool crtcp_takes_part(uint32_t jobid);
 /** A wave has ended, taken or not: connections that its marks have shut are read again. */

@@ -2,7 +2,6 @@
 /* The first half of a wave: the callback thread drains all connections. */
 #include "wave/quiesce.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,28 +182,17 @@ static bool drain(struct crtcp_outcome *out, uint32_t wave, uint64_t deadline, u
   }
 }
 
-/* Within MPI_Init and MPI_Finalize the rank changes state of the PMIx server, which a rollback cannot undo. */
-static bool between_init_and_finalize(struct crtcp_outcome *out)
-{
-  const int32_t *state = dlsym(RTLD_DEFAULT, "ompi_mpi_state");
-  enum { INIT_COMPLETED = 2 };
-
-  if (state && *state < INIT_COMPLETED) return crtcp_refuse(out, CR_RANK_AGAIN, "within MPI_Init", 0);
-  if (!crtcp.open || (state && *state > INIT_COMPLETED))
-    return crtcp_refuse(out, CR_RANK_AGAIN, "within MPI_Finalize, or after it", 0);
-  return true;
-}
-
 bool crtcp_quiesce(struct crtcp_outcome *out, uint32_t wave)
 {
   const uint32_t timeout = crtcp.channel->timeout_ms ? crtcp.channel->timeout_ms : 30000;
   const uint64_t deadline = out->begin_ns + timeout * 1000000ull;
   struct crtcp_wait set = {.epoll = -1};
   uint8_t *scratch;
-  const char *why = NULL;
+  const char *why = crtcp_outside_of_mpi();
   bool good;
 
-  if (!between_init_and_finalize(out)) return false;
+  /* There the rank changes state of the PMIx server, which a rollback cannot undo. */
+  if (why) return crtcp_refuse(out, CR_RANK_AGAIN, why, 0);
   scratch = malloc(CRTCP_SCRATCH);
   if (!scratch) return crtcp_refuse(out, CR_RANK_UNABLE, "no memory", 0);
   good = upcall_ends(out, deadline) && settle(out, wave) &&

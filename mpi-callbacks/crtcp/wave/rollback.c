@@ -20,7 +20,9 @@
 #include "endpoint/lanes.h"
 #include "endpoint/table.h"
 #include "wave/orders.h"
+#include "wave/peers.h"
 #include "wave/pmix_state.h"
+#include "wave/stay.h"
 #include "wave/wait.h"
 #include "opal/runtime/opal_progress.h"
 
@@ -42,6 +44,7 @@ static void make_still(const struct rollback *back)
   crtcp.turn++;
   crtcp.alarm_ns = 0;
   crtcp.reconsider = crtcp.calm = false;
+  crtcp_stay_not();
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
     if (back->restarted || ep->state != CRTCP_CONNECTED) crtcp_close_endpoint(ep);
     crtcp_endpoint_forget_receiving(ep);
@@ -71,65 +74,6 @@ static bool report(const struct rollback *back)
 }
 
 /* ---------------------------------------------------------------------------- messages from the daemon */
-
-static void new_addresses(uint32_t jobid, const struct cr_rank_peer *entry)
-{
-  struct crtcp_address *addresses = NULL;
-  int count = 0;
-
-  if (!crtcp_foreign(jobid) && entry->rank == OPAL_PROC_MY_NAME.vpid) {
-    crtcp.incarnation = entry->incarnation;
-    return;
-  }
-  if (entry->addresses)
-    count = crtcp_parse_addresses((const char *) (entry + 1), entry->length - sizeof *entry, entry->addresses, &addresses);
-  crtcp_heard(jobid, entry->rank, entry->incarnation, addresses, count);
-}
-
-/* The namespace of a message's ranks, whose name of so many bytes is behind the first `*at`. @return false: it is none */
-static bool namespace_of(const char *buffer, size_t bytes, size_t *at, uint32_t name, uint32_t *jobid)
-{
-  const char *text = buffer + *at;
-
-  *jobid = OPAL_PROC_MY_NAME.jobid;
-  if (!name) return true;
-  if (name % 4 || name > bytes - *at || !memchr(text, 0, name)) return false;
-  *at += name;
-  return crtcp_jobid_of(text, strlen(text) + 1, jobid);
-}
-
-static void peers(const char *buffer, size_t bytes)
-{
-  const struct cr_rank_peers *message = (const struct cr_rank_peers *) buffer;
-  size_t at = sizeof *message;
-  uint32_t jobid;
-
-  if (bytes < at || !namespace_of(buffer, bytes, &at, message->nspace, &jobid)) return;
-  for (uint32_t i = 0; i < message->entries && bytes - at >= sizeof(struct cr_rank_peer); i++) {
-    const struct cr_rank_peer *entry = (const struct cr_rank_peer *) (buffer + at);
-
-    if (entry->length < sizeof *entry || entry->length > bytes - at || entry->length % 4) return;
-    new_addresses(jobid, entry);
-    at += entry->length;
-  }
-}
-
-static void moved(const char *buffer, size_t bytes)
-{
-  const struct cr_rank_moved *message = (const struct cr_rank_moved *) buffer;
-  size_t at = sizeof *message;
-  const uint32_t *ranks;
-  uint32_t jobid;
-
-  if (bytes < at || !namespace_of(buffer, bytes, &at, message->nspace, &jobid)) return;
-  ranks = (const uint32_t *) (buffer + at);
-  if ((bytes - at) / sizeof *ranks < message->count) return;
-  for (uint32_t i = 0; i < message->count; i++) {
-    crtcp_endpoint_t *ep = crtcp_find(jobid, ranks[i]);
-
-    if (ep) ep->moved = true;
-  }
-}
 
 static void pmix(struct rollback *back, int fd)
 {
@@ -167,7 +111,7 @@ static bool resume(struct rollback *back, const char *buffer, size_t bytes)
 
   if (bytes < sizeof *message) return false;
   memcpy(back->nonce, message->nonce, sizeof back->nonce);
-  crtcp.recovery = message->head.recovery;
+  crtcp.recovery = crtcp.back = message->head.recovery;
   if (back->restarted) crtcp.incarnation = crtcp.recovery;
   crtcp_tell_node(message->node);
   crtcp.channel->pinned = message->pinned;
@@ -218,8 +162,8 @@ static void await_resume(struct rollback *back)
         continue;
       }
       if (fd >= 0) close(fd);
-      if (head->type == CR_RANK_PEERS) peers(buffer, n);
-      if (head->type == CR_RANK_MOVED) moved(buffer, n);
+      if (head->type == CR_RANK_PEERS) crtcp_peers(buffer, n);
+      if (head->type == CR_RANK_MOVED) crtcp_moved(buffer, n);
       if (head->type == CR_RANK_RESUME && resume(back, buffer, n)) return;
     }
   }

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "fake_crrun.h"
+#include "rank_channel.h"
 
 namespace reprise::crd::test {
 namespace {
@@ -116,7 +117,8 @@ import os, socket, struct, time
 rank = int(os.environ["PMIX_RANK"])
 daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 daemon.connect(os.environ["CR_RANK_SOCKET"])
-daemon.send(struct.pack("=IIIIIiII", 1, 32, rank, 0, 6, os.getpid(), 0, 0))
+daemon.send(struct.pack("=IIIIIiII", 1, 32, rank, 0, )" +
+        std::to_string(CR_RANK_PROTOCOL) + R"(, os.getpid(), 0, 0))
 daemon.recv(65536)
 for release in [1] if rank == 0 else [1, 0]:
     daemon.send(struct.pack("=IIIIII", 20, 24, rank, 0, release, 0))
