@@ -188,6 +188,7 @@ void Daemon::obey(const job::Down& down) {
       rehearsal_.abandon();
       standby_.abandon();
       waves_.abandon();
+      staying_.abandon();
       recovery_.forget();
       relay_.reset();
       spawner_.forget();
@@ -219,20 +220,14 @@ void Daemon::obey(const job::Down& down) {
             node_.send(std::move(up));
           });
     case job::Down::kRecover:
-      rehearsal_.abandon();
-      waves_.abandon();
-      if (down.recover().recovery() > node_.recovery) {
-        relay_.reset();
-        spawner_.only(down.recover());
-      }
-      watch_.forget();
-      return recovery_.begin(down.recover());
+      return recover(down.recover());
     case job::Down::kExpect:
       if (recovery_.under_way() || ending_) return;
       rehearsal_.abandon();
       return standby_.begin(down.expect());
     case job::Down::kResume:
       watch_.forget();
+      staying_.resume(down.resume());
       return recovery_.resume(down.resume());
     case job::Down::kSpawnBegin:
       return spawner_.begin(down.spawn_begin());
@@ -253,6 +248,26 @@ void Daemon::obey(const job::Down& down) {
     default:
       spdlog::debug("a message of kind {} is not known", static_cast<int>(down.what_case()));
   }
+}
+
+void Daemon::recover(const job::Recover& message) {
+  rehearsal_.abandon();
+  waves_.abandon();
+  watch_.forget();
+  const bool newer = message.recovery() > node_.recovery, stay = Staying::concerns(node_, message);
+  if (stay && !newer) return;
+  if (newer) {
+    if (!stay) relay_.reset();
+    spawner_.only(message);
+  }
+  if (!stay) {
+    staying_.abandon();
+    return recovery_.begin(message);
+  }
+  standby_.abandon();
+  const bool mends = recovery_.under_way(), waits = relay_.waits();
+  relay_.others_went_back();
+  staying_.begin(message, mends ? "another recovery is not over on its node" : waits ? "a PMIx operation waits for other nodes" : "");
 }
 
 void Daemon::welcome(const job::Welcome& message) {
@@ -316,6 +331,7 @@ void Daemon::become_spare() {
   rehearsal_.abandon();
   standby_.abandon();
   waves_.abandon();
+  staying_.abandon();
   recovery_.forget();
   staging_.stop();
   protecting_.stop();
@@ -388,6 +404,8 @@ void Daemon::from_rank(const RankMessage& message) {
       return recovery_.pmix_done(message);
     case CR_RANK_RESUMED:
       return recovery_.resumed(message);
+    case CR_RANK_STAYS:
+      return staying_.answered(message);
     case CR_RANK_LOST: {
       const auto& lost = message.as<cr_rank_lost>();
       const Spawned* space = node_.space_of(number);
@@ -400,7 +418,7 @@ void Daemon::from_rank(const RankMessage& message) {
       if (why.empty()) why = lost.error ? std::strerror(lost.error) : "closed";
       up.mutable_link_lost()->set_why(why);
       up.mutable_link_lost()->set_error(lost.error);
-      up.mutable_link_lost()->set_recovery(message.head().recovery);
+      up.mutable_link_lost()->set_recovery(node_.recovery_of(number, message.head().recovery));
       // A crrun that attaches must learn of it, too: nothing else repairs the connection.
       if (lost.error == ENODATA) rank->broken_link = up.link_lost();
       const auto peer = node_.placement.find(other);
@@ -418,13 +436,13 @@ void Daemon::from_rank(const RankMessage& message) {
       job::Up up;
       up.mutable_pin_wave()->set_rank(number);
       up.mutable_pin_wave()->set_release(message.as<cr_rank_wave_request>().release);
-      up.mutable_pin_wave()->set_recovery(message.head().recovery);
+      up.mutable_pin_wave()->set_recovery(node_.recovery_of(number, message.head().recovery));
       rank->released.reset();
       if (up.pin_wave().release()) rank->released = up.pin_wave();
       return node_.send(std::move(up));
     }
     case CR_RANK_NEED_LANES:
-      if (message.head().recovery == node_.recovery) node_.give_lanes(number);
+      if (node_.recovery_of(number, message.head().recovery) == node_.recovery) node_.give_lanes(number);
       return;
     case CR_RANK_LOG:
       return node_.say(job::Log::INFO, message.text(sizeof(cr_rank_message)), number);
@@ -473,6 +491,7 @@ void Daemon::shut_down(bool kill, bool keep_images) {
   spdlog::info("the job is over");
   waves_.abandon();
   standby_.abandon();
+  staying_.abandon();
   recovery_.abandon();
   staging_.stop();
   protecting_.stop();

@@ -21,6 +21,7 @@
 #include "crd/serving.h"
 #include "crd/spawner.h"
 #include "crd/staging.h"
+#include "crd/staying.h"
 #include "crd/watch.h"
 #include "crd/waves.h"
 #include "job/lost_links.h"
@@ -41,6 +42,7 @@ class Daemon {
   void hello();
   void take(const job::Down& down);
   void obey(const job::Down& down);
+  void recover(const job::Recover& message);
   /** The ranks, and all other processes that come from this one, may run until @p until. */
   void renew(LeaseClock::time_point until);
   /** Carry out what crrun sent while this node was silent. */
@@ -70,6 +72,7 @@ class Daemon {
   Waves waves_;
   Standby standby_;
   Recovery recovery_;
+  Staying staying_{node_};
   Launcher launcher_;
   PmixRelay relay_;
   Spawner spawner_;

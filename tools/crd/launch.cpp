@@ -27,7 +27,7 @@ std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t num
 }
 
 void Launcher::launch(const job::Launch& message) {
-  node_.recovery = std::max(node_.recovery, message.recovery());
+  node_.recovery = node_.own_since = std::max(node_.recovery, message.recovery());
   node_.launch_wave = message.wave();
   node_.placement.clear();
   for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();

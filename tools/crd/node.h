@@ -89,6 +89,7 @@ struct Node {
   std::vector<job::Node> nodes;
   std::uint32_t index = 0;
   std::uint32_t recovery = 0;         ///< the newest that this daemon knows of
+  std::uint32_t own_since = 0;        ///< the one that has last taken back the job's own ranks here, which have stayed since
   std::uint32_t launch_wave = 0;      ///< the newest that had begun when the job's own ranks were launched
   std::uint32_t settled = 0;          ///< the newest whose ranks that moved away have ended here; reported to crrun
   std::map<std::uint32_t, std::uint32_t> placement;  ///< node of each rank
@@ -114,6 +115,13 @@ struct Node {
   /** @return the namespace of a spawned process; nullptr: it is not one that this daemon knows */
   const Spawned* space_of(std::uint32_t number) const;
   ProcessName name_of(std::uint32_t number) const;
+  /**
+   * @param said the recovery in a message of a rank's transport
+   * @return what crrun is to take it for: a rank that stays hears of the recovery only at its end
+   */
+  std::uint32_t recovery_of(std::uint32_t number, std::uint32_t said) const {
+    return own(number) && said >= own_since && said < recovery ? recovery : said;
+  }
   /** @return the newest wave that had begun when a process was started: it has missed this one and all before */
   std::uint32_t missed_waves(std::uint32_t number) const;
   /** Whether the transport of a rank of this node is connected. */

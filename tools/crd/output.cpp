@@ -21,7 +21,7 @@ struct Output::State : std::enable_shared_from_this<State> {
   asio::io_context& loop;
   Send send;
   std::shared_ptr<asio::posix::stream_descriptor> pipe;
-  std::uint32_t recovery = 0;  ///< since which the process writes
+  std::uint32_t recovery = 0;  ///< since which the process writes, or in which it has stayed since
   std::uint64_t offset = 0;    ///< of the next byte to read
   std::uint64_t drop = 0;    ///< number of bytes to read and drop
   std::string kept;          ///< not acknowledged yet; ends at offset
@@ -124,6 +124,8 @@ void Output::rewind(std::uint32_t recovery, std::uint64_t offset, std::uint64_t 
   state_->kept.clear();
   state_->whens.clear();
 }
+
+void Output::stay(std::uint32_t recovery) { state_->recovery = recovery; }
 
 void Output::acknowledge(std::uint64_t offset) {
   const std::uint64_t begin = state_->offset - state_->kept.size();

@@ -15,6 +15,12 @@ void PmixRelay::reset() {
   modex_told_ = false;
 }
 
+void PmixRelay::others_went_back() {
+  const auto with_spawned = [this](const auto& one) { return !one.first.second.empty() && !node_.own(one.first.second.back()); };
+  std::erase_if(counts_, with_spawned);
+  std::erase_if(finished_, with_spawned);
+}
+
 void PmixRelay::send(const job::Up& up) { node_.send(job::Up(up)); }
 
 std::uint64_t PmixRelay::ask(std::uint64_t id) {

@@ -16,6 +16,10 @@ class PmixRelay {
   explicit PmixRelay(Node& node) : node_(node) {}
   /** A recovery or a launch began: collectives are counted from 0 again, and open ones are void. */
   void reset();
+  /** A recovery takes spawned processes back, but none of this node: their collectives are counted from 0 again. */
+  void others_went_back();
+  /** Whether a client waits for something from other nodes. */
+  bool waits() const { return !fences_.empty() || !questions_.empty(); }
   /** Send the open requests again, to a new crrun. */
   void resend();
   /** A message from the PMIx server. */

@@ -48,7 +48,7 @@ void Recovery::begin(const job::Recover& message) {
   }
   superseding_ = !ranks_.empty();
   abandon();
-  node_.recovery = number_ = message.recovery();
+  node_.recovery = node_.own_since = number_ = message.recovery();
   wave_ = message.wave();
   begun_ns_ = unix_ns();
   renewal_.reset();

@@ -39,6 +39,8 @@ class Output {
   std::uint64_t offset() const;
   /** Bytes in the pipe are void after a rollback: drop @p count bytes of them, and count on from @p offset. */
   void rewind(std::uint32_t recovery, std::uint64_t offset, std::uint64_t count);
+  /** The process was not taken back in this recovery, and writes on. */
+  void stay(std::uint32_t recovery);
   /** crrun has received all bytes before @p offset. */
   void acknowledge(std::uint64_t offset);
   /** Send the unacknowledged bytes again. */

@@ -502,6 +502,39 @@ TEST_F(Crd, TellsOfARecoveryWhenWhatHasMovedAwayHasEnded) {
   crrun.seen = nullptr;
 }
 
+/** @return a recovery of spawned processes, of which there are none, with this number */
+job::Down recovery_of_others(const FakeCrrun& crrun, std::uint32_t number, std::uint32_t wave) {
+  job::Down down;
+  job::Recover& recover = *down.mutable_recover();
+  recover.set_recovery(number);
+  recover.set_wave(wave);
+  recover.set_stay(true);
+  for (const auto& one : crrun.placement) *recover.add_placement() = one;
+  return down;
+}
+
+TEST_F(Crd, LeavesRanksAsTheyAreWhileOthersGoBack) {
+  use({"sh", "-c", "trap 'echo again' USR1; echo once; while :; do sleep 0.1; done"});
+  start(1);
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}] == "once\n"; }, 20s)) << log();
+  crrun.send_all(recovery_of_others(crrun, 1, 1));
+  ASSERT_TRUE(crrun.until([&] { return crrun.restored.count(0) > 0; }, 10s)) << log();
+  EXPECT_TRUE(crrun.restored[0].stays());
+  EXPECT_THAT(crrun.restored[0].error(), HasSubstr("its transport is not connected"));
+  // It has not been asked, and runs. What it says is of the recovery in which it was started, and after the end of this one of this.
+  ::kill(crrun.started[0].pid(), SIGUSR1);
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}] == "once\nagain\n"; }, 20s)) << log();
+  job::Down down;
+  down.mutable_resume()->set_recovery(1);
+  down.mutable_resume()->set_nonce(std::string(32, 'n'));
+  crrun.recovery = 1;
+  crrun.send_all(down);
+  ASSERT_TRUE(crrun.until([&] { return crrun.resumed.count(0) > 0; }, 10s)) << log();
+  ::kill(crrun.started[0].pid(), SIGUSR1);
+  EXPECT_TRUE(crrun.until([&] { return crrun.output[{0, 1}] == "once\nagain\nagain\n"; }, 20s)) << crrun.output[{0, 1}];
+  EXPECT_EQ(crrun.contradictions, 0u);
+}
+
 #ifdef MPI_RING
 TEST_F(Crd, SaysAgainWhatIsOpenWhenCrrunHasBegunAnew) {
   use({MPI_RING, "30", "0", "5"});
@@ -732,6 +765,31 @@ TEST_F(CrdWaves, GoesBackByPausing) {
   crrun.until([] { return false; }, 1s);
   ASSERT_EQ(crrun.recover(number, {}), "") << log();
   run_to_the_end();
+}
+
+TEST_F(CrdWaves, RanksStayWhileOthersGoBack) {
+  const auto others_go_back = [this](std::uint32_t wave) {
+    crrun.restored.clear();
+    crrun.send_all(recovery_of_others(crrun, ++crrun.recovery, wave));
+    EXPECT_TRUE(crrun.until([&] { return crrun.restored.size() == 4; }, 10s)) << log();
+    for (const auto& [rank, report] : crrun.restored) EXPECT_TRUE(report.stays()) << rank;
+  };
+  others_go_back(1);
+  EXPECT_THAT(crrun.restored[0].error(), HasSubstr("before wave 1 is not known"));
+  std::uint32_t number = 1;
+  ASSERT_EQ(wave(number), "") << log();
+  others_go_back(number);
+  for (const auto& [rank, report] : crrun.restored) EXPECT_EQ(report.error(), "") << rank;
+  job::Down down;
+  down.mutable_resume()->set_recovery(crrun.recovery);
+  down.mutable_resume()->set_nonce(std::string(32, 'n'));
+  crrun.send_all(down);
+  EXPECT_TRUE(crrun.until([&] { return crrun.resumed.size() == 4; }, 10s)) << log();
+  ++number;
+  ASSERT_EQ(wave(number), "") << log();
+  // This crrun does not take output that was written in an older recovery.
+  ASSERT_TRUE(crrun.wait_exits(300s)) << log();
+  for (const auto& [rank, status] : crrun.exits) EXPECT_EQ(status, 0) << rank << "\n" << log();
 }
 
 TEST_F(CrdWaves, FindsItsImagesItself) {
