@@ -149,6 +149,7 @@ std::string status_text(const nlohmann::json& s, std::uint64_t now) {
     const auto& last = s.at("last_recovery");
     out += "recovery " + std::to_string(last.at("recovery").get<unsigned>()) + " (" + last.at("cause").get<std::string>() +
            "), " + ago(last.at("detected_unix_ns"), now) + " ago: " +
+           (last.value("domain", "all") == "spawned" ? "only spawned processes " : "") +
            (last.at("wave").get<unsigned>() ? "back to wave " + std::to_string(last.at("wave").get<unsigned>())
                                             : std::string("from the beginning")) +
            (last.at("done").get<bool>()

@@ -110,6 +110,11 @@ void Cluster::check(Rank rank) {
                           std::to_string(now_ms()) + " ms");
 }
 
+std::optional<std::uint64_t> Cluster::progress_ms(Rank rank) const {
+  const auto node = where(rank);
+  return node ? std::optional(daemons_[*node]->ranks.at(rank).progress_ms) : std::nullopt;
+}
+
 std::optional<NodeIndex> Cluster::where(Rank rank) const {
   std::optional<NodeIndex> out;
   for (NodeIndex node = 0; node < daemons_.size(); ++node) {

@@ -75,6 +75,10 @@ class Cluster {
   void hang(std::uint64_t progress_ms, unsigned times) { hang_at_ms_ = progress_ms, hangs_ = times; }
   /** At this progress each rank asks for a wave to be pinned, and waits for it; at the other one it releases it. 0: never. */
   void pin(std::uint64_t progress_ms, std::uint64_t release_ms) { pin_at_ms_ = progress_ms, release_at_ms_ = release_ms; }
+  /** Messages pass between these ranks and spawned processes: they cannot stay when the others go back, until the next wave. */
+  void cross(std::set<Rank> ranks) { crossed_ = std::move(ranks); }
+  /** These ranks communicate with nobody for a while, and answer nothing. */
+  void compute(std::set<Rank> ranks) { computing_ = std::move(ranks); }
   void cut(NodeIndex node, bool off);
   void damage(WaveNumber wave, Rank rank, bool local, bool staged);
   void break_crrun();   ///< and a new one attaches, after a second
@@ -112,6 +116,8 @@ class Cluster {
   const std::map<std::uint64_t, std::pair<bool, std::string>>& replies() const { return replies_; }
   /** What must never happen, and did. */
   const std::vector<std::string>& violations() const { return violations_; }
+  /** How far a rank has come; nothing: it does not run anywhere. */
+  std::optional<std::uint64_t> progress_ms(Rank rank) const;
   /** Node that a rank runs on now; none: nowhere, or in two places. */
   std::optional<NodeIndex> where(Rank rank) const;
   /** The job as each daemon knows it. */
@@ -177,6 +183,8 @@ class Cluster {
   void exit(NodeIndex node, Rank rank, int status);
   void say_again(NodeIndex node);
   void check(Rank rank);
+  void stay(NodeIndex node, const Recover& message, const std::vector<Rank>& here);
+  void stayed(NodeIndex node);
   void spawn_begin(NodeIndex node, const SpawnBegin& message);
   WaveNumber gone_back_to_ = 0;  ///< in the newest recovery
   void spawned_run(NodeIndex node, Rank number);
@@ -242,7 +250,8 @@ class Cluster {
   std::vector<std::pair<std::function<bool(const nlohmann::json&)>, std::function<void()>>> triggers_;
   Traffic traffic_;
   std::vector<SpawnReply> spawn_replies_;
-  std::set<Rank> failed_;
+  std::set<Rank> failed_, crossed_, computing_;
+  std::set<RecoveryNumber> unable_to_stay_;  ///< in these a rank has said that it cannot
   std::vector<Recover> expectations_, recoveries_;
   std::vector<Resume> resumes_;
   std::uint64_t questions_ = 0;

@@ -141,6 +141,11 @@ void Cluster::hello(NodeIndex node) {
     state.set_incarnation(process.incarnation);
     state.set_ready(true);
   }
+  for (const auto& [number, child] : daemon.spawned) {
+    RankState& state = *hello.add_ranks();
+    state.set_rank(number);
+    state.set_ready(true);
+  }
   for (const auto& [rank, ended] : daemon.ended) {
     RankState& state = *hello.add_ranks();
     state.set_rank(rank);
@@ -248,7 +253,7 @@ void Cluster::work(NodeIndex node, Rank rank, RecoveryNumber generation) {
       output.set_stream(1);
       output.set_offset(process.offset);
       output.set_data(line);
-      output.set_recovery(daemon.recovery);
+      output.set_recovery(process.said_in);
       process.offset += line.size();
       send_up(node, std::move(up));
     }
@@ -269,7 +274,7 @@ void Cluster::say_again(NodeIndex node) {
       output.set_offset(stream == 1 ? process.seen : 0);
       if (stream == 1) output.set_data(expected_output(rank).substr(process.seen, process.offset - process.seen));
       output.set_end(end);
-      output.set_recovery(daemon.recovery);
+      output.set_recovery(process.said_in);
       send_up(node, std::move(up));
     }
   };
@@ -288,7 +293,7 @@ void Cluster::exit(NodeIndex node, Rank rank, int status) {
     output.set_stream(stream);
     output.set_offset(stream == 1 ? expected_output(rank).size() : 0);
     output.set_end(true);
-    output.set_recovery(daemon.recovery);
+    output.set_recovery(daemon.ended[rank].first.said_in);
     if (status == 0) send_up(node, std::move(up));
   }
   Up up;
@@ -349,7 +354,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       after(some_time(), [this, node, ranks = ranks_here()] {
         Daemon& daemon = *daemons_[node];
         for (Rank rank : ranks) {
-          daemon.ranks[rank] = {daemon.recovery, daemon.recovery, true, false, 0, 0};
+          daemon.ranks[rank] = {.generation = daemon.recovery, .said_in = daemon.recovery, .incarnation = daemon.recovery, .running = true};
           daemon.ranks[rank].progressed_us = now_us_;
           check(rank);
           Up started, ready;
@@ -442,10 +447,15 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     }
     case Down::kRecover: {
       if (down.recover().recovery() <= daemon.recovery) break;
+      const std::vector<Rank> here = ranks_here();
+      if (down.recover().stay() && !here.empty() && here.front() < model_.ranks) {
+        stay(node, down.recover(), here);
+        break;
+      }
       daemon.recovery = down.recover().recovery();
+      daemon.stays = false;
       const std::set<Rank> children = spawned_roll_back(node, down.recover());
       daemon.ended.clear();
-      const std::vector<Rank> here = ranks_here();
       const std::set<Rank> mine(here.begin(), here.end());
       std::erase_if(daemon.ranks, [&](const auto& one) { return mine.count(one.first) && message.restart.count(one.first); });
       for (auto& [rank, process] : daemon.ranks) process.running = false;
@@ -510,7 +520,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           Process& process = daemon.ranks[rank];
           if (restart.count(rank)) process.incarnation = daemon.recovery;
           result.set_restarted(restart.count(rank));
-          process.generation = daemon.recovery;
+          process.generation = process.said_in = daemon.recovery;
           process.running = process.stuck = process.pinned = process.released = false;
           process.progress_ms = image->progress_ms;
           process.offset = 0;
@@ -527,6 +537,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       after(some_time() / 4, [this, node, wave = down.resume().pinned()] {
         Daemon& daemon = *daemons_[node];
         if (wave) pinned(node, wave);
+        if (daemon.stays) return stayed(node);
         Up up;
         up.mutable_resumed()->set_recovery(daemon.recovery);
         for (const auto& [number, child] : daemon.spawned) {

@@ -15,6 +15,7 @@ struct Cluster::Parsed {
 
 struct Process {
   RecoveryNumber generation = 0;  ///< recovery that it last went on in, or was started by
+  RecoveryNumber said_in = 0;     ///< the same, or a later one in which it has stayed: its output says so
   RecoveryNumber incarnation = 0;
   bool running = false;           ///< else it stands still within a recovery
   bool stopped = false;           ///< by its daemon, which is cut off
@@ -28,6 +29,7 @@ struct Process {
 
 /** A spawned process. */
 struct Child {
+  static constexpr RecoveryNumber kStands = ~0u;  ///< as `since`: within a recovery
   RecoveryNumber since = 0;      ///< recovery that it last went on in, or was started in
   std::uint64_t lasting_ms = 0;  ///< from then on
 };
@@ -39,6 +41,7 @@ struct Cluster::Daemon {
   std::string instance;
   RecoveryNumber recovery = 0;
   RecoveryNumber cleared = 0;  ///< the processes of ranks that this recovery has moved away have ended
+  bool stays = false;          ///< in the newest recovery its ranks run on
   std::uint64_t lease_us = 0;  ///< the ranks may run until then
   std::map<Rank, Process> ranks;
   std::map<Rank, std::pair<Process, int>> ended;  ///< with their wait status

@@ -18,8 +18,9 @@ void Cluster::spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms) 
 
 std::map<Rank, NodeIndex> Cluster::spawned() const {
   std::map<Rank, NodeIndex> out;
+  // On a node that is cut off they are parked.
   for (NodeIndex node = 0; node < daemons_.size(); ++node)
-    if (daemons_[node]->host && daemons_[node]->alive)
+    if (daemons_[node]->host && daemons_[node]->alive && !(model_.leases && now_us_ > daemons_[node]->lease_us))
       for (const auto& [number, child] : daemons_[node]->spawned) out[number] = node;
   return out;
 }
@@ -65,10 +66,51 @@ std::set<Rank> Cluster::spawned_roll_back(NodeIndex node, const Recover& message
       const Rank number = space.first() + static_cast<Rank>(rank);
       if (space.node_of_rank(rank) != node) continue;
       if (daemons_[node]->spawned.count(number)) there.insert(number);
-      left[number] = {0, std::stoull(space.apps(0).argv(1))};
+      left[number] = {Child::kStands, std::stoull(space.apps(0).argv(1))};
     }
   daemons_[node]->spawned = std::move(left);
   return there;
+}
+
+/** What crd's Staying does. Here they answer whether they have crossed the border, or compute. */
+void Cluster::stay(NodeIndex node, const Recover& message, const std::vector<Rank>& here) {
+  Daemon& daemon = *daemons_[node];
+  daemon.recovery = daemon.cleared = message.recovery();
+  daemon.stays = true;
+  for (Rank rank : here) {
+    const bool computes = computing_.count(rank);
+    later(computes ? 3'000'000 : some_time(), [this, node, rank, computes, recovery = daemon.recovery, instance = daemon.instance] {
+      const Daemon& now = *daemons_[node];
+      if (!now.host || !now.alive || now.instance != instance || now.recovery != recovery) return;
+      Up up;
+      up.mutable_restored()->set_recovery(recovery);
+      RankRestored& result = *up.mutable_restored()->add_ranks();
+      result.set_rank(rank);
+      result.set_stays(true);
+      if (computes || !now.ranks.count(rank)) result.set_error(computes ? "it has not communicated for 3 s" : "it has ended");
+      if (crossed_.count(rank)) result.set_error("messages have crossed");
+      if (!result.error().empty()) unable_to_stay_.insert(recovery);
+      send_up(node, std::move(up));
+    });
+  }
+}
+
+void Cluster::stayed(NodeIndex node) {
+  Daemon& daemon = *daemons_[node];
+  if (unable_to_stay_.count(daemon.recovery))
+    violations_.push_back("recovery " + std::to_string(daemon.recovery) + " goes on, although a rank cannot stay");
+  Up up;
+  up.mutable_resumed()->set_recovery(daemon.recovery);
+  for (auto& [rank, process] : daemon.ranks) {
+    up.mutable_resumed()->add_ranks()->set_rank(rank);
+    process.said_in = daemon.recovery;
+  }
+  // A rank that has ended since it was asked is no loss.
+  for (auto& [rank, ended] : daemon.ended) {
+    up.mutable_resumed()->add_ranks()->set_rank(rank);
+    ended.first.said_in = daemon.recovery;
+  }
+  send_up(node, std::move(up));
 }
 
 void Cluster::spawned_exit(NodeIndex node, Rank number, int status) {

@@ -43,7 +43,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       pin_(settings_.spec.ranks()),
       expected_(settings_.lost_after_ms) {
   if (!state) return;
-  recovery_number_ = state->recovery;
+  recovery_number_ = own_since_ = state->recovery;
   check_state(*state);
   next_wave_ = state->next_wave;
   next_family_ = state->next_family;
@@ -136,7 +136,7 @@ void Coordinator::message(const Up& up, Now now) {
     case Input::resumed: return resumed(up.resumed(), now);
     case Input::output: return output(up.output(), now);
     case Input::link_lost: return link_lost(up.link_lost(), now);
-    case Input::abort: return up.recovery() == recovery_number_ ? aborted(up.abort(), now) : void();
+    case Input::abort: return is_current(up.abort().rank(), up.recovery()) ? aborted(up.abort(), now) : void();
     case Input::log: return daemon_says(up.log(), from);
     case Input::spawn: return spawn(up, now);
     case Input::spawn_known: return spawn_known(up, now);
@@ -197,6 +197,7 @@ void Coordinator::pmix(const Up& up, Now) {
   switch (up.what_case()) {
     case Up::kFence: {
       if (up.fence().recovery() != recovery_number_) break;
+      if (is_mixed(up.fence(), ranks_.size())) border_.crossed();
       const auto context = [this] {
         const std::uint64_t id = next_context_++;
         save();  // before a daemon gets the context id
@@ -215,14 +216,17 @@ void Coordinator::pmix(const Up& up, Now) {
         *out_.send({answer->to}).mutable_modex_reply() = std::move(answer->reply);
       break;
     case Up::kPublish:
+      border_.crossed();
       for (Board::Answer& answer : board_.publish(from, up.publish()))
         *out_.send({answer.to}).mutable_lookup_reply() = std::move(answer.reply);
       break;
     case Up::kLookup:
+      border_.crossed();
       if (auto answer = board_.lookup(from, up.lookup()))
         *out_.send({answer->to}).mutable_lookup_reply() = std::move(answer->reply);
       break;
     case Up::kPmixEvent: {
+      border_.crossed();
       std::vector<NodeIndex> others;
       std::set<NodeIndex> wanted;
       for (Rank rank : up.pmix_event().targets())
@@ -237,7 +241,7 @@ void Coordinator::pmix(const Up& up, Now) {
 }
 
 void Coordinator::link_lost(const LinkLost& message, Now now) {
-  if (message.recovery() != recovery_number_) return;
+  if (!is_current(message.rank(), message.recovery())) return;
   const std::string what = on(message.rank()) + " and " + (node_of(message.peer()) ? on(message.peer()) : "a spawned process");
   event({{"event", "link-lost"},
          {"rank", message.rank()},

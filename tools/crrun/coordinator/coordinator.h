@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "domain.h"
 #include "draining.h"
 #include "effects.h"
 #include "exits.h"
@@ -159,7 +160,7 @@ class Coordinator {
   void judge_spawn(Family& family, Now now);
   void tell_spawn(const Family& family, std::optional<NodeIndex> late = std::nullopt);
   void answer_spawn(Family& family, int status, const std::string& why, Now now);
-  void roll_back_spawns(const RecoveryPlan& plan);
+  void roll_back_spawns(const RecoveryPlan& plan, Domain domain);
   bool spawned_done() const;
   OutputStream* spawned_output(Rank rank, std::uint32_t stream);
 
@@ -242,8 +243,10 @@ class Coordinator {
   void lost_nodes(const std::vector<Loss>& losses, Now now);
   void recover(const Cause& cause, Now now);
   std::optional<RecoveryPlan> plan(bool with_drained, const std::set<NodeIndex>& without = {}) const;
-  void begin_recovery(const RecoveryPlan& plan, const Cause& cause, Now now);
-  void say_recovery(const RecoveryPlan& plan, const Cause& cause);
+  DomainChoice domain_of(const RecoveryPlan& plan, const Cause& cause) const;
+  void go_over_to_all(const std::vector<RecoveryRound::Failure>& failures, Now now);
+  void begin_recovery(const RecoveryPlan& plan, const Cause& cause, const DomainChoice& choice, Now now);
+  void say_recovery(const RecoveryPlan& plan, const Cause& cause, const DomainChoice& choice);
   std::string words(const std::vector<Rank>& numbers) const;
   void relaunch(const Cause& cause, Now now);
   void expect_losses(Now now);
@@ -257,6 +260,10 @@ class Coordinator {
   void send(std::optional<Recovering::Order> order);
   void roll_back_streams(const StoredWave* wave);
   std::vector<Rank> moved_since(const StoredWave& wave) const;
+  /** Whether what is said of a rank in a recovery counts: it was not taken back since. */
+  bool is_current(Rank rank, RecoveryNumber recovery) const {
+    return recovery == recovery_number_ || (rank < ranks_.size() && recovery >= own_since_ && recovery < recovery_number_);
+  }
   /** @return where the processes of a wave are now, or were when it was taken, by place in its roster */
   PlacementTable nodes_in(const StoredWave& wave) const;
 
@@ -308,6 +315,10 @@ class Coordinator {
   std::optional<Facts> saved_facts_;  ///< nothing: nothing is saved yet
   Learned saved_learned_;
   RecoveryNumber recovery_number_ = 0;
+  RecoveryNumber own_since_ = 0;  ///< the one that has last taken the job's own ranks back; since then they have stayed
+  Border border_;
+  std::string cannot_stay_;       ///< why the recovery that begins now is of all: an own rank could not stay in the one before
+  Cause stays_for_{CauseKind::failed, ""};  ///< of the newest recovery in which own ranks were to stay
   WaveNumber next_wave_ = 1;
   std::uint32_t next_family_ = 1;     ///< index of the next spawned namespace; never reused
   Rank next_number_ = 0;              ///< number of the next spawned process; never reused

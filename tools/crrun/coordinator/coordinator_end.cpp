@@ -21,7 +21,7 @@ constexpr std::uint64_t kInputAhead = 4 << 20;
 
 void Coordinator::output(const Output& message, Now now) {
   // Output from before a rollback is repeated after it.
-  if (message.recovery() == recovery_number_) print(message);
+  if (is_current(message.rank(), message.recovery())) print(message);
   maybe_all_done(now);
 }
 
@@ -122,7 +122,7 @@ void Coordinator::send_input() {
 // ------------------------------------------------------------------------------------------------- ends
 
 void Coordinator::rank_exited(const RankExited& message, Now now) {
-  if (message.recovery() != recovery_number_) return;
+  if (!is_current(message.rank(), message.recovery())) return;
   if (message.rank() >= ranks_.size()) return spawned_exited(message, now);
   RankInfo& info = ranks_[message.rank()];
   info.alive = false;

@@ -132,6 +132,7 @@ void Coordinator::expect_losses(Now now) {
 
 void Coordinator::recover(const Cause& cause, Now now) {
   if (phase_ == Phase::ending || phase_ == Phase::finished) return;
+  const std::string cannot_stay = std::exchange(cannot_stay_, {});
   if (phase_ == Phase::starting && begin_ == Begin::attach) return save();  // attached() looks at it when all are there
   if (waits_for_serving(now)) {
     if (!postponed_) postponed_ = cause;
@@ -150,11 +151,6 @@ void Coordinator::recover(const Cause& cause, Now now) {
     interval_.failed(cause.silence_ms(now), now);
   else
     interval_.stopped(now);
-  enter(Phase::recovering);
-  expected_.recovering();
-  ++recovery_number_;
-  links_.recovering();
-  fences_.reset();
   staging_.reset();
   protection_.reset();
   staging_progress_.clear();
@@ -172,13 +168,25 @@ void Coordinator::recover(const Cause& cause, Now now) {
       if (!members_.up(placement_[rank])) homeless.push_back(rank);
     return restartable_end("there is no node left for " + rank_list(homeless), now);
   }
+  DomainChoice choice = domain_of(*wanted, cause);
+  if (!cannot_stay.empty()) choice.why_all = cannot_stay;
+  enter(Phase::recovering);
+  expected_.recovering();
+  ++recovery_number_;
+  links_.recovering();
+  if (choice.domain == Domain::all) {
+    own_since_ = recovery_number_;
+    fences_.reset();
+  } else {
+    fences_.others_went_back(ranks_.size());
+  }
   note_lost(*wanted);
   recovering_.end();
   recovering_.depart(placement_, wanted->placement, [this](NodeIndex node) { return members_.up(node); });
   count_recovery(cause, wanted->placement, now);
   placement_ = wanted->placement;
   moved_ = true;
-  roll_back_spawns(*wanted);
+  roll_back_spawns(*wanted, choice.domain);
   const WaveNumber newest = store_.newest().value_or(0);
   if (!wanted->wave) {
     if (newest)
@@ -190,10 +198,26 @@ void Coordinator::recover(const Cause& cause, Now now) {
   if (wanted->wave != newest)
     out_.say(Log::WARNING, "wave " + std::to_string(newest) + " is not completely available: the job goes back to wave " +
                                std::to_string(wanted->wave));
-  begin_recovery(*wanted, cause, now);
+  begin_recovery(*wanted, cause, choice, now);
 }
 
-void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, Now now) {
+DomainChoice Coordinator::domain_of(const RecoveryPlan& plan, const Cause& cause) const {
+  return choose_domain({.cause = cause.kind,
+                        .running = phase_ == Phase::running,
+                        .placement = placement_,
+                        .plan = plan,
+                        .store = store_,
+                        .spawns = spawns_,
+                        .ended = exits_.any(),
+                        .pinned = pin_.wave() || pin_.waiting(),
+                        .draining = draining_.any(),
+                        .collective = fences_.await_own(ranks_.size()),
+                        .link_broken = links_.pending(),
+                        .quiet = border_.quiet_since(plan.wave)});
+}
+
+void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, const DomainChoice& choice, Now now) {
+  const bool all = choice.domain == Domain::all;
   const std::vector<WaveNumber> voided = store_.forget_after(plan.wave);
   std::set<NodeIndex> hosts;
   for (Rank rank : plan.restart) {
@@ -206,10 +230,15 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
     hosts.insert(*node_of(rank));
   }
   tally_.ranks_restarted += plan.restart.size();
-  exits_.rolled_back();
-  pin_.rolled_back(store_.find(plan.wave));
+  if (all) {
+    exits_.rolled_back();
+    pin_.rolled_back(store_.find(plan.wave));
+  } else {
+    stays_for_ = cause;
+  }
   report_.recovery = recovery_number_;
   report_.wave = plan.wave;
+  report_.own_stay = !all;
   report_.restarted.assign(plan.restart.begin(), plan.restart.end());
   report_.decided_ns = now.unix_ns;
   save();
@@ -218,14 +247,17 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, N
          {"recovery", recovery_number_},
          {"wave", plan.wave},
          {"cause", cause.what},
+         {"domain", name(choice.domain)},
+         {"why_all", choice.why_all},
          {"heard", cause.heard_ns},
          {"restart", plan.restart},
          {"placement", placement_}},
         now);
-  say_recovery(plan, cause);
-  roll_back_streams(store_.find(plan.wave));
+  say_recovery(plan, cause, choice);
+  if (all) roll_back_streams(store_.find(plan.wave));
   Recover message;
   message.set_recovery(recovery_number_);
+  message.set_stay(!all);
   message.set_deadline_ms(settings_.recover_timeout_ms);
   plan.fill(message, store_, serving());
   for (SpawnBegin& spawned : *message.mutable_spawned()) {
@@ -249,7 +281,7 @@ std::string Coordinator::words(const std::vector<Rank>& numbers) const {
   return own.empty() ? spawned : rank_list(own) + (spawned.empty() ? "" : ", " + spawned);
 }
 
-void Coordinator::say_recovery(const RecoveryPlan& plan, const Cause& cause) {
+void Coordinator::say_recovery(const RecoveryPlan& plan, const Cause& cause, const DomainChoice& choice) {
   std::string text = "recovery " + std::to_string(recovery_number_) + " (" + cause.what + "): back to wave " +
                      std::to_string(plan.wave) + ", " +
                      (plan.restart.empty() ? "no rank is restarted"
@@ -258,6 +290,8 @@ void Coordinator::say_recovery(const RecoveryPlan& plan, const Cause& cause) {
   std::set<NodeIndex> hosts;
   for (Rank rank : plan.restart) hosts.insert(*node_of(rank));
   if (hosts.size() == 1) text += " on " + members_.host(*hosts.begin());
+  if (choice.domain == Domain::spawned) text += "; only spawned processes go back";
+  if (!choice.why_all.empty()) text += "; all go back, not only the spawned processes: " + choice.why_all;
   out_.say(Log::INFO, text);
 }
 
@@ -286,6 +320,7 @@ void Coordinator::relaunch(const Cause& cause, Now now) {
          {"recovery", recovery_number_},
          {"wave", 0},
          {"cause", cause.what},
+         {"domain", name(Domain::all)},
          {"heard", cause.heard_ns},
          {"placement", placement_}},
         now);
@@ -320,6 +355,8 @@ void Coordinator::roll_back_streams(const StoredWave* wave) {
 void Coordinator::restored(const Restored& message, Now now) {
   const RecoveryRound* const round = recovering_.round();
   if (message.recovery() != recovery_number_ || !round || round->step() != RecoveryRound::Step::restoring) return;
+  const auto was_asked = [this](const RankRestored& rank) { return rank.stays() == (report_.own_stay && rank.rank() < ranks_.size()); };
+  if (!std::all_of(message.ranks().begin(), message.ranks().end(), was_asked)) return;
   note_fetched(message);
   Slowest slowest(placement_);
   for (const RankRestored& rank : message.ranks()) slowest.add(rank.rank(), rank.end_unix_ns());
@@ -327,6 +364,7 @@ void Coordinator::restored(const Restored& message, Now now) {
     // Joined answers can come twice, the second time after the rank has ended.
     Family::Process* const process = spawns_.process(rank.rank());
     if ((rank.rank() >= ranks_.size() && !process) || round->answered(rank.rank())) continue;
+    if (rank.stays()) continue;
     if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "restored-rank"},
              {"recovery", recovery_number_},
@@ -387,6 +425,7 @@ void Coordinator::resumed(const Resumed& message, Now now) {
   for (const RankResumed& rank : message.ranks()) {
     Family::Process* const process = spawns_.process(rank.rank());
     if (rank.rank() >= ranks_.size() && !process) continue;
+    if (report_.own_stay && !process) continue;
     if (slowest.is(rank.rank()) || !rank.error().empty())
       event({{"event", "resumed-rank"},
              {"recovery", recovery_number_},
@@ -450,12 +489,29 @@ void Coordinator::resume(Now now) {
   send_input();
 }
 
+/** That ranks cannot stay is nobody's fault. */
+void Coordinator::go_over_to_all(const std::vector<RecoveryRound::Failure>& failures, Now now) {
+  std::string why;
+  std::size_t others = 0;
+  for (const RecoveryRound::Failure& failure : failures) {
+    if (!failure.stays) continue;
+    if (why.empty())
+      why = on(failure.rank) + ": " + failure.error;
+    else
+      ++others;
+  }
+  cannot_stay_ = why + (others ? ", and " + std::to_string(others) + " more" : "");
+  recover(Cause(stays_for_), now);
+}
+
 void Coordinator::recovery_failed(Now now) {
   const RecoveryRound round = *recovering_.round();
   event({{"event", "recovery-failed"}, {"recovery", recovery_number_}}, now);
   bool counts = false;
   std::set<NodeIndex> unable;
+  const bool stay = std::any_of(round.failures().begin(), round.failures().end(), [](const auto& failure) { return failure.stays; });
   for (const RecoveryRound::Failure& failure : round.failures()) {
+    if (failure.stays) continue;
     if (Family::Process* process = spawns_.process(failure.rank))
       process->ended = true;
     else
@@ -471,6 +527,7 @@ void Coordinator::recovery_failed(Now now) {
                                failure.error);
     if (failure.restarted) unable.insert(*node_of(failure.rank));
   }
+  if (stay) return go_over_to_all(round.failures(), now);
   const std::set<NodeIndex> silent = recovering_.silent([this](Rank rank) { return node_of(rank); });
   if (counts) ++failed_recoveries_;
   if (failed_recoveries_ >= settings_.max_failed_recoveries)

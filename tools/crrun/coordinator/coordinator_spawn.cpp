@@ -200,10 +200,12 @@ bool Coordinator::spawned_done() const {
                      [](const auto& one) { return one.second.voided || (one.second.ended && one.second.all_said()); });
 }
 
-void Coordinator::roll_back_spawns(const RecoveryPlan& plan) {
+void Coordinator::roll_back_spawns(const RecoveryPlan& plan, Domain domain) {
   // Wait also for nodes that have only spawned processes: those that are not in the wave must have ended before the job continues.
-  for (NodeIndex node : spawns_.nodes())
+  for (NodeIndex node : spawns_.nodes()) {
     if (members_.up(node)) recovering_.must_leave(node);
+    board_.node_lost(node);
+  }
   const StoredWave* const wave = store_.find(plan.wave);
   std::vector<Rank> ended;
   for (const auto& [number, node] : spawns_.where())
@@ -215,7 +217,7 @@ void Coordinator::roll_back_spawns(const RecoveryPlan& plan) {
   modex_.forget_from(static_cast<Rank>(ranks_.size()), [wave](Rank rank) { return wave && wave->find(rank); });
   spawns_.roll_back(wave, plan.nodes);
   early_spawns_.clear();
-  board_.rolled_back();
+  if (domain == Domain::all) board_.rolled_back();
   told_of_spawned_ = was_spawning_ = false;
 }
 

@@ -98,6 +98,7 @@ void Coordinator::begin_wave(Now now) {
   round_.emplace(next_wave_++, recovery_number_, std::move(roster), now, settings_.wave_timeout_ms);
   draining_.wave_begins(round_->wave());
   pin_.begun(round_->wave());
+  border_.wave_begins(round_->wave());
   leave_time_.begun(round_->wave(), now);
   save();  // no later crrun may give the number to another wave
   WaveBegin& message = *out_.send().mutable_wave_begin();
@@ -167,6 +168,7 @@ void Coordinator::commit_wave(Now now) {
   store_.commit(std::move(wave));
   exits_.committed();
   spawns_.committed();
+  border_.committed(number);
   links_.committed();
   last_wave_error_.clear();
   again_since_ms_.reset();

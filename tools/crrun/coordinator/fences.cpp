@@ -86,6 +86,24 @@ std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fenc
   return complete(at, kSuccess);
 }
 
+void Fences::others_went_back(std::size_t own) {
+  const auto is_theirs = [own](const Who& who) { return !who.members.empty() && who.members.back() >= own; };  // they are sorted
+  std::erase_if(open_, [&](const auto& one) { return is_theirs(one.first.who); });
+  std::erase_if(last_, [&](const auto& one) { return is_theirs(one.first); });
+}
+
+bool Fences::await_own(std::size_t own) const {
+  return std::any_of(open_.begin(), open_.end(), [own](const auto& one) {
+    const std::vector<Rank>& members = one.first.who.members;
+    return members.empty() || members.front() < own;
+  });
+}
+
+bool is_mixed(const Fence& fence, std::size_t own) {
+  const auto spawned = std::count_if(fence.members().begin(), fence.members().end(), [own](Rank rank) { return rank >= own; });
+  return spawned && spawned < fence.members_size();
+}
+
 std::vector<Modex::Answer> Modex::put(const ModexBlob& blob) {
   blobs_[blob.rank()] = blob.data();
   std::vector<Answer> out;

@@ -10,6 +10,9 @@
 
 namespace reprise::job {
 
+/** @return whether ranks of the job itself, of which there are @p own, meet spawned processes in a collective */
+bool is_mixed(const Fence& fence, std::size_t own);
+
 /** The collectives that have begun. */
 class Fences {
  public:
@@ -35,7 +38,11 @@ class Fences {
     open_.clear();
     last_.clear();
   }
+  /** Spawned processes go back while the @p own ranks of the job run on: void what these take part in. */
+  void others_went_back(std::size_t own);
   std::size_t open() const { return open_.size(); }
+  /** Whether one of the @p own ranks of the job waits in a collective. */
+  bool await_own(std::size_t own) const;
 
  private:
   struct Who {
@@ -107,7 +114,7 @@ class Board {
    * they are unpublished stay.
    */
   void rolled_back();
-  void node_lost(NodeIndex node);
+  void node_lost(NodeIndex node);  ///< or its processes went back: nobody waits there
 
  private:
   struct Entry {

@@ -31,6 +31,8 @@ class Links {
   /** @param error errno of the report: ENODATA: messages are lost; EMFILE, ENFILE: no descriptors */
   LinkMeaning lost(const LinkLost& message, const std::string& what, Now now);
   bool due(Now now) const { return due_ms_ && now.ms >= *due_ms_; }
+  /** Whether a recovery will be due. */
+  bool pending() const { return due_ms_.has_value(); }
   /** The newest connection that needs the recovery, for messages. */
   const std::string& what() const { return what_; }
   unsigned recoveries() const { return recoveries_; }

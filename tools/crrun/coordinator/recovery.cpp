@@ -54,14 +54,14 @@ void RecoveryRound::restored(const Restored& message) {
   if (message.recovery() != recovery_ || step_ != Step::restoring) return;
   for (const RankRestored& rank : message.ranks())
     if (answer(rank.rank()) && !rank.error().empty())
-      failures_.push_back({rank.rank(), rank.error(), rank.image_bad(), restart_.count(rank.rank()) > 0});
+      failures_.push_back({rank.rank(), rank.error(), rank.image_bad(), restart_.count(rank.rank()) > 0, rank.stays()});
 }
 
 void RecoveryRound::resumed(const Resumed& message) {
   if (message.recovery() != recovery_ || step_ != Step::resuming) return;
   for (const RankResumed& rank : message.ranks())
     if (answer(rank.rank()) && !rank.error().empty())
-      failures_.push_back({rank.rank(), rank.error(), false, restart_.count(rank.rank()) > 0});
+      failures_.push_back({rank.rank(), rank.error(), false, restart_.count(rank.rank()) > 0, false});
 }
 
 void RecoveryRound::resume(Now now) {
@@ -112,8 +112,10 @@ std::optional<Recovering::Order> Recovering::departed() {
 
 Recovering::Verdict Recovering::verdict(Now now) const {
   if (!round_) return Verdict::pending;
+  const auto& failures = round_->failures();
+  if (std::any_of(failures.begin(), failures.end(), [](const auto& failure) { return failure.stays; })) return Verdict::failed;
   if (round_->all_answered()) {
-    if (!round_->failures().empty()) return Verdict::failed;
+    if (!failures.empty()) return Verdict::failed;
     if (round_->step() == RecoveryRound::Step::resuming) return Verdict::complete;
     // The ranks must not continue before the processes that moved away have ended on their old nodes.
     if (leaving_.empty()) return Verdict::resume;

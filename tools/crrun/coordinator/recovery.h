@@ -53,6 +53,7 @@ struct Cause {
 /** Times of day of a recovery, for users; 0: not yet. */
 struct RecoveryReport {
   RecoveryNumber recovery = 0;
+  bool own_stay = false;  ///< only spawned processes go back
   WaveNumber wave = 0;
   std::string cause;
   std::uint64_t detected_ns = 0, decided_ns = 0, restored_ns = 0, resumed_ns = 0;
@@ -69,6 +70,7 @@ class RecoveryRound {
     std::string error;
     bool image_bad;
     bool restarted;  ///< it was to be restarted; else paused
+    bool stays;      ///< it runs on, but cannot while others go back
   };
 
   RecoveryRound(RecoveryNumber recovery, WaveNumber wave, Roster roster, std::set<Rank> restart, Now begun,
@@ -134,7 +136,10 @@ class Recovering {
   void resume(Now now) { round_->resume(now); }
 
   enum class Verdict { pending, resume, complete, failed };
-  /** A failure counts only when all have answered, so that the next recovery considers all failures, or when it is late. */
+  /**
+   * A failure counts only when all have answered, so that the next recovery considers all failures, or when it is late. But that a
+   * rank cannot stay counts at once.
+   */
   Verdict verdict(Now now) const;
   /** @return nodes that have not done their part: their ranks are missing, or processes on them have not ended */
   std::set<NodeIndex> silent(const std::function<std::optional<NodeIndex>(Rank)>& node_of) const;

@@ -115,6 +115,7 @@ nlohmann::json Coordinator::status(Now now) const {
     out["last_recovery"] = {{"recovery", last.recovery},
                             {"wave", last.wave},
                             {"cause", last.cause},
+                            {"domain", name(last.own_stay ? Domain::spawned : Domain::all)},
                             {"restarted", last.restarted},
                             {"done", last.resumed_ns != 0},
                             {"detected_unix_ns", last.detected_ns},
