@@ -136,6 +136,74 @@ def a_restarted_job_has_its_children(cluster):
     check(got[-1:] == program.expected(2, got)[-1:], f"another result: {got[-3:]}")
 
 
+class Apart(Program):
+    """Children that exchange messages among themselves, and parents that do so meanwhile, too."""
+
+    def __init__(self, children, rounds, pause_us, talk=0):
+        super().__init__([f"{PROGRAMS}/mpi_apart", children, rounds, pause_us, talk, "steps"], r"^total .*$", r"^the parents have")
+
+    def expected(self, ranks, _got):
+        return self.reference(ranks, [*self.words[:3], "0", self.words[4]])
+
+
+def staged_wave(job):
+    """Take a wave, and wait until the loss of a node leaves all of it: children go back alone to the newest wave only."""
+    job.crjob("checkpoint")
+    wave = job.events("wave-commit")[-1]["wave"]
+    job.await_event("wave-staged", such=lambda event: event["wave"] == wave)
+
+
+def apart(cluster, program):
+    # Each child has a node, and both parents have another one.
+    job = Job(cluster, program.words, ranks=2, hosts=("node1:2", "node2:1", "node3:1"), spares=("node4:1",), every=None).start()
+    job.await_output(program.loop)
+    staged_wave(job)
+    placed = [event["placement"] for event in job.events("spawn")]
+    check(placed == [[1, 2]], f"the children are not on node2 and node3: {placed}")
+    return job
+
+
+def domains(job):
+    return [event["domain"] for event in job.events("recovery-begin")]
+
+
+def steps_of(job):
+    return [int(line) for line in (job.folder / "steps").read_text("ascii").split()]
+
+
+@scenario
+def children_go_back_alone(cluster):
+    program = Apart(2, 1500, 20000)
+    job = apart(cluster, program)
+    cluster.kill("node3")
+    job.await_event("recovery-done", seconds=90)
+    check(domains(job) == ["spawned"], f"not only the children went back: {job.last_messages()}")
+    restored = {event["rank"]: event["restarted"] for event in job.events("restored-rank")}
+    check(restored == {2: False, 3: True}, f"the second child is to be restarted, and the first one paused: {restored}")
+    check(job.status()["last_recovery"]["domain"] == "spawned", "crjob status does not say so")
+    # Later all go back, to a wave that has the children as they are now.
+    staged_wave(job)
+    before = len(steps_of(job))
+    check(steps_of(job) == list(range(1, before + 1)), "the parents were set back")
+    cluster.ssh("node1", "pkill -KILL -n mpi_apart")
+    job.await_event("recovery-done", 2, seconds=90)
+    check(domains(job) == ["spawned", "all"], f"{domains(job)}")
+    check_result(job, program)
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+
+
+@scenario
+def children_that_have_talked_take_their_parents_back(cluster):
+    program = Apart(2, 1500, 20000, talk=5)
+    job = apart(cluster, program)
+    cluster.kill("node3")
+    job.await_event("recovery-done", seconds=90)
+    check(domains(job) == ["spawned", "all"], f"{domains(job)}: {job.last_messages()}")
+    check("messages have crossed since wave" in job.messages(), f"no reason is told: {job.last_messages()}")
+    check_result(job, program)
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+
+
 class Sessions(Program):
     """Open MPI's own launcher takes minutes for it, or hangs: the result is computed here."""
 
