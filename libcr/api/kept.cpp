@@ -68,13 +68,13 @@ int cr_kept_alloc(const char* name, size_t size, unsigned int flags, void** addr
   if (!valid_name(name)) return refuse_name();
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t most = static_cast<std::size_t>(INT64_MAX) / page * page;
-  if (size == 0 || size > most || flags != 0 || addr == nullptr) return fail_named(EINVAL, name, "size, flags or addr is invalid");
+  if (size == 0 || size > most || (flags & ~unsigned{CR_KEPT_COPIED}) || addr == nullptr) return fail_named(EINVAL, name, "size, flags or addr is invalid");
   KeptMapped mapped;
   KeptOpen open;
   if (find_mapped(name, mapped) || find_open(name, open))
     return fail_named(EEXIST, name, "the process has it already: use cr_kept_attach(), or free it and close its descriptors");
   const std::size_t bytes = (size + page - 1) / page * page;
-  const int fd = reprise::make_kept_memory(name, bytes);
+  const int fd = reprise::make_kept_memory(name, bytes, flags & CR_KEPT_COPIED);
   if (fd < 0) return fail_named(errno, name, std::strerror(errno));
   void* at = map(fd, bytes);
   if (at == MAP_FAILED) {

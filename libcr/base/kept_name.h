@@ -3,21 +3,26 @@
 /**
  * @file
  * The name by which kept memory (cr_kept_alloc() of libcr) is recognised: it is a memfd whose name begins with a prefix. So
- * a program without libcr can make some, too, and a daemon can hold it.
+ * a program without libcr can make some, too, and a daemon can hold it. Memory whose content images have (CR_KEPT_COPIED) has a
+ * prefix of its own; a process has a name once, whichever the prefix.
  */
 #include <string_view>
 
 namespace reprise {
 
-/** What the names of the memfds begin with. */
-inline constexpr char kKeptPrefix[] = "reprise.keep.";
+/** What the names of the memfds begin with; of those with CR_KEPT_COPIED. */
+inline constexpr char kKeptPrefix[] = "reprise.keep.", kCopiedPrefix[] = "reprise.keep+";
 /** What their paths in /proc begin with, and end with. */
-inline constexpr std::string_view kKeptPath = "/memfd:reprise.keep.";
+inline constexpr std::string_view kKeptPath = "/memfd:reprise.keep.", kCopiedPath = "/memfd:reprise.keep+";
 inline constexpr std::string_view kKeptEnd = " (deleted)";
+
+/** @return whether @p path, without kKeptEnd, is of kept memory whose content images have */
+inline bool kept_is_copied(std::string_view path) { return path.starts_with(kCopiedPath); }
 
 /** @return the name of the kept memory with this @p path, which is without kKeptEnd; "" if it is no kept memory */
 inline std::string_view kept_name(std::string_view path) {
-  return path.starts_with(kKeptPath) ? path.substr(kKeptPath.size()) : std::string_view();
+  static_assert(kKeptPath.size() == kCopiedPath.size());
+  return path.starts_with(kKeptPath) || kept_is_copied(path) ? path.substr(kKeptPath.size()) : std::string_view();
 }
 
 }  // namespace reprise

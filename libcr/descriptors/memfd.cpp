@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// memfds. Their content is a shared object of the image, whether they are mapped or not; that of kept memory is not saved.
+// memfds. Their content is a shared object of the image, whether they are mapped or not; that of kept memory is saved
+// only if it was allocated so.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>

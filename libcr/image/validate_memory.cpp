@@ -128,7 +128,9 @@ void validate_shared(const Checker& check, const Process& process, std::uint64_t
     check.file(object.file(), what);
     if (object.has_deleted()) validate_deleted(check, object, what);
     // Its name is all by which it is found again.
-    check.need(object.kind() != SharedObject::KEPT || (!kept_name(object.file().path()).empty() && object.extents_size() == 0),
+    const std::string& path = object.file().path();
+    check.need(object.kind() != SharedObject::KEPT ||
+                   (!kept_name(path).empty() && (kept_is_copied(path) || object.extents_size() == 0)),
                [&] { return what + " is said to be kept memory, and has another name or content"; });
     // Shared anonymous memory is created by mmap(2), which refuses length 0.
     check.need(object.size() <= kMaxFile - kPage && (object.size() > 0 || object.kind() != SharedObject::SHARED_ANONYMOUS),

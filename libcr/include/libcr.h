@@ -532,7 +532,7 @@ typedef struct cr_restart_args {
    */
   unsigned int cr_copies;
   /* Since version 3: */
-  const struct cr_rstrt_kept *cr_kept; /**< kept memory to give; NULL: it comes back empty */
+  const struct cr_rstrt_kept *cr_kept; /**< kept memory to give; NULL: it comes back new, see cr_kept_alloc() */
 } cr_restart_args_t;
 typedef unsigned long cr_restart_handle_t;
 
@@ -689,15 +689,19 @@ extern const volatile uint64_t *cr_generation(void);
 
 /** Most characters of a name of kept memory: letters, digits, and . _ - */
 #define CR_KEPT_NAME_MAX 200
+/** Images have the content of the memory: a restart that is given no memory begins with what it was at the checkpoint. */
+#define CR_KEPT_COPIED 1
 
 /**
- * Allocate memory that no rollback changes: for logs, statistics, rings, stores of results. Images do not hold its content.
+ * Allocate memory that no rollback changes: for logs, statistics, rings, stores of results. Images hold its content only with
+ * CR_KEPT_COPIED.
  *
- * It is a shared mapping of a memfd named reprise.keep.NAME. A pause and a rollback to a snapshot leave its content as it is
- * then, and it is at its old address. If the process has freed it since, the same address has new, empty memory; if it has
+ * It is a shared mapping of a memfd named reprise.keep.NAME, or reprise.keep+NAME with CR_KEPT_COPIED. A pause and a rollback to a snapshot leave its content as it is
+ * then, and it is at its old address. If the process has freed it since, the same address has new memory; if it has
  * allocated it since, the rollback takes mapping and descriptor away, and the memory with them unless another process holds it.
- * In a restart it is empty (zeros) at its old address, unless the caller of the restart gives memory
- * (cr_restart_args_t.cr_kept, cr_restart --kept-memory). A child of fork() shares it. A page that is allocated when memory has run
+ * In a restart it is new at its old address, unless the caller of the restart gives memory (cr_restart_args_t.cr_kept,
+ * cr_restart --kept-memory). New memory is empty (zeros), or, with CR_KEPT_COPIED, as at the checkpoint, which copies it while the
+ * process stands still. A child of fork() shares it. A page that is allocated when memory has run
  * out raises SIGBUS, as in any shared memory.
  *
  * Pointers from kept memory into other memory are wrong after a rollback, and so are locks whose owner is rolled back: keep
@@ -707,7 +711,7 @@ extern const volatile uint64_t *cr_generation(void);
  * allocate the same name at the same time.
  * @param name  1 to CR_KEPT_NAME_MAX letters, digits, or . _ -
  * @param size  bytes; rounded up to whole pages. It never changes
- * @param flags 0
+ * @param flags 0 or CR_KEPT_COPIED
  * @param addr  receives the address
  * @return a descriptor of the memory (close-on-exec), for another process to hold it. It belongs to the caller, who may close
  *   it: the mapping keeps the memory. -1 with errno EINVAL, EEXIST (the process has memory of that name), ENOMEM, EMFILE,

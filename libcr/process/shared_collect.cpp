@@ -153,7 +153,7 @@ void SharedContents::collect(Session& session, Process& process, std::uint64_t d
     if (kept && is_kept_memory(object)) kept->push_back(to_keep(behalf, object, fd.get()));
     if (UniqueFd own = behalf.reopen(fd.get(), O_RDONLY)) fd = std::move(own);
     std::vector<FileRange> ranges;
-    if (is_kept_memory(object))
+    if (is_kept_memory(object) && !is_copied(object))
       ranges.clear();  // its content is not saved
     else if (object.kind() == SharedObject::FILE && !object.has_deleted())
       ranges = file_ranges(session, process, i, object.size());

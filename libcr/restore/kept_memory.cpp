@@ -37,7 +37,7 @@ std::uint32_t number_of(const Process& image, const std::string& name) {
       others += (others.empty() ? "" : ", ") + std::string(has);
     } else if (number) {
       throw Error(Failure::usage, EINVAL,
-                  "the image has two kept memories named " + name + ": give none, and both come back empty");
+                  "the image has two kept memories named " + name + ": give none, and both come back new");
     } else {
       number = static_cast<std::uint32_t>(i) + 1;
     }
@@ -56,7 +56,7 @@ std::string problem(const Process& image, std::uint32_t number, int fd) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   const std::string path = ProcDir("/proc/self/fd").link(std::to_string(fd));
   if (seals < 0 || path != object.file().path() + std::string(kKeptEnd))
-    return "it is " + path + " instead of a memfd named " + kKeptPrefix + std::string(kept_name(object.file().path()));
+    return "it is " + path + " instead of a memfd named " + object.file().path().substr(std::string_view("/memfd:").size());
   if (static_cast<std::uint64_t>(st.st_size) != object.size())
     return "it has " + std::to_string(st.st_size) + " bytes instead of " + std::to_string(object.size());
   if ((seals & kNotWritableSeals) && was_written(image, number)) return "it is sealed against writing";
@@ -68,11 +68,18 @@ std::string problem(const Process& image, std::uint32_t number, int fd) {
 std::string kept_text(const SharedObject& object) { return "kept memory " + std::string(kept_name(object.file().path())); }
 
 void check_kept_memory(const Process& image, const RestoreOptions& options) {
+  for (const std::string& name : options.fill_memory) {
+    if (!options.kept_memory.count(name))
+      throw Error(Failure::usage, EINVAL, "kept memory " + name + " is to be filled, and is not given");
+    if (!is_copied(image.shared_objects(static_cast<int>(number_of(image, name)) - 1)))
+      throw Error(Failure::usage, EINVAL,
+                  "the image does not have the content of kept memory " + name + ": it was allocated without CR_KEPT_COPIED");
+  }
   for (const auto& [name, fd] : options.kept_memory)
     if (const std::string why = problem(image, number_of(image, name), fd); !why.empty())
       throw Error(Failure::refused, EINVAL,
                   "descriptor " + std::to_string(fd) + " cannot be kept memory " + name + ": " + why +
-                      ": give another one, or none, and it comes back empty");
+                      ": give another one, or none, and it comes back new");
 }
 
 UniqueFd given_memory(const SharedObject& object, const RestoreOptions& options) {

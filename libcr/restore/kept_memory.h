@@ -2,8 +2,8 @@
 #pragma once
 /**
  * @file
- * Kept memory (cr_kept_alloc() of libcr): images do not hold its content, and a pause leaves it as it is. A restart makes it
- * empty, or takes memory that the caller gives (RestoreOptions::kept_memory).
+ * Kept memory (cr_kept_alloc() of libcr): images hold its content only if it was allocated so, and a pause leaves it as it is. A
+ * restart makes it anew, or takes memory that the caller gives (RestoreOptions::kept_memory).
  */
 #include <string>
 #include <string_view>
@@ -16,6 +16,8 @@
 namespace reprise {
 
 inline bool is_kept_memory(const SharedObject& object) { return object.kind() == SharedObject::KEPT; }
+/** Has the image the content of this kept memory (CR_KEPT_COPIED)? */
+inline bool is_copied(const SharedObject& object) { return kept_is_copied(object.file().path()); }
 
 /** @return the kind of a shared object that is the memfd with this @p path */
 inline SharedObject::Kind memfd_kind(std::string_view path) {

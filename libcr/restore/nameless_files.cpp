@@ -145,8 +145,16 @@ int NamelessFiles::file(std::uint32_t number) {
   if (ours || (ours = find(number))) return ours.get();
   const SharedObject& object = image_.shared_objects(static_cast<int>(number) - 1);
   if (is_kept_memory(object)) {
-    if (mode_ == RestoreMode::restart && (ours = given_memory(object, options_))) return ours.get();
-    if (mode_ == RestoreMode::pause) notes_.push_back(kept_text(object) + " was freed since the checkpoint: it is empty");
+    if (mode_ == RestoreMode::restart && (ours = given_memory(object, options_))) {
+      if (options_.fill_memory.count(std::string(kept_name(object.file().path())))) {
+        punch_since(object, ours.get(), {{0, object.size()}});
+        fill(object, ours.get());
+      }
+      return ours.get();
+    }
+    if (mode_ == RestoreMode::pause)
+      notes_.push_back(kept_text(object) + " was freed since the checkpoint: it is " +
+                       (is_copied(object) ? "as at the checkpoint" : "empty"));
   }
   if (is_memfd(object)) {
     ours = make_memfd(object);

@@ -2,6 +2,7 @@
 #pragma once
 /** @file Options of a request for all code that restores. */
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct RestoreOptions {
   std::map<int, int> substitute;
   /** Restart: name of kept memory of the image -> descriptor of ours for the memory that takes its place (borrowed). */
   std::map<std::string, int> kept_memory;
+  /** Restart: names of kept_memory that get the content that the image has of them (CR_KEPT_COPIED). */
+  std::set<std::string> fill_memory;
   bool dead_sockets = false;  ///< replace sockets and pipes that cannot be restored by disconnected ones
   bool rewind_files = false;  ///< truncate files that have grown since to their old size
   SharedMemory shared_memory = SharedMemory::refuse;

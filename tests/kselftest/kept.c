@@ -32,10 +32,11 @@ static char mine[64];
 static struct kept *kept;  // where the checkpoint has it
 static int fd = -1;
 static pid_t child;
+static unsigned flags;
 
 static void allocate(size_t size) {
   void *at;
-  fd = cr_kept_alloc("log", size, 0, &at);
+  fd = cr_kept_alloc("log", size, flags, &at);
   if (fd < 0) die("cr_kept_alloc: %s", cr_last_error());
   kept = at;
 }
@@ -44,6 +45,10 @@ static void begin(void) {
   allocate(SIZE);
   strcpy(kept->text, "at the checkpoint");
   fill(kept->rest, sizeof kept->rest, 1);
+}
+static void begin_copied(void) {
+  flags = CR_KEPT_COPIED;
+  begin();
 }
 static void begin_mapped(void) {
   begin();
@@ -106,6 +111,13 @@ static const char *emptied(void) {
   for (size_t i = 0; !why && i < SIZE; i++)
     if (((char *)kept)[i]) why = no("byte %zu is not 0", i);
   return why;
+}
+// After a restart: as the image has it.
+static const char *as_saved(void) {
+  const char *why = private_as_before();
+  if (!why) why = is("kept memory", kept->text, "at the checkpoint");
+  if (!why) why = filled(kept->rest, sizeof kept->rest, 1);
+  return why ? why : is_found(SIZE);
 }
 static const char *stayed_open(void) {
   const char *why = private_as_before();
@@ -178,6 +190,8 @@ static const char *roll_itself_back(void) {
 #define CASE(name, ...) {name, .flags = NO_PAUSE | NO_RESTART, __VA_ARGS__}
 static const struct scenario scenarios[] = {
   CASE("kept", .setup = begin, .check = stayed, .mutate = change, .changed = emptied),
+  CASE("copied", .setup = begin_copied, .check = stayed, .mutate = change, .changed = as_saved),
+  CASE("copied, freed", .setup = begin_copied, .check = as_saved, .mutate = free_it),
   CASE("only mapped", .setup = begin_mapped, .check = stayed, .mutate = change, .changed = emptied),
   CASE("only open", .setup = begin_open, .check = stayed_open, .mutate = change_open),
   CASE("freed", .setup = begin, .check = emptied, .mutate = free_it),
@@ -219,7 +233,7 @@ static int hold(void) {
   char name[64], is[128] = "";
   for (int number = 3; number < 64; number++) {
     snprintf(name, sizeof name, "/proc/%d/fd/%d", t.pid, number);
-    if (readlink(name, is, sizeof is - 1) > 0 && strstr(is, "/memfd:reprise.keep.log")) return open(name, O_RDWR | O_CLOEXEC);
+    if (readlink(name, is, sizeof is - 1) > 0 && strstr(is, "/memfd:reprise.keep") == is) return open(name, O_RDWR | O_CLOEXEC);
     memset(is, 0, sizeof is);
   }
   return -1;
@@ -241,6 +255,57 @@ static void in_image(void) {
   if (!why && runl(&r, "cr_info", "--descriptors", t.image, NULL)) why = why_not(&r);
   if (!why && !strstr(r.out, "kept memory log, 8")) why = no("not in: %.2000s", r.out);
   say("cr_info names it", why);
+  target_end(&t);
+}
+
+// Memory whose content images have.
+static void copied(void) {
+  const char *why = saved("copied");
+  struct stat st;
+  if (!why && (stat(t.image, &st) || st.st_size < (off_t)SIZE)) why = no("the image has %ld bytes", (long)st.st_size);
+  say("copied: an image holds its content", why);
+  for (int i = 0; !why && i < 2; i++) why = rolls_back();
+  say("copied: pauses leave it as it is", why);
+  int holder = hold();
+  target_kill(&t);
+  if (!why) why = restart_and(OP_CHECK_CHANGED);
+  say("copied: a restart begins with what the image has", why);
+  if (!why) why = rolls_back();
+  say("copied: pauses after the restart leave it as it is", why);
+  target_kill(&t);
+  if (!why) why = restart_with(held_path("log", holder), OP_CHECK);
+  say("copied: a restart takes memory that somebody holds as it is", why);
+  target_kill(&t);
+  const char *argv[] = {"cr_restart", "--detach", "--kept-memory", held_path("log", holder), "--fill-kept-memory", "log", t.image, NULL};
+  if (!why && run(&r, argv)) why = why_not(&r);
+  if (!why) {
+    target_adopt(&t);
+    why = target_op(&t, OP_CHECK_CHANGED);
+  }
+  char begun[32] = "";
+  if (!why && (pread(holder, begun, sizeof begun - 1, offsetof(struct kept, text)) < 1 || strcmp(begun, "at the checkpoint")))
+    why = no("what is held has \"%s\"", begun);
+  say("copied: or fills it with what the image has", why);
+  target_kill(&t);
+  close(holder);
+  char file[128];
+  snprintf(file, sizeof file, "log=%s", path("content"));
+  int out = MUST(open(path("content"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  MUST(ftruncate(out, SIZE));
+  if (!why && runl(&r, "cr_restart", "--detach", "--kept-memory", file, t.image, NULL)) why = why_not(&r);
+  if (!why) target_adopt(&t);
+  say("copied: a restart takes the content of a file", why);
+  close(out);
+  target_end(&t);
+  why = saved("copied, freed");
+  if (!why) why = rolls_back();
+  if (!why && !strstr(r.err, "was freed since the checkpoint: it is as at the checkpoint")) why = no("no warning: %s", r.err);
+  say("copied: a pause makes memory again that was freed, as at the checkpoint", why);
+  target_end(&t);
+  why = saved("kept");
+  if (!why && runl(&r, "cr_restart", "--fill-kept-memory", "log", t.image, NULL) != 2) why = no("not refused: %s", why_not(&r));
+  if (!why && !strstr(r.err, "is to be filled, and is not given")) why = no("not by name: %s", r.err);
+  say("memory that is not given cannot be filled", why);
   target_end(&t);
 }
 
@@ -517,7 +582,7 @@ static void snapshots(void) {
 }
 
 static const struct test tests[] = {
-  {"image", in_image}, {"pauses", pauses}, {"restarts", restarts}, {"given", given}, {"handed over", hands_over}, {"freed", freed}, {"new", new},
+  {"image", in_image}, {"pauses", pauses}, {"restarts", restarts}, {"copied", copied}, {"given", given}, {"handed over", hands_over}, {"freed", freed}, {"new", new},
   {"another", another}, {"less", less_memory}, {"children", children}, {"trees", trees}, {"copies", copies},
   {"increments", increments}, {"snapshots", snapshots},
   {},

@@ -19,10 +19,10 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t kSize = 8192;
 
-SharedObject& add_memory(Process& image, const std::string& name) {
+SharedObject& add_memory(Process& image, const std::string& name, const char* prefix = kKeptPrefix) {
   SharedObject& object = *image.add_shared_objects();
   object.set_kind(SharedObject::KEPT);
-  object.mutable_file()->set_path("/memfd:reprise.keep." + name);
+  object.mutable_file()->set_path(std::string("/memfd:") + prefix + name);
   object.set_size(kSize);
   Mapping& mapping = *image.add_mappings();
   mapping.set_flags(CR_VMA_SHARED | CR_VMA_MAYWRITE);
@@ -77,6 +77,33 @@ TEST_F(KeptMemory, OfANameThatIsThereTwiceIsRefused) {
   add_memory(image_, "log");
   const UniqueFd memory(make_kept_memory("log", kSize));
   EXPECT_THAT(refusal("log", memory.get()), HasSubstr("two kept memories named log"));
+}
+
+TEST_F(KeptMemory, IsGivenAsItWasAllocated) {
+  add_memory(image_, "store", kCopiedPrefix);
+  const UniqueFd copied(make_kept_memory("store", kSize, true)), other(make_kept_memory("store", kSize));
+  EXPECT_EQ(refusal("store", copied.get()), "");
+  EXPECT_THAT(refusal("store", other.get()), HasSubstr("it is /memfd:reprise.keep.store (deleted) instead of a memfd named reprise.keep+store"));
+}
+
+TEST_F(KeptMemory, IsFilledOnlyIfItIsGivenAndTheImageHasItsContent) {
+  add_memory(image_, "store", kCopiedPrefix);
+  const UniqueFd memory(make_kept_memory("store", kSize, true)), log(make_kept_memory("log", kSize));
+  RestoreOptions options;
+  options.fill_memory = {"store"};
+  EXPECT_THAT(error_of([&] { check_kept_memory(image_, options); }), HasSubstr("store is to be filled, and is not given"));
+  options.kept_memory = {{"store", memory.get()}, {"log", log.get()}};
+  EXPECT_EQ(error_of([&] { check_kept_memory(image_, options); }), "");
+  options.fill_memory = {"log"};
+  EXPECT_THAT(error_of([&] { check_kept_memory(image_, options); }), HasSubstr("does not have the content of kept memory log"));
+}
+
+TEST(KeptName, SaysWhetherImagesHaveTheContent) {
+  EXPECT_EQ(kept_name("/memfd:reprise.keep+log"), "log");
+  EXPECT_TRUE(kept_is_copied("/memfd:reprise.keep+log"));
+  EXPECT_FALSE(kept_is_copied("/memfd:reprise.keep.+log"));
+  EXPECT_EQ(kept_name("/memfd:reprise.keep-log"), "");
+  EXPECT_EQ(memfd_kind("/memfd:reprise.keep+log"), SharedObject::KEPT);
 }
 
 TEST(KeptName, HasThePrefix) {

@@ -67,6 +67,17 @@ SharedObject* keep_memory(Process& p) {
   return &object;
 }
 
+TEST(ValidateSample, IsGoodWithTheContentOfKeptMemory) {
+  Process process = small_sample().process;
+  SharedObject& object = *process.mutable_shared_objects(0);
+  object.set_kind(SharedObject::KEPT);
+  object.mutable_file()->set_path("/memfd:reprise.keep+log");
+  EXPECT_GT(object.extents_size(), 0);
+  EXPECT_EQ(error_of([&] { validate_process("IMAGE", process, 100000); }), "");
+  object.mutable_file()->set_path("/memfd:reprise.keep.log");
+  EXPECT_NE(error_of([&] { validate_process("IMAGE", process, 100000); }), "");
+}
+
 TEST(ValidateSample, IsGoodWithKeptMemory) {
   Process process = small_sample().process;
   keep_memory(process);

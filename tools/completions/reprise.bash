@@ -9,7 +9,7 @@ _reprise_options() { # COMMAND
 	cr_checkpoint) echo "$request --parent --delta --every --keep --compress --tree --group --pgid --session --sid --ptraced-skip --backup --clobber --no-clobber --sync --no-sync --track --no-track --kept-memory-to --split-huge --deleted-limit" ;;
 	cr_pause) echo "$request --keep --no-tracking --rewind-files --shared-memory --dead-sockets --hold" ;;
 	cr_restart)
-		echo "$request --restore-pid --no-restore-pid --copies --pid-namespace --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --kept-memory --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
+		echo "$request --restore-pid --no-restore-pid --copies --pid-namespace --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --kept-memory --fill-kept-memory --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
 		;;
 	cr_snapshot) echo "$common --quiet --verbose --timeout" ;;
 	'cr_snapshot take') echo "$(_reprise_options cr_snapshot) --name" ;;
@@ -220,7 +220,7 @@ _reprise() {
 	word=${words[-1]}
 	for ((i = 0; i < ${#words[@]} - 1; i++)); do
 		case ${words[i]} in
-		-f | --file | --parent | --compress | --timeout | --relocate | --fd | --kept-memory) before=${words[i]} && continue ;;
+		-f | --file | --parent | --compress | --timeout | --relocate | --fd | --kept-memory | --fill-kept-memory) before=${words[i]} && continue ;;
 		-*) ;;
 		*) [[ -n $before ]] || ((++positionals)) ;;
 		esac

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // cr_restart: create a new process from an image.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -15,7 +16,9 @@
 #include "libcr.h"
 #include "progress.h"
 #include "report.h"
+#include "request/image_source.h"
 #include "request/requests.h"
+#include "restore/kept_memory.h"
 #include "substitutes.h"
 #include "supervise.h"
 
@@ -50,7 +53,7 @@ int main(int argc, char** argv) {
   tool::Common common("cr_restart");
   tool::SignalOptions signal;
   RestartOptions options;
-  std::vector<std::string> relocate, substitutes, kept;
+  std::vector<std::string> relocate, substitutes, kept, fill;
   bool detach = false, hold = false;
   unsigned copies = 0;
   app.add_option("IMAGE,-f,--file", options.image, "image to restart from; -: standard input")->required()->type_name("IMAGE");
@@ -75,8 +78,15 @@ int main(int argc, char** argv) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--kept-memory", kept,
                  "give it kept memory NAME (cr_kept_alloc): descriptor M of this command, or PATH: memory (/proc/PID/fd/N), or "
-                 "a file that has its content; without this option it is empty; may be given again")
+                 "a file that has its content; without this option it is empty, or as the image has it (CR_KEPT_COPIED); may be "
+                 "given again")
       ->type_name("NAME=M|NAME=PATH")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--fill-kept-memory", fill,
+                 "write the content that the image has of kept memory NAME (CR_KEPT_COPIED) into the memory that --kept-memory "
+                 "gives; may be given again")
+      ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--detach", detach, "return when it runs, do not wait until it ends");
@@ -99,6 +109,7 @@ int main(int argc, char** argv) {
     if (own_namespace && !options.restore.restore_pid)
       throw Error(Failure::usage, EINVAL, "--pid-namespace restores the ids: leave --no-restore-pid out");
     apply_relocations(relocate, options.restore);
+    options.restore.fill_memory.insert(fill.begin(), fill.end());
     options.image_fd = tool::image_from_input(options.image, hold);
     options.signal = signal.signal();
     options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, 0);
@@ -109,7 +120,12 @@ int main(int argc, char** argv) {
     if (hold) options.hold = tool::hold_until_line(common, &supervisor.before());
     std::vector<Report> reports;
     {
-      const tool::KeptMemory memory(kept, options.restore.kept_memory);
+      const auto copied = [&options](const std::string& name) {
+        const Image image = open_image(options.image, options.image_fd);
+        return std::any_of(image.process().shared_objects().begin(), image.process().shared_objects().end(),
+                           [&](const SharedObject& one) { return is_copied(one) && kept_name(one.file().path()) == name; });
+      };
+      const tool::KeptMemory memory(kept, copied, options.restore.kept_memory);
       std::vector<tool::Substitutes> files;
       std::vector<std::map<int, int>> of_copies(copies ? copies : 1);
       for (auto& of_copy : of_copies) files.emplace_back(substitutes, copies ? files.size() + 1 : 0, of_copy);

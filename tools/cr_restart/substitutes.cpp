@@ -57,12 +57,12 @@ bool fill_in(std::string& path, std::size_t copy) {
 }
 
 /** @return kept memory @p name with the content of @p file. Throws Error naming @p argument. */
-UniqueFd filled(const std::string& argument, const std::string& name, const UniqueFd& file, std::uint64_t size) {
+UniqueFd filled(const std::string& argument, const std::string& name, bool copied, const UniqueFd& file, std::uint64_t size) {
   const auto fail = [&](const char* what) {
     throw Error(Failure::refused, errno, "--kept-memory " + argument + ": " + what + ": " + error_text(errno));
   };
   constexpr std::uint64_t page = 4096;
-  UniqueFd memory(make_kept_memory(name.c_str(), (size + page - 1) / page * page));
+  UniqueFd memory(make_kept_memory(name.c_str(), (size + page - 1) / page * page, copied));
   if (!memory) fail("the memory cannot be made");
   for (std::uint64_t left = size; left > 0;) {
     const ssize_t done = ::sendfile(memory.get(), file.get(), nullptr, left);
@@ -97,7 +97,8 @@ Substitutes::Substitutes(const std::vector<std::string>& arguments, std::size_t 
   }
 }
 
-KeptMemory::KeptMemory(const std::vector<std::string>& arguments, std::map<std::string, int>& memory) {
+KeptMemory::KeptMemory(const std::vector<std::string>& arguments, const std::function<bool(const std::string&)>& copied,
+                       std::map<std::string, int>& memory) {
   for (const std::string& argument : arguments) {
     const std::size_t at = argument.find('=');
     if (at == 0 || at == std::string::npos || at + 1 == argument.size())
@@ -114,7 +115,7 @@ KeptMemory::KeptMemory(const std::vector<std::string>& arguments, std::map<std::
         throw Error(Failure::refused, errno, "--kept-memory " + argument + ": cannot open " + what + ": " + error_text(errno));
       // Memory itself (/proc/PID/fd/N) is shared with who holds it; a file only says what the memory has at first.
       if (S_ISREG(st.st_mode) && !ProcDir("/proc/self/fd").link(std::to_string(opened.get())).starts_with("/memfd:"))
-        opened = filled(argument, name, opened, static_cast<std::uint64_t>(st.st_size));
+        opened = filled(argument, name, copied(name), opened, static_cast<std::uint64_t>(st.st_size));
       with = opened.get();
       opened_.push_back(std::move(opened));
     }

@@ -2,6 +2,7 @@
 #pragma once
 /** @file The options --fd N=… and --kept-memory NAME=…: replacements of descriptors, and kept memory. */
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,10 +31,12 @@ class KeptMemory {
  public:
   /**
    * @param arguments  arguments NAME=M or NAME=PATH
+   * @param copied     whether memory of that name is to be made so that images have its content (CR_KEPT_COPIED)
    * @param memory     receives the memory, as RestoreOptions::kept_memory
    * Throws Error (usage, refused) naming the argument.
    */
-  KeptMemory(const std::vector<std::string>& arguments, std::map<std::string, int>& memory);
+  KeptMemory(const std::vector<std::string>& arguments, const std::function<bool(const std::string& name)>& copied,
+             std::map<std::string, int>& memory);
 
  private:
   std::vector<UniqueFd> opened_;

@@ -96,11 +96,12 @@ Attempt ready_restart(Node& node, std::uint32_t number, const FoundImage& image)
     fds.emplace_back(next, end->second.get());
     argv.push_back(fmt::format("--fd={}={}", fd, next++));
   }
-  const RankMemory memory = node.kept.complete(image.manifest.wave, number, image.manifest.kept);
-  for (const auto& [name, file] : memory) {
-    fds.emplace_back(next, file->get());
+  const RankMemory memory = node.kept.complete(image.manifest.wave, number, image.manifest.kept, image.manifest.copied);
+  for (const auto& [name, held] : memory) {
+    fds.emplace_back(next, held->memory.get());
     argv.push_back(fmt::format("--kept-memory={}={}", name, next++));
-    spdlog::info("rank {} gets its kept memory {}", number, name);
+    if (held->unfilled) argv.push_back("--fill-kept-memory=" + name);
+    spdlog::info("rank {} gets its kept memory {}{}", number, name, held->unfilled ? ", as its image has it" : "");
   }
   argv.push_back(image.path);
   attempt.tool = Tool::held(node.loop, argv, fds);

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 
 #include "base/kept_make.h"
+#include "base/kept_name.h"
+#include "base/proc_dir.h"
 #include "base/text.h"
 
 namespace reprise::crd {
@@ -38,10 +40,10 @@ void KeptMemory::saved(std::uint32_t wave, std::uint32_t rank, std::vector<KeptF
   for (KeptFile& file : files) {
     if (!can_be_given(file.name)) continue;
     const auto same = before.find(file.name);
-    if (same != before.end() && same_memory(same->second->get(), file.memory.get()))
+    if (same != before.end() && same_memory(same->second->memory.get(), file.memory.get()))
       now[file.name] = same->second;
     else
-      now[file.name] = std::make_shared<const UniqueFd>(std::move(file.memory));
+      now[file.name] = std::make_shared<HeldMemory>(HeldMemory{std::move(file.memory)});
   }
 }
 
@@ -51,19 +53,28 @@ RankMemory KeptMemory::of(std::uint32_t wave, std::uint32_t rank) const {
   const auto found = ranks->second.find(rank);
   if (found == ranks->second.end()) return {};
   RankMemory out = found->second;
-  std::erase_if(out, [](const auto& one) { return !is_usable(one.second->get()); });
+  std::erase_if(out, [](const auto& one) { return !is_usable(one.second->memory.get()); });
   return out;
 }
 
-RankMemory KeptMemory::complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes) {
+RankMemory KeptMemory::complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes,
+                                const std::set<std::string>& copied) {
   RankMemory out = of(wave, rank);
   for (const auto& [name, size] : sizes) {
     if (out.count(name)) continue;
-    UniqueFd made(make_kept_memory(name.c_str(), size));
+    const bool in_image = copied.count(name);
+    UniqueFd made(make_kept_memory(name.c_str(), size, in_image));
     if (!made) continue;  // cr_restart makes it, and nobody here holds it
-    waves_[wave][rank][name] = out[name] = std::make_shared<const UniqueFd>(std::move(made));
+    waves_[wave][rank][name] = out[name] = std::make_shared<HeldMemory>(HeldMemory{std::move(made), in_image});
   }
   return out;
+}
+
+void KeptMemory::filled(std::uint32_t wave, std::uint32_t rank) {
+  const auto ranks = waves_.find(wave);
+  if (ranks == waves_.end()) return;
+  if (const auto found = ranks->second.find(rank); found != ranks->second.end())
+    for (auto& [name, held] : found->second) held->unfilled = false;
 }
 
 std::map<std::string, std::uint64_t> sizes_of(const std::vector<KeptFile>& files) {
@@ -72,6 +83,14 @@ std::map<std::string, std::uint64_t> sizes_of(const std::vector<KeptFile>& files
     struct stat status {};
     if (can_be_given(file.name) && ::fstat(file.memory.get(), &status) == 0) out[file.name] = static_cast<std::uint64_t>(status.st_size);
   }
+  return out;
+}
+
+std::set<std::string> copied_of(const std::vector<KeptFile>& files) {
+  const ProcDir links("/proc/self/fd");
+  std::set<std::string> out;
+  for (const KeptFile& file : files)
+    if (can_be_given(file.name) && kept_is_copied(links.link(std::to_string(file.memory.get())))) out.insert(file.name);
   return out;
 }
 

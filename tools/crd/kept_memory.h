@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +20,13 @@
 
 namespace reprise::crd {
 
+/** Memory that the daemon holds. */
+struct HeldMemory {
+  UniqueFd memory;
+  bool unfilled = false;  ///< it was made here, and is to get what the image has of it
+};
 /** The memory of one rank, by name. Waves share the descriptors of memory that is the same. */
-using RankMemory = std::map<std::string, std::shared_ptr<const UniqueFd>>;
+using RankMemory = std::map<std::string, std::shared_ptr<HeldMemory>>;
 
 class KeptMemory {
  public:
@@ -29,11 +35,15 @@ class KeptMemory {
   /** @return the memory that is here, and can be used */
   RankMemory of(std::uint32_t wave, std::uint32_t rank) const;
   /**
-   * @return memory for a restart of @p rank from its image in @p wave. What is not here is made, empty, and held from now on: the rank may
-   *   be restarted here again
-   * @param sizes of what the image refers to, by name
+   * @return memory for a restart of @p rank from its image in @p wave. What is not here is made and held from now on: the rank may be
+   *   restarted here again
+   * @param sizes  of what the image refers to, by name
+   * @param copied names of those whose content the image has
    */
-  RankMemory complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes);
+  RankMemory complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes,
+                      const std::set<std::string>& copied = {});
+  /** The rank was restarted from that image: its memory is as it should be, and the rank's. */
+  void filled(std::uint32_t wave, std::uint32_t rank);
   /** Images of other waves than these may be removed. */
   void prune(const std::vector<std::uint32_t>& keep);
   /** Forget ranks that are elsewhere: what they do to their memory there is not in what is held here. */
@@ -46,6 +56,8 @@ class KeptMemory {
 
 /** @return the sizes of memory by name, without what cr_restart could not be told of */
 std::map<std::string, std::uint64_t> sizes_of(const std::vector<KeptFile>& files);
+/** @return the names of those whose content images have (CR_KEPT_COPIED) */
+std::set<std::string> copied_of(const std::vector<KeptFile>& files);
 
 /** Receives what one cr_checkpoint hands over. */
 class KeptReceiver {

@@ -317,6 +317,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
     return another_image(number, result.message, bad);
   }
   bringing.tool_done = true;
+  if (bringing.restart) node_.kept.filled(wave_, number);
   note(number, "is restored");
   const auto& report = result.report;
   spdlog::debug("rank {}: {} took, in ns: {}", number, bringing.restart ? "cr_restart" : "cr_pause",

@@ -181,6 +181,7 @@ void Waves::checkpointed(std::uint32_t number, const ToolResult& result) {
   taking.saved = true;
   taking.kept = taking.receiver->take();
   taking.manifest.kept = sizes_of(taking.kept);
+  taking.manifest.copied = copied_of(taking.kept);
   for (const auto& warning : result.report.value("warnings", nlohmann::json::array()))
     spdlog::warn("rank {}: {}", number, warning.get<std::string>());
   if (!taking.receiver->problem().empty())

@@ -7,13 +7,16 @@ import errno
 from ._library import holding
 from .errors import failure
 
+_COPIED = 1  # CR_KEPT_COPIED
 
-def keep(name: str, size: int) -> memoryview:
+
+def keep(name: str, size: int, copied: bool = False) -> memoryview:
     """Memory of `size` bytes that no rollback of the calling process changes: for logs, statistics, stores of results. The first
     call for a name allocates it, rounded up to whole pages; later calls return the same memory, also after a restart.
 
-    A pause and a rollback to a snapshot leave its content as it is. An image does not hold the content: in a restart the memory
-    is empty (zeros), unless it is given (restart(kept=...)). Memory that was first asked for after the checkpoint is gone after
+    A pause and a rollback to a snapshot leave its content as it is. An image holds the content only if `copied` was true in the
+    first call: in a restart the memory is as at the checkpoint then, otherwise empty (zeros), unless it is given
+    (restart(kept=...)). Memory that was first asked for after the checkpoint is gone after
     the rollback: do not use an old view then. A child of os.fork() shares the memory. It exists as long as the process, or
     another one that has a descriptor of it (kept_descriptor()).
 
@@ -30,7 +33,7 @@ def keep(name: str, size: int) -> memoryview:
         if ctypes.get_errno() != errno.ENOENT:
             raise failure(what, what)
         # Its descriptor stays open, for kept_descriptor().
-        if holding.cr_kept_alloc(name.encode(), size, 0, ctypes.byref(address)) < 0:
+        if holding.cr_kept_alloc(name.encode(), size, _COPIED if copied else 0, ctypes.byref(address)) < 0:
             raise failure(what, what)
     assert address.value
     return memoryview((ctypes.c_char * size).from_address(address.value)).cast("B")

@@ -41,7 +41,7 @@ std::vector<std::string> words(const RankMemory& memory) {
   std::vector<std::string> out;
   for (const auto& [name, fd] : memory) {
     char text[64] = "?";
-    EXPECT_GT(::pread(fd->get(), text, sizeof text, 0), 0);
+    EXPECT_GT(::pread(fd->memory.get(), text, sizeof text, 0), 0);
     out.push_back(name + "=" + text);
   }
   return out;
@@ -74,14 +74,34 @@ TEST(KeptMemory, IsMadeAndHeldForARankThatComesHere) {
   ASSERT_EQ(first.size(), 2u);
   EXPECT_THAT(words(kept.of(4, 1))[0], "log=four");
   char bytes[8192];
-  ASSERT_EQ(::pread(first.at("store")->get(), bytes, sizeof bytes, 0), 8192);
+  ASSERT_EQ(::pread(first.at("store")->memory.get(), bytes, sizeof bytes, 0), 8192);
   EXPECT_EQ(std::string(bytes, sizeof bytes), std::string(sizeof bytes, 0));
-  ASSERT_EQ(::pwrite(first.at("store")->get(), "kept", 5, 0), 5);
+  ASSERT_EQ(::pwrite(first.at("store")->memory.get(), "kept", 5, 0), 5);
   EXPECT_THAT(words(kept.complete(4, 1, {{"store", 8192}})), ElementsAre("log=four", "store=kept")) << "the rank is restarted here again";
   EXPECT_EQ(kept.complete(4, 2, {{"store", 8192}}).size(), 1u);
   kept.only([](std::uint32_t rank) { return rank == 2; });
-  EXPECT_EQ(::pread(kept.complete(4, 1, {{"store", 8192}}).at("store")->get(), bytes, 4, 0), 4);
+  EXPECT_EQ(::pread(kept.complete(4, 1, {{"store", 8192}}).at("store")->memory.get(), bytes, 4, 0), 4);
   EXPECT_EQ(std::string(bytes, 4), std::string(4, 0)) << "it has been elsewhere";
+}
+
+TEST(KeptMemory, IsFilledFromTheImageUntilItsRankWasRestarted) {
+  KeptMemory kept;
+  const std::map<std::string, std::uint64_t> sizes{{"log", 4096}, {"store", 4096}};
+  const RankMemory first = kept.complete(4, 1, sizes, {"store"});
+  EXPECT_TRUE(first.at("store")->unfilled);
+  EXPECT_FALSE(first.at("log")->unfilled);
+  std::vector<KeptFile> made = files("store", again(first.at("store")->memory));
+  made.push_back({"log", again(first.at("log")->memory)});
+  EXPECT_THAT(copied_of(made), ElementsAre("store")) << "cr_restart looks at the name of the memfd";
+  // A restart that has failed may have written some of it.
+  EXPECT_TRUE(kept.complete(4, 1, sizes, {"store"}).at("store")->unfilled);
+  kept.filled(4, 2);
+  kept.filled(5, 1);
+  EXPECT_TRUE(kept.of(4, 1).at("store")->unfilled);
+  kept.filled(4, 1);
+  EXPECT_FALSE(kept.complete(4, 1, sizes, {"store"}).at("store")->unfilled) << "what the rank has done since would be lost";
+  kept.saved(5, 1, std::move(made));
+  EXPECT_FALSE(kept.complete(5, 1, sizes, {"store"}).at("store")->unfilled);
 }
 
 TEST(KeptMemory, HasSizesForTheManifest) {

@@ -975,6 +975,21 @@ TEST_F(CrdFamily, GoesBackByRestartingAParent) {
 class CrdKeptMemory : public CrdWaves {
  protected:
   std::vector<std::string> program() const override { return {MPI_RING, "400", "20000", "0", "keep"}; }
+  /** Take a wave, stage it, let some rounds pass, and let node 0 restart the ranks of node 1. */
+  void move_ranks(std::uint32_t& number) {
+    ASSERT_EQ(wave(number), "");
+    job::Down down;
+    down.mutable_stage()->set_wave(number);
+    crrun.send_all(down);
+    ASSERT_TRUE(crrun.until([&] { return crrun.staged.size() == 4; }));
+    crrun.until([] { return false; }, 1s);
+    for (const std::uint32_t rank : {1, 3}) crrun.place(rank, 0);
+    // As in StagesAndRestartsElsewhere.
+    const std::string here = job::rank_socket_path(crrun.run_directory(0)), there = job::rank_socket_path(crrun.run_directory(1));
+    std::filesystem::remove(there);
+    std::filesystem::create_symlink(here, there);
+    ASSERT_EQ(crrun.recover(number, {1, 3}), "") << log();
+  }
   /** @return by rank the rounds that it has counted at the end */
   std::map<std::uint32_t, long> counted() {
     std::map<std::uint32_t, long> out;
@@ -1004,6 +1019,47 @@ TEST_F(CrdKeptMemory, IsGivenToARestartedRank) {
   for (const auto& [rank, rounds] : counted()) EXPECT_GT(rounds, 400) << rank << "\n" << log();
   EXPECT_EQ(counted().size(), 4u);
   EXPECT_NEAR(static_cast<double>(counted()[3]), static_cast<double>(counted()[2]), 4) << "both count the same rounds again";
+}
+
+TEST_F(CrdKeptMemory, IsEmptyElsewhere) {
+  std::uint32_t number = 1;
+  ASSERT_NO_FATAL_FAILURE(move_ranks(number));
+  run_to_the_end();
+  auto rounds = counted();
+  ASSERT_EQ(rounds.size(), 4u);
+  for (const std::uint32_t rank : {1, 3}) EXPECT_LT(rounds[rank], 400) << rank << "\n" << log();
+  for (const std::uint32_t rank : {0, 2}) EXPECT_GT(rounds[rank], 400) << rank << "\n" << log();
+}
+
+/** The same in memory whose content images have. */
+class CrdCopiedMemory : public CrdKeptMemory {
+ protected:
+  std::vector<std::string> program() const override { return {MPI_RING, "400", "20000", "0", "copy"}; }
+};
+
+TEST_F(CrdCopiedMemory, IsThatOfTheImageElsewhere) {
+  std::uint32_t number = 1;
+  ASSERT_NO_FATAL_FAILURE(move_ranks(number));
+  run_to_the_end();
+  auto rounds = counted();
+  ASSERT_EQ(rounds.size(), 4u);
+  for (const std::uint32_t rank : {1, 3}) EXPECT_EQ(rounds[rank], 400) << "what the image has, and what was counted since\n" << log();
+  for (const std::uint32_t rank : {0, 2}) EXPECT_GT(rounds[rank], 400) << rank << "\n" << log();
+}
+
+TEST_F(CrdCopiedMemory, IsTheRanksOwnWhereItIsRestartedAgain) {
+  std::uint32_t number = 1;
+  ASSERT_NO_FATAL_FAILURE(move_ranks(number));
+  crrun.until([] { return false; }, 1s);
+  int pid = 0;
+  crrun.ended.erase({3, 1}), crrun.ended.erase({3, 2});
+  ASSERT_NO_FATAL_FAILURE(kill_rank_3(pid));
+  ASSERT_EQ(crrun.recover(number, {1, 3}), "") << log();
+  run_to_the_end();
+  auto rounds = counted();
+  ASSERT_EQ(rounds.size(), 4u);
+  for (const std::uint32_t rank : {1, 3}) EXPECT_GT(rounds[rank], 400) << "what it has counted on this node is lost\n" << log();
+  EXPECT_NEAR(static_cast<double>(rounds[3]), static_cast<double>(rounds[1]), 4);
 }
 
 TEST_F(CrdWaves, TellsOfAllRanksWhenTheLastOneIsNotRestored) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_ring ROUNDS [PAUSE_US [STATUS [abort|keep]]]: numbers go around the ring and are verified; each round ends with a sum
+// mpi_ring ROUNDS [PAUSE_US [STATUS [abort|keep|copy]]]: numbers go around the ring and are verified; each round ends with a sum
 // over all ranks. Rank 0 prints every tenth round, and the total at the end. With keep, each rank counts its rounds in kept
-// memory, which no rollback sets back, and prints the number.
+// memory, which no rollback sets back, and prints the number; with copy images have its content.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static long *kept_counter(void)
+static long *kept_counter(const char *name)
 {
-  const int memory = memfd_create("reprise.keep.rounds", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int memory = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void *at = memory < 0 || ftruncate(memory, 4096) ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (at == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 8);
   close(memory);  // the mapping keeps it
@@ -30,7 +30,9 @@ int main(int argc, char **argv)
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   setvbuf(stdout, NULL, _IOLBF, 0);
-  long none = 0, *counted = argc > 4 && strcmp(argv[4], "keep") == 0 ? kept_counter() : &none;
+  long none = 0, *counted = &none;
+  if (argc > 4 && strcmp(argv[4], "keep") == 0) counted = kept_counter("reprise.keep.rounds");
+  if (argc > 4 && strcmp(argv[4], "copy") == 0) counted = kept_counter("reprise.keep+rounds");
   for (long round = 0; round < rounds; ++round) {
     static long out[4096], in[4096];
     for (int i = 0; i < 4096; ++i) out[i] = round * 1000003 + rank * 4096 + i;

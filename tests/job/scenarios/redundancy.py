@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Without shared storage: nodes keep what brings the images of others back."""
 
+import re
 import time
 
 from lib.cluster import NODES
-from lib.scenario import THREE, Job, Survivors, await_wave_of_loop, check, check_result, held, scenario
+from lib.scenario import THREE, Job, Program, Survivors, await_wave_of_loop, check, check_result, held, scenario
 
 PROGRAM = ("p2p,coll",)
+RING = "/mnt/project/build/vm/user/tests/job/crd/mpi_ring"
 
 
 def kept(cluster, redundancy, program, hosts=THREE, spares=("node4",), options=(), **others):
@@ -136,3 +138,45 @@ def a_damaged_copy_is_not_used(cluster):
 @scenario
 def parity_brings_a_node_back(cluster):
     lose(cluster, "xor:3", "node3")
+
+
+def counts(redundancy, cluster):
+    """Each rank counts its rounds in kept memory whose content images have. A node is lost, then the rank on the spare."""
+    rounds = 1500
+    program = Program([RING, rounds, 20000, 0, "copy"], r"^total .*$")
+    job = kept(cluster, redundancy, program, every="1h").start()
+    job.await_output(r"^round 100$")
+    job.crjob("checkpoint")
+    wave = job.await_event("wave-safe")["wave"]
+    time.sleep(2)
+    cluster.kill("node3")
+    check(went_back_to(job) == wave, f"not back to wave {wave}; messages:\n{job.last_messages()}")
+    time.sleep(2)
+    rank = next(number for number, (node, _) in job.where().items() if node == "node4")
+    return job, program, rank, rounds
+
+
+def counted(job, rank):
+    found = re.findall(rf"rank {rank} has counted (\d+) rounds", job.output() + job.messages())
+    check(len(found) == 1, f"rank {rank} has not said once what it has counted: {found}")
+    return int(found[0])
+
+
+@scenario
+def copied_memory_is_brought_back(cluster):
+    job, program, rank, rounds = counts("partner", cluster)
+    check_result(job, program)
+    found = [counted(job, one) for one in range(job.ranks)]
+    check(found[rank] == rounds, f"the counter of rank {rank} is not that of the wave: {found}")
+    check(all(count > rounds for one, count in enumerate(found) if one != rank), f"others were rolled back: {found}")
+
+
+@scenario
+def copied_memory_stays_with_a_rank_that_dies_on_its_new_node(cluster):
+    job, program, rank, rounds = counts("xor:3", cluster)
+    cluster.ssh("node4", "pkill -KILL -x mpi_ring")
+    went_back_to(job, 2)
+    check_result(job, program)
+    found = [counted(job, one) for one in range(job.ranks)]
+    check(rounds < found[rank] < min(count for one, count in enumerate(found) if one != rank),
+          f"the counter of rank {rank} is not its own: {found}")

@@ -56,6 +56,19 @@ TEST_F(Kept, IsFoundByName) {
   EXPECT_STREQ(link, "/memfd:reprise.keep.log (deleted)");
 }
 
+TEST_F(Kept, SaysByItsNameThatImagesHaveItsContent) {
+  void *at = nullptr, *found = nullptr;
+  fd_ = cr_kept_alloc("log", 4096, CR_KEPT_COPIED, &at);
+  ASSERT_GE(fd_, 0) << last_error();
+  char link[100] = "";
+  EXPECT_GT(readlink(("/proc/self/fd/" + std::to_string(fd_)).c_str(), link, sizeof link - 1), 0);
+  EXPECT_STREQ(link, "/memfd:reprise.keep+log (deleted)");
+  ASSERT_EQ(cr_kept_attach("log", -1, &found, nullptr), 0) << last_error();
+  EXPECT_EQ(found, at);
+  EXPECT_EQ(cr_kept_alloc("log", 4096, 0, &at), -1) << "the name is there once";
+  EXPECT_EQ(errno, EEXIST);
+}
+
 TEST_F(Kept, IsMappedAgainByItsDescriptor) {
   char* const at = alloc(4096);
   std::strcpy(at, "text");
@@ -121,7 +134,7 @@ TEST_F(Kept, RefusesOtherArguments) {
   EXPECT_EQ(cr_kept_alloc(std::string(CR_KEPT_NAME_MAX + 1, 'a').c_str(), 4096, 0, &at), -1);
   EXPECT_EQ(cr_kept_alloc("log", 0, 0, &at), -1);
   EXPECT_EQ(cr_kept_alloc("log", SIZE_MAX, 0, &at), -1);
-  EXPECT_EQ(cr_kept_alloc("log", 4096, 1, &at), -1);
+  EXPECT_EQ(cr_kept_alloc("log", 4096, 2, &at), -1);
   EXPECT_EQ(cr_kept_alloc("log", 4096, 0, nullptr), -1);
   EXPECT_EQ(errno, EINVAL);
   const int null = open("/dev/null", O_RDWR), other = memfd_create("log", MFD_CLOEXEC);

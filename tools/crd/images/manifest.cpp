@@ -35,6 +35,7 @@ std::string manifest_text(const Manifest& manifest) {
   for (const auto& [fd, stream] : manifest.pipes) json["pipes"][std::to_string(fd)] = stream;
   if (!manifest.cpus.empty()) json["cpus"] = manifest.cpus;
   if (!manifest.kept.empty()) json["kept"] = manifest.kept;
+  if (!manifest.copied.empty()) json["copied"] = manifest.copied;
   json["files"] = manifest.files;
   // Names of files need not be UTF-8. A spare would not find a file with such a name, but does not need it either.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -63,6 +64,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     }
     manifest.cpus = json.value("cpus", std::vector<unsigned>());
     manifest.kept = json.value("kept", manifest.kept);
+    manifest.copied = json.value("copied", manifest.copied);
     manifest.files = json.value("files", std::vector<std::string>());
     return manifest;
   } catch (const std::exception& error) {

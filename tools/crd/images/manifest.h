@@ -6,6 +6,7 @@
  */
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Manifest {
   std::map<int, std::uint32_t> pipes;            ///< by descriptor of the rank that is a pipe of the daemon: its stream
   std::vector<unsigned> cpus;                    ///< processors that the rank was bound to; none: it was not bound
   std::map<std::string, std::uint64_t> kept;     ///< sizes of its kept memory, by name
+  std::set<std::string> copied;                  ///< names of the kept memory whose content the image has
   std::vector<std::string> files;                ///< files that the rank has mapped: a spare reads them ahead
 };
 
