@@ -4,6 +4,7 @@
  * Kept memory: cr_kept_alloc() and so on. Nothing is remembered here: a rollback or a restart would take it away. What the
  * process has mapped and open says all, and both come back with the memory.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +16,9 @@
 #include "api/errors.h"
 #include "api/kept_find.h"
 #include "base/kept_make.h"
+#include "base/kept_name.h"
 #include "libcr.h"
+#include "rank_services.h"
 
 namespace reprise::api {
 namespace {
@@ -28,11 +31,8 @@ int fail_named(int err, const char* name, const char* why) {
   return fail(err, text);
 }
 
-bool valid_name(const char* name) {
-  constexpr char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  const std::size_t length = name == nullptr ? 0 : std::strlen(name);
-  return length > 0 && length <= CR_KEPT_NAME_MAX && std::strspn(name, allowed) == length;
-}
+static_assert(kKeptNameMax == CR_KEPT_NAME_MAX);
+bool valid_name(const char* name) { return name != nullptr && valid_kept_name(name); }
 
 int refuse_name() { return fail(EINVAL, "a name of kept memory has 1 to CR_KEPT_NAME_MAX letters, digits, or . _ -"); }
 
@@ -68,7 +68,8 @@ int cr_kept_alloc(const char* name, size_t size, unsigned int flags, void** addr
   if (!valid_name(name)) return refuse_name();
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t most = static_cast<std::size_t>(INT64_MAX) / page * page;
-  if (size == 0 || size > most || (flags & ~unsigned{CR_KEPT_COPIED}) || addr == nullptr) return fail_named(EINVAL, name, "size, flags or addr is invalid");
+  if (size == 0 || size > most || (flags & ~unsigned{CR_KEPT_COPIED}) || addr == nullptr)
+    return fail_named(EINVAL, name, "size, flags or addr is invalid");
   KeptMapped mapped;
   KeptOpen open;
   if (find_mapped(name, mapped) || find_open(name, open))
@@ -113,6 +114,20 @@ int cr_kept_fd(const char* name) {
     return fail_named(ENOENT, name, "the process has no descriptor of it: do not close the one that cr_kept_alloc() returned");
   const int fd = fcntl(open.fd, F_DUPFD_CLOEXEC, 0);
   return fd >= 0 ? fd : fail_named(errno, name, std::strerror(errno));
+}
+
+int cr_kept_copy(const char* name) {
+  clear_error();
+  if (!valid_name(name)) return refuse_name();
+  const auto* services = static_cast<const cr_rank_services* const*>(dlsym(RTLD_DEFAULT, CR_RANK_SERVICES));
+  if (services == nullptr || *services == nullptr)
+    return fail_named(EOPNOTSUPP, name, "it is copied for ranks only that were started by crrun with the transport crtcp, after MPI_Init");
+  KeptOpen open;
+  if (!find_open(name, open))
+    return fail_named(ENOENT, name, "the process has no descriptor of it: do not close the one that cr_kept_alloc() returned");
+  char why[256] = "";
+  const int err = (*services)->copy_kept(name, open.fd, why, sizeof why);
+  return err == 0 ? 0 : fail_named(err, name, *why != '\0' ? why : std::strerror(err));
 }
 
 int cr_kept_free(const char* name) {

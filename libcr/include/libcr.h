@@ -696,8 +696,8 @@ extern const volatile uint64_t *cr_generation(void);
  * Allocate memory that no rollback changes: for logs, statistics, rings, stores of results. Images hold its content only with
  * CR_KEPT_COPIED.
  *
- * It is a shared mapping of a memfd named reprise.keep.NAME, or reprise.keep+NAME with CR_KEPT_COPIED. A pause and a rollback to a snapshot leave its content as it is
- * then, and it is at its old address. If the process has freed it since, the same address has new memory; if it has
+ * It is a shared mapping of a memfd named reprise.keep.NAME, or reprise.keep+NAME with CR_KEPT_COPIED. A pause and a rollback to a
+ * snapshot leave its content as it is then, and it is at its old address. If the process has freed it since, the same address has new memory; if it has
  * allocated it since, the rollback takes mapping and descriptor away, and the memory with them unless another process holds it.
  * In a restart it is new at its old address, unless the caller of the restart gives memory (cr_restart_args_t.cr_kept,
  * cr_restart --kept-memory). New memory is empty (zeros), or, with CR_KEPT_COPIED, as at the checkpoint, which copies it while the
@@ -739,6 +739,16 @@ extern int cr_kept_fd(const char *name);
  * @return 0, or -1 with errno EINVAL (name), ENOENT (it is not mapped)
  */
 extern int cr_kept_free(const char *name);
+
+/**
+ * Copy kept memory that was allocated with CR_KEPT_COPIED to another node, now. Returns when that is done: if this node is lost, a
+ * restart of the process begins with this content, or with what is newer. For ranks under crrun --redundancy partner with the
+ * transport crtcp, after MPI_Init; MPI makes progress meanwhile. The process needs a descriptor of the memory. Other threads must not
+ * write to the memory meanwhile.
+ * @return 0, or -1 with errno EINVAL (name; it was allocated without CR_KEPT_COPIED), ENOENT (the process has no descriptor of it),
+ *   EOPNOTSUPP (this is no such rank), EHOSTUNREACH (no other node can keep a copy now; a later call may succeed), EIO, ENOSPC
+ */
+extern int cr_kept_copy(const char *name);
 
 /* --------------------------------------------------------------- images (new) */
 

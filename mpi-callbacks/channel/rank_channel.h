@@ -11,8 +11,8 @@
  * each other's uid by SO_PEERCRED.
  *
  * A rank reads during its initialisation, in its libcr callback and after a rollback. It reads ABORT, CALM, LANES,
- * GONE, PINNED and STAY whenever it makes progress in MPI; its guard does, too, while no thread does. Every message of the
- * daemon has the number of its recovery. A rank drops messages of an older recovery than its own.
+ * GONE, PINNED, STAY and KEPT_COPIED whenever it makes progress in MPI; its guard does, too, while no thread does. Every message
+ * of the daemon has the number of its recovery. A rank drops messages of an older recovery than its own.
  *
  * A recovery may take back other namespaces only. The daemon then sends STAY instead of rolling the rank back, and for the
  * end of the recovery PEERS of these namespaces and RESUME, which have no answer.
@@ -87,6 +87,11 @@ enum cr_rank_type {
 	/** rank: the answer to STAY. If it can stay, it has closed its connections to these namespaces, and sends them nothing
 	 * until RESUME. struct cr_rank_stays, then a text if it cannot */
 	CR_RANK_STAYS,
+	/** rank: it waits until another node has what its kept memory has now; said again until KEPT_COPIED. struct
+	 * cr_rank_copy_kept, then the name of the memory */
+	CR_RANK_COPY_KEPT,
+	/** daemon: that is so, or cannot be. struct cr_rank_kept_copied, then a text if it cannot */
+	CR_RANK_KEPT_COPIED,
 };
 
 struct cr_rank_message {
@@ -184,6 +189,21 @@ struct cr_rank_resume {
 struct cr_rank_wave_request {
 	struct cr_rank_message head;
 	uint32_t release; /**< 1: it needs the wave no more */
+	uint32_t reserved;
+};
+
+struct cr_rank_copy_kept {
+	struct cr_rank_message head;
+	uint64_t id; /**< of the request: never given again, also after a rollback */
+	int32_t pid;
+	int32_t fd; /**< descriptor of the process, of the memory */
+};
+
+struct cr_rank_kept_copied {
+	struct cr_rank_message head;
+	uint64_t id; /**< of the request */
+	int32_t status; /**< 0; errno: EOPNOTSUPP: the nodes of this job keep no copies; EHOSTUNREACH: none can now; other: it
+	                   cannot be copied */
 	uint32_t reserved;
 };
 

@@ -27,6 +27,14 @@ struct cr_rank_services {
 	enum cr_pin_outcome (*pin_wave)(void);
 	/** This rank needs the wave no more. When all have said so, recoveries go to the newest wave again. */
 	void (*release_wave)(void);
+	/**
+	 * Wait until another node has what kept memory `name` (cr_kept_alloc() of libcr, with CR_KEPT_COPIED) has now: a restart of
+	 * this rank elsewhere begins with that, or with what is newer. Other threads must not write to it meanwhile. MPI makes progress.
+	 * @param fd a descriptor of it
+	 * @param why receives, on an error, why, ended by 0 @return 0, or an errno: EOPNOTSUPP: the nodes of this job keep no copies;
+	 *     EHOSTUNREACH: no other node can keep one now; others: it cannot be copied
+	 */
+	int (*copy_kept)(const char *name, int fd, char *why, unsigned long bytes);
 };
 
 #endif

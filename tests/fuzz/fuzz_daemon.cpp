@@ -99,6 +99,7 @@ class Ranks {
       }
       case CR_RANK_PREPARED: message.text(sizeof(cr_rank_prepared)); break;
       case CR_RANK_RESTORED: addresses(sizeof(cr_rank_restored), message.as<cr_rank_restored>().addresses); break;
+      case CR_RANK_COPY_KEPT: message.text(sizeof(cr_rank_copy_kept)); break;
       case CR_RANK_LOST: message.text(sizeof(cr_rank_lost)); break;
       case CR_RANK_LOG:
         message.text(sizeof(cr_rank_message));

@@ -149,6 +149,7 @@ void save_daemons(const std::string& dir) {
   rank.add_steps()->set_from_rank(packet(cr_rank_resumed{}, CR_RANK_RESUMED, ""));
   rank.add_steps()->set_from_rank(packet(cr_rank_wave_request{}, CR_RANK_WAVE_REQUEST, ""));
   rank.add_steps()->set_from_rank(packet(cr_rank_stays{}, CR_RANK_STAYS, "messages have crossed"));
+  rank.add_steps()->set_from_rank(packet(cr_rank_copy_kept{}, CR_RANK_COPY_KEPT, "log"));
   rank.add_steps()->set_from_rank(packet(cr_rank_lost{}, CR_RANK_LOST, "gone"));
   rank.add_steps()->set_from_rank(packet(cr_rank_counters_at{}, CR_RANK_COUNTERS, ""));
   rank.add_steps()->set_from_rank(std::string("\x0d\0\0\0\x12\0\0\0\0\0\0\0\1\0\0\0hi", 18));

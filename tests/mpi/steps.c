@@ -9,7 +9,10 @@
 //   half PEER BYTES    MPI_Irecv, and stops (SIGSTOP) when a part of the message has come
 //   spawn              MPI_Comm_spawn of another process like this one, of which the rank is 100; then one message each way
 //   disconnect         MPI_Comm_disconnect from it
+//   copy               has its kept memory copied to another node: the result has the status, and why
 //   end                MPI_Finalize
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <mpi-ext.h>
@@ -17,7 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include "rank_services.h"
 
 enum { SPAWNED = 100, LONGEST = 1 << 22 };
 
@@ -116,6 +122,21 @@ static const char *receive_half(int peer, int bytes)
   return flag ? "all has come" : "half has come";
 }
 
+static const char *copy_kept(void)
+{
+  const struct cr_rank_services *const *services = dlsym(RTLD_DEFAULT, CR_RANK_SERVICES);
+  static char text[300];
+  static int memory = -1;
+  char why[256];
+  int status;
+
+  if (!services || !*services) return "no services";
+  if (memory < 0) memory = memfd_create("reprise.keep+it", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  status = (*services)->copy_kept("it", memory, why, sizeof why);
+  snprintf(text, sizeof text, "%d %s", status, why);
+  return text;
+}
+
 static const char *carry_out(const char *word, int peer, int bytes, int other_peer)
 {
   int error;
@@ -133,6 +154,7 @@ static const char *carry_out(const char *word, int peer, int bytes, int other_pe
   if (!strcmp(word, "testall")) return test_all(peer, bytes, other_peer);
   if (!strcmp(word, "half")) return receive_half(peer, bytes);
   if (!strcmp(word, "spawn")) return spawn();
+  if (!strcmp(word, "copy")) return copy_kept();
   if (!strcmp(word, "disconnect")) return result(MPI_Comm_disconnect(&other));
   if (!strcmp(word, "end")) return result(MPI_Finalize());
   return "no such step";

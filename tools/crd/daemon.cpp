@@ -58,7 +58,7 @@ constexpr std::chrono::seconds kLastRemoval{10};
 }  // namespace
 
 Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
-    : loop_(loop), orphans_(loop), node_(loop), waves_(node_), standby_(node_), recovery_(node_, standby_), launcher_(node_), relay_(node_), spawner_(node_, [this](const RankMessage& message) { from_rank(message); }), staging_(node_),
+    : loop_(loop), orphans_(loop), node_(loop), waves_(node_), standby_(node_), recovery_(node_, standby_, kept_copies_), launcher_(node_), relay_(node_), spawner_(node_, [this](const RankMessage& message) { from_rank(message); }), staging_(node_),
       signals_(loop, SIGTERM, SIGINT), end_timer_(loop) {
   node_.start = start;
   node_.index = start.node;
@@ -194,6 +194,7 @@ void Daemon::obey(const job::Down& down) {
       spawner_.forget();
       watch_.forget();
       node_.kept.clear();
+      kept_copies_.forget();
       return launcher_.launch(down.launch());
     case job::Down::kWaveBegin:
       watch_.excuse();
@@ -205,9 +206,14 @@ void Daemon::obey(const job::Down& down) {
       return staging_.begin(down.stage());
     case job::Down::kProtect:
       return protecting_.begin(down.protect());
+    case job::Down::kKeepCopy:
+      return kept_copies_.keep(down.keep_copy());
+    case job::Down::kKeptCopied:
+      return kept_copies_.copied(down.kept_copied());
     case job::Down::kPrune:
       node_.kept.prune({down.prune().keep().begin(), down.prune().keep().end()});
       protecting_.prune({down.prune().keep().begin(), down.prune().keep().end()});
+      kept_copies_.prune({down.prune().keep().begin(), down.prune().keep().end()});
       if (down.prune().keep_size()) get_ready(*std::max_element(down.prune().keep().begin(), down.prune().keep().end()));
       return node_.on_disk(
           [directory = node_.images(), keep = std::vector<std::uint32_t>(down.prune().keep().begin(), down.prune().keep().end())] {
@@ -280,6 +286,7 @@ void Daemon::welcome(const job::Welcome& message) {
   node_.job = message.job();
   node_.nodes.assign(message.nodes().begin(), message.nodes().end());
   if (first) {
+    kept_copies_.forget();  // of an earlier daemon
     node_.recovery = node_.settled = std::max(node_.recovery, message.recovery());
     if (keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size())))
       spdlog::debug("process ids on this node come from a band of its own");
@@ -303,6 +310,7 @@ void Daemon::welcome(const job::Welcome& message) {
 
 void Daemon::introduce() {
   relay_.resend();
+  kept_copies_.introduce();
   for (const auto& [number, rank] : node_.ranks) {
     if (!rank->addresses.empty()) tell_ready(*rank);
     if (rank->broken_link) {
@@ -345,6 +353,7 @@ void Daemon::become_spare() {
   ++node_.pmix_generation;
   node_.placement.clear();
   node_.kept.clear();
+  kept_copies_.forget();
   for (auto& [number, rank] : *old) node_.end_rank(*rank, [] {});
   node_.when_gone([this, old] {
     node_.on_disk([directory = node_.images()] { image_store::remove_all(directory); return 0; }, [this](int) {
@@ -441,6 +450,8 @@ void Daemon::from_rank(const RankMessage& message) {
       if (up.pin_wave().release()) rank->released = up.pin_wave();
       return node_.send(std::move(up));
     }
+    case CR_RANK_COPY_KEPT:
+      return kept_copies_.asked(message);
     case CR_RANK_NEED_LANES:
       if (node_.recovery_of(number, message.head().recovery) == node_.recovery) node_.give_lanes(number);
       return;
@@ -495,6 +506,7 @@ void Daemon::shut_down(bool kill, bool keep_images) {
   recovery_.abandon();
   staging_.stop();
   protecting_.stop();
+  kept_copies_.stop();
   leave_by_ = std::chrono::steady_clock::now() + kChildrenEnd;
   if (!kill) return leave(keep_images);
   end_all([this, keep_images] { leave(keep_images); });

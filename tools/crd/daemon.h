@@ -9,6 +9,7 @@
 
 #include "crd/abandoned.h"
 #include "crd/children.h"
+#include "crd/kept_copies.h"
 #include "crd/launch.h"
 #include "crd/link.h"
 #include "crd/node.h"
@@ -69,6 +70,8 @@ class Daemon {
   Orphans orphans_;
   UniqueFd run_lock_;  ///< held: this process is the job's daemon on this node
   Node node_;
+  Serving serving_{node_};
+  KeptCopies kept_copies_{node_, [this] { return serving_.on(); }};
   Waves waves_;
   Standby standby_;
   Recovery recovery_;
@@ -77,7 +80,6 @@ class Daemon {
   PmixRelay relay_;
   Spawner spawner_;
   Staging staging_;
-  Serving serving_{node_};
   Protecting protecting_{node_};
   job::LostLinks lost_links_;
   Prewarm prewarm_;

@@ -99,14 +99,16 @@ std::vector<job::StoredImage> list(const std::string& directory) {
 std::uint64_t used_bytes(const std::string& directory) {
   std::uint64_t bytes = 0;
   std::set<ino_t> seen;
-  each_wave(directory, [&](const fs::path& path, std::uint32_t, bool) {
+  const auto count = [&](const fs::path& path) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(path, error)) {
       struct stat st;
       if (::lstat(entry.path().c_str(), &st) == 0 && S_ISREG(st.st_mode) && seen.insert(st.st_ino).second)
         bytes += static_cast<std::uint64_t>(st.st_size);
     }
-  });
+  };
+  each_wave(directory, [&](const fs::path& path, std::uint32_t, bool) { count(path); });
+  count(job::kept_directory(directory));
   return bytes;
 }
 

@@ -20,7 +20,7 @@ namespace image_store {
 
 /** @return all images there, of committed and uncommitted waves */
 std::vector<job::StoredImage> list(const std::string& directory);
-/** @return size of all images in bytes, each file counted once */
+/** @return size of all images and copies of kept memory in bytes, each file counted once */
 std::uint64_t used_bytes(const std::string& directory);
 /** @return free bytes of the file system */
 std::uint64_t free_bytes(const std::string& directory);

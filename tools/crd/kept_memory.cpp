@@ -25,6 +25,11 @@ bool same_memory(int one, int other) {
 /** Whether cr_restart --kept-memory NAME=FD can be told of it. */
 bool can_be_given(const std::string& name) { return name.find('=') == std::string::npos; }
 
+std::uint64_t size_of(int memory) {
+  struct stat status {};
+  return ::fstat(memory, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
 /** A restart refuses memory that nobody can write any more. Without it the rank gets its memory empty, and runs. */
 bool is_usable(int memory) {
   const int seals = ::fcntl(memory, F_GET_SEALS);
@@ -60,6 +65,11 @@ RankMemory KeptMemory::of(std::uint32_t wave, std::uint32_t rank) const {
 RankMemory KeptMemory::complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes,
                                 const std::set<std::string>& copied) {
   RankMemory out = of(wave, rank);
+  // A restart refuses memory that the image does not have, or not of this size: it was allocated since.
+  std::erase_if(out, [&](const auto& one) {
+    const auto size = sizes.find(one.first);
+    return size == sizes.end() || size_of(one.second->memory.get()) != size->second;
+  });
   for (const auto& [name, size] : sizes) {
     if (out.count(name)) continue;
     const bool in_image = copied.count(name);
@@ -68,6 +78,10 @@ RankMemory KeptMemory::complete(std::uint32_t wave, std::uint32_t rank, const st
     waves_[wave][rank][name] = out[name] = std::make_shared<HeldMemory>(HeldMemory{std::move(made), in_image});
   }
   return out;
+}
+
+void KeptMemory::give(std::uint32_t wave, std::uint32_t rank, const std::string& name, std::shared_ptr<HeldMemory> memory) {
+  waves_[wave][rank][name] = std::move(memory);
 }
 
 void KeptMemory::filled(std::uint32_t wave, std::uint32_t rank) {
@@ -79,10 +93,8 @@ void KeptMemory::filled(std::uint32_t wave, std::uint32_t rank) {
 
 std::map<std::string, std::uint64_t> sizes_of(const std::vector<KeptFile>& files) {
   std::map<std::string, std::uint64_t> out;
-  for (const KeptFile& file : files) {
-    struct stat status {};
-    if (can_be_given(file.name) && ::fstat(file.memory.get(), &status) == 0) out[file.name] = static_cast<std::uint64_t>(status.st_size);
-  }
+  for (const KeptFile& file : files)
+    if (can_be_given(file.name)) out[file.name] = size_of(file.memory.get());
   return out;
 }
 

@@ -42,6 +42,8 @@ class KeptMemory {
    */
   RankMemory complete(std::uint32_t wave, std::uint32_t rank, const std::map<std::string, std::uint64_t>& sizes,
                       const std::set<std::string>& copied = {});
+  /** Hold this memory for a restart of @p rank from its image in @p wave. */
+  void give(std::uint32_t wave, std::uint32_t rank, const std::string& name, std::shared_ptr<HeldMemory> memory);
   /** The rank was restarted from that image: its memory is as it should be, and the rank's. */
   void filled(std::uint32_t wave, std::uint32_t rank);
   /** Images of other waves than these may be removed. */

@@ -43,6 +43,7 @@ struct Rank {
   std::unique_ptr<Input> input;      ///< nullptr: /dev/null
   Binding binding;                   ///< its processors
   std::uint32_t saved_in = 0;        ///< wave of the image, on this node, since which the module knows its changes; 0: none
+  std::uint32_t imaged_in = 0;       ///< wave of its newest image, or of that which it was restarted from; 0: none
   /** Where its transport counts what it does, a struct cr_rank_counters. */
   struct Counters {
     pid_t pid = -1;

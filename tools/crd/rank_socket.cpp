@@ -81,6 +81,8 @@ std::size_t rank_message_size(std::uint32_t type) {
       return sizeof(cr_rank_wave_request);
     case CR_RANK_STAYS:
       return sizeof(cr_rank_stays);
+    case CR_RANK_COPY_KEPT:
+      return sizeof(cr_rank_copy_kept);
     case CR_RANK_LOG:
     case CR_RANK_NEED_LANES:
     case CR_RANK_PMIX_DONE:

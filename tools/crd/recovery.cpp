@@ -75,6 +75,10 @@ void Recovery::begin(const job::Recover& message) {
     bringing.ready = standby_.take(number, bringing.restart, bringing.place);
     here.push_back(number);
   }
+  // What was prepared begins with the memory of the image.
+  for (const job::KeepCopy& newer : message.kept())
+    if (const auto found = ranks_.find(newer.copy().rank()); found != ranks_.end() && found->second.ready)
+      node_.end_tool(std::move(std::exchange(found->second.ready, std::nullopt)->tool));
   ready_pmix_ = standby_.take_pmix(node_.placement, here);
   standby_.abandon();
   spdlog::info("recovery {} to wave {}: {} ranks here", number_, wave_, ranks_.size());
@@ -86,16 +90,24 @@ void Recovery::begin(const job::Recover& message) {
         if (!bringing.done) fail(number, fmt::format("rank {} was not restored in time", number));
     });
   }
-  kill_those_that_leave([this, orders = fetching_.orders(message)] {
-    // The disk thread may still be renaming a wave's images.
-    node_.on_disk([] { return 0; }, [this, orders, current = guard()](int) {
+  copies_.recovering();
+  kill_those_that_leave([this, orders = fetching_.orders(message), kept = copies_.orders(message)] {
+    copies_.bring(wave_, kept, [this, orders, current = guard()](const std::vector<KeptCopies::Brought>& brought) {
       if (!current()) return;
-      const auto then = [this](std::uint32_t rank, const Fetching::Result& result) { fetched(rank, result); };
-      for (const std::uint32_t number : fetching_.begin(wave_, orders, then))
-        if (const auto found = ranks_.find(number); found != ranks_.end()) found->second.awaited = !found->second.ready;
-      begin_all();
+      for (const KeptCopies::Brought& one : brought) node_.kept.give(wave_, one.rank, one.name, one.memory);
+      // The disk thread may still be renaming a wave's images.
+      node_.on_disk([] { return 0; }, [this, orders, current](int) {
+        if (current()) fetch_and_begin(orders);
+      });
     });
   });
+}
+
+void Recovery::fetch_and_begin(const std::vector<job::Fetch>& orders) {
+  const auto then = [this](std::uint32_t rank, const Fetching::Result& result) { fetched(rank, result); };
+  for (const std::uint32_t number : fetching_.begin(wave_, orders, then))
+    if (const auto found = ranks_.find(number); found != ranks_.end()) found->second.awaited = !found->second.ready;
+  begin_all();
 }
 
 void Recovery::fetched(std::uint32_t number, const Fetching::Result& result) {
@@ -317,7 +329,10 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
     return another_image(number, result.message, bad);
   }
   bringing.tool_done = true;
-  if (bringing.restart) node_.kept.filled(wave_, number);
+  if (bringing.restart) {
+    node_.kept.filled(wave_, number);
+    rank->imaged_in = wave_;
+  }
   note(number, "is restored");
   const auto& report = result.report;
   spdlog::debug("rank {}: {} took, in ns: {}", number, bringing.restart ? "cr_restart" : "cr_pause",

@@ -14,6 +14,7 @@
 
 #include "crd/attempt.h"
 #include "crd/fetching.h"
+#include "crd/kept_copies.h"
 #include "crd/node.h"
 #include "crd/pmix_renewal.h"
 #include "crd/standby.h"
@@ -22,7 +23,8 @@ namespace reprise::crd {
 
 class Recovery {
  public:
-  Recovery(Node& node, Standby& standby) : node_(node), standby_(standby), fetching_(node), timer_(node.loop) {}
+  Recovery(Node& node, Standby& standby, KeptCopies& copies)
+      : node_(node), standby_(standby), copies_(copies), fetching_(node), timer_(node.loop) {}
   void begin(const job::Recover& message);
   void resume(const job::Resume& message);
   /** A newer recovery or launch began: kill the tools that are running. */
@@ -64,6 +66,7 @@ class Recovery {
   void note(std::uint32_t rank, const char* what) const;
   void kill_those_that_leave(std::function<void()> then);
   void look_who_lives();
+  void fetch_and_begin(const std::vector<job::Fetch>& orders);
   void prepare_pmix();
   void replace_pmix();
   void begin_all();
@@ -84,6 +87,7 @@ class Recovery {
 
   Node& node_;
   Standby& standby_;
+  KeptCopies& copies_;
   Fetching fetching_;
   asio::steady_timer timer_;
   unsigned turn_ = 0;

@@ -18,6 +18,8 @@ class Serving {
   explicit Serving(Node& node) : node_(node) {}
   /** crrun has welcomed this daemon: tell it. Does nothing in a job without redundancy. */
   void welcomed();
+  /** @return whether other nodes can read from this one */
+  bool on() const { return server_.has_value(); }
 
  private:
   Node& node_;

@@ -217,6 +217,8 @@ void Waves::prepared(const RankMessage& message) {
   if (said.wave != wave_ || found == ranks_.end() || found->second.done) return;
   found->second.report.set_quiesce_ns(said.quiesce_ns);
   if (said.state == CR_RANK_TAKEN) {
+    // Also if the wave is given up: what the rank says from now on is newer than all waves up to this one.
+    if (Rank* rank = node_.find(said.head.rank)) rank->imaged_in = wave_;
     found->second.answered = true;
     return both(said.head.rank);
   }

@@ -48,6 +48,10 @@ std::string parity_set_path(const std::string& directory, std::uint32_t wave) { 
 
 std::string dropped_directory(const std::string& directory) { return directory + "/wave-dropped"; }
 std::string dropped_image_path(const std::string& directory, std::uint32_t rank) { return dropped_directory(directory) + image_name(rank); }
+std::string kept_directory(const std::string& directory) { return directory + "/kept"; }
+std::string kept_copy_path(const std::string& directory, std::uint32_t rank, std::uint64_t version, const std::string& name) {
+  return kept_directory(directory) + "/rank-" + std::to_string(rank) + "-" + std::to_string(version) + "-" + name;
+}
 std::string manifest_path(const std::string& image) {
   const std::string ending = ".img";
   const bool known = image.size() > ending.size() && image.ends_with(ending);

@@ -36,6 +36,10 @@ std::string parity_set_path(const std::string& directory, std::uint32_t wave);
 /** DIRECTORY/wave-dropped: images that do not count any more. What is staged next is written over them. */
 std::string dropped_directory(const std::string& directory);
 std::string dropped_image_path(const std::string& directory, std::uint32_t rank);
+/** DIRECTORY/kept: copies of kept memory, see kept_copy_path(). */
+std::string kept_directory(const std::string& directory);
+/** DIRECTORY/kept/rank-R-VERSION-NAME: what kept memory of a rank had when its program asked for a copy. */
+std::string kept_copy_path(const std::string& directory, std::uint32_t rank, std::uint64_t version, const std::string& name);
 /** rank-R.json beside the image: what the daemon recorded about the rank when it took the image. */
 std::string manifest_path(const std::string& image);
 

@@ -41,7 +41,7 @@ from . import _library
 from ._checkpoint import Saved, Scope, checkpoint
 from ._generation import generation
 from ._image import Image, Run
-from ._kept import keep, kept_descriptor
+from ._kept import copy_kept, keep, kept_descriptor
 from ._pause import pause
 from ._requests import SharedMemory
 from ._restart import Restarted, copies, restart
@@ -51,4 +51,4 @@ from .errors import Code, Error
 
 __version__ = _library.VERSION
 __all__ = ["Code", "Error", "Image", "Restarted", "Run", "Saved", "Scope", "SharedMemory", "Snapshot", "checkpoint",
-           "copies", "critical_section", "generation", "keep", "kept_descriptor", "pause", "restart", "take"]
+           "copies", "copy_kept", "critical_section", "generation", "keep", "kept_descriptor", "pause", "restart", "take"]

@@ -4,7 +4,7 @@
 import ctypes
 import errno
 
-from ._library import holding
+from ._library import holding, releasing
 from .errors import failure
 
 _COPIED = 1  # CR_KEPT_COPIED
@@ -37,6 +37,16 @@ def keep(name: str, size: int, copied: bool = False) -> memoryview:
             raise failure(what, what)
     assert address.value
     return memoryview((ctypes.c_char * size).from_address(address.value)).cast("B")
+
+
+def copy_kept(name: str) -> None:
+    """Copy memory of keep(copied=True) to another node, now. For ranks under crrun --redundancy partner with the transport crtcp, after
+    MPI_Init: if the node is lost, a restart begins with this content, or with what is newer. No other thread may write to it meanwhile.
+
+    Raises Error: EOPNOTSUPP (there are no copies), EHOSTUNREACH (no other node can keep one now), EINVAL, ENOENT, EIO, ENOSPC.
+    """
+    if releasing.cr_kept_copy(name.encode()) < 0:
+        raise failure(f"kept memory {name}", f"kept memory {name}")
 
 
 def kept_descriptor(name: str) -> int:

@@ -122,6 +122,7 @@ PROTOTYPES = {
     "cr_generation": (POINTER(c_uint64), ()),
     "cr_kept_alloc": (c_int, (c_char_p, c_size_t, c_uint, POINTER(c_void_p))),
     "cr_kept_attach": (c_int, (c_char_p, c_int, POINTER(c_void_p), POINTER(c_size_t))),
+    "cr_kept_copy": (c_int, (c_char_p,)),
     "cr_kept_fd": (c_int, (c_char_p,)),
     "cr_kept_free": (c_int, (c_char_p,)),
     "cr_image_open": (c_int, (c_char_p, POINTER(c_void_p))),

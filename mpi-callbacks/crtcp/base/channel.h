@@ -17,6 +17,9 @@ struct crtcp_channel {
   uint32_t no_waves; /**< enum cr_rank_no_waves */
   uint32_t pinned; /**< the wave that this rank has asked for by WAVE_REQUEST; 0: it was not told of it yet */
   bool back, lost; /**< it went back to that wave, and was lost before */
+  uint64_t copied; /**< the newest request COPY_KEPT that was answered */
+  int32_t copied_status; /**< and how */
+  char copied_why[256];
   uint32_t *partners; /**< jobids of other namespaces that take part in the wave `prepared` */
   size_t partner_count;
   struct {

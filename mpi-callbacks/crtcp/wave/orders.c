@@ -3,6 +3,9 @@
 #include "wave/orders.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/channel.h"
@@ -59,6 +62,16 @@ bool crtcp_takes_part(uint32_t jobid)
   return false;
 }
 
+static void copied(const struct cr_rank_kept_copied *message)
+{
+  struct crtcp_channel *channel = crtcp.channel;
+
+  channel->copied = message->id;
+  channel->copied_status = message->status;
+  snprintf(channel->copied_why, sizeof channel->copied_why, "%.*s", (int) (message->head.length - sizeof *message),
+           (const char *) (message + 1));
+}
+
 void crtcp_order(const struct cr_rank_message *message, int fd)
 {
   const struct cr_rank_wave *wave = (const struct cr_rank_wave *) message;
@@ -72,6 +85,8 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
   if (message->type == CR_RANK_CALM && message->length >= sizeof *calm) crtcp.calm = calm->on;
   if (message->type == CR_RANK_GONE && message->length >= sizeof(struct cr_rank_gone)) gone((const struct cr_rank_gone *) message);
   crtcp_stay_order(message);
+  if (message->type == CR_RANK_KEPT_COPIED && message->length >= sizeof(struct cr_rank_kept_copied))
+    copied((const struct cr_rank_kept_copied *) message);
   if (message->length < sizeof *wave) return;
   if (message->type == CR_RANK_PREPARE) {
     if (!crtcp_jobids_of((const char *) (wave + 1), message->length - sizeof *wave, &channel->partners, &channel->partner_count)) return;

@@ -8,6 +8,7 @@
 #include "base/channel.h"
 #include "opal/runtime/opal_progress.h"
 #include "rank_services.h"
+#include "wave/kept.h"
 
 enum { LOOK_US = 1000, AGAIN_MS = 1000 };
 
@@ -29,7 +30,7 @@ static bool ask(uint32_t release)
   return crtcp_channel_send(CR_RANK_WAVE_REQUEST, &request, sizeof request, NULL, 0);
 }
 
-static void look_around(void)
+void crtcp_look_around(void)
 {
   crtcp_unlock(&crtcp.lock);
   opal_progress();
@@ -46,7 +47,7 @@ static enum cr_pin_outcome pin_wave(void)
   crtcp.channel->pinned = 0;
   while (!crtcp.channel->pinned) {
     if (crtcp_now() >= again_ns && ask(0)) again_ns = crtcp_now() + AGAIN_MS * (uint64_t) MILLISECOND;
-    look_around();
+    crtcp_look_around();
   }
   outcome = !crtcp.channel->back ? CR_PIN_TAKEN : crtcp.channel->lost ? CR_PIN_BACK_LOST : CR_PIN_BACK;
   crtcp_unlock(&crtcp.lock);
@@ -56,13 +57,14 @@ static enum cr_pin_outcome pin_wave(void)
 static void release_wave(void)
 {
   crtcp_lock(&crtcp.lock);
-  while (!ask(1) && crtcp_channel_fd() >= 0) look_around();
+  while (!ask(1) && crtcp_channel_fd() >= 0) crtcp_look_around();
   crtcp_unlock(&crtcp.lock);
 }
 
 void crtcp_offer_services(void)
 {
-  static const struct cr_rank_services services = {.no_waves = no_waves, .pin_wave = pin_wave, .release_wave = release_wave};
+  static const struct cr_rank_services services = {
+      .no_waves = no_waves, .pin_wave = pin_wave, .release_wave = release_wave, .copy_kept = crtcp_copy_kept};
   const struct cr_rank_services **there = dlsym(RTLD_DEFAULT, CR_RANK_SERVICES);
 
   if (there) *there = &services;

@@ -16,8 +16,10 @@
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 
+#include "base/kept_make.h"
 #include "crd/images/client.h"
 #include "crd/images/connect.h"
+#include "crd/images/packed_memory.h"
 #include "crd/images/parity_files.h"
 #include "crd/images/secure_stream.h"
 #include "crd/images/server.h"
@@ -596,6 +598,76 @@ TEST_F(OnDisk, RoomForCopies) {
   EXPECT_TRUE(fs::is_directory(job::wave_directory(directory_ + "/new/job", 3)));
   EXPECT_EQ(image_store::open_wave(local(), 1), "") << "it is there";
   EXPECT_EQ(image_store::list(local()).size(), 1u);
+}
+
+class CrdPackedMemory : public CrdImages {
+ protected:
+  static constexpr std::uint64_t kSize = 1ULL << 40;
+  CrdPackedMemory() {
+    fs::create_directories(job::kept_directory(local()));
+    memory_.reset(make_kept_memory("store", kSize, true));
+    put(5, "begin");
+    put((1ULL << 30) - 3, "middle");
+    put(kSize - 3, "end");
+  }
+  void put(std::uint64_t at, const std::string& text) {
+    EXPECT_EQ(::pwrite(memory_.get(), text.data(), text.size(), static_cast<off_t>(at)), static_cast<ssize_t>(text.size()));
+  }
+  static std::string get(int memory, std::uint64_t at, std::size_t size) {
+    std::string text(size, '?');
+    EXPECT_EQ(::pread(memory, text.data(), size, static_cast<off_t>(at)), static_cast<ssize_t>(size));
+    return text;
+  }
+  std::string path() const { return job::kept_copy_path(local(), 7, 9, "store"); }
+  PackedMemory pack() {
+    PartFile file(path());
+    const PackedMemory out = pack_memory(memory_.get(), kSize, file, nullptr);
+    file.take_name(false);
+    return out;
+  }
+  UniqueFd memory_;
+};
+
+TEST_F(CrdPackedMemory, HasWhatWasWrittenOnly) {
+  const PackedMemory packed = pack();
+  EXPECT_EQ(packed.bytes, fs::file_size(path()));
+  EXPECT_EQ(packed.bytes, packed_bytes(memory_.get(), kSize));
+  EXPECT_LT(packed.bytes, 100'000u);
+  const UniqueFd again(make_kept_memory("store", kSize, true));
+  unpack_memory(path(), packed, again.get(), kSize);
+  EXPECT_EQ(get(again.get(), 4, 7), std::string("\0begin\0", 7));
+  EXPECT_EQ(get(again.get(), (1ULL << 30) - 3, 6), "middle");
+  EXPECT_EQ(get(again.get(), kSize - 3, 3), "end");
+  EXPECT_EQ(packed_bytes(again.get(), kSize), packed.bytes) << "holes stay holes";
+}
+
+TEST_F(CrdPackedMemory, ThatIsDamagedIsRefused) {
+  const PackedMemory packed = pack();
+  const UniqueFd again(make_kept_memory("store", kSize, true));
+  EXPECT_THROW(unpack_memory(path(), {packed.bytes, packed.checksum ^ 1}, again.get(), kSize), std::runtime_error);
+  EXPECT_THROW(unpack_memory(path(), {packed.bytes + 1, packed.checksum}, again.get(), kSize), std::runtime_error);
+  EXPECT_THROW(unpack_memory(path(), packed, again.get(), kSize - 4096), std::runtime_error) << "it lies outside of the memory";
+  std::string content = job::read_file(path());
+  content[11] = 1;  // of a length
+  job::write_atomically(path(), content);
+  EXPECT_THROW(unpack_memory(path(), packed, again.get(), kSize), std::runtime_error);
+}
+
+TEST_F(CrdPackedMemory, IsHandedOut) {
+  const PackedMemory packed = pack();
+  ImageClient client("node1", {here().endpoints(0)}, kSecret, 2s);
+  ImageRequest request = request_of(ImageRequest::KEPT, 0, 7);
+  request.set_version(9);
+  request.set_name("store");
+  EXPECT_EQ(client.read_all(request, 1 << 20, {}), job::read_file(path()));
+  request.set_version(8);
+  EXPECT_THROW(client.read_all(request, 1 << 20, {}), std::runtime_error);
+  request.set_version(9);
+  for (const std::string name : {"", "other", "../../etc/passwd", "store/../store"}) {
+    request.set_name(name);
+    EXPECT_THROW(client.read_all(request, 1 << 20, {}), std::runtime_error) << name;
+  }
+  EXPECT_EQ(image_store::used_bytes(local()), packed.bytes);
 }
 
 }  // namespace

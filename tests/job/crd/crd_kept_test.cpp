@@ -77,11 +77,23 @@ TEST(KeptMemory, IsMadeAndHeldForARankThatComesHere) {
   ASSERT_EQ(::pread(first.at("store")->memory.get(), bytes, sizeof bytes, 0), 8192);
   EXPECT_EQ(std::string(bytes, sizeof bytes), std::string(sizeof bytes, 0));
   ASSERT_EQ(::pwrite(first.at("store")->memory.get(), "kept", 5, 0), 5);
-  EXPECT_THAT(words(kept.complete(4, 1, {{"store", 8192}})), ElementsAre("log=four", "store=kept")) << "the rank is restarted here again";
+  EXPECT_THAT(words(kept.complete(4, 1, {{"log", 4096}, {"store", 8192}})), ElementsAre("log=four", "store=kept")) << "the rank is restarted here again";
   EXPECT_EQ(kept.complete(4, 2, {{"store", 8192}}).size(), 1u);
   kept.only([](std::uint32_t rank) { return rank == 2; });
   EXPECT_EQ(::pread(kept.complete(4, 1, {{"store", 8192}}).at("store")->memory.get(), bytes, 4, 0), 4);
   EXPECT_EQ(std::string(bytes, 4), std::string(4, 0)) << "it has been elsewhere";
+}
+
+TEST(KeptMemory, ThatTheImageDoesNotHaveIsNotGiven) {
+  KeptMemory kept;
+  const std::map<std::string, std::uint64_t> sizes{{"log", 4096}};
+  kept.give(4, 1, "log", std::make_shared<HeldMemory>(HeldMemory{memory("log", "given")}));
+  kept.give(4, 1, "later", std::make_shared<HeldMemory>(HeldMemory{memory("later", "given")}));
+  EXPECT_THAT(words(kept.complete(4, 1, sizes)), ElementsAre("log=given"));
+  const RankMemory larger = kept.complete(4, 1, {{"log", 8192}});
+  char first = '?';
+  EXPECT_EQ(::pread(larger.at("log")->memory.get(), &first, 1, 4096), 1) << "it is made anew";
+  EXPECT_EQ(first, 0);
 }
 
 TEST(KeptMemory, IsFilledFromTheImageUntilItsRankWasRestarted) {

@@ -442,6 +442,114 @@ TEST_F(Crd, KeepsCopiesOfImagesOfAnotherNode) {
   crrun.shut_down();
 }
 
+/** As crtcp asks for copies of kept memory: HELLO, then COPY_KEPT, and what is answered. */
+constexpr char kAsks[] = R"(exec python3 -c '
+import os, socket, struct, time
+rank = int(os.environ["PMIX_RANK"])
+daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+daemon.connect(os.environ["CR_RANK_SOCKET"])
+def say(kind, body):
+    daemon.send(struct.pack("=IIII", kind, 16 + len(body), rank, 0) + body)
+def hear(kind):
+    while True:
+        packet = daemon.recv(65536)
+        if struct.unpack_from("=I", packet)[0] == kind:
+            return packet[16:]
+def copy(number, name, fd):
+    say(22, struct.pack("=Qii", number, os.getpid(), fd) + name)
+    got, status, _ = struct.unpack_from("=QiI", answer := hear(23))
+    print(number == got, os.strerror(status) if status else "copied", answer[16:].decode(), flush=True)
+say(1, struct.pack("=IiII", 7, os.getpid(), 0, 0))
+hear(2)
+memory, plain = os.memfd_create("reprise.keep+it"), os.memfd_create("reprise.keep.it")
+os.ftruncate(memory, 1 << 30)
+os.pwrite(memory, b"first", 5000)
+os.lseek(memory, 77, os.SEEK_SET)
+if rank == 0:
+    copy(1, b"it", memory)
+    copy(1, b"it", memory)
+    os.pwrite(memory, b"second", 5000)
+    copy(2, b"it", memory)
+    print("at", os.lseek(memory, 0, os.SEEK_CUR), flush=True)
+    copy(3, b"it", plain)
+    copy(4, b"it", 0)
+    copy(5, b"it", 999)
+    copy(6, b"../it", memory)
+    copy(7, b"that", memory)
+    print("done", flush=True)
+time.sleep(1000)')";
+
+TEST_F(Crd, CopiesKeptMemoryToAnotherNode) {
+  Kept kept(crrun);
+  const auto before = crrun.seen;
+  std::vector<std::pair<std::uint32_t, job::HasCopy>> has;
+  crrun.seen = [&](const job::Up& up) {
+    before(up);
+    if (!up.has_has_copy()) return;
+    has.emplace_back(up.from(), up.has_copy());
+    job::Down down;
+    if (up.from() == 0) {
+      job::KeepCopy& order = *down.mutable_keep_copy();
+      order.set_to(1);
+      *order.mutable_copy() = up.has_copy().copy();
+      order.add_sources()->set_node(0);
+      *order.mutable_sources(0)->mutable_from() = kept.serving.at(0);
+    } else {
+      *down.mutable_kept_copied()->mutable_copy() = up.has_copy().copy();
+    }
+    crrun.send(1 - up.from(), down);
+  };
+  use({"sh", "-c", kAsks});
+  start(2);
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}].find("done") != std::string::npos; }, 30s)) << crrun.output[{0, 1}] << log();
+  EXPECT_EQ((crrun.output[{0, 1}]),
+            "True copied \nTrue copied \nTrue copied \nat 77\n"
+            "True Invalid argument it was not allocated with CR_KEPT_COPIED\n"
+            "True Invalid argument it was not allocated with CR_KEPT_COPIED\n"
+            "True Invalid argument its descriptor cannot be had: Bad file descriptor\n"
+            "True Invalid argument kept memory has no such name\n"
+            "True Invalid argument it was not allocated with CR_KEPT_COPIED\ndone\n");
+  ASSERT_EQ(has.size(), 4u) << "a request that is made again is answered again, and nothing is copied";
+  EXPECT_TRUE(has[0].second.asked());
+  EXPECT_FALSE(has[1].second.asked());
+  EXPECT_EQ(has[3].first, 1u);
+  const job::KeptCopy copy = has[3].second.copy();
+  EXPECT_GT(copy.version(), has[1].second.copy().version());
+  EXPECT_EQ(copy.size(), 1u << 30);
+  EXPECT_LT(copy.bytes(), 100'000u);
+  const auto path = [&](std::uint32_t node, const job::KeptCopy& one) {
+    return job::kept_copy_path(crrun.image_directory(node), 0, one.version(), "it");
+  };
+  EXPECT_THAT(job::read_file(path(1, copy)), HasSubstr("second"));
+  EXPECT_EQ(job::read_file(path(1, copy)), job::read_file(path(0, copy)));
+  const auto gone = [&] {
+    return !std::filesystem::exists(path(0, has[0].second.copy())) && !std::filesystem::exists(path(1, has[0].second.copy()));
+  };
+  EXPECT_TRUE(crrun.until(gone, 10s)) << "the older copies are dropped";
+  // Another crrun is told; what is as old as the waves that count is dropped.
+  has.clear();
+  crrun.seen = [&](const job::Up& up) {
+    if (up.has_has_copy()) has.emplace_back(up.from(), up.has_copy());
+  };
+  crrun.die();
+  crrun.come_back();
+  ASSERT_TRUE(crrun.until([&] { return has.size() == 2; }, 20s));
+  for (const auto& [node, one] : has) EXPECT_EQ(one.copy().version(), copy.version());
+  job::Down prune;
+  prune.mutable_prune()->add_keep(1);
+  crrun.send_all(prune);
+  EXPECT_TRUE(crrun.until([&] { return !std::filesystem::exists(path(0, copy)) && !std::filesystem::exists(path(1, copy)); }, 20s));
+  crrun.shut_down();
+}
+
+TEST_F(Crd, KeepsNoCopiesWithoutRedundancy) {
+  use({"sh", "-c", kAsks});
+  start(1);
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{0, 1}].find("done") != std::string::npos; }, 30s)) << crrun.output[{0, 1}] << log();
+  EXPECT_THAT((crrun.output[{0, 1}]), HasSubstr("True Operation not supported the nodes of this job keep no copies"));
+  crrun.shut_down();
+}
+
 TEST_F(Crd, TakesOverFromAnOlderDaemon) {
   // The process below the rank has a session of its own, and is orphaned when its parent dies.
   use({"sh", "-c", "setsid sleep 100 & echo $!; wait"});
@@ -976,8 +1084,10 @@ class CrdKeptMemory : public CrdWaves {
  protected:
   std::vector<std::string> program() const override { return {MPI_RING, "400", "20000", "0", "keep"}; }
   /** Take a wave, stage it, let some rounds pass, and let node 0 restart the ranks of node 1. */
-  void move_ranks(std::uint32_t& number) {
-    ASSERT_EQ(wave(number), "");
+  void move_ranks(std::uint32_t& number, bool take = true) {
+    if (take) {
+      ASSERT_EQ(wave(number), "");
+    }
     job::Down down;
     down.mutable_stage()->set_wave(number);
     crrun.send_all(down);
@@ -1060,6 +1170,80 @@ TEST_F(CrdCopiedMemory, IsTheRanksOwnWhereItIsRestartedAgain) {
   ASSERT_EQ(rounds.size(), 4u);
   for (const std::uint32_t rank : {1, 3}) EXPECT_GT(rounds[rank], 400) << "what it has counted on this node is lost\n" << log();
   EXPECT_NEAR(static_cast<double>(rounds[3]), static_cast<double>(rounds[1]), 4);
+}
+
+/** And is copied to the other node every 50 rounds. */
+class CrdAsksForCopies : public CrdKeptMemory {
+ protected:
+  void SetUp() override {
+    const auto before = crrun.seen;
+    crrun.seen = [this, before](const job::Up& up) {
+      before(up);
+      if (up.has_has_copy()) has(up.from(), up.has_copy());
+    };
+    CrdKeptMemory::SetUp();
+  }
+  std::vector<std::string> program() const override { return {MPI_RING, "400", "20000", "0", "ask"}; }
+  /** As crrun does it. */
+  void has(std::uint32_t node, const job::HasCopy& message) {
+    const job::KeptCopy& copy = message.copy();
+    job::Down down;
+    if (!message.error().empty()) {  // a guest may be so slow that a node counts as silent
+      *down.mutable_kept_copied()->mutable_copy() = copy;
+      down.mutable_kept_copied()->set_status(EHOSTUNREACH);
+      crrun.send(1 - node, down);
+    } else if (message.asked() && copies) {
+      down.mutable_keep_copy()->set_to(1 - node);
+      *down.mutable_keep_copy()->mutable_copy() = copy;
+      source(*down.mutable_keep_copy()->add_sources(), node);
+      crrun.send(1 - node, down);
+    } else if (message.asked()) {
+      *down.mutable_kept_copied()->mutable_copy() = copy;
+      down.mutable_kept_copied()->set_status(EHOSTUNREACH);
+      down.mutable_kept_copied()->set_why("this is a test");
+      crrun.send(node, down);
+    } else {
+      elsewhere[copy.rank()] = copy;
+      *down.mutable_kept_copied()->mutable_copy() = copy;
+      crrun.send(1 - node, down);
+    }
+  }
+  void source(job::ImageSource& out, std::uint32_t node) {
+    out.set_node(node);
+    *out.mutable_from() = kept.serving.at(node);
+  }
+  Kept kept{crrun};
+  bool copies = true;
+  std::map<std::uint32_t, job::KeptCopy> elsewhere;  ///< by rank, the newest
+};
+
+TEST_F(CrdAsksForCopies, AndGetsThemWhereItIsRestarted) {
+  std::uint32_t number = 1;
+  ASSERT_TRUE(crrun.until([&] { return kept.serving.size() == 2; }, 20s));
+  ASSERT_EQ(wave(number), "");
+  elsewhere.clear();
+  ASSERT_TRUE(crrun.until([&] { return elsewhere.count(1) && elsewhere.count(3); }, 60s)) << log();
+  for (const std::uint32_t rank : {1, 3}) {
+    const job::KeptCopy& copy = elsewhere.at(rank);
+    EXPECT_EQ(copy.wave(), number);
+    EXPECT_EQ(copy.size(), 4096u);
+    EXPECT_TRUE(std::filesystem::exists(job::kept_copy_path(crrun.image_directory(0), rank, copy.version(), "rounds")));
+    job::KeepCopy& order = crrun.kept.emplace_back();
+    order.set_to(0);
+    *order.mutable_copy() = copy;
+    source(*order.add_sources(), 1);
+  }
+  ASSERT_NO_FATAL_FAILURE(move_ranks(number, false));
+  run_to_the_end();
+  auto rounds = counted();
+  ASSERT_EQ(rounds.size(), 4u);
+  for (const std::uint32_t rank : {1, 3}) EXPECT_GT(rounds[rank], 400) << "what the image has is older\n" << log();
+}
+
+TEST_F(CrdAsksForCopies, AndIsToldThatThereAreNone) {
+  copies = false;
+  ASSERT_TRUE(crrun.until([&] { return crrun.output[{1, 2}].find("rank 1 is not copied: this is a test") != std::string::npos; }, 60s)) << log();
+  crrun.shut_down();
 }
 
 TEST_F(CrdWaves, TellsOfAllRanksWhenTheLastOneIsNotRestored) {

@@ -453,6 +453,7 @@ void FakeCrrun::fill(job::Recover& message, std::uint32_t wave, const std::set<s
   }
   for (const std::uint32_t rank : restart) message.add_restart(rank);
   message.mutable_fetch()->Add(fetch.begin(), fetch.end());
+  message.mutable_kept()->Add(kept.begin(), kept.end());
   for (const auto& [index, spawning] : spawns_) {
     if (!spawned_take_part) continue;
     job::SpawnBegin& begin = *message.add_spawned();

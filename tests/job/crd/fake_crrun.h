@@ -70,6 +70,7 @@ class FakeCrrun {
   std::map<std::uint32_t, job::RankWave> wave_done;
   std::uint32_t deadline_ms = 60000;  ///< of a recovery, for the daemons
   std::vector<job::Fetch> fetch;      ///< of a recovery
+  std::vector<job::KeepCopy> kept;    ///< of a recovery
   std::map<std::uint32_t, job::RankRestored> restored;
   std::map<std::uint32_t, job::RankResumed> resumed;
   std::map<std::uint32_t, job::RankStaged> staged;

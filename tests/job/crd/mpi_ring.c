@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// mpi_ring ROUNDS [PAUSE_US [STATUS [abort|keep|copy]]]: numbers go around the ring and are verified; each round ends with a sum
+// mpi_ring ROUNDS [PAUSE_US [STATUS [abort|keep|copy|ask]]]: numbers go around the ring and are verified; each round ends with a sum
 // over all ranks. Rank 0 prints every tenth round, and the total at the end. With keep, each rank counts its rounds in kept
-// memory, which no rollback sets back, and prints the number; with copy images have its content.
+// memory, which no rollback sets back, and prints the number; with copy images have its content, and with ask it is copied to
+// another node every 50 rounds.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +12,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "rank_services.h"
+
+static int memory = -1;
+
 static long *kept_counter(const char *name)
 {
-  const int memory = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  memory = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void *at = memory < 0 || ftruncate(memory, 4096) ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (at == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 8);
-  close(memory);  // the mapping keeps it
   return at;
+}
+
+// What it prints is the same when a rollback has it done again.
+static void copy_counter(int rank)
+{
+  const struct cr_rank_services *const *services = dlsym(RTLD_DEFAULT, CR_RANK_SERVICES);
+  char why[200] = "there are no services";
+  const int error = services && *services ? (*services)->copy_kept("rounds", memory, why, sizeof why) : -1;
+  if (error)
+    fprintf(stderr, "rank %d is not copied: %s\n", rank, why);
+  else
+    fprintf(stderr, "rank %d is copied\n", rank);
 }
 
 int main(int argc, char **argv)
@@ -32,7 +49,9 @@ int main(int argc, char **argv)
   setvbuf(stdout, NULL, _IOLBF, 0);
   long none = 0, *counted = &none;
   if (argc > 4 && strcmp(argv[4], "keep") == 0) counted = kept_counter("reprise.keep.rounds");
-  if (argc > 4 && strcmp(argv[4], "copy") == 0) counted = kept_counter("reprise.keep+rounds");
+  const int asks = argc > 4 && strcmp(argv[4], "ask") == 0;
+  if (asks || (argc > 4 && strcmp(argv[4], "copy") == 0)) counted = kept_counter("reprise.keep+rounds");
+  if (memory >= 0 && !asks) close(memory);  // the mapping keeps it
   for (long round = 0; round < rounds; ++round) {
     static long out[4096], in[4096];
     for (int i = 0; i < 4096; ++i) out[i] = round * 1000003 + rank * 4096 + i;
@@ -47,6 +66,7 @@ int main(int argc, char **argv)
     MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     total += sum;
     ++*counted;
+    if (asks && round % 50 == 49) copy_counter(rank);
     if (rank == 0 && round % 10 == 0) printf("round %ld\n", round);
     if (pause_us) usleep(pause_us);
   }

@@ -4,7 +4,7 @@
 import re
 import time
 
-from lib.cluster import NODES
+from lib.cluster import NODES, wait_until
 from lib.scenario import THREE, Job, Program, Survivors, await_wave_of_loop, check, check_result, held, scenario
 
 PROGRAM = ("p2p,coll",)
@@ -145,7 +145,7 @@ def counts(redundancy, cluster):
     rounds = 1500
     program = Program([RING, rounds, 20000, 0, "copy"], r"^total .*$")
     job = kept(cluster, redundancy, program, every="1h").start()
-    job.await_output(r"^round 100$")
+    job.await_output(r"^round 100$", seconds=150)
     job.crjob("checkpoint")
     wave = job.await_event("wave-safe")["wave"]
     time.sleep(2)
@@ -180,3 +180,25 @@ def copied_memory_stays_with_a_rank_that_dies_on_its_new_node(cluster):
     found = [counted(job, one) for one in range(job.ranks)]
     check(rounds < found[rank] < min(count for one, count in enumerate(found) if one != rank),
           f"the counter of rank {rank} is not its own: {found}")
+
+
+@scenario
+def memory_that_was_copied_between_waves_is_brought_back(cluster):
+    rounds = 1500
+    program = Program([RING, rounds, 20000, 0, "ask"], r"^total .*$")
+    job = kept(cluster, "partner", program, every="1h").start()
+    job.await_output(r"^round 100$", seconds=150)
+    job.crjob("checkpoint")
+    job.await_event("wave-safe")
+    lost = next(number for number, (node, _) in job.where().items() if node == "node3")
+
+    def copies():
+        return len(re.findall(rf"rank {lost} is copied", job.messages()))
+    before = copies()
+    wait_until(lambda: copies() > before, 60, "a copy after the wave")
+    cluster.kill("node3")
+    went_back_to(job)
+    check_result(job, program)
+    found = [counted(job, one) for one in range(job.ranks)]
+    check(found[lost] > rounds, f"the counter of rank {lost} is that of the wave, or older: {found}")
+    check("is not copied" not in job.messages(), f"a copy failed; messages:\n{job.last_messages()}")

@@ -89,6 +89,12 @@ class Cluster {
   void restart_with(std::vector<NodeIndex> dead);
   /** @p parent spawns so many processes, which last so long and end well. Their PMIx question is the next of its node's. */
   void spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms);
+  /** A rank asks for a copy of its kept memory. */
+  void copy_kept(Rank rank);
+  /** What ranks were told of their copies, in order. */
+  const std::vector<KeptCopied>& kept_answers() const { return kept_answers_; }
+  /** @return the version of a rank's copy that a node has; 0: none */
+  std::uint64_t copy_on(NodeIndex node, Rank rank) const;
   const std::vector<SpawnReply>& spawn_replies() const { return spawn_replies_; }
   /** Ranks of which the daemons have been told that they have failed, in order. */
   std::vector<Rank> failed() const { return {failed_.begin(), failed_.end()}; }
@@ -201,6 +207,9 @@ class Cluster {
   std::optional<std::vector<std::uint64_t>> parity_of(const google::protobuf::RepeatedPtrField<ImageSource>& sources, WaveNumber wave) const;
   const Image* rebuilt(const Fetch& order, WaveNumber wave, Rank rank, Image& room) const;
   std::set<Rank> fetch(NodeIndex node, WaveNumber wave, const google::protobuf::RepeatedPtrField<Fetch>& orders);
+  void tell_copy(NodeIndex node, const KeptCopy& copy, const std::string& error, bool asked);
+  bool keep_copy(NodeIndex node, const KeepCopy& order);
+  void introduce_copies(NodeIndex node);
   RankStaged stage_image(NodeIndex node, WaveNumber wave, Rank rank);
   void links_break(const std::vector<Rank>& dead);
   void report_links(NodeIndex node, Rank rank, RecoveryNumber generation, const std::vector<Rank>& peers);
@@ -250,6 +259,9 @@ class Cluster {
   std::vector<std::pair<std::function<bool(const nlohmann::json&)>, std::function<void()>>> triggers_;
   Traffic traffic_;
   std::vector<SpawnReply> spawn_replies_;
+  std::vector<KeptCopied> kept_answers_;
+  std::uint64_t copies_made_ = 0;
+  std::map<Rank, std::uint64_t> copies_asked_;  ///< versions that ranks wait for
   std::set<Rank> failed_, crossed_, computing_;
   std::set<RecoveryNumber> unable_to_stay_;  ///< in these a rank has said that it cannot
   std::vector<Recover> expectations_, recoveries_;

@@ -107,6 +107,7 @@ void Cluster::start_daemon(NodeIndex node) {
     // A new daemon takes the place of an old one, whose ranks end with it; its images stay on the disk.
     daemon.ranks.clear();
     daemon.spawned.clear();
+    daemon.copies.clear();
     daemon.alive = true;
     daemon.recovery = daemon.cleared = 0;
     daemon.instance = "i" + std::to_string(++instances_);
@@ -327,6 +328,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
         daemon.spawned.clear();
         daemon.images.clear();
         daemon.parity.clear();
+        daemon.copies.clear();
         hello(node);
       } else {
         if (!large()) welcomed_[node] = down.welcome().job();
@@ -336,6 +338,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
           check(rank);
           if (process.released) ask_for_pin(node, rank, true);
         }
+        introduce_copies(node);
         if (down.welcome().job().redundancy().kind()) serve(node);
       }
       break;
@@ -349,6 +352,7 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       break;
     case Down::kLaunch:
       daemon.ranks.clear();
+      daemon.copies.clear();
       daemon.spawned.clear();
       daemon.recovery = daemon.cleared = down.launch().recovery();
       after(some_time(), [this, node, ranks = ranks_here()] {
@@ -439,10 +443,19 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     case Down::kProtect:
       after(some_time() * 2, [this, node, order = down.protect()] { protect(node, order); });
       break;
+    case Down::kKeepCopy:
+      after(some_time(), [this, node, order = down.keep_copy()] { keep_copy(node, order); });
+      break;
+    case Down::kKeptCopied:
+      if (copies_asked_[down.kept_copied().copy().rank()] == down.kept_copied().copy().version())
+        copies_asked_.erase(down.kept_copied().copy().rank());
+      kept_answers_.push_back(down.kept_copied());
+      break;
     case Down::kPrune: {
       const std::set<WaveNumber> keep(down.prune().keep().begin(), down.prune().keep().end());
       std::erase_if(daemon.images, [&](const auto& image) { return image.second.committed && !keep.count(image.first.first); });
       std::erase_if(daemon.parity, [&](const auto& one) { return !keep.count(one.first); });
+      std::erase_if(daemon.copies, [&](const auto& one) { return !keep.empty() && one.second.wave() < *keep.begin(); });
       break;
     }
     case Down::kRecover: {
@@ -477,8 +490,9 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       const std::uint64_t us = costs.local_disk > 0 ? std::max(image_time(here.size() - restart.size(), costs.local_disk),
                                                                image_time(restart.size(), costs.node_to_shared))
                                                     : some_time();
-      after(us, [this, node, here, restart, wave, children, fetches = down.recover().fetch(), begun = now_us_] {
+      after(us, [this, node, here, restart, wave, children, fetches = down.recover().fetch(), kept = down.recover().kept(), begun = now_us_] {
         Daemon& daemon = *daemons_[node];
+        for (const KeepCopy& order : kept) keep_copy(node, order);
         const std::set<Rank> unfetched = fetch(node, wave, fetches);
         Up up;
         up.mutable_restored()->set_recovery(daemon.recovery);

@@ -53,6 +53,7 @@ struct Cluster::Daemon {
     std::vector<std::uint64_t> values;
   };
   std::map<WaveNumber, Parity> parity;
+  std::map<Rank, KeptCopy> copies;  ///< of kept memory; `bytes` has the rank's progress then
   std::unique_ptr<Relay> relay;
   bool relay_ticks = false;
   LostLinks lost_links;

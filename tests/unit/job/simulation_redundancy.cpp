@@ -136,4 +136,52 @@ std::set<Rank> Cluster::fetch(NodeIndex node, WaveNumber wave, const google::pro
   return out;
 }
 
+void Cluster::tell_copy(NodeIndex node, const KeptCopy& copy, const std::string& error, bool asked) {
+  Up up;
+  HasCopy& has = *up.mutable_has_copy();
+  *has.mutable_copy() = copy;
+  has.set_error(error);
+  has.set_asked(asked);
+  send_up(node, std::move(up));
+}
+
+void Cluster::copy_kept(Rank rank) {
+  const auto node = where(rank);
+  if (!node) return;
+  Daemon& daemon = *daemons_[*node];
+  KeptCopy& copy = daemon.copies[rank];
+  copy.set_rank(rank);
+  copy.set_name("log");
+  copy.set_version((std::uint64_t{daemon.recovery} << 32) + ++copies_made_);
+  copy.set_bytes(daemon.ranks.at(rank).progress_ms);
+  for (const auto& [key, image] : daemon.images)
+    if (key.second == rank) copy.set_wave(std::max(copy.wave(), key.first));
+  copies_asked_[rank] = copy.version();
+  tell_copy(*node, copy, "", true);
+}
+
+std::uint64_t Cluster::copy_on(NodeIndex node, Rank rank) const {
+  const auto found = daemons_[node]->copies.find(rank);
+  return found == daemons_[node]->copies.end() ? 0 : found->second.version();
+}
+
+/** @return whether the node has it now */
+bool Cluster::keep_copy(NodeIndex node, const KeepCopy& order) {
+  if (order.to() != node) return false;
+  bool there = copy_on(node, order.copy().rank()) >= order.copy().version();
+  for (const ImageSource& source : order.sources()) {
+    const Daemon& from = *daemons_[source.node()];
+    const bool reached = from.host && from.alive && !from.cut && source.from().public_key() == from.instance;
+    there |= reached && copy_on(source.node(), order.copy().rank()) == order.copy().version();
+  }
+  there &= !daemons_[node]->keeps_none;
+  if (there) daemons_[node]->copies[order.copy().rank()] = order.copy();
+  tell_copy(node, order.copy(), there ? "" : "it could not be read", false);
+  return there;
+}
+
+void Cluster::introduce_copies(NodeIndex node) {
+  for (const auto& [rank, copy] : daemons_[node]->copies) tell_copy(node, copy, "", copies_asked_[rank] == copy.version());
+}
+
 }  // namespace reprise::job::sim

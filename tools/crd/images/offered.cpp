@@ -7,10 +7,12 @@
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/kept_name.h"
 #include "base/unique_fd.h"
 #include "crd/images/copying.h"
 #include "crd/images/parity_files.h"
@@ -83,6 +85,9 @@ std::unique_ptr<Offered> open_offered(const std::string& directory, const ImageR
     case ImageRequest::FILE:
       if (!request.base()) return std::make_unique<Plain>(image);
       return std::make_unique<Plain>(job::wave_directory(directory, request.wave()) + "/" + job::base_name(request.rank(), request.base()));
+    case ImageRequest::KEPT:
+      if (!valid_kept_name(request.name())) throw std::runtime_error("kept memory has no such name");
+      return std::make_unique<Plain>(job::kept_copy_path(directory, request.rank(), request.version(), request.name()));
     default:
       throw std::runtime_error("this daemon does not know what it is asked for: all daemons of a job must be of the same version");
   }

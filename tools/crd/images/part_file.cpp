@@ -41,11 +41,11 @@ void PartFile::write(std::uint64_t offset, std::span<const char> content) {
   write_piece(fd_.get(), offset, content.data(), content.size(), part_);
 }
 
-void PartFile::take_name() {
-  if (::fsync(fd_.get()) != 0) job::throw_errno("cannot sync " + part_);
+void PartFile::take_name(bool lasting) {
+  if (lasting && ::fsync(fd_.get()) != 0) job::throw_errno("cannot sync " + part_);
   if (::rename(part_.c_str(), to_.c_str()) != 0) job::throw_errno("cannot rename " + part_);
   fd_.reset();
-  job::sync_directory(fs::path(to_).parent_path());
+  if (lasting) job::sync_directory(fs::path(to_).parent_path());
 }
 
 void finish_image(PartFile& image, Manifest manifest) {

@@ -19,8 +19,8 @@ class PartFile {
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
   void write(std::uint64_t offset, std::span<const char> content);
-  /** Write it to the disk, and replace by it what has its name. */
-  void take_name();
+  /** Write it to the disk, and replace by it what has its name. @param lasting it is to outlive a crash of the node */
+  void take_name(bool lasting = true);
   const std::string& path() const { return part_; }  ///< until it takes its name
   const std::string& to() const { return to_; }
 

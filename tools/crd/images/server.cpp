@@ -95,12 +95,15 @@ class Files {
   void close_all() { files_.clear(); }
 
  private:
-  using Name = std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>;  ///< what, wave, rank, base
+  /** What, wave, rank, base; of kept memory its version and name. */
+  using Name = std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t, std::string>;
   struct File {
     Name name;
     std::unique_ptr<Offered> offered;
   };
-  static Name name_of(const ImageRequest& request) { return {request.what(), request.wave(), request.rank(), request.base()}; }
+  static Name name_of(const ImageRequest& request) {
+    return {request.what(), request.wave(), request.rank(), request.base(), request.version(), request.name()};
+  }
 
   const std::string& directory_;
   std::list<File> files_;
@@ -215,11 +218,11 @@ class ImageServer::Impl {
     } catch (const std::exception& error) {
       data.clear();
       std::error_code ignored;
-      if (std::filesystem::exists(job::wave_part_directory(directory_, request.wave()), ignored)) {
+      if (request.what() != ImageRequest::KEPT && std::filesystem::exists(job::wave_part_directory(directory_, request.wave()), ignored)) {
         piece.set_busy(true);  // its commit is on the way here
         return;
       }
-      spdlog::info("wave {}, rank {} cannot be handed out: {}", request.wave(), request.rank(), error.what());
+      spdlog::info("what is asked for of rank {}, wave {}, cannot be handed out: {}", request.rank(), request.wave(), error.what());
       piece.set_error(error.what());
       files.close(request);
     }

@@ -42,6 +42,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
       next_number_(settings_.spec.ranks()),
       pin_(settings_.spec.ranks()),
       expected_(settings_.lost_after_ms) {
+  if (settings_.spec.redundancy().kind() == Redundancy::PARTNER) kept_copies_.emplace(settings_.spec.redundancy().count());
   if (!state) return;
   recovery_number_ = own_since_ = state->recovery;
   check_state(*state);
@@ -88,6 +89,7 @@ Input input_of(const Up& up) {
     case Up::kStaged: return Input::staged;
     case Up::kProtectDone: return Input::protect_done;
     case Up::kServing: return Input::serving;
+    case Up::kHasCopy: return Input::has_copy;
     case Up::kRestored: return Input::restored;
     case Up::kResumed: return Input::resumed;
     case Up::kOutput: return Input::output;
@@ -132,6 +134,7 @@ void Coordinator::message(const Up& up, Now now) {
     case Input::staged: return staged(up.staged(), from, now);
     case Input::protect_done: return protect_done(up, now);
     case Input::serving: return note_serving(from, up.serving(), now);
+    case Input::has_copy: return has_copy(up.has_copy(), from, now);
     case Input::restored: return restored(up.restored(), now);
     case Input::resumed: return resumed(up.resumed(), now);
     case Input::output: return output(up.output(), now);

@@ -19,6 +19,7 @@
 #include "exits.h"
 #include "fences.h"
 #include "interval.h"
+#include "kept_copies.h"
 #include "leaving.h"
 #include "links.h"
 #include "mapping.h"
@@ -204,6 +205,12 @@ class Coordinator {
   void protect(Now now);
   void protect_done(const Up& up, Now now);
   void wave_safe(WaveNumber number, Now now);
+  /** @return whether a node may be given copies */
+  Serves takes_copies() const;
+
+  // coordinator_kept.cpp
+  void has_copy(const HasCopy& message, NodeIndex from, Now now);
+  void copy_kept();
 
   void leave(const std::string& why, Now now);
   void leave_tick(Now now);
@@ -295,6 +302,7 @@ class Coordinator {
   Store store_;
   Staging staging_;
   Protection protection_;
+  std::optional<KeptCopies> kept_copies_;  ///< nothing: nodes keep no copies
   WaveClock clock_;
   Interval interval_;
   std::optional<IntervalChoice> chosen_;  ///< the newest one; nothing unless crrun chooses

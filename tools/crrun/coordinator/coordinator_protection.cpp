@@ -31,6 +31,7 @@ void Coordinator::note_serving(NodeIndex node, const Relaying& where, Now now) {
   else
     members_.find(node)->serving = where;
   protection_.node_joined(node);
+  if (kept_copies_) kept_copies_->look_again();
   if (phase_ == Phase::running) recover_when_served(now);
   if (phase_ == Phase::running) protect(now);
 }
@@ -55,11 +56,15 @@ void Coordinator::recover_when_served(Now now) {
 
 void Coordinator::protect(Now now) {
   if (!protection_.on() || postponed_) return;
-  const auto takes = [where = serving(), this](NodeIndex node) { return where(node) && !members_.at(node).draining; };
-  Protection::Step step = protection_.next(store_, serving(), takes, now);
+  Protection::Step step = protection_.next(store_, serving(), takes_copies(), now);
   for (StoredSet& set : step.formed) store_.formed(step.wave, std::move(set));
   if (!step.formed.empty()) save_waves();
   for (Protection::Order& order : step.orders) *out_.send({order.to}).mutable_protect() = std::move(order.message);
+  copy_kept();
+}
+
+Serves Coordinator::takes_copies() const {
+  return [where = serving(), this](NodeIndex node) { return where(node) && !members_.at(node).draining; };
 }
 
 void Coordinator::protect_done(const Up& up, Now now) {

@@ -23,6 +23,7 @@ void Coordinator::node_lost(NodeIndex node, const std::string& why, Now now) {
   store_.node_lost(node);
   staging_.node_lost(node);
   protection_.node_lost(node);
+  if (kept_copies_) kept_copies_->node_lost(node);
   staging_progress_.erase(node);
   copying_progress_.erase(node);
   recovering_.node_lost(node);
@@ -260,6 +261,10 @@ void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, c
   message.set_stay(!all);
   message.set_deadline_ms(settings_.recover_timeout_ms);
   plan.fill(message, store_, serving());
+  if (kept_copies_) {
+    kept_copies_->fill(message, serving());
+    kept_copies_->look_again();  // ranks are on other nodes now
+  }
   for (SpawnBegin& spawned : *message.mutable_spawned()) {
     spawned.set_recovery(recovery_number_);
     spawned.set_wave(next_wave_ - 1);
@@ -307,6 +312,7 @@ void Coordinator::relaunch(const Cause& cause, Now now) {
   restarting_.clear();
   modex_.clear();
   board_.clear();
+  if (kept_copies_) kept_copies_->clear();
   for (RankInfo& rank : ranks_) {
     rank.alive = rank.started = rank.ready = false;
     rank.incarnation = recovery_number_;

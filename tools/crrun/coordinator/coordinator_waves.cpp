@@ -303,6 +303,7 @@ void Coordinator::prune() {
   prune_wanted_ = phase_ == Phase::recovering;
   if (prune_wanted_) return;
   const std::vector<WaveNumber> dropped = store_.prune({staging_.wave(), protection_.wave(), pin_.wave()});
+  if (kept_copies_ && !store_.waves().empty()) kept_copies_->prune(store_.waves().begin()->first);
   // Until a wave is safe, the loss of a node restarts the job from the beginning: keep the streams from their start.
   if (store_.newest_safe()) {
     spawns_.forget(store_.waves());

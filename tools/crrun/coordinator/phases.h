@@ -29,7 +29,7 @@ enum class Phase : std::uint8_t {
 
 enum class Input : std::uint8_t {
   // from daemons
-  hello, heartbeat, rank_started, rank_ready, rank_exited, wave_done, pin_wave, staged, protect_done, serving, restored, resumed, moved_away, output, link_lost,
+  hello, heartbeat, rank_started, rank_ready, rank_exited, wave_done, pin_wave, staged, protect_done, serving, has_copy, restored, resumed, moved_away, output, link_lost,
   abort, log, spawn, spawn_known, pmix,
   // from the launcher and the transport
   link_ended, connection_closed,
@@ -98,6 +98,8 @@ inline constexpr Rule kRules[] = {
                                                            "ones; a drain may move its ranks"},
     {Input::serving,             x,     RCE,  x,      o,   "note where a node hands images out; when all do, a recovery that waits for "
                                                            "this after an attach"},
+    {Input::has_copy,            o,     x,    x,      o,   "note which node has a copy of kept memory; when another than the rank's own "
+                                                           "has it: tell the rank"},
     {Input::restored,            o,     o,    RCE,    o,   "when all ranks are restored and what moved away has ended: Resume; an "
                                                            "error: the next recovery"},
     {Input::resumed,             o,     o,    RCE,    o,   "when all ranks have resumed, the job runs"},

@@ -60,30 +60,44 @@ Protection::Needs Protection::needs(const StoredWave& wave, const Serving& servi
   return copies(wave, home, homes, [&](NodeIndex node) { return serving(node) && takes(node); });
 }
 
+std::vector<NodeIndex> Protection::spares(const std::set<NodeIndex>& homes, const Serves& takes) const {
+  std::vector<NodeIndex> out;
+  for (NodeIndex node = 0; node < nodes_; ++node)
+    if (!homes.count(node) && takes(node)) out.push_back(node);
+  return out;
+}
+
+std::vector<NodeIndex> Protection::partners(const std::vector<NodeIndex>& around, std::size_t at, const std::vector<NodeIndex>& spares,
+                                            const Serves& takes, std::size_t most) const {
+  const NodeIndex from = around[at];
+  std::vector<NodeIndex> out;
+  const auto choose = [&](const std::vector<NodeIndex>& among, std::size_t begin, bool same_group, bool in_trouble) {
+    for (std::size_t i = 0; i < among.size() && out.size() < most; ++i) {
+      const NodeIndex node = among[(begin + i) % among.size()];
+      if (node == from || !takes(node) || (group(node) == group(from)) != same_group || troubled(node, from) != in_trouble) continue;
+      out.push_back(node);
+    }
+  };
+  for (bool in_trouble : {false, true}) {
+    for (bool same_group : {false, true}) choose(around, at + 1, same_group, in_trouble);
+    for (bool same_group : {false, true}) choose(spares, at, same_group, in_trouble);
+  }
+  return out;
+}
+
+std::vector<NodeIndex> Protection::partners(NodeIndex from, const std::set<NodeIndex>& homes, const Serves& takes, std::size_t most) const {
+  const std::vector<NodeIndex> around = ring(homes);
+  const auto at = std::find(around.begin(), around.end(), from);
+  if (at == around.end()) return {};
+  return partners(around, static_cast<std::size_t>(at - around.begin()), spares(homes, takes), takes, most);
+}
+
 Protection::Needs Protection::copies(const StoredWave& wave, const std::vector<NodeIndex>& home, const std::set<NodeIndex>& homes,
                                      const Serves& takes) const {
-  const std::vector<NodeIndex> around = ring(homes);
-  std::vector<NodeIndex> spares;
-  for (NodeIndex node = 0; node < nodes_; ++node)
-    if (!homes.count(node) && takes(node)) spares.push_back(node);
-
+  const std::vector<NodeIndex> around = ring(homes), others = spares(homes, takes);
   const std::size_t wanted = redundancy_.count();
   std::map<NodeIndex, std::vector<NodeIndex>> partners;
-  for (std::size_t at = 0; at < around.size(); ++at) {
-    const NodeIndex from = around[at];
-    std::vector<NodeIndex>& out = partners[from];
-    const auto choose = [&](const std::vector<NodeIndex>& among, std::size_t begin, bool same_group, bool in_trouble) {
-      for (std::size_t i = 0; i < among.size() && out.size() < wanted; ++i) {
-        const NodeIndex node = among[(begin + i) % among.size()];
-        if (node == from || !takes(node) || (group(node) == group(from)) != same_group || troubled(node, from) != in_trouble) continue;
-        out.push_back(node);
-      }
-    };
-    for (bool in_trouble : {false, true}) {
-      for (bool same_group : {false, true}) choose(around, at + 1, same_group, in_trouble);
-      for (bool same_group : {false, true}) choose(spares, at, same_group, in_trouble);
-    }
-  }
+  for (std::size_t at = 0; at < around.size(); ++at) partners[around[at]] = this->partners(around, at, others, takes, wanted);
 
   std::map<NodeIndex, std::map<NodeIndex, std::vector<Rank>>> missing;  // by receiver, then by source
   const Roster roster = wave.roster();

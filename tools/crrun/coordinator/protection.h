@@ -34,6 +34,11 @@ class Protection {
       : redundancy_(redundancy), groups_(std::move(groups)), nodes_(nodes) {}
 
   bool on() const { return redundancy_.kind() != Redundancy::NONE; }
+  /**
+   * PARTNER: the nodes that may copy what a node has, the better ones first. @param homes nodes that have something to copy
+   * @param most so many at most
+   */
+  std::vector<NodeIndex> partners(NodeIndex from, const std::set<NodeIndex>& homes, const Serves& takes, std::size_t most) const;
   /** What a node is to read. It counts as busy. */
   struct Order {
     NodeIndex to;
@@ -76,6 +81,10 @@ class Protection {
   Needs parity(const StoredWave& wave, const std::vector<NodeIndex>& home);
   bool xor_sets() const { return redundancy_.kind() == Redundancy::XOR; }
   std::vector<NodeIndex> ring(const std::set<NodeIndex>& homes) const;
+  /** Nodes of the ring, and spares, that may copy what the node at place @p at of the ring has. */
+  std::vector<NodeIndex> partners(const std::vector<NodeIndex>& around, std::size_t at, const std::vector<NodeIndex>& spares,
+                                  const Serves& takes, std::size_t most) const;
+  std::vector<NodeIndex> spares(const std::set<NodeIndex>& homes, const Serves& takes) const;
   std::uint32_t group(NodeIndex node) const { return node < groups_.size() ? groups_[node] : node; }
   bool troubled(NodeIndex receiver, NodeIndex source) const;
 
