@@ -41,12 +41,14 @@ void crtcp_look_around(void)
 static enum cr_pin_outcome pin_wave(void)
 {
   enum cr_pin_outcome outcome;
-  uint64_t again_ns = 0;
+  uint64_t asked_ns = 0, now;
 
   crtcp_lock(&crtcp.lock);
   crtcp.channel->pinned = 0;
   while (!crtcp.channel->pinned) {
-    if (crtcp_now() >= again_ns && ask(0)) again_ns = crtcp_now() + AGAIN_MS * (uint64_t) MILLISECOND;
+    now = crtcp_now();
+    /* On another node the clock may be behind. */
+    if (now - asked_ns >= AGAIN_MS * (uint64_t) MILLISECOND && ask(0)) asked_ns = now;
     crtcp_look_around();
   }
   outcome = !crtcp.channel->back ? CR_PIN_TAKEN : crtcp.channel->lost ? CR_PIN_BACK_LOST : CR_PIN_BACK;
