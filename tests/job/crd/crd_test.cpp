@@ -456,8 +456,8 @@ def hear(kind):
         if struct.unpack_from("=I", packet)[0] == kind:
             return packet[16:]
 def copy(number, name, fd):
-    say(22, struct.pack("=Qii", number, os.getpid(), fd) + name)
-    got, status, _ = struct.unpack_from("=QiI", answer := hear(23))
+    say(24, struct.pack("=Qii", number, os.getpid(), fd) + name)
+    got, status, _ = struct.unpack_from("=QiI", answer := hear(25))
     print(number == got, os.strerror(status) if status else "copied", answer[16:].decode(), flush=True)
 say(1, struct.pack("=IiII", 7, os.getpid(), 0, 0))
 hear(2)

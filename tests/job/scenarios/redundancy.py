@@ -64,7 +64,7 @@ def partner_brings_a_node_back_from_deltas(cluster):
     where = {rank: node for rank, (node, _) in job.where().items()}
     found = [name for node in THREE for rank in where if where[rank] != node
              for name in cluster.ssh(node, f"ls /var/tmp/cr/*/wave-*/rank-{rank}.base-* 2>/dev/null || true").split()]
-    check(found, "copies of deltas have become whole images:\n" + "\n".join(cluster.ssh(node, "grep -h whole /tmp/reprise-*/crd.log; head -c 400 /var/tmp/cr/*/wave-3/*.json") for node in THREE))
+    check(found, "copies of deltas have become whole images")
     wave = job.events("wave-safe")[-1]["wave"]
     survivors = Survivors(job, {"node3"})
     cluster.kill("node3")
