@@ -217,6 +217,26 @@ TEST_F(KeptJob, APartnerIsLostWhileItCopies) {
   ends_well(cluster);
 }
 
+// The node that copies has no ranks, so its loss is no recovery; and of two spawned processes one has ended, so that no wave is taken.
+TEST_F(KeptJob, APartnerWithoutRanksIsLostWhileNoWaveCanBeTaken) {
+  model.nodes = 1;
+  model.spares = 3;
+  model.ranks = 2;
+  model.slots = 4;
+  Cluster cluster(model);
+  ASSERT_TRUE(cluster.run_while([&] { return !safe(cluster); }));
+  cluster.spawn(0, 2, 60'000);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.spawned().size() < 2; }));
+  cluster.end_spawned(2);
+  cluster.cut(1, true);
+  cluster.copy_kept(1);
+  ASSERT_TRUE(cluster.run_while([&] { return cluster.kept_answers().empty() && cluster.now_ms() < 60'000; }));
+  ASSERT_FALSE(cluster.kept_answers().empty()) << "it waits for ever";
+  EXPECT_EQ(cluster.kept_answers()[0].status(), 0);
+  EXPECT_EQ(cluster.copy_on(2, 1), cluster.copy_on(0, 1));
+  ends_well(cluster);
+}
+
 TEST_F(KeptJob, ANodeThatKeepsNoneIsLeftOut) {
   Cluster cluster(model);
   ASSERT_TRUE(cluster.run_while([&] { return !safe(cluster); }));

@@ -89,6 +89,8 @@ class Cluster {
   void restart_with(std::vector<NodeIndex> dead);
   /** @p parent spawns so many processes, which last so long and end well. Their PMIx question is the next of its node's. */
   void spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms);
+  /** One of these processes ends well before its time. */
+  void end_spawned(Rank number);
   /** A rank asks for a copy of its kept memory. */
   void copy_kept(Rank rank);
   /** What ranks were told of their copies, in order. */

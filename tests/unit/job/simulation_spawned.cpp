@@ -16,6 +16,8 @@ void Cluster::spawn(Rank parent, std::uint32_t count, std::uint64_t lasting_ms) 
   if (const auto node = where(parent)) send_up(*node, std::move(up));
 }
 
+void Cluster::end_spawned(Rank number) { spawned_exit(spawned().at(number), number, 0); }
+
 std::map<Rank, NodeIndex> Cluster::spawned() const {
   std::map<Rank, NodeIndex> out;
   // On a node that is cut off they are parked.

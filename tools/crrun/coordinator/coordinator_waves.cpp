@@ -48,6 +48,11 @@ void Coordinator::wave_tick(Now now) {
     refuse_checkpoints(reason);
     give_drains_up(reason);
   }
+  // Copies do not depend on whether another wave can be taken: somebody may wait for them.
+  if (!postponed_) {
+    protect(now);
+    stage(now);
+  }
   if (const std::string reason = no_wave_reason(); !reason.empty()) {
     if (!spawns_.partly_ended().empty() && clock_.due(now) && !std::exchange(told_of_spawned_, true))
       out_.say(Log::INFO, "no wave: " + reason);
@@ -57,8 +62,6 @@ void Coordinator::wave_tick(Now now) {
   if (postponed_) return;
   drain(now);
   if (phase_ != Phase::running) return;
-  protect(now);
-  stage(now);
   if (prune_wanted_) prune();
   leave_tick(now);
   if (phase_ != Phase::running) return;
