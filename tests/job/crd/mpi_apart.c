@@ -10,25 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LONGS = 4096, TELL = 1, TOTAL = 2, STEP_US = 20000, SOME = 10 };
+#include "ring_round.h"
 
-static long one_round(int rank, int size, long round)
-{
-  static long out[LONGS], in[LONGS];
-  const int right = (rank + 1) % size, left = (rank + size - 1) % size;
-  long sum = 0, mine;
-
-  for (int i = 0; i < LONGS; ++i) out[i] = round * 1000003 + rank * LONGS + i;
-  MPI_Sendrecv(out, LONGS, MPI_LONG, right, 7, in, LONGS, MPI_LONG, left, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  for (int i = 0; i < LONGS; ++i)
-    if (in[i] != round * 1000003 + left * LONGS + i) {
-      fprintf(stderr, "child %d: wrong number in round %ld\n", rank, round);
-      MPI_Abort(MPI_COMM_WORLD, 9);
-    }
-  mine = in[round % LONGS] % 977;
-  MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
-  return sum;
-}
+enum { TELL = 1, TOTAL = 2, STEP_US = 20000, SOME = 10 };
 
 static void be_child(MPI_Comm parents, int rank, long rounds, unsigned pause_us, long talk)
 {
@@ -37,7 +21,7 @@ static void be_child(MPI_Comm parents, int rank, long rounds, unsigned pause_us,
 
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   for (long round = 0; round < rounds; ++round) {
-    result[0] += one_round(rank, size, round);
+    result[0] += one_round(MPI_COMM_WORLD, rank, size, round);
     if (rank == 0 && talk && round % talk == 0) {
       MPI_Send(&result[0], 1, MPI_LONG, 0, TELL, parents);
       result[1]++;

@@ -432,19 +432,9 @@ TEST_P(RandomSpawned, EndsOrGoesOn) {
           break;
       }
     };
-    if (any(2))
-      cluster.at(4000 + any(15'000), act);
-    else
-      cluster.when([event = moments[any(std::size(moments))], skip = static_cast<int>(any(3))](const nlohmann::json& line) mutable {
-        return line.at("event") == event && skip-- == 0;
-      }, act);
+    at_random(cluster, any, 4000, 15'000, moments, act);
   }
-  ASSERT_TRUE(cluster.run(1'800'000)) << "it hangs, " << name(cluster.coordinator().phase());
-  EXPECT_THAT(cluster.violations(), IsEmpty());
-  EXPECT_TRUE(cluster.code() == 0 || cluster.said("the job is ended")) << cluster.code();
-  if (cluster.code() == 0 && !cluster.said("the job begins anew") && !attached) {
-    for (Rank rank = 0; rank < model.ranks; ++rank) EXPECT_EQ(cluster.output(rank), cluster.expected_output(rank)) << rank;
-  }
+  ends_clearly(cluster, attached);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSpawned, testing::Range(0, 300));
 

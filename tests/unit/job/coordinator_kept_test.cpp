@@ -161,18 +161,9 @@ TEST_F(KeptCopiesTest, SoManyOfARankAtMost) {
 namespace sim {
 namespace {
 
-class KeptJob : public SimulatedJob {
+class KeptJob : public RedundantJob {
  protected:
-  KeptJob() {
-    model.shared = false;
-    model.nodes = 4;
-    model.spares = 2;
-    model.ranks = 8;
-    model.settings.wave_interval_ms = 3000;
-    model.settings.spec.mutable_redundancy()->set_kind(Redundancy::PARTNER);
-    model.settings.spec.mutable_redundancy()->set_count(1);
-  }
-  static bool safe(Cluster& cluster) { return cluster.coordinator().store().newest_safe().has_value(); }
+  KeptJob() { model.settings.wave_interval_ms = 3000; }
   /** @return the version that rank 3 is given by the last recovery; 0: none */
   static std::uint64_t given(const Cluster& cluster) {
     for (const KeepCopy& order : cluster.recoveries().back().kept())

@@ -476,29 +476,6 @@ TEST_F(ProtectionTest, ANodeThatDoesNotServeYetIsWaitedFor) {
 namespace sim {
 namespace {
 
-class RedundantJob : public SimulatedJob {
- protected:
-  RedundantJob() {
-    model.shared = false;
-    model.nodes = 4;
-    model.spares = 2;
-    model.ranks = 8;
-    model.settings.wave_interval_ms = 1000;
-    set(Redundancy::PARTNER, 1);
-  }
-  void set(Redundancy::Kind kind, std::uint32_t count) {
-    model.settings.spec.mutable_redundancy()->set_kind(kind);
-    model.settings.spec.mutable_redundancy()->set_count(count);
-  }
-  /** Number of times that the job was begun anew. */
-  static std::size_t begun_anew(const Cluster& cluster) {
-    return static_cast<std::size_t>(std::count_if(cluster.timeline().begin(), cluster.timeline().end(), [](const nlohmann::json& line) {
-      return line.at("event") == "recovery-begin" && line.at("wave") == 0;
-    }));
-  }
-  static bool safe(Cluster& cluster) { return cluster.coordinator().store().newest_safe().has_value(); }
-};
-
 TEST_F(RedundantJob, WithoutSharedStorageALostNodeCostsAWaveAtMost) {
   Cluster cluster(model);
   ASSERT_TRUE(cluster.run_while([&] { return cluster.count("wave-commit") == 0; }));

@@ -819,20 +819,9 @@ TEST_P(RandomSchedule, EndsOrGoesOn) {
         case 7: cluster.coordinator().request_drain(100 + node, "node" + std::to_string(node), {cluster.now_ms() + 1000, 0}); break;
       }
     };
-    if (any(2))
-      cluster.at(1000 + any(20'000), act);
-    else
-      cluster.when([event = moments[any(std::size(moments))], skip = static_cast<int>(any(3))](const nlohmann::json& line) mutable {
-        return line.at("event") == event && skip-- == 0;
-      }, act);
+    at_random(cluster, any, 1000, 20'000, moments, act);
   }
-  ASSERT_TRUE(cluster.run(1'800'000)) << "it hangs, " << name(cluster.coordinator().phase());
-  EXPECT_THAT(cluster.violations(), IsEmpty());
-  EXPECT_TRUE(cluster.code() == 0 || cluster.said("the job is ended")) << cluster.code();
-  // After waves that counted, a job that begins anew says again what was forgotten.
-  if (cluster.code() == 0 && !cluster.said("the job begins anew")) {
-    for (Rank rank = 0; rank < model.ranks; ++rank) EXPECT_EQ(cluster.output(rank), cluster.expected_output(rank)) << rank;
-  }
+  ends_clearly(cluster);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedule, testing::Range(0, 400));
 
