@@ -152,7 +152,7 @@ std::map<std::uint32_t, Parent> parents(const std::string& directory, std::uint3
 }
 
 bool is_about_parent(const std::string& message, const Parent& parent, std::uint32_t rank) {
-  return message.find(parent.path) != std::string::npos || message.find("/rank-" + std::to_string(rank) + ".base-") != std::string::npos;
+  return message.find(parent.path) != std::string::npos || message.find("/" + job::base_prefix(rank)) != std::string::npos;
 }
 
 void drop_parents(const std::string& image, std::uint32_t rank, const std::vector<std::string>& needed) {

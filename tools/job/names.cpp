@@ -26,12 +26,12 @@ std::string wave_part_directory(const std::string& directory, std::uint32_t wave
 
 namespace {
 std::string image_name(std::uint32_t rank) { return "/rank-" + std::to_string(rank) + ".img"; }
-std::string base_head(std::uint32_t rank) { return "rank-" + std::to_string(rank) + ".base-"; }
 }  // namespace
 
-std::string base_name(std::uint32_t rank, std::uint32_t wave) { return base_head(rank) + std::to_string(wave); }
+std::string base_prefix(std::uint32_t rank) { return "rank-" + std::to_string(rank) + ".base-"; }
+std::string base_name(std::uint32_t rank, std::uint32_t wave) { return base_prefix(rank) + std::to_string(wave); }
 std::optional<std::uint32_t> base_wave(const std::string& name, std::uint32_t rank) {
-  const std::string head = base_head(rank);
+  const std::string head = base_prefix(rank);
   if (!name.starts_with(head)) return std::nullopt;
   std::uint32_t wave = 0;
   const auto [end, error] = std::from_chars(name.data() + head.size(), name.data() + name.size(), wave);

@@ -28,6 +28,8 @@ std::string wave_part_directory(const std::string& directory, std::uint32_t wave
 std::string image_path(const std::string& directory, std::uint32_t wave, std::uint32_t rank);
 /** rank-R.base-M, beside an image of rank R: another name of its image of wave M, which has pages of that one. */
 std::string base_name(std::uint32_t rank, std::uint32_t wave);
+/** @return the beginning of such names, up to M */
+std::string base_prefix(std::uint32_t rank);
 /** @return M of such a name; nothing: it is another one */
 std::optional<std::uint32_t> base_wave(const std::string& name, std::uint32_t rank);
 /** DIRECTORY/wave-N/parity.xor: with --redundancy xor:N, what a node keeps of the others' images; parity.set says of which. */

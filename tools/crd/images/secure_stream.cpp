@@ -5,7 +5,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -31,6 +34,7 @@ constexpr char kPriority[] =
 /** How often keep_on is asked. */
 constexpr auto kLook = 100ms;
 constexpr std::size_t kKeyBytes = 32;
+constexpr char kUnusable[] = "the key cannot be used";
 
 [[noreturn]] void fail(const std::string& what, int code) { throw Broken(what + ": " + ::gnutls_strerror(code)); }
 
@@ -39,6 +43,22 @@ void need(int code, const char* what) {
 }
 
 using Key = std::array<unsigned char, kKeyBytes>;
+
+struct Release {
+  void operator()(gnutls_session_t one) const { ::gnutls_deinit(one); }
+  void operator()(gnutls_psk_server_credentials_t one) const { ::gnutls_psk_free_server_credentials(one); }
+  void operator()(gnutls_psk_client_credentials_t one) const { ::gnutls_psk_free_client_credentials(one); }
+};
+template <class Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Release>;
+
+/** @return what @p make has made */
+template <class Handle, class Make>
+Owned<Handle> owned(const char* what, Make make) {
+  Handle out = nullptr;
+  need(make(&out), what);
+  return Owned<Handle>(out);
+}
 
 }  // namespace
 
@@ -49,37 +69,27 @@ struct SecureStream::Session {
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    const bool server = side == Side::server;
-    need(::gnutls_init(&tls, (server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS), "no TLS");
-    try {
-      need(::gnutls_priority_set_direct(tls, kPriority, nullptr), "TLS 1.3 with AES-GCM cannot be had");
-      if (server) {
-        need(::gnutls_psk_allocate_server_credentials(&server_key), "no memory");
-        ::gnutls_psk_set_server_credentials_function(server_key, key_of);
-        need(::gnutls_credentials_set(tls, GNUTLS_CRD_PSK, server_key), "the key cannot be used");
-      } else {
-        need(::gnutls_psk_allocate_client_credentials(&reader_key), "no memory");
-        const gnutls_datum_t raw{key.data(), static_cast<unsigned>(key.size())};
-        need(::gnutls_psk_set_client_credentials(reader_key, kName, &raw, GNUTLS_PSK_KEY_RAW), "the key cannot be used");
-        need(::gnutls_credentials_set(tls, GNUTLS_CRD_PSK, reader_key), "the key cannot be used");
-      }
-    } catch (...) {
-      release();
-      throw;
+    const unsigned flags = (side == Side::server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS;
+    if (side == Side::server) {
+      server_key = owned<gnutls_psk_server_credentials_t>("no memory", ::gnutls_psk_allocate_server_credentials);
+      ::gnutls_psk_set_server_credentials_function(server_key.get(), key_of);
+    } else {
+      reader_key = owned<gnutls_psk_client_credentials_t>("no memory", ::gnutls_psk_allocate_client_credentials);
+      const gnutls_datum_t raw{key.data(), static_cast<unsigned>(key.size())};
+      need(::gnutls_psk_set_client_credentials(reader_key.get(), kName, &raw, GNUTLS_PSK_KEY_RAW), kUnusable);
     }
-    ::gnutls_session_set_ptr(tls, this);
-    ::gnutls_transport_set_int(tls, fd.get());
-    ::gnutls_handshake_set_timeout(tls, 0);  // Patience has it
+    session = owned<gnutls_session_t>("no TLS", [flags](gnutls_session_t* out) { return ::gnutls_init(out, flags); });
+    need(::gnutls_priority_set_direct(tls(), kPriority, nullptr), "TLS 1.3 with AES-GCM cannot be had");
+    void* const credentials = side == Side::server ? static_cast<void*>(server_key.get()) : reader_key.get();
+    need(::gnutls_credentials_set(tls(), GNUTLS_CRD_PSK, credentials), kUnusable);
+    ::gnutls_session_set_ptr(tls(), this);
+    ::gnutls_transport_set_int(tls(), fd.get());
+    ::gnutls_handshake_set_timeout(tls(), 0);  // Patience has it
   }
-  ~Session() { release(); }
-  void release() {
-    ::gnutls_deinit(tls);
-    if (server_key) ::gnutls_psk_free_server_credentials(server_key);
-    if (reader_key) ::gnutls_psk_free_client_credentials(reader_key);
-    ::gnutls_memset(key.data(), 0, key.size());
-  }
-  static int key_of(gnutls_session_t tls, const char* name, gnutls_datum_t* out) {
-    const auto* session = static_cast<Session*>(::gnutls_session_get_ptr(tls));
+  ~Session() { ::gnutls_memset(key.data(), 0, key.size()); }
+  gnutls_session_t tls() const { return session.get(); }
+  static int key_of(gnutls_session_t from, const char* name, gnutls_datum_t* out) {
+    const auto* session = static_cast<Session*>(::gnutls_session_get_ptr(from));
     if (!name || std::string(name) != kName) return -1;
     out->data = static_cast<unsigned char*>(::gnutls_malloc(kKeyBytes));
     if (!out->data) return -1;
@@ -99,7 +109,7 @@ struct SecureStream::Session {
         if (::gnutls_error_is_fatal(static_cast<int>(done))) fail(what, static_cast<int>(done));
         continue;  // a warning
       }
-      if (!ready(::gnutls_record_get_direction(tls) ? POLLOUT : POLLIN, end, patience)) throw Broken(std::string(what) + ": it does not answer");
+      if (!ready(::gnutls_record_get_direction(tls()) ? POLLOUT : POLLIN, end, patience)) throw Broken(std::string(what) + ": it does not answer");
     }
   }
   /** @return false: not before @p end */
@@ -115,9 +125,9 @@ struct SecureStream::Session {
 
   const UniqueFd fd;
   Key key;
-  gnutls_session_t tls = nullptr;
-  gnutls_psk_server_credentials_t server_key = nullptr;
-  gnutls_psk_client_credentials_t reader_key = nullptr;
+  Owned<gnutls_psk_server_credentials_t> server_key;
+  Owned<gnutls_psk_client_credentials_t> reader_key;
+  Owned<gnutls_session_t> session;  ///< it uses the key: released first
 };
 
 SecureStream::SecureStream(UniqueFd socket, Side side, const std::string& secret)
@@ -125,12 +135,12 @@ SecureStream::SecureStream(UniqueFd socket, Side side, const std::string& secret
 SecureStream::~SecureStream() = default;
 
 void SecureStream::handshake(const Patience& patience) {
-  session_->until_done("no encrypted connection", patience, [&] { return static_cast<ssize_t>(::gnutls_handshake(session_->tls)); });
+  session_->until_done("no encrypted connection", patience, [&] { return static_cast<ssize_t>(::gnutls_handshake(session_->tls())); });
 }
 
 void SecureStream::read(std::span<char> into, const Patience& patience) {
   while (!into.empty()) {
-    const ssize_t got = session_->until_done("reading", patience, [&] { return ::gnutls_record_recv(session_->tls, into.data(), into.size()); });
+    const ssize_t got = session_->until_done("reading", patience, [&] { return ::gnutls_record_recv(session_->tls(), into.data(), into.size()); });
     if (got == 0) throw Broken("the other side has ended the connection");
     into = into.subspan(static_cast<std::size_t>(got));
   }
@@ -138,13 +148,13 @@ void SecureStream::read(std::span<char> into, const Patience& patience) {
 
 void SecureStream::write(std::span<const char> content, const Patience& patience) {
   while (!content.empty()) {
-    const ssize_t put = session_->until_done("writing", patience, [&] { return ::gnutls_record_send(session_->tls, content.data(), content.size()); });
+    const ssize_t put = session_->until_done("writing", patience, [&] { return ::gnutls_record_send(session_->tls(), content.data(), content.size()); });
     content = content.subspan(static_cast<std::size_t>(put));
   }
 }
 
 bool SecureStream::wait(const Patience& patience) {
-  return ::gnutls_record_check_pending(session_->tls) > 0 || session_->ready(POLLIN, Clock::now() + patience.silence, patience);
+  return ::gnutls_record_check_pending(session_->tls()) > 0 || session_->ready(POLLIN, Clock::now() + patience.silence, patience);
 }
 
 void SecureStream::write_message(const google::protobuf::MessageLite& message, const Patience& patience) {

@@ -51,7 +51,7 @@ Manifest Sources::manifest(ImageClient& from, const job::StoredImage& image, con
   return copied_manifest(from.read_all(request_of(ImageRequest::MANIFEST, wave_, image.rank()), kMostManifest, limits), image, wave_);
 }
 
-void Sources::copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, Form form, const CopyLimits& limits) {
+std::uint64_t Sources::copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, Form form, const CopyLimits& limits) {
   const Manifest its = manifest(from, image, limits);
   const auto read = [&](const ImageRequest& what, std::uint64_t end, PartFile& part, const CopyLimits& how) {
     from.read(what, 0, end, how, [&](std::uint64_t offset, std::span<const char> content) { part.write(offset, content); });
@@ -64,7 +64,7 @@ void Sources::copy_from(ImageClient& from, const job::StoredImage& image, const 
         read(what, base ? ImageClient::kToTheEnd : its.delta, part, {limits.bytes_per_second, limits.keep_on, nullptr});
       });
       if (limits.progress) limits.progress(its.bytes);
-      return;
+      return its.bytes;
     } catch (const Unreachable&) {
       throw;
     } catch (const std::system_error&) {
@@ -76,6 +76,7 @@ void Sources::copy_from(ImageClient& from, const job::StoredImage& image, const 
   PartFile part(to);
   read(request_of(ImageRequest::IMAGE, wave_, image.rank()), its.bytes, part, limits);
   finish_image(part, its);
+  return its.bytes;
 }
 
 bool Sources::have(std::uint32_t rank) const {
@@ -99,8 +100,7 @@ std::uint64_t Sources::copy(std::uint32_t rank, const std::string& to, Form form
         return image.bytes();
       }
       try {
-        reading(source, [&](ImageClient& from) { copy_from(from, image, to, form, limits); });
-        return read_manifest(job::manifest_path(to)).bytes;
+        return reading(source, [&](ImageClient& from) { return copy_from(from, image, to, form, limits); });
       } catch (const std::system_error&) {  // this node's own problem, or the end
         throw;
       } catch (const std::exception& problem) {

@@ -70,7 +70,7 @@ class Sources {
   std::uint64_t network_bytes() const;
 
  private:
-  void copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, Form form, const CopyLimits& limits);
+  std::uint64_t copy_from(ImageClient& from, const job::StoredImage& image, const std::string& to, Form form, const CopyLimits& limits);
 
   const Readers readers_;
   const List list_;
