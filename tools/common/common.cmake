@@ -2,6 +2,20 @@
 # The code that all commands share.
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
+if(NOT TARGET cli11)
+  # CLI11 compiled once, where its headers allow it (2.3 and later).
+  get_target_property(cli11_folder CLI11::CLI11 INTERFACE_INCLUDE_DIRECTORIES)
+  find_path(CLI11_DEFINITIONS CLI/impl/App_inl.hpp HINTS ${cli11_folder})
+  if(CLI11_DEFINITIONS)
+    add_library(cli11 STATIC ${CMAKE_CURRENT_LIST_DIR}/cli11.cpp)
+    target_compile_definitions(cli11 PUBLIC CLI11_COMPILE)
+    target_link_libraries(cli11 PUBLIC CLI11::CLI11)
+    for_executables(cli11)
+  else()
+    add_library(cli11 INTERFACE)
+    target_link_libraries(cli11 INTERFACE CLI11::CLI11)
+  endif()
+endif()
 if(NOT TARGET tool_common)
   add_library(tool_common STATIC
     ${CMAKE_CURRENT_LIST_DIR}/command.cpp ${CMAKE_CURRENT_LIST_DIR}/hold.cpp ${CMAKE_CURRENT_LIST_DIR}/progress.cpp
@@ -11,7 +25,7 @@ if(NOT TARGET tool_common)
   # equal flags.
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/command.cpp
     PROPERTIES COMPILE_DEFINITIONS REPRISE_VERSION="${PROJECT_VERSION}")
-  target_link_libraries(tool_common PUBLIC cr_core CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_link_libraries(tool_common PUBLIC cr_core cli11 nlohmann_json::nlohmann_json)
   for_executables(tool_common)
   target_precompile_headers(tool_common PRIVATE
     <CLI/CLI.hpp> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/libcr/image/state.pb.h)
