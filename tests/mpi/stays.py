@@ -62,9 +62,13 @@ def cannot(steps):
     answer = daemon.can_stay(0)
     ok(not answer[0] and "messages have crossed since wave 1 between it and rank 1" in answer[1],
        "stays: one that has exchanged messages cannot", answer)
+    whole_wave(daemon, only=())
+    daemon.ask_to_stay(0, daemon.wave - 1)
+    answer = daemon.can_stay(0)
+    ok(not answer[0] and "crossed since wave 1" in answer[1], "stays: nor to an earlier wave after the next one", answer)
     daemon.ask_to_stay(0, daemon.wave + 1)
     answer = daemon.can_stay(0)
-    ok(not answer[0] and "before wave 2 is not known" in answer[1], "stays: nor one that does not know the wave", answer)
+    ok(not answer[0] and "before wave 3 is not known" in answer[1], "stays: nor one that does not know the wave", answer)
     ok(steps.step(1, "send", 0, 100) == "ok", "stays: its connections are as before")
     daemon.until(lambda: steps.result(0) == "ok", 20, "the message")
 
@@ -72,8 +76,9 @@ def cannot(steps):
 def given_up(steps):
     """A wave is given up after the rank's image was taken."""
     daemon = steps.daemon
-    whole_wave(daemon, only=())
-    wave = daemon.wave
+    for _ in range(4):
+        whole_wave(daemon, only=())
+    wave = daemon.wave - 2
     whole_wave(daemon, only=())
     daemon.abort_wave()
     daemon.ask_to_stay(0, wave)

@@ -45,7 +45,8 @@ void Staying::begin(const job::Recover& message, const std::string& obstacle) {
       if (!error && !can) cannot(rank, fmt::format("it has not communicated for {} s", kPatience.count()));
   });
   for (const auto& [number, can] : can_) {
-    const Rank* rank = node_.find(number);
+    Rank* const rank = node_.find(number);
+    if (rank && rank->saved_in > wave_) rank->saved_in = 0;  // the image of a wave that counts no more is no parent
     if (!obstacle.empty() || mixed)
       cannot(number, mixed ? "a spawned process is on its node" : obstacle);
     else if (!rank || !rank->alive())

@@ -33,6 +33,8 @@
 #define CRTCP_SEAL 32
 /** Bytes of a put behind one header. A wave may come between two chunks. */
 #define CRTCP_PUT_CHUNK (1u << 20)
+/** Images of which a rank knows what it had exchanged before: of three waves that count, and of one that is being taken. */
+#define CRTCP_SAVED 4
 /** Bytes of a read when the next message is unknown. Data of a put in it is copied once more, from the cache. */
 #define CRTCP_SCRATCH (32u << 10)
 
@@ -196,7 +198,7 @@ struct mca_btl_base_endpoint_t {
   uint64_t sent, received; /**< messages, see crtcp_hello */
   struct {
     uint64_t sent, received;
-  } saved[2]; /**< the same when the images of crtcp.saved were taken */
+  } saved[CRTCP_SAVED]; /**< the same when the images of crtcp.saved were taken */
   struct crtcp_header mark; /**< MARK or LANE that is being written */
   size_t mark_left; /**< bytes of `mark` still to be written; nothing else is written before them */
   bool rewind; /**< the connection was closed: the first fragment of the queue starts from its beginning */
@@ -314,7 +316,7 @@ struct crtcp {
   uint32_t goodbyes; /**< how often counts of messages with a process of another namespace were dropped */
   struct {
     uint32_t wave, goodbyes;
-  } saved[2]; /**< the newest image that was not given up, and the one before; wave 0: none */
+  } saved[CRTCP_SAVED]; /**< the newest images that were not given up, newest first; wave 0: none */
   uint32_t *held; /**< jobids of namespaces that a recovery takes back while this process stays */
   size_t held_count;
   struct crtcp_channel *channel; /**< to crd; NULL: none, a plain transport */

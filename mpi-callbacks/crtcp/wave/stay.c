@@ -13,22 +13,39 @@
 
 void crtcp_saved(uint32_t wave)
 {
-  crtcp.saved[1] = crtcp.saved[0];
+  memmove(&crtcp.saved[1], &crtcp.saved[0], sizeof crtcp.saved - sizeof crtcp.saved[0]);
   crtcp.saved[0].wave = wave;
   crtcp.saved[0].goodbyes = crtcp.goodbyes;
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) {
-    ep->saved[1] = ep->saved[0];
+    memmove(&ep->saved[1], &ep->saved[0], sizeof ep->saved - sizeof ep->saved[0]);
     ep->saved[0].sent = ep->sent;
     ep->saved[0].received = ep->received;
   }
 }
 
+/* Drop the counts of the `count` newest images. */
+static void forget_saved(size_t count)
+{
+  const size_t left = CRTCP_SAVED - count;
+
+  memmove(&crtcp.saved[0], &crtcp.saved[count], left * sizeof crtcp.saved[0]);
+  memset(&crtcp.saved[left], 0, count * sizeof crtcp.saved[0]);
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep))
+    memmove(&ep->saved[0], &ep->saved[count], left * sizeof ep->saved[0]);
+}
+
 void crtcp_unsaved(uint32_t wave)
 {
-  if (crtcp.saved[0].wave != wave) return;
-  crtcp.saved[0] = crtcp.saved[1];
-  crtcp.saved[1].wave = 0;
-  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) ep->saved[0] = ep->saved[1];
+  if (crtcp.saved[0].wave == wave) forget_saved(1);
+}
+
+/* @return place of the counts of a wave; CRTCP_SAVED: they are not known */
+static size_t place_of(uint32_t wave)
+{
+  size_t place = wave ? 0 : CRTCP_SAVED;
+
+  while (place < CRTCP_SAVED && crtcp.saved[place].wave != wave) place++;
+  return place;
 }
 
 static bool goes_back(uint32_t jobid)
@@ -42,18 +59,19 @@ static bool goes_back(uint32_t jobid)
 static bool can_stay(char *why, size_t room)
 {
   const uint32_t wave = crtcp.channel->stay.wave;
+  const size_t place = place_of(wave);
   const char *outside = crtcp_outside_of_mpi();
 
   why[0] = 0;
   if (outside)
     snprintf(why, room, "it is %s", outside);
-  else if (!wave || crtcp.saved[0].wave != wave)
+  else if (place == CRTCP_SAVED)
     snprintf(why, room, "what it had exchanged before wave %u is not known", (unsigned) wave);
-  else if (crtcp.saved[0].goodbyes != crtcp.goodbyes)
+  else if (crtcp.saved[place].goodbyes != crtcp.goodbyes)
     snprintf(why, room, "it has disconnected from a spawned process since wave %u", (unsigned) wave);
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep && !why[0]; ep = crtcp_next(ep)) {
     if (!goes_back(ep->name.jobid)) continue;
-    if (ep->sent != ep->saved[0].sent || ep->received != ep->saved[0].received)
+    if (ep->sent != ep->saved[place].sent || ep->received != ep->saved[place].received)
       snprintf(why, room, "messages have crossed since wave %u between it and rank %u of the spawned processes", (unsigned) wave,
                (unsigned) ep->name.vpid);
     else if (ep->line || ep->state == CRTCP_FAILED)
@@ -74,6 +92,7 @@ static void shut(crtcp_endpoint_t *ep)
 
 static void hold(void)
 {
+  forget_saved(place_of(crtcp.channel->stay.wave)); /* later waves count no more */
   free(crtcp.held);
   crtcp.held = crtcp.channel->stay.jobids;
   crtcp.held_count = crtcp.channel->stay.count;

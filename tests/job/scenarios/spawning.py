@@ -147,15 +147,17 @@ class Apart(Program):
 
 
 def staged_wave(job):
-    """Take a wave, and wait until the loss of a node leaves all of it: children go back alone to the newest wave only."""
+    """Take a wave, and wait until the loss of a node leaves all of it. @return its number"""
     job.crjob("checkpoint")
     wave = job.events("wave-commit")[-1]["wave"]
     job.await_event("wave-staged", such=lambda event: event["wave"] == wave)
+    return wave
 
 
-def apart(cluster, program):
+def apart(cluster, program, options=()):
     # Each child has a node, and both parents have another one.
-    job = Job(cluster, program.words, ranks=2, hosts=("node1:2", "node2:1", "node3:1"), spares=("node4:1",), every=None).start()
+    job = Job(cluster, program.words, ranks=2, hosts=("node1:2", "node2:1", "node3:1"), spares=("node4:1",), every=None,
+              options=options).start()
     job.await_output(program.loop)
     staged_wave(job)
     placed = [event["placement"] for event in job.events("spawn")]
@@ -190,6 +192,27 @@ def children_go_back_alone(cluster):
     check(domains(job) == ["spawned", "all"], f"{domains(job)}")
     check_result(job, program)
     check(len(job.events("spawn")) == 1, "the children were spawned again")
+
+
+@scenario
+def children_go_back_alone_to_an_earlier_wave(cluster):
+    program = Apart(2, 1500, 20000)
+    job = apart(cluster, program, ["--stage-rate", "8M", "--incremental"])
+    staged = job.events("wave-staged")[-1]["wave"]
+    job.crjob("checkpoint")
+    check(not job.events("wave-staged", wave=staged + 1), "the wave was staged too fast for this scenario")
+    cluster.kill("node3")
+    job.await_event("recovery-done", seconds=90)
+    check([(event["domain"], event["wave"]) for event in job.events("recovery-begin")] == [("spawned", staged)],
+          f"not only the children went back, or not to wave {staged}: {job.last_messages()}")
+    # No image since then was made from one of the wave that counts no more.
+    staged_wave(job)
+    before = len(steps_of(job))
+    check(steps_of(job) == list(range(1, before + 1)), "the parents were set back")
+    cluster.ssh("node1", "pkill -KILL -n mpi_apart")
+    job.await_event("recovery-done", 2, seconds=90)
+    check(domains(job) == ["spawned", "all"], f"{domains(job)}")
+    check_result(job, program)
 
 
 @scenario

@@ -88,11 +88,46 @@ TEST_F(Choice, AllIfAnotherRecoveryWasNotOver) {
   expect_all("another recovery");
 }
 
-TEST_F(Choice, AllIfTheNewestWaveCannotBeUsed) {
-  store.commit(wave(6));
-  expect_all("newest wave");
+TEST_F(Choice, AnEarlierWaveWillDoIfNothingHasCrossedSince) {
+  for (WaveNumber later : {6u, 7u}) {
+    border.wave_begins(later);
+    border.committed(later);
+    store.commit(wave(later));
+    EXPECT_EQ(choose().domain, Domain::spawned) << choose().why_all;
+  }
+  border.wave_begins(8);  // it is given up
+  EXPECT_EQ(choose().domain, Domain::spawned) << choose().why_all;
+  border.wave_begins(9);
+  border.crossed();
+  border.committed(9);
+  expect_all("met by PMIx");
+  plan.wave = 9;
+  store.commit(wave(9));
+  expect_all("met by PMIx");
+}
+
+TEST_F(Choice, AllIfItIsTooOldOrThereIsNone) {
+  for (WaveNumber later : {6u, 7u, 8u}) {
+    border.wave_begins(later);
+    border.committed(later);
+  }
+  expect_all("old");
   plan.wave = 0;
-  expect_all("newest wave");
+  expect_all("no wave");
+}
+
+TEST_F(Choice, WavesThatCountNoMoreAreForgotten) {
+  for (WaveNumber later : {6u, 7u}) {
+    border.wave_begins(later);
+    border.committed(later);
+  }
+  border.taken_back_to(5);
+  for (WaveNumber later : {8u, 9u}) {
+    border.wave_begins(later);
+    border.committed(later);
+  }
+  EXPECT_EQ(choose().domain, Domain::spawned) << choose().why_all;
+  EXPECT_FALSE(border.quiet_since(6));
 }
 
 TEST_F(Choice, AllIfARankIsRestartedOrMoves) {
@@ -248,6 +283,28 @@ TEST_F(SpawnedDomain, ALostNodeOfSpawnedProcessesLeavesTheRanksAsTheyAre) {
   cluster.kill_node(1);
   ends_well(cluster);
   EXPECT_THAT(domains(cluster), ElementsAre("spawned", "all"));
+}
+
+TEST_F(SpawnedDomain, TheyGoBackToAnEarlierWaveIfTheNewestIsNotCopied) {
+  model.spares = 2;
+  Cluster cluster(model);
+  ASSERT_NO_FATAL_FAILURE(family(cluster));
+  const WaveNumber staged = *cluster.coordinator().store().newest_staged();
+  for (bool crosses : {false, true}) {
+    ASSERT_TRUE(cluster.run_while([&] {
+      const Store& store = cluster.coordinator().store();
+      return store.newest() == store.newest_staged() || store.newest_staged() < staged + 2 * crosses;
+    }));
+    if (crosses) cluster.cross({2});
+    const WaveNumber wave = *cluster.coordinator().store().newest_staged();
+    const std::size_t before = cluster.count("recovery-done");
+    cluster.kill_node(crosses ? 4 : 3);
+    ASSERT_TRUE(cluster.run_while([&] { return cluster.count("recovery-done") == before; }));
+    EXPECT_EQ(cluster.recoveries().back().wave(), wave);
+    EXPECT_TRUE(cluster.said("is not completely available: the job goes back to wave"));
+  }
+  ends_well(cluster);
+  EXPECT_THAT(domains(cluster), ElementsAre("spawned", "spawned", "all"));
 }
 
 TEST_F(SpawnedDomain, SoDoesAKilledOneAndTheSameAgain) {

@@ -75,8 +75,10 @@ class Cluster {
   void hang(std::uint64_t progress_ms, unsigned times) { hang_at_ms_ = progress_ms, hangs_ = times; }
   /** At this progress each rank asks for a wave to be pinned, and waits for it; at the other one it releases it. 0: never. */
   void pin(std::uint64_t progress_ms, std::uint64_t release_ms) { pin_at_ms_ = progress_ms, release_at_ms_ = release_ms; }
-  /** Messages pass between these ranks and spawned processes: they cannot stay when the others go back, until the next wave. */
-  void cross(std::set<Rank> ranks) { crossed_ = std::move(ranks); }
+  /** Messages pass between these ranks and spawned processes: they cannot stay when the others go back to a wave that has begun. */
+  void cross(const std::set<Rank>& ranks) {
+    for (Rank rank : ranks) crossed_[rank] = begun_wave_;
+  }
   /** These ranks communicate with nobody for a while, and answer nothing. */
   void compute(std::set<Rank> ranks) { computing_ = std::move(ranks); }
   void cut(NodeIndex node, bool off);
@@ -264,7 +266,9 @@ class Cluster {
   std::vector<KeptCopied> kept_answers_;
   std::uint64_t copies_made_ = 0;
   std::map<Rank, std::uint64_t> copies_asked_;  ///< versions that ranks wait for
-  std::set<Rank> failed_, crossed_, computing_;
+  std::set<Rank> failed_, computing_;
+  WaveNumber begun_wave_ = 0;           ///< the newest
+  std::map<Rank, WaveNumber> crossed_;  ///< by rank: begun_wave_ when messages have last passed between it and spawned processes
   std::set<RecoveryNumber> unable_to_stay_;  ///< in these a rank has said that it cannot
   std::vector<Recover> expectations_, recoveries_;
   std::vector<Resume> resumes_;

@@ -81,7 +81,7 @@ void Cluster::stay(NodeIndex node, const Recover& message, const std::vector<Ran
   daemon.stays = true;
   for (Rank rank : here) {
     const bool computes = computing_.count(rank);
-    later(computes ? 3'000'000 : some_time(), [this, node, rank, computes, recovery = daemon.recovery, instance = daemon.instance] {
+    later(computes ? 3'000'000 : some_time(), [this, node, rank, computes, wave = message.wave(), recovery = daemon.recovery, instance = daemon.instance] {
       const Daemon& now = *daemons_[node];
       if (!now.host || !now.alive || now.instance != instance || now.recovery != recovery) return;
       Up up;
@@ -90,7 +90,8 @@ void Cluster::stay(NodeIndex node, const Recover& message, const std::vector<Ran
       result.set_rank(rank);
       result.set_stays(true);
       if (computes || !now.ranks.count(rank)) result.set_error(computes ? "it has not communicated for 3 s" : "it has ended");
-      if (crossed_.count(rank)) result.set_error("messages have crossed");
+      const auto crossed = crossed_.find(rank);
+      if (crossed != crossed_.end() && crossed->second >= wave) result.set_error("messages have crossed");
       if (!result.error().empty()) unable_to_stay_.insert(recovery);
       send_up(node, std::move(up));
     });

@@ -220,6 +220,7 @@ DomainChoice Coordinator::domain_of(const RecoveryPlan& plan, const Cause& cause
 void Coordinator::begin_recovery(const RecoveryPlan& plan, const Cause& cause, const DomainChoice& choice, Now now) {
   const bool all = choice.domain == Domain::all;
   const std::vector<WaveNumber> voided = store_.forget_after(plan.wave);
+  border_.taken_back_to(plan.wave);
   std::set<NodeIndex> hosts;
   for (Rank rank : plan.restart) {
     if (Family::Process* process = spawns_.process(rank)) {

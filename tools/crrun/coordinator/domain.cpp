@@ -8,6 +8,17 @@ namespace reprise::job {
 
 const char* name(Domain domain) { return domain == Domain::spawned ? "spawned" : "all"; }
 
+void Border::committed(WaveNumber wave) {
+  if (begun_.first != wave) return;
+  saved_.insert(begun_);
+  if (saved_.size() > kWaves) saved_.erase(saved_.begin());
+}
+
+bool Border::quiet_since(WaveNumber wave) const {
+  const auto found = saved_.find(wave);
+  return found != saved_.end() && found->second == crossings_;
+}
+
 namespace {
 
 bool is_loss(CauseKind cause) {
@@ -39,7 +50,7 @@ bool share_nodes(const DomainFacts& facts, const StoredWave& wave) {
 /** @return "": only the spawned processes need to go back, as far as crrun knows */
 std::string why_all(const DomainFacts& facts, const StoredWave* wave) {
   if (!facts.running) return "another recovery was not over";
-  if (!wave || wave->wave != facts.store.newest()) return "the newest wave is not completely available";
+  if (!wave) return "no wave is completely available";
   const std::string number = std::to_string(wave->wave);
   if (facts.placement != facts.plan.placement || std::any_of(facts.plan.restart.begin(), facts.plan.restart.end(), [&](Rank rank) {
         return rank < facts.placement.size();
@@ -52,7 +63,7 @@ std::string why_all(const DomainFacts& facts, const StoredWave* wave) {
   if (facts.draining) return "a node is being drained";
   if (facts.link_broken) return "messages were lost with a connection";
   if (facts.collective) return "ranks of the job itself wait in a PMIx operation";
-  if (!facts.quiet) return "processes may have met by PMIx since wave " + number + ", or that wave is an earlier crrun's";
+  if (!facts.quiet) return "processes may have met by PMIx since wave " + number + ", or that wave is old, or an earlier crrun's";
   return "";
 }
 

@@ -7,7 +7,9 @@
  * knows that, and it says so in the recovery; a rank that cannot stay, or does not answer, makes it one of all. What crrun itself
  * knows is decided here, before.
  */
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -27,15 +29,17 @@ class Border {
  public:
   void crossed() { ++crossings_; }
   void wave_begins(WaveNumber wave) { begun_ = {wave, crossings_}; }
-  void committed(WaveNumber wave) {
-    if (begun_.first == wave) saved_ = begun_;
-  }
+  void committed(WaveNumber wave);
+  /** Later waves count no more. */
+  void taken_back_to(WaveNumber wave) { saved_.erase(saved_.upper_bound(wave), saved_.end()); }
   /** @return false also if that is not known, as for a wave of an earlier crrun */
-  bool quiet_since(WaveNumber wave) const { return saved_ == std::pair{wave, crossings_}; }
+  bool quiet_since(WaveNumber wave) const;
 
  private:
+  static constexpr std::size_t kWaves = 3;  ///< as many as a rank's transport knows (CRTCP_SAVED), but for one that is being taken
   std::uint64_t crossings_ = 0;
-  std::pair<WaveNumber, std::uint64_t> begun_, saved_;  ///< a wave, and crossings when it began
+  std::pair<WaveNumber, std::uint64_t> begun_;  ///< a wave, and crossings when it began
+  std::map<WaveNumber, std::uint64_t> saved_;   ///< the same of the newest that were committed
 };
 
 /** What the choice depends on. */
