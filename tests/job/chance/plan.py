@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from lib.cluster import NODES
 
 from .kinds import KINDS
-from .programs import random_program
+from .programs import random_program, spawning
 
 SHAPES = [(2, 1), (2, 2), (3, 1), (3, 1)]  # nodes with ranks, spares
 
@@ -41,6 +41,7 @@ class Plan:
     spares: list = field(default_factory=list)
     slots: int = 1
     ranks: int = 1
+    children: int = 0  # that the ranks spawn
     every: str = ""
     options: list = field(default_factory=list)
     faults: list = field(default_factory=list)
@@ -48,6 +49,10 @@ class Plan:
     @property
     def name(self):
         return f"{self.seed}-{self.number}"
+
+    @property
+    def processes(self):
+        return self.ranks + self.children
 
     def __str__(self):
         words = " ".join(word.rpartition("/")[2] for word in self.program.words)
@@ -82,4 +87,8 @@ def make_plan(seed, number):
     plan.faults.sort(key=lambda fault: not KINDS[fault.kind].always)
     if chance.random() < 0.4:  # drawn last: plans of older seeds are as they were but for this
         plan.options += ["--redundancy", "partner"]
+    if chance.random() < 0.2:  # and this
+        # The ranks fill the first node, their children the others.
+        plan.ranks, plan.children = plan.slots, (busy - 1) * plan.slots
+        plan.process, plan.program = spawning(chance, plan.children)
     return plan

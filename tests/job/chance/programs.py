@@ -125,6 +125,19 @@ def espresso(_chance, _ranks):
     return Whole(["pw.x", "-in", input_file("in.silicon")], ESPRESSO_TIMES, like_nodes=True)
 
 
+APART = "/mnt/project/build/vm/user/tests/job/crd/mpi_apart"
+APART_ROUNDS = 1500
+
+
+def spawning(chance, children):
+    """Ranks that spawn children, which are other recovery domains as long as they do not talk with the ranks.
+    @return the name of the processes, and the program"""
+    pause_us, talk = TARGET * 1000 // APART_ROUNDS // 2, chance.choice([0, 0, 100])
+    # The ranks print a line after some steps of their own: the children must not be through by then.
+    return "mpi_apart", Whole([APART, children, APART_ROUNDS, pause_us, talk, "steps"], None, [APART, children, APART_ROUNDS, 2000, talk],
+                              grows="steps")
+
+
 @dataclass
 class Kind:
     process: str  # the name of its processes

@@ -178,7 +178,7 @@ class Round:
         messages = self.job.messages()
         untouched = [node for node in self.nodes if node not in self.taken]
         if "--no-double-up" in self.plan.options:
-            possible = len(untouched) * self.plan.slots >= self.plan.ranks
+            possible = len(untouched) * self.plan.slots >= self.plan.processes
         else:
             possible = bool(untouched)
         staged = status == RESTARTABLE

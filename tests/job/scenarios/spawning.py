@@ -173,6 +173,17 @@ def steps_of(job):
     return [int(line) for line in (job.folder / "steps").read_text("ascii").split()]
 
 
+def later_all_go_back(cluster, job, program):
+    """To a wave that has the children as they are now."""
+    staged_wave(job)
+    before = len(steps_of(job))
+    check(steps_of(job) == list(range(1, before + 1)), "the parents were set back")
+    cluster.ssh("node1", "pkill -KILL -n mpi_apart")
+    job.await_event("recovery-done", 2, seconds=90)
+    check(domains(job) == ["spawned", "all"], f"{domains(job)}")
+    check_result(job, program)
+
+
 @scenario
 def children_go_back_alone(cluster):
     program = Apart(2, 1500, 20000)
@@ -183,14 +194,7 @@ def children_go_back_alone(cluster):
     restored = {event["rank"]: event["restarted"] for event in job.events("restored-rank")}
     check(restored == {2: False, 3: True}, f"the second child is to be restarted, and the first one paused: {restored}")
     check(job.status()["last_recovery"]["domain"] == "spawned", "crjob status does not say so")
-    # Later all go back, to a wave that has the children as they are now.
-    staged_wave(job)
-    before = len(steps_of(job))
-    check(steps_of(job) == list(range(1, before + 1)), "the parents were set back")
-    cluster.ssh("node1", "pkill -KILL -n mpi_apart")
-    job.await_event("recovery-done", 2, seconds=90)
-    check(domains(job) == ["spawned", "all"], f"{domains(job)}")
-    check_result(job, program)
+    later_all_go_back(cluster, job, program)
     check(len(job.events("spawn")) == 1, "the children were spawned again")
 
 
@@ -206,13 +210,7 @@ def children_go_back_alone_to_an_earlier_wave(cluster):
     check([(event["domain"], event["wave"]) for event in job.events("recovery-begin")] == [("spawned", staged)],
           f"not only the children went back, or not to wave {staged}: {job.last_messages()}")
     # No image since then was made from one of the wave that counts no more.
-    staged_wave(job)
-    before = len(steps_of(job))
-    check(steps_of(job) == list(range(1, before + 1)), "the parents were set back")
-    cluster.ssh("node1", "pkill -KILL -n mpi_apart")
-    job.await_event("recovery-done", 2, seconds=90)
-    check(domains(job) == ["spawned", "all"], f"{domains(job)}")
-    check_result(job, program)
+    later_all_go_back(cluster, job, program)
 
 
 @scenario
