@@ -11,6 +11,7 @@ using fnx::Code, fnx::Error, fnx::groups, fnx::guarded, fnx::need;
 int commit(int group_id, int *time_stamp, bool together) {
   return guarded([&] {
     const int time = groups().group(group_id).commit(together);
+    fnx::process().progressed();
     if (time_stamp) *time_stamp = time;
     return FENIX_SUCCESS;
   });

@@ -45,6 +45,8 @@ class Process {
 
   /** Where data is kept that must outlive a recovery; nullptr: where all other data is. */
   virtual Arena *arena() = 0;
+  /** What the program goes on from after a recovery is newer than before. */
+  virtual void progressed() {}
   /** A recovery takes all memory of survivors back to Fenix_Init. */
   virtual bool goes_back() const = 0;
 };

@@ -100,6 +100,10 @@ bool ReprisedProcess::finish() {
   return true;
 }
 
+void ReprisedProcess::progressed() {
+  if (epoch_ && rank_ == 0 && !told_) told_ = services_->progressed();
+}
+
 /** MPI would name the host of the start. */
 std::string ReprisedProcess::host() const {
   char name[256] = "";

@@ -44,6 +44,7 @@ class ReprisedProcess : public Process {
   int epoch() const override { return epoch_; }
   std::string host() const override;
   Arena *arena() override { return &*arena_; }
+  void progressed() override;
   bool goes_back() const override { return true; }
 
  private:
@@ -55,6 +56,7 @@ class ReprisedProcess : public Process {
   std::optional<Arena> arena_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, epoch_ = 0;
+  bool told_ = false;  // crrun knows of progress since the latest recovery
   std::vector<Role> roles_;
   std::vector<int> lost_;
 };

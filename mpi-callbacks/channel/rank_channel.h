@@ -77,7 +77,8 @@ enum cr_rank_type {
 	 * then the name of its namespace, ended by 0 */
 	CR_RANK_GONE,
 	/** rank: it waits for a wave that all ranks of the job ask for, and that recoveries go back to from then on; said again
-	 * until PINNED. Or it needs it no more. struct cr_rank_wave_request */
+	 * until PINNED. Or it needs it no more; or the program has made progress since it is back in it. struct
+	 * cr_rank_wave_request */
 	CR_RANK_WAVE_REQUEST,
 	/** daemon: the wave that was asked for is committed. struct cr_rank_wave. After a rollback RESUME says so */
 	CR_RANK_PINNED,
@@ -189,7 +190,7 @@ struct cr_rank_resume {
 struct cr_rank_wave_request {
 	struct cr_rank_message head;
 	uint32_t release; /**< 1: it needs the wave no more */
-	uint32_t reserved;
+	uint32_t progress; /**< 1: the program has stored something itself, from which it goes on when it is back in the wave again */
 };
 
 struct cr_rank_copy_kept {

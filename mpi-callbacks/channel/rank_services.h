@@ -28,6 +28,12 @@ struct cr_rank_services {
 	/** This rank needs the wave no more. When all have said so, recoveries go to the newest wave again. */
 	void (*release_wave)(void);
 	/**
+	 * After a return to the wave the program has come further than before: it has stored something itself, from which it goes on
+	 * after the next one. One rank needs to say so, once after each return. A rank that dies again and again without that ends the job.
+	 * @return 0: say it again later
+	 */
+	int (*progressed)(void);
+	/**
 	 * Wait until another node has what kept memory `name` (cr_kept_alloc() of libcr, with CR_KEPT_COPIED) has now: a restart of
 	 * this rank elsewhere begins with that, or with what is newer. Other threads must not write to it meanwhile. MPI makes progress.
 	 * @param fd a descriptor of it

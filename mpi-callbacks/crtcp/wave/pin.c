@@ -22,10 +22,8 @@ static const char *no_waves(void)
 }
 
 /* Ask crd, unless the rank is being saved or brought back: what is said then would be of another time. Under the lock. */
-static bool ask(uint32_t release)
+static bool ask(struct cr_rank_wave_request request)
 {
-  struct cr_rank_wave_request request = {.release = release};
-
   if (crtcp.hold || crtcp.recovering) return false;
   return crtcp_channel_send(CR_RANK_WAVE_REQUEST, &request, sizeof request, NULL, 0);
 }
@@ -48,7 +46,7 @@ static enum cr_pin_outcome pin_wave(void)
   while (!crtcp.channel->pinned) {
     now = crtcp_now();
     /* On another node the clock may be behind. */
-    if (now - asked_ns >= AGAIN_MS * (uint64_t) MILLISECOND && ask(0)) asked_ns = now;
+    if (now - asked_ns >= AGAIN_MS * (uint64_t) MILLISECOND && ask((struct cr_rank_wave_request){0})) asked_ns = now;
     crtcp_look_around();
   }
   outcome = !crtcp.channel->back ? CR_PIN_TAKEN : crtcp.channel->lost ? CR_PIN_BACK_LOST : CR_PIN_BACK;
@@ -59,14 +57,24 @@ static enum cr_pin_outcome pin_wave(void)
 static void release_wave(void)
 {
   crtcp_lock(&crtcp.lock);
-  while (!ask(1) && crtcp_channel_fd() >= 0) crtcp_look_around();
+  while (!ask((struct cr_rank_wave_request){.release = 1}) && crtcp_channel_fd() >= 0) crtcp_look_around();
   crtcp_unlock(&crtcp.lock);
+}
+
+static int progressed(void)
+{
+  bool told;
+
+  crtcp_lock(&crtcp.lock);
+  told = ask((struct cr_rank_wave_request){.progress = 1});
+  crtcp_unlock(&crtcp.lock);
+  return told;
 }
 
 void crtcp_offer_services(void)
 {
   static const struct cr_rank_services services = {
-      .no_waves = no_waves, .pin_wave = pin_wave, .release_wave = release_wave, .copy_kept = crtcp_copy_kept};
+      .no_waves = no_waves, .pin_wave = pin_wave, .release_wave = release_wave, .progressed = progressed, .copy_kept = crtcp_copy_kept};
   const struct cr_rank_services **there = dlsym(RTLD_DEFAULT, CR_RANK_SERVICES);
 
   if (there) *there = &services;

@@ -288,7 +288,7 @@ TEST(ExitsTest, ARankThatDiesOfSignalsIsRestartedSoOften) {
     EXPECT_EQ(exits.exited(0, 11, false, true, Remedy::images, true), ExitMeaning::restart);
     exits.rolled_back();
   }
-  exits.committed();
+  exits.progressed();
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(exits.exited(0, 11, false, true, Remedy::images, true), ExitMeaning::restart);
     exits.rolled_back();

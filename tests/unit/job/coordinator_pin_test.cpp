@@ -140,6 +140,31 @@ TEST_F(PinnedJob, GoesBackToItAgainAndAgain) {
   EXPECT_EQ(times_pinned(cluster), 1u);
 }
 
+/** No wave is committed that would show progress: the program has to say that it has come further. */
+TEST_F(PinnedJob, ARankMayDieAgainAndAgainIfTheProgramGoesOn) {
+  model.work_ms = 200'000;
+  model.settings.max_restarts = 3;
+  for (bool goes_on : {true, false}) {
+    Cluster cluster(model);
+    cluster.pin(kPin, 0);
+    ASSERT_TRUE(until_staged(cluster));
+    for (std::size_t died = 1; died <= 7; ++died) {
+      cluster.run_until(cluster.now_ms() + 4000);
+      cluster.kill_rank(2, SIGKILL);
+      if (!cluster.run_while([&] { return cluster.count("recovery-done") < died; })) break;
+      Up up;
+      up.set_from(*cluster.where(0));
+      up.set_instance(cluster.coordinator().members().at(*cluster.where(0)).instance);
+      up.mutable_pin_wave()->set_rank(0);
+      up.mutable_pin_wave()->set_progress(true);
+      up.mutable_pin_wave()->set_recovery(cluster.coordinator().recovery() - (goes_on ? 0 : 1));
+      cluster.coordinator().message(up, {cluster.now_ms() + 1000, 0});
+    }
+    EXPECT_EQ(cluster.count("recovery-done"), goes_on ? 7u : 3u);
+    if (goes_on) ends_well(cluster);
+  }
+}
+
 TEST_F(PinnedJob, SaysWhichRanksAreLost) {
   model.spares = 2;
   model.work_ms = 40'000;

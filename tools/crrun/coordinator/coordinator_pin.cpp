@@ -6,6 +6,10 @@ namespace reprise::job {
 
 void Coordinator::pin_wave(const PinWave& message, NodeIndex from, Now now) {
   if (message.recovery() != recovery_number_ || message.rank() >= ranks_.size()) return;
+  if (message.progress()) {
+    if (pin_.wave()) exits_.progressed();
+    return;
+  }
   if (message.release()) {
     const WaveNumber wave = pin_.wave();
     if (!pin_.release(message.rank())) return;

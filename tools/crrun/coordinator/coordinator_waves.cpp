@@ -169,7 +169,7 @@ void Coordinator::commit_wave(Now now) {
   const bool pinned = wave.pinned;
   if (pinned) pin_.pinned(number);
   store_.commit(std::move(wave));
-  exits_.committed();
+  exits_.progressed();
   spawns_.committed();
   border_.committed(number);
   links_.committed();

@@ -30,6 +30,7 @@ ExitMeaning Exits::exited(Rank rank, int wait_status, bool finalized, bool initi
   if (!well && initialized && remedy == Remedy::program) {
     if (!told_code_) told_code_ = code_of(wait_status);
     told_ += first;
+    replaced_ = false;
     return ExitMeaning::tell;
   }
   if (WIFSIGNALED(wait_status)) {

@@ -31,8 +31,8 @@ class Exits {
    * @param wave a committed wave exists, so the job would not start from the beginning
    */
   ExitMeaning exited(Rank rank, int wait_status, bool finalized, bool initialized, Remedy remedy, bool wave);
-  /** Count restarts from 0 after a committed wave: the job makes progress. */
-  void committed() { restarts_.clear(); }
+  /** Count restarts from 0: the job makes progress. A wave was committed, or the program says so. */
+  void progressed() { restarts_.clear(); }
   /** The ranks run again, also those that had ended. */
   void rolled_back();
 
@@ -42,8 +42,10 @@ class Exits {
   unsigned restarts(Rank rank) const;
   /** Like mpirun's: of the first rank that ended badly; 128+N for signal N. */
   int code() const { return code_; }
+  /** A spawned process has finished its work. If all ranks have failed before, it had taken the place of one. */
+  void spawned_finished() { replaced_ = true; }
   /** The code of a job all of whose ranks have ended: 0 if at least one has finished its work, though others have failed. */
-  int final_code() const { return told_ == has_ended_.size() ? told_code_ : 0; }
+  int final_code() const { return told_ == has_ended_.size() && !replaced_ ? told_code_ : 0; }
   /** Of an end that is an error, as mpirun's: an exit without MPI_Finalize while others communicate is one, too. */
   static int code_of(int wait_status);
   /** "ended with exit code 3", "was killed by signal 11 (Segmentation fault)" */
@@ -59,6 +61,7 @@ class Exits {
   int code_ = 0;
   std::size_t told_ = 0;  ///< ranks that have failed, of which the others were told
   int told_code_ = 0;     ///< of the first of them
+  bool replaced_ = false;  ///< since the last of these failures a spawned process has finished its work
 };
 
 }  // namespace reprise::job
