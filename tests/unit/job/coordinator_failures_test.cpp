@@ -86,6 +86,16 @@ TEST(ExitsOfToldFailures, TheJobFailsIfAllRanksDo) {
   EXPECT_EQ(exits.final_code(), 128 + SIGKILL) << "of the first one";
 }
 
+TEST(ExitsOfToldFailures, TheJobSucceedsIfASpawnedProcessHasTakenThePlaceOfAll) {
+  Exits exits(2, 3);
+  EXPECT_EQ(exits.exited(1, SIGKILL, false, true, Remedy::program, false), ExitMeaning::tell);
+  exits.spawned_finished();
+  EXPECT_EQ(exits.exited(0, SIGKILL, false, true, Remedy::program, false), ExitMeaning::tell);
+  EXPECT_EQ(exits.final_code(), 128 + SIGKILL) << "it had ended before";
+  exits.spawned_finished();
+  EXPECT_EQ(exits.final_code(), 0);
+}
+
 TEST(ExitsOfToldFailures, BeforeMpiInitNobodyCanBeTold) {
   Exits exits(2, 3);
   EXPECT_EQ(exits.exited(1, SIGKILL, false, false, Remedy::program, false), ExitMeaning::end_job);
@@ -183,6 +193,17 @@ TEST_F(TellingFailures, SpawnedProcessesThatFailAreToldToo) {
   ASSERT_TRUE(cluster.run());
   EXPECT_EQ(cluster.code(), 0);
   EXPECT_THAT(told(cluster), ElementsAre(7));
+}
+
+TEST_F(TellingFailures, SpawnedProcessesMayHaveTakenThePlaceOfAllRanks) {
+  Cluster cluster(model);
+  cluster.run_until(2000);
+  cluster.spawn(0, 2, 4000);
+  cluster.run_until(3000);
+  for (Rank rank = 0; rank < model.ranks; ++rank) cluster.kill_rank(rank, SIGKILL);
+  ASSERT_TRUE(cluster.run());
+  EXPECT_EQ(cluster.code(), 0);
+  EXPECT_THAT(cluster.violations(), IsEmpty());
 }
 
 TEST_F(TellingFailures, SparesAndTheSlotsOfFailedRanksAreForSpawnedProcesses) {

@@ -155,6 +155,7 @@ void Coordinator::spawned_exited(const RankExited& message, Now now) {
          {"finalized", message.finalized()}},
         now);
   const bool well = message.wait_status() == 0 && (message.finalized() || !process.ready);
+  if (well && message.finalized()) exits_.spawned_finished();
   if (well || family->failed || phase_ == Phase::ending) {
     if (well && phase_ == Phase::running) abort_wave(GivenUp::rank_ended, on(message.rank()) + " has ended", now);
     return spawned_gone(*family, now);
