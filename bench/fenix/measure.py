@@ -5,7 +5,7 @@
     tests/vm/vm run --kernel 6.12 --mem 3072 --timeout 1800 -- bench/fenix/measure.py [--engines ulfm,reprise] FILE.csv cost
     tests/vm/vm run --kernel 6.12 --mem 3072 --clock instructions --timeout 3600 -- bench/fenix/measure.py FILE.csv period young
 
-Appends a line for each value. bench/fenix/tables FILE.csv prints the tables.
+Appends a line for each value. bench/fenix/tables FILE.csv prints the tables. bench/fenix/sustained.py uses the part `sustained`.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import csv
 import math
 import random
 import re
+import statistics
 import sys
 
 sys.dont_write_bytecode = True
@@ -44,7 +45,7 @@ class Values:
         print(self.part, self.engine, case, number, values, file=sys.stderr, flush=True)
 
 
-def cost(values, _):
+def cost(values, _options):
     """Each round of the program is one of the measurement."""
     for ranks in (2, 4, 8):
         for size in SIZES:
@@ -63,11 +64,15 @@ def run(values, case, number, kills, every, expected, program="s3d_fenix"):
     found = s3d(program, EDGE, STEPS, every, spares, ranks=RANKS + spares, kills=kills, engine=values.engine)
     if found.checksum != expected:
         sys.exit(f"{case}: the result is {found.checksum}, without Fenix it is {expected}")
+    put_shares(values, case, number, found, kills)
+
+
+def put_shares(values, case, number, found, kills, **more):
     parts = shares(found, kills)
     checkpoints = found.of("checkpoint")
     each = sum(record.end - record.begin for record in checkpoints) / len(checkpoints) if checkpoints else 0
     values.put(case, number, total=parts.total, losses=parts.losses, checkpoint=parts.checkpoint, repair=parts.repair,
-               restore=parts.restore, recomputed=parts.recomputed, each=each)
+               restore=parts.restore, recomputed=parts.recomputed, each=each, **more)
 
 
 def plain(values, number):
@@ -77,9 +82,9 @@ def plain(values, number):
     return found.checksum
 
 
-def period(values, rounds):
+def period(values, options):
     """A rank is killed again and again at a fixed period."""
-    for number in range(rounds):
+    for number in range(options.rounds):
         expected = plain(values, number)
         run(values, "no snapshots", number, (), 0, expected)
         run(values, f"every {EVERY} steps", number, (), EVERY, expected)
@@ -88,9 +93,9 @@ def period(values, rounds):
             run(values, f"killed every {seconds} s", number, kills, EVERY, expected)
 
 
-def young(values, rounds):
+def young(values, options):
     """Losses at random times, the same for all intervals."""
-    for number in range(rounds):
+    for number in range(options.rounds):
         expected = plain(values, number)
         chance, now, kills = random.Random(number + 1), 0.0, []
         for i in range(SPARES):
@@ -100,24 +105,54 @@ def young(values, rounds):
             run(values, f"{every} steps", number, kills, every, expected)
 
 
-PARTS = {"cost": cost, "period": period, "young": young}
+def long_run(engine, steps, every, kills=(), seconds=0.0):
+    """Each lost rank is spawned anew by one engine, and restarted by the other."""
+    return s3d("s3d_fenix", EDGE, steps, every, 0, ranks=RANKS, kills=kills, engine=engine, timeout=600 + 3 * seconds)
+
+
+def sustained(values, options):
+    """
+    Losses at a fixed period for a long time, by the wall clock. Standard output has the number of steps and the checksum of each run,
+    which the caller compares with those of the program without Fenix.
+    """
+    short = long_run(values.engine, 200, 50)
+    step = max(record.end for record in short.of("step")) / 200
+    each = statistics.median(record.end - record.begin for record in short.of("checkpoint"))
+    for number in range(options.rounds):
+        for seconds in options.periods:
+            # By Young's formula.
+            every = max(1, round(math.sqrt(2 * each * seconds) / step)) if seconds else 0
+            steps = round(options.seconds / step)
+            kills = [(seconds * (i + 1), (1 + i) % RANKS) for i in range(int(2 * options.seconds / seconds))] if seconds else []
+            found = long_run(values.engine, steps, every, kills, options.seconds)
+            case = f"a loss each {seconds:g} s, a snapshot each {every} steps" if seconds else "no losses, no snapshots"
+            put_shares(values, case, number, found, kills, steps=steps)
+            print("checksum", steps, found.checksum, flush=True)
+
+
+PARTS = {"cost": cost, "period": period, "young": young, "sustained": sustained}
+SHORT = ("cost", "period", "young")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engines", default="ulfm", help="separated by commas (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="of runs with losses (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=3600, help="of a sustained run (default %(default)s)")
+    parser.add_argument("--period", dest="periods", type=float, action="append",
+                        help="seconds between losses in a sustained run; 0: none (default 47; several times: one run each)")
     parser.add_argument("file")
-    parser.add_argument("part", nargs="*", help="default: all of " + " ".join(PARTS))
+    parser.add_argument("part", nargs="*", help="of " + " ".join(PARTS) + " (default: " + " ".join(SHORT) + ")")
     options = parser.parse_args()
     if unknown := set(options.part) - set(PARTS):
         parser.error(f"no part {' '.join(sorted(unknown))}; there are {' '.join(PARTS)}")
+    options.periods = options.periods or [47]
     with open(options.file, "a", encoding="ascii", newline="") as file:
         if not file.tell():
             csv.DictWriter(file, FIELDS, lineterminator="\n").writeheader()
-        for part in options.part or PARTS:
+        for part in options.part or SHORT:
             for engine in options.engines.split(","):
-                PARTS[part](Values(file, part, engine), options.rounds)
+                PARTS[part](Values(file, part, engine), options)
 
 
 if __name__ == "__main__":
