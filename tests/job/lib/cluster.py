@@ -64,6 +64,11 @@ class Cluster:
             raise Failure(f"vm {' '.join(map(str, words))}: status {result.returncode}")
         return result
 
+    def build(self):
+        """Bring up to date what the nodes run."""
+        if subprocess.run([VM, "build", "--kernel", self.kernel], check=False, stdout=sys.stderr).returncode:
+            raise Failure("the build failed")
+
     def up(self):
         # A file system of its own, which a scenario can fill.
         self.share.mkdir(mode=0o755)
