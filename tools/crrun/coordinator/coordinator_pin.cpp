@@ -10,6 +10,7 @@ void Coordinator::pin_wave(const PinWave& message, NodeIndex from, Now now) {
     if (pin_.wave()) exits_.progressed();
     return;
   }
+  if (phase_ == Phase::recovering) return;
   if (message.release()) {
     const WaveNumber wave = pin_.wave();
     if (!pin_.release(message.rank())) return;

@@ -90,8 +90,9 @@ inline constexpr Rule kRules[] = {
                                                            "otherwise end the job"},
     {Input::wave_done,           o,     RCE,  o,      o,   "when all ranks are saved: save the state, commit; an error: abort the "
                                                            "wave"},
-    {Input::pin_wave,            o,     RCE,  o,      o,   "when all ranks have asked: a wave that all recoveries go back to; when "
-                                                           "all release it, waves are taken as before. Recovering: they ask again"},
+    {Input::pin_wave,            o,     RCE,  x,      o,   "when all ranks have asked: a wave that all recoveries go back to; when "
+                                                           "all release it, waves are taken as before. Recovering: only progress "
+                                                           "of the program counts; they ask again"},
     {Input::staged,              o,     RCE,  x,      x,   "note what is in JOBDIR; when the wave is there: drop older ones; a "
                                                            "drain may move its ranks"},
     {Input::protect_done,        o,     RCE,  x,      o,   "note which images a node keeps for others; when the wave is safe: drop older "
