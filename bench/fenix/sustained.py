@@ -12,13 +12,14 @@ import argparse
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 from launch import PROGRAMS, RESULT  # noqa: E402
 from measure import EDGE, RANKS  # noqa: E402
 
-VM = "tests/vm/vm"
+VM = Path(__file__).resolve().parents[2] / "tests" / "vm" / "vm"
 # The mathematics library of an emulated processor has no fused operations, which round differently.
 PLAIN = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX512F"
 
