@@ -94,15 +94,17 @@ class Node:
 
 
 def wait_ready(nodes, again, seconds):
-    """`nodes`: node -> process. A node that ends or hangs while booting, without a kernel message, is booted once more by
-    `again(node)`: an emulating QEMU sometimes fails an assertion of its own (iotlb_to_section)."""
+    """`nodes`: node -> process. A node that ends or hangs while booting, without a kernel message or before the module is loaded,
+    is booted once more by `again(node)`: an emulating QEMU sometimes fails an assertion of its own (iotlb_to_section), or lets a
+    kernel fail that patches its own code."""
     began = {node: time.monotonic() for node in nodes}
     waiting, tried = dict(nodes), set()
     while waiting:
         for node, process in list(waiting.items()):
             ended = process.poll() is not None
             late = time.monotonic() - began[node] > seconds / 2
-            if node not in tried and (ended or late) and not node.console.complaint():
+            ours = node.console.module_loaded() and node.console.complaint()
+            if node not in tried and (ended or late) and not ours:
                 say(f"{node.name} {'ended' if ended else 'hangs'} while booting: once more")
                 tried.add(node)
                 process.kill()

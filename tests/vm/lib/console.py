@@ -44,5 +44,9 @@ class Console:
                 return "\n".join(shown).rstrip()
         return ""
 
+    def module_loaded(self):
+        """Whether Reprise's module was ever loaded. What the kernel says before is not the module's fault."""
+        return any("cr: loading out-of-tree module" in line for line in self.lines())
+
     def tail(self, count=20):
         return "\n".join(self.lines()[-count:]).strip()

@@ -129,7 +129,7 @@ def verdict(guest, status, options):
 
 
 class NoBoot(Exception):
-    """The command did not start in time."""
+    """The command did not start, or not in time."""
 
 
 def relay(streams, control, timeout, boot_seconds):
@@ -171,6 +171,8 @@ def relay(streams, control, timeout, boot_seconds):
                     ended = time.monotonic()
             else:
                 write_all(key.data, data)
+    if b"start\n" not in said:
+        raise NoBoot
     for line in said.decode("ascii", "replace").splitlines():
         if line.startswith("exit "):
             return int(line.split()[1])
@@ -189,26 +191,34 @@ def run(built, options):
     folder = Folder()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, stop)
-    pairs = [socket.socketpair() for _ in range(2 if merged else 3)]
-    ours = [pair[0] for pair in pairs]
-    theirs = [pair[1] for pair in pairs]
     boot = DEBUG_BOOT_SECONDS if built.kernel in debug.NAMES else BOOT_SECONDS
-    guest = None
+    guest, again = None, True
     try:
-        guest = Guest(folder, built, files, options, theirs,
-                      ports=[f"socket,fd={end.fileno()}" for end in theirs])
-        try:
-            status = relay(list(zip(ours[1:], (1, 2))), ours[0], options.timeout, boot)
-        except (TimeoutError, NoBoot) as late:
-            guest.end(0)
-            if isinstance(late, NoBoot):
-                say(f"the guest did not boot in {boot} s, power cut")
-                return verdict(guest, None, options)
-            result = verdict(guest, TIMED_OUT, options)
-            if result == TIMED_OUT:
+        while True:
+            pairs = [socket.socketpair() for _ in range(2 if merged else 3)]
+            ours = [pair[0] for pair in pairs]
+            theirs = [pair[1] for pair in pairs]
+            guest = Guest(folder, built, files, options, theirs,
+                          ports=[f"socket,fd={end.fileno()}" for end in theirs])
+            try:
+                status = relay(list(zip(ours[1:], (1, 2))), ours[0], options.timeout, boot)
+                break
+            except NoBoot:
+                guest.end(0)
+                say("the guest did not boot")
+                # An emulating QEMU sometimes fails, or lets a kernel fail that patches its own code.
+                if not again or guest.console.module_loaded():
+                    return verdict(guest, None, options)
                 print(guest.console.tail(), file=sys.stderr)
-                say(f"no end after {options.timeout:g} s, power cut")
-            return result
+                say("the module was not loaded yet: once more")
+                again = False
+            except TimeoutError:
+                guest.end(0)
+                result = verdict(guest, TIMED_OUT, options)
+                if result == TIMED_OUT:
+                    print(guest.console.tail(), file=sys.stderr)
+                    say(f"no end after {options.timeout:g} s, power cut")
+                return result
         guest.end(POWER_OFF_SECONDS)
         return verdict(guest, status, options)
     except Stopped as signalled:
