@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <system_error>
 
 #include <asio/read.hpp>
 #include <asio/write.hpp>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace reprise::crd {
@@ -100,6 +102,13 @@ FramedStream::~FramedStream() {
 void FramedStream::send(const google::protobuf::MessageLite& message) {
   state_->queue.push_back(framed(message));
   if (state_->queue.size() == 1) state_->write();
+}
+
+std::pair<UniqueFd, UniqueFd> socket_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::system_error(errno, std::generic_category(), "no sockets to a helper process");
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 bool read_framed(int fd, std::string& message) {

@@ -6,10 +6,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <google/protobuf/message_lite.h>
+
+#include "base/unique_fd.h"
 
 namespace reprise::crd {
 
@@ -25,6 +28,9 @@ class FramedStream {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+/** @return two connected Unix stream sockets, close-on-exec; throws std::system_error */
+std::pair<UniqueFd, UniqueFd> socket_pair();
 
 /** Blocking, for a process that does nothing else. @return false at end of file */
 bool read_framed(int fd, std::string& message);

@@ -14,6 +14,7 @@
 #include <asio/thread_pool.hpp>
 
 #include "crd/binding.h"
+#include "crd/donors.h"
 #include "crd/kept_memory.h"
 #include "crd/pmix_host.h"
 #include "crd/process.h"
@@ -77,7 +78,7 @@ struct ProcessName {
 std::uint64_t unix_ns();
 
 struct Node {
-  explicit Node(asio::io_context& io) : loop(io) {}
+  explicit Node(asio::io_context& io) : loop(io), donors(io) {}
   asio::io_context& loop;
   /** One thread for work that blocks on a disk: tasks run in order, so that each finds what earlier ones made. */
   asio::thread_pool disk{1};
@@ -102,6 +103,7 @@ struct Node {
   UniqueFd lanes;                     ///< the memory that the node's ranks share; none: they do not share any
   std::uint32_t lanes_recovery = ~0u;  ///< the recovery that it was made for
   std::shared_ptr<PmixHost> pmix;
+  Donors donors;                      ///< of connections to it
   unsigned pmix_generation = 0;       ///< counts the servers that were started
   std::function<void(job::Up&)> send_up;  ///< fills in the sender
 
@@ -167,7 +169,7 @@ struct Node {
    * again.
    */
   void when_gone(std::function<void()> then);
-  /** Start the process of the next PMIx server in advance. */
+  /** Start the process of the next PMIx server in advance, and the one that forks donors. */
   void prepare_pmix();
   /** Start a PMIx server that replaces the old one. @param where the node of each rank @return the old server */
   std::shared_ptr<PmixHost> new_pmix(const std::map<std::uint32_t, std::uint32_t>& where,

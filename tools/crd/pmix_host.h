@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The daemon's end of its PMIx server, and the donors that connect to the server. */
+/** @file The daemon's end of its PMIx server. */
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,12 +10,11 @@
 
 #include <asio/io_context.hpp>
 
-#include "base/unique_fd.h"
 #include "crd/pmix_messages.pb.h"
 
 namespace reprise::crd {
 
-/** One PMIx server process. The destructor kills the process and the donors under way. */
+/** One PMIx server process. The destructor kills the process. */
 class PmixHost {
  public:
   /** Start the process; it waits for start(). */
@@ -37,12 +36,6 @@ class PmixHost {
   void when_heard(std::function<void()> then);
   /** The variables that libpmix needs in the environment of a local rank; empty before `ready`. */
   const std::vector<std::string>& environment(std::uint32_t rank) const;
-  /**
-   * Make a connection to the server in the name of a local rank. @param environment the rank's whole environment
-   * @param done gets the connected socket, or an empty one and the reason
-   */
-  void donate(std::uint32_t rank, const std::vector<std::string>& environment,
-              std::function<void(UniqueFd, const std::string& error)> done);
 
  private:
   struct State;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
-/** @file The other roles of crd: the PMIx server, and the donor of a connection to one. */
+/** @file The other roles of crd: the PMIx server, and the process that forks donors of connections to one. */
 
 namespace reprise::crd {
 
@@ -8,9 +8,9 @@ namespace reprise::crd {
 int run_pmix_server(int fd);
 
 /**
- * `crd --donor`: connect to the PMIx server as the rank that the environment names, and pass the connection over @p fd
- * (SCM_RIGHTS, with one byte). Then pause until killed. @return exit status
+ * `crd --donor`: for each socket that comes over @p fd fork a donor. It receives a rank's environment over that socket, connects to the PMIx
+ * server as this rank, passes the connection over the socket and ends. @return exit status, when the other end of @p fd is closed
  */
-int run_donor(int fd);
+int run_donors(int fd);
 
 }  // namespace reprise::crd

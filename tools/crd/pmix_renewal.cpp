@@ -43,7 +43,7 @@ PmixRenewal::PmixRenewal(Node& node, const std::map<std::uint32_t, std::uint32_t
         continue;
       }
       try {
-        node.pmix->donate(rank, environment_of_rank(node, rank), [weak, rank](UniqueFd fd, const std::string& why) {
+        node.donors.donate(rank, environment_of_rank(node, rank), [weak, rank](UniqueFd fd, const std::string& why) {
           spdlog::debug("rank {}: new PMIx connection {}", rank, fd ? "made" : why);
           if (const auto it = weak.lock()) it->made(rank, std::move(fd), why);
         });
