@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/channel.h"
+#include "endpoint/table.h"
 #include "opal/runtime/opal_progress.h"
 #include "rank_services.h"
 #include "wave/kept.h"
@@ -43,6 +44,9 @@ static enum cr_pin_outcome pin_wave(void)
 
   crtcp_lock(&crtcp.lock);
   crtcp.channel->pinned = 0;
+  /* A rank that asks PMIx for a peer after the wave needs a new connection to the server when it goes back: wave/pmix_state.h. Most peers
+   * are met after a wave that is taken so early, and all recoveries go back to it. */
+  for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) crtcp_locate(ep);
   while (!crtcp.channel->pinned) {
     now = crtcp_now();
     /* On another node the clock may be behind. */

@@ -60,7 +60,7 @@ def reprised(cluster, *words, shared=True):
 
 
 def compare_reprised(cluster, words, lose, losses=1, shared=True):
-    """As compare(). All recoveries must go back to the one wave, which is taken in Fenix_Init."""
+    """As compare(). All recoveries must go back to the one wave, which is taken in Fenix_Init. @return the job"""
     job = reprised(cluster, *words, shared=shared)
     job.await_event("wave-staged" if shared else "wave-safe", seconds=120)
     lose(job)
@@ -74,11 +74,15 @@ def compare_reprised(cluster, words, lose, losses=1, shared=True):
     without = [word for word in words if not word.startswith("kill=")]
     expected = result(fenix(cluster, *without, ranks=4, hosts=("node1:4",), spares=()))
     check(expected and found == expected, f"{found} instead of {expected}")
+    return job
 
 
 @scenario
 def fenix_goes_back_to_its_wave_when_a_node_is_lost(cluster):
-    compare_reprised(cluster, ["stored", "steps=2500"], after(6, lambda: cluster.kill("node2")))
+    job = compare_reprised(cluster, ["stored", "steps=2500"], after(6, lambda: cluster.kill("node2")))
+    # Survivors that met their partners after the wave keep their connections to PMIx.
+    stayed = [one for one in job.events("restored-rank") if not one["restarted"]]
+    check(stayed and not any(one["fresh_pmix"] for one in stayed), f"survivors: {stayed}")
 
 
 @scenario
