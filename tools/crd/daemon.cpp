@@ -368,9 +368,8 @@ void Daemon::become_spare() {
 
 void Daemon::get_ready(std::uint32_t wave) {
   node_.prepare_pmix();
-  if (!node_.ranks.empty() || node_.job_directory().empty()) return;
   rehearsal_.begin();
-  prewarm_.begin(job::wave_directory(node_.job_directory(), wave));
+  if (node_.ranks.empty() && !node_.job_directory().empty()) prewarm_.begin(job::wave_directory(node_.job_directory(), wave));
 }
 
 void Daemon::tell_ready(const Rank& rank) {

@@ -28,33 +28,37 @@ void Rehearsal::begin() {
   }
 }
 
-void Rehearsal::checkpoint() try {
-  tool_ = std::make_unique<Tool>(node_.loop, std::vector<std::string>{"cr_checkpoint", std::to_string(subject_->pid()), image_},
-                                 std::vector<std::pair<int, int>>{}, [this](const ToolResult& result) {
-                                   if (!result.ok) return end(result.message);
-                                   subject_->on_end([this, turn = tool_.get()] {
-                                     if (tool_ && tool_.get() == turn) restart();
-                                   });
-                                   subject_->signal(SIGKILL);
-                                 });
+/** @param next is called when the command has succeeded */
+void Rehearsal::run(std::vector<std::string> argv, void (Rehearsal::*next)()) try {
+  node_.end_tool(std::move(tool_));
+  tool_ = std::make_unique<Tool>(node_.loop, std::move(argv), std::vector<std::pair<int, int>>{}, [this, next](const ToolResult& result) {
+    result.ok ? (this->*next)() : end(result.message);
+  });
 } catch (const std::exception& error) {
   end(error.what());
 }
 
-void Rehearsal::restart() try {
-  node_.end_tool(std::move(tool_));
-  tool_ = std::make_unique<Tool>(node_.loop, std::vector<std::string>{"cr_restart", image_}, std::vector<std::pair<int, int>>{},
-                                 [this](const ToolResult& result) { end(result.ok ? "" : result.message); });
-} catch (const std::exception& error) {
-  end(error.what());
+void Rehearsal::checkpoint() { run({"cr_checkpoint", std::to_string(subject_->pid()), image_}, &Rehearsal::pause); }
+
+void Rehearsal::pause() { run({"cr_pause", std::to_string(subject_->pid()), image_}, &Rehearsal::kill); }
+
+void Rehearsal::kill() {
+  subject_->on_end([this, turn = tool_.get()] {
+    if (tool_ && tool_.get() == turn) restart();
+  });
+  subject_->signal(SIGKILL);
 }
+
+void Rehearsal::restart() { run({"cr_restart", image_}, &Rehearsal::succeeded); }
+
+void Rehearsal::succeeded() { end(""); }
 
 void Rehearsal::end(const std::string& error) {
   abandon();
   if (error.empty())
-    node_.say(job::Log::DEBUG, "this spare has restarted a process as a test");
+    node_.say(job::Log::DEBUG, "this node has rolled back and restarted a process as a test");
   else
-    node_.say(job::Log::WARNING, "this spare could not restart a process as a test; it will fail with ranks, too: " + error);
+    node_.say(job::Log::WARNING, "this node could not roll back and restart a process as a test; it will fail with ranks, too: " + error);
 }
 
 void Rehearsal::abandon() {

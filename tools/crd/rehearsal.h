@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file Tests once if this spare can restart ranks: saves a dummy process and restarts it. The user learns of a failure
- * before a node is lost. The test also loads into memory all that a restart needs.
+ * @file Tests once if this node can roll back and restart ranks: saves a dummy process, rolls it back, ends and restarts it. The user
+ * learns of a failure before a node is lost. The test also loads into memory all that a recovery needs: a node that has never run these
+ * commands reads them from disk, or over the network, while all ranks wait.
  */
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "crd/node.h"
 
@@ -21,7 +23,11 @@ class Rehearsal {
 
  private:
   void checkpoint();
+  void pause();
+  void kill();
   void restart();
+  void succeeded();
+  void run(std::vector<std::string> argv, void (Rehearsal::*next)());
   void end(const std::string& error);
   Node& node_;
   bool begun_ = false;

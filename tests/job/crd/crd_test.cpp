@@ -336,7 +336,7 @@ TEST_F(CrdLease, IsASpareWhenItWasGivenUp) {
   EXPECT_TRUE(crrun.until([&] { return parked(crrun.started[0].pid()); }, 5s));  // this one was not released
 }
 
-TEST_F(Crd, ASpareTriesARestart) {
+TEST_F(Crd, NodesTryARollbackAndARestart) {
   use({"sleep", "100"});
   start(1);
   ASSERT_TRUE(crrun.until([&] { return crrun.started.size() == 1; }, 20s));
@@ -344,11 +344,15 @@ TEST_F(Crd, ASpareTriesARestart) {
   down.mutable_prune()->add_keep(1);
   crrun.send_all(down);
   const bool module = ::access("/dev/cr", R_OK | W_OK) == 0;
-  const std::string expected = module ? "this spare has restarted a process as a test" : "this spare could not restart a process";
-  const auto said = [&] { return log().find(expected) != std::string::npos; };
-  ASSERT_TRUE(crrun.until(said, 20s)) << log();
-  EXPECT_EQ(std::count_if(crrun.logs.begin(), crrun.logs.end(), [](const std::string& line) { return line.find("spare") != std::string::npos; }), 1);
-  EXPECT_FALSE(std::filesystem::exists(crrun.run_directory(1) + "/rehearsal.img"));
+  const std::string expected = module ? "this node has rolled back and restarted a process as a test" : "this node could not roll back";
+  const auto said = [&] {
+    return std::count_if(crrun.logs.begin(), crrun.logs.end(),
+                         [&](const std::string& line) { return line.find(expected) != std::string::npos; });
+  };
+  ASSERT_TRUE(crrun.until([&] { return said() == 2; }, 20s)) << log();  // the one with the rank, and the spare
+  crrun.send_all(down);
+  EXPECT_FALSE(crrun.until([&] { return said() > 2; }, 1s));
+  for (const int node : {0, 1}) EXPECT_FALSE(std::filesystem::exists(crrun.run_directory(node) + "/rehearsal.img"));
 }
 
 /** What daemons say of images that they hand out, and that they keep for others. */
