@@ -373,6 +373,7 @@ void Coordinator::link_ended(NodeIndex node, bool certain, const std::string& wh
   if (!member) return;
   member->link = false;
   member->link_died = true;
+  if (certain) member->connected = false;
   if (!admit(Input::link_ended)) return;
   if (phase_ == Phase::ending) return ending_tick(now);
   switch (member->state) {
@@ -399,7 +400,9 @@ void Coordinator::connection_closed(NodeIndex node, const std::string& instance,
   if (!member || member->state != NodeState::up || member->instance != instance) return;
   member->connected = false;
   members_.suspect(node);
-  if (!admit(Input::connection_closed) || phase_ == Phase::ending || !member->link_died || member->link) return;
+  if (!admit(Input::connection_closed)) return;
+  if (phase_ == Phase::ending) return ending_tick(now);
+  if (!member->link_died || member->link) return;
   lost_nodes({{node, "its daemon has ended"}}, now);
 }
 

@@ -230,7 +230,7 @@ void Coordinator::ending_tick(Now now) {
   bool links = false, unlinked = false;
   for (const Member& member : members_.all()) {
     links |= member.link && member.state != NodeState::lost;
-    unlinked |= !member.link && member.state == NodeState::up && begin_ == Begin::launch && member.welcomed;
+    unlinked |= !member.link && member.connected && member.state == NodeState::up && begin_ == Begin::launch && member.welcomed;
   }
   const bool waiting = links || (unlinked && now.ms < shutdown_ms_ + kNoLinkMs);
   if (waiting && now.ms < finish_by_ms_) return;
