@@ -368,6 +368,7 @@ void Daemon::become_spare() {
 
 void Daemon::get_ready(std::uint32_t wave) {
   node_.prepare_pmix();
+  node_.donors.prepare();
   rehearsal_.begin();
   if (node_.ranks.empty() && !node_.job_directory().empty()) prewarm_.begin(job::wave_directory(node_.job_directory(), wave));
 }

@@ -86,7 +86,7 @@ void Donors::donate(std::uint32_t rank, std::vector<std::string> environment, Do
   // The donor's view of the hardware does not matter, and hwloc's detection would take longer than the rest of its work. So would its
   // plugins, which load the libraries of X11 and OpenCL.
   set_variable(environment, "HWLOC_SYNTHETIC", "pu:1");
-  set_variable(environment, "HWLOC_PLUGINS_PATH", "/nonexistent");
+  set_variable(environment, "HWLOC_PLUGINS_PATH", kNoPlugins);
   PmixDonation donation;
   for (std::string& variable : environment) donation.add_variables(std::move(variable));
   UniqueFd memory(::memfd_create("reprise-donor", MFD_CLOEXEC));

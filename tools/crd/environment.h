@@ -9,6 +9,9 @@
 
 namespace reprise::crd {
 
+/** HWLOC_PLUGINS_PATH for a process that is to load none. */
+inline constexpr const char* kNoPlugins = "/nonexistent";
+
 /** The daemon's own environment, as "NAME=value". */
 std::vector<std::string> own_environment();
 /** @return the value; nullptr when the variable is not set */

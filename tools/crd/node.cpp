@@ -247,7 +247,6 @@ void Node::end_rank(Rank& rank, std::function<void()> call) {
 }
 
 void Node::prepare_pmix() {
-  donors.prepare();
   if (next_pmix_ && next_pmix_->running()) return;
   PmixInit init;
   init.set_host(host());

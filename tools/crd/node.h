@@ -169,7 +169,7 @@ struct Node {
    * again.
    */
   void when_gone(std::function<void()> then);
-  /** Start the process of the next PMIx server in advance, and the one that forks donors. */
+  /** Start the process of the next PMIx server in advance. */
   void prepare_pmix();
   /** Start a PMIx server that replaces the old one. @param where the node of each rank @return the old server */
   std::shared_ptr<PmixHost> new_pmix(const std::map<std::uint32_t, std::uint32_t>& where,
