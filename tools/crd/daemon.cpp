@@ -554,6 +554,7 @@ void Daemon::leave(bool keep_images) {
       if (!error) leave(keep_images);
     });
   }
+  rehearsal_.abandon();  // the process that it has restarted would stay
   node_.ranks.clear();
   node_.pmix.reset();
   node_.on_disk(
