@@ -36,6 +36,13 @@ struct Donor : std::enable_shared_from_this<Donor> {
   Donors::Done done;
   UniqueFd connection;
 
+  void begin() {
+    timer.expires_after(kPatience);
+    timer.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error) self->end(fmt::format("the PMIx server did not accept a connection for rank {} in {} s", self->rank, kPatience.count()));
+    });
+    await();
+  }
   /**
    * The donor's libpmix reads from the connection as long as the donor lives. Its end is that of its socket: the kernel closes a
    * process' descriptors when its last thread has ended.
@@ -51,10 +58,6 @@ struct Donor : std::enable_shared_from_this<Donor> {
       if (errno == EAGAIN || errno == EINTR) return self->await();
       if (errno != ECONNRESET) return self->end(fmt::format("the connection of rank {} could not be taken over: {}", self->rank, std::strerror(errno)));
       self->end(self->connection ? "" : fmt::format("the donor of rank {}'s PMIx connection has ended", self->rank));
-    });
-    timer.expires_after(kPatience);
-    timer.async_wait([self = shared_from_this()](const asio::error_code& error) {
-      if (!error) self->end(fmt::format("the PMIx server did not accept a connection for rank {} in {} s", self->rank, kPatience.count()));
     });
   }
   void end(const std::string& error) {
@@ -83,8 +86,7 @@ void Donors::prepare() {
 
 void Donors::donate(std::uint32_t rank, std::vector<std::string> environment, Done done) {
   prepare();
-  // The donor's view of the hardware does not matter, and hwloc's detection would take longer than the rest of its work. So would its
-  // plugins, which load the libraries of X11 and OpenCL.
+  // The donor's view of the hardware does not matter, and hwloc's detection would take longer than the rest of its work.
   set_variable(environment, "HWLOC_SYNTHETIC", "pu:1");
   set_variable(environment, "HWLOC_PLUGINS_PATH", kNoPlugins);
   PmixDonation donation;
@@ -96,7 +98,7 @@ void Donors::donate(std::uint32_t rank, std::vector<std::string> environment, Do
   auto donor = std::make_shared<Donor>(loop_, ours.release());
   donor->rank = rank;
   donor->done = std::move(done);
-  donor->await();
+  donor->begin();
 }
 
 }  // namespace reprise::crd

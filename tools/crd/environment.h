@@ -9,7 +9,7 @@
 
 namespace reprise::crd {
 
-/** HWLOC_PLUGINS_PATH for a process that is to load none. */
+/** HWLOC_PLUGINS_PATH for a process that is to load none: hwloc's plugins load the libraries of X11 and OpenCL. */
 inline constexpr const char* kNoPlugins = "/nonexistent";
 
 /** The daemon's own environment, as "NAME=value". */

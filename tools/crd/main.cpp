@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   modes->add_flag("--job-from-stdin", job, "the daemon of a node; reads its parameters (a line of JSON) from standard input");
   modes->add_flag("--pmix-server", pmix, "the PMIx server of a node; its daemon starts it");
   modes->add_flag("--donor", donor, "makes processes that connect to a PMIx server for ranks; a daemon starts it");
-  modes->add_flag("--wait", wait, "a process that waits to be killed; the daemon saves and restarts it as a test");
+  modes->add_flag("--wait", wait, "a process that waits to be killed; the daemon saves, rolls back and restarts it as a test");
   modes->require_option(1);
   app.footer("Exit status: 0 the job is over, 2 wrong usage, 5 failed.");
   try {

@@ -32,7 +32,6 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixInit& init) : state_(std::m
   spec.environment = own_environment();
   // The default store is in shared memory, which would tie ranks to this node.
   set_variable(spec.environment, "PMIX_MCA_gds", "hash");
-  // hwloc's plugins load the libraries of X11 and OpenCL.
   set_variable(spec.environment, "HWLOC_PLUGINS_PATH", kNoPlugins);
   spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
   const std::weak_ptr<State> weak = state_;

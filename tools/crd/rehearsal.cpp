@@ -29,29 +29,30 @@ void Rehearsal::begin() {
 }
 
 /** @param next is called when the command has succeeded */
-void Rehearsal::run(std::vector<std::string> argv, void (Rehearsal::*next)()) try {
+void Rehearsal::run(std::vector<std::string> argv, std::function<void()> next) try {
   node_.end_tool(std::move(tool_));
-  tool_ = std::make_unique<Tool>(node_.loop, std::move(argv), std::vector<std::pair<int, int>>{}, [this, next](const ToolResult& result) {
-    result.ok ? (this->*next)() : end(result.message);
-  });
+  tool_ = std::make_unique<Tool>(node_.loop, std::move(argv), std::vector<std::pair<int, int>>{},
+                                 [this, next = std::move(next)](const ToolResult& result) { result.ok ? next() : end(result.message); });
 } catch (const std::exception& error) {
   end(error.what());
 }
 
-void Rehearsal::checkpoint() { run({"cr_checkpoint", std::to_string(subject_->pid()), image_}, &Rehearsal::pause); }
-
-void Rehearsal::pause() { run({"cr_pause", std::to_string(subject_->pid()), image_}, &Rehearsal::kill); }
-
-void Rehearsal::kill() {
-  subject_->on_end([this, turn = tool_.get()] {
-    if (tool_ && tool_.get() == turn) restart();
-  });
-  subject_->signal(SIGKILL);
+void Rehearsal::checkpoint() {
+  run({"cr_checkpoint", std::to_string(subject_->pid()), image_}, [this] { pause(); });
 }
 
-void Rehearsal::restart() { run({"cr_restart", image_}, &Rehearsal::succeeded); }
+void Rehearsal::pause() {
+  run({"cr_pause", std::to_string(subject_->pid()), image_}, [this] {
+    subject_->on_end([this, turn = tool_.get()] {
+      if (tool_ && tool_.get() == turn) restart();
+    });
+    subject_->signal(SIGKILL);
+  });
+}
 
-void Rehearsal::succeeded() { end(""); }
+void Rehearsal::restart() {
+  run({"cr_restart", image_}, [this] { end(""); });
+}
 
 void Rehearsal::end(const std::string& error) {
   abandon();

@@ -5,6 +5,7 @@
  * learns of a failure before a node is lost. The test also loads into memory all that a recovery needs: a node that has never run these
  * commands reads them from disk, or over the network, while all ranks wait.
  */
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,10 +25,8 @@ class Rehearsal {
  private:
   void checkpoint();
   void pause();
-  void kill();
   void restart();
-  void succeeded();
-  void run(std::vector<std::string> argv, void (Rehearsal::*next)());
+  void run(std::vector<std::string> argv, std::function<void()> next);
   void end(const std::string& error);
   Node& node_;
   bool begun_ = false;

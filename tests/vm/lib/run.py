@@ -192,9 +192,9 @@ def run(built, options):
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, stop)
     boot = DEBUG_BOOT_SECONDS if built.kernel in debug.NAMES else BOOT_SECONDS
-    guest, again = None, True
+    guest = None
     try:
-        while True:
+        for again in (True, False):
             pairs = [socket.socketpair() for _ in range(2 if merged else 3)]
             ours = [pair[0] for pair in pairs]
             theirs = [pair[1] for pair in pairs]
@@ -211,7 +211,6 @@ def run(built, options):
                     return verdict(guest, None, options)
                 print(guest.console.tail(), file=sys.stderr)
                 say("the module was not loaded yet: once more")
-                again = False
             except TimeoutError:
                 guest.end(0)
                 result = verdict(guest, TIMED_OUT, options)

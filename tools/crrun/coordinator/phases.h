@@ -116,7 +116,8 @@ inline constexpr Rule kRules[] = {
     {Input::pmix,                x,     x,    x,      x,   "fences, modex, names, events: joined and passed on"},
     {Input::link_ended,          RCE,   RCE,  RCE,    E,   "starting: a spare takes the node's place; later: suspect the node, or "
                                                            "give it up if its daemon has ended"},
-    {Input::connection_closed,   RCE,   RCE,  RCE,    E,   "suspect the node; give it up if its ssh has ended, too"},
+    {Input::connection_closed,   RCE,   RCE,  RCE,    E,   "suspect the node; give it up if its ssh has ended, too; ending: "
+                                                           "it is not awaited any more"},
     {Input::tick,                RCE,   RCE,  RCE,    E,   "deadlines; silent nodes are given up; a job that hangs goes "
                                                            "back; due waves begin"},
     {Input::signal,              E,     RCE,  E,      E,   "--checkpoint-on: a last wave, its staging, then the end; --rollback-on: recover; "
