@@ -13,6 +13,7 @@
 #include "opal/runtime/opal_progress.h"
 
 #include "base/address.h"
+#include "btl/epoch.h"
 #include "endpoint/connect.h"
 #include "endpoint/events.h"
 #include "endpoint/modex.h"
@@ -182,6 +183,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
   crtcp.open = true;
   opal_progress_register(crtcp_progress);
   crtcp_guard_start();
+  crtcp_epoch_follow();
   modules[0] = &crtcp_module;
   *count = 1;
   return modules;

@@ -5,6 +5,7 @@
 //   fatal RANK     this rank fails while others communicate under MPI_ERRORS_ARE_FATAL
 //   shrink N       N times: the last rank fails, the others notice it in a collective and shrink the communicator
 //   respawn N      N times: the last rank fails, the others spawn another in its place
+//   turns N        the same, but the oldest process fails each time
 //   during WHAT    a rank fails while the others are in WHAT: shrink, agree or spawn
 //   wait FILE      all communicate until FILE exists or ranks fail from outside; then shrink, and go on. Ends when FILE is there
 //   replace FILE   the same, but the others spawn as many as have failed
@@ -319,7 +320,8 @@ static MPI_Comm everybody(void)
   return comm;
 }
 
-static void respawn(int rounds, char **argv)
+/* Spawned processes come last in the new communicator: rank 0 is the oldest. */
+static void respawn(int rounds, bool oldest, char **argv)
 {
   MPI_Comm comm, next;
   int round = 0, n;
@@ -332,7 +334,7 @@ static void respawn(int rounds, char **argv)
     check_sum_together(comm);
     if (rank == 0) printf("round %d: %d ranks\n", round, n);
     if (round++ == rounds) break;
-    if (rank == n - 1) fail();
+    if (rank == (oldest ? 0 : n - 1)) fail();
     while (MPI_Barrier(comm) == MPI_SUCCESS) {}
     next = repaired(comm);
     MPI_Comm_free(&comm);
@@ -485,7 +487,8 @@ int main(int argc, char **argv)
   errors_return(MPI_COMM_WORLD);
   if (strcmp(mode, "calls") == 0) calls();
   if (strcmp(mode, "shrink") == 0) shrink(atoi(argument));
-  if (strcmp(mode, "respawn") == 0) respawn(atoi(argument), argv);
+  if (strcmp(mode, "respawn") == 0) respawn(atoi(argument), false, argv);
+  if (strcmp(mode, "turns") == 0) respawn(atoi(argument), true, argv);
   if (strcmp(mode, "during") == 0) during(argument, argv);
   if (strcmp(mode, "wait") == 0) wait_for(argument, NULL);
   if (strcmp(mode, "replace") == 0) wait_for(argument, argv);

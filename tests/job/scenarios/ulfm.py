@@ -109,6 +109,14 @@ def twenty_losses_that_spawn(cluster):
 
 
 @scenario
+def losses_until_no_first_process_is_left(cluster):
+    # Open MPI then used the identifiers of communicators again, and found old agreements under the new ones' names.
+    job = told(cluster, "turns", 12, ranks=3, hosts=("node1:2", "node2:2"), spares=())
+    check_end(job, ["round 12: 3 ranks", "ulfm turns: done"], seconds=240)
+    check("cycling of identifiers" not in job.messages(), f"identifiers were used again:\n{job.messages()[-1000:]}")
+
+
+@scenario
 def told_of_a_node_that_is_cut_off(cluster):
     # Its ranks stand still before the others are told, and are killed when it is back.
     job = told(cluster, "wait", STOP, spares=(), options=["--detect", "4s"])
