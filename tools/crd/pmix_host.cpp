@@ -33,6 +33,8 @@ PmixHost::PmixHost(asio::io_context& loop, const PmixInit& init) : state_(std::m
   // The default store is in shared memory, which would tie ranks to this node.
   set_variable(spec.environment, "PMIX_MCA_gds", "hash");
   set_variable(spec.environment, "HWLOC_PLUGINS_PATH", kNoPlugins);
+  // Ends of connections are told at once, rather than those of a second together: pmix_clients.h waits for them.
+  set_variable(spec.environment, "PMIX_MCA_pmix_event_caching_window", "0");
   spec.fds = {{0, its.get()}, {1, 2}, {2, 2}};
   const std::weak_ptr<State> weak = state_;
   state_->process = std::make_unique<Process>(loop, spec, nullptr, [weak](int status) {

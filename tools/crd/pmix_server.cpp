@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <future>
 #include <stdexcept>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "crd/framed.h"
+#include "crd/pmix_clients.h"
 #include "crd/pmix_messages.pb.h"
 #include "crd/pmix_process.h"
 #include "crd/pmix_upcalls.h"
@@ -178,9 +180,15 @@ std::vector<PmixRankEnvironment> register_namespace(const PmixStart& start, cons
   return all;
 }
 
-void serve_events(size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, size_t, pmix_info_t*, size_t,
+void serve_events(size_t, pmix_status_t status, const pmix_proc_t* source, pmix_info_t* infos, size_t count, pmix_info_t*, size_t,
                   pmix_event_notification_cbfunc_fn_t call, void* data) {
   // A default handler is needed: without one libpmix acts on its own when a client's connection is lost.
+  if (status == PMIX_ERR_LOST_CONNECTION) {
+    pmix_client_gone(*source);
+    // Others that were lost in the same moment.
+    for (size_t i = 0; i < count; ++i)
+      if (PMIX_CHECK_KEY(&infos[i], PMIX_PROCID)) pmix_client_gone(*infos[i].value.data.proc);
+  }
   if (call) call(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, data);
 }
 
@@ -255,9 +263,14 @@ void pass_on(const PmixNames& names, const PmixNotice& notice) {
 
 /** Open MPI takes the affected process for failed when it gets one of three events, this one among them. */
 void tell_failed(const PmixNames& names, const PmixFailed& message) {
+  constexpr std::chrono::seconds kPatience{2};
+  std::vector<pmix_proc_t> failed;
   for (const std::uint32_t rank : message.ranks()) {
     const pmix_proc_t proc = names.proc(rank);
-    if (proc.rank == PMIX_RANK_UNDEF) continue;
+    if (proc.rank != PMIX_RANK_UNDEF) failed.push_back(proc);
+  }
+  await_pmix_clients_gone(failed, kPatience);
+  for (const pmix_proc_t& proc : failed) {
     auto* infos = new Infos;
     infos->add_proc(PMIX_EVENT_AFFECTED_PROC, proc);
     const pmix_status_t status = PMIx_Notify_event(

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "crd/framed.h"
+#include "crd/pmix_clients.h"
 #include "crd/pmix_values.h"
 #include "job/messages.pb.h"
 
@@ -196,11 +197,13 @@ pmix_status_t abort_job(const pmix_proc_t* proc, void*, int status, const char t
   return PMIX_SUCCESS;
 }
 
-pmix_status_t connected(const pmix_proc_t*, void*, pmix_info_t[], size_t, pmix_op_cbfunc_t, void*) {
+pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t[], size_t, pmix_op_cbfunc_t, void*) {
+  pmix_client_connected(*proc);
   return PMIX_OPERATION_SUCCEEDED;
 }
 
 pmix_status_t finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*) {
+  pmix_client_gone(*proc);  // libpmix does not tell of the end of its connection
   FromPmix message;
   message.set_finalized(number_of(*proc));
   tell_crd(message);

@@ -37,19 +37,52 @@ def told_of_ranks_that_die(cluster):
     check(failed(job) == [4, 5], f"others have failed: {failed(job)}")
 
 
-@scenario
-def told_by_a_pmix_server_that_is_late(cluster):
-    # It sees the ends of all connections at once. The daemon asks it before it tells crrun of the ends. MPI_Finalize has a fence of all.
-    job = told(cluster, "wait", STOP, ranks=8, hosts=("node1:8",), spares=())
-    job.await_output("^ready")
-    where = job.where()
+def kill_while_the_pmix_server_stands_still(cluster, where, ranks):
+    """It then sees the ends of all connections at once."""
     cluster.ssh("node1", "pkill -STOP -f -- '[-]-pmix-server'")
-    cluster.ssh("node1", "kill -9 " + " ".join(str(where[rank][1]) for rank in (4, 5, 6, 7)))
+    cluster.ssh("node1", "kill -9 " + " ".join(str(where[rank][1]) for rank in ranks))
     time.sleep(2)
     cluster.ssh("node1", "pkill -CONT -f -- '[-]-pmix-server'")
+
+
+@scenario
+def told_by_a_pmix_server_that_is_late(cluster):
+    # The daemon asks it before it tells crrun of the ends. MPI_Finalize has a fence of all.
+    job = told(cluster, "wait", STOP, ranks=8, hosts=("node1:8",), spares=())
+    job.await_output("^ready")
+    kill_while_the_pmix_server_stands_still(cluster, job.where(), (4, 5, 6, 7))
     job.await_output("^4 ranks are left")
     (job.folder / STOP).touch()
     check_end(job, ["ulfm wait: done"])
+
+
+# Stops the threads of the PMIx server that serve its clients while processes are killed, so that it is told of the failures first.
+LATE = """
+import ctypes, os, subprocess, sys, time
+SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+ptrace = ctypes.CDLL(None).ptrace
+server = int(subprocess.check_output(["pgrep", "-f", "--", "[-]-pmix-server"]))
+for thread in map(int, os.listdir(f"/proc/{server}/task")):
+    if thread != server:
+        ptrace(SEIZE, thread, None, None)
+        ptrace(INTERRUPT, thread, None, None)
+        os.waitpid(thread, WALL)
+for pid in map(int, sys.argv[1:]):
+    os.kill(pid, 9)
+time.sleep(1)
+"""
+
+
+@scenario
+def replaced_beside_a_pmix_server_that_is_late(cluster):
+    # The new processes' connections have the descriptors of the old ones.
+    job = told(cluster, "replace", STOP, ranks=8, hosts=("node1:8",), spares=())
+    job.await_output("^ready")
+    where = job.where()
+    cluster.ssh("node1", f"python3 -c '{LATE}' " + " ".join(str(where[rank][1]) for rank in (4, 5, 6, 7)))
+    job.await_output("^all ranks are there again", 90)
+    (job.folder / STOP).touch()
+    check_end(job, ["ulfm replace: done"])
 
 
 @scenario
