@@ -1,57 +1,47 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "image.h"
 
+#include <dlfcn.h>
 #include <libcr.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
+
+#include "rank_services.h"
 
 namespace croff::image {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
-
-std::mutex mutex;  // held while a checkpoint is taken: forbid() waits for its end
-std::condition_variable changed;
-bool permitted = true, saved = false;
 std::atomic<std::uint64_t> count{0};
 std::atomic<bool> restarted{false};
 
 /** In libcr's thread. */
 int around_checkpoint(void *) {
-  std::unique_lock lock(mutex);
-  if (!permitted) {
-    cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE);
-    return 0;
-  }
   const int result = cr_checkpoint(CR_CHECKPOINT_READY);
-  if (result < 0) return 0;  // another callback refused
-  saved = true;
-  if (result != CR_CONTINUED) {
-    restarted = result == CR_RESTARTED;
-    ++count;
-  }
-  changed.notify_all();
+  if (result < 0 || result == CR_CONTINUED) return 0;  // another callback refused, or the process runs on
+  restarted = result == CR_RESTARTED;
+  ++count;
   return 0;
+}
+
+/** @return what crtcp does for other libraries; nullptr: it is not there, or no waves are taken */
+const cr_rank_services *services_for_waves() {
+  const auto *there = static_cast<const cr_rank_services *const *>(dlsym(RTLD_DEFAULT, CR_RANK_SERVICES));
+  return there && *there && !(*there)->no_waves() ? *there : nullptr;
 }
 
 }  // namespace
 
-bool watch() {
-  static const bool works = cr_init() >= 0 && cr_register_callback(around_checkpoint, nullptr, CR_THREAD_CONTEXT) >= 0;
-  return works;
+void pin(MPI_Comm siblings) {
+  const cr_rank_services *services = services_for_waves();
+  int mine = services != nullptr, all = 0;
+  // The wave is taken when all wait for it.
+  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, siblings);
+  if (all) services->pin_wave();
 }
 
-void await() {
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, kPatience, [] { return saved; });
-}
-
-void forbid() {
-  std::unique_lock lock(mutex);
-  permitted = false;
+void watch() {
+  static const bool registered = cr_init() >= 0 && cr_register_callback(around_checkpoint, nullptr, CR_THREAD_CONTEXT) >= 0;
+  (void)registered;  // without the module nobody rolls it back
 }
 
 std::uint64_t rollbacks() { return count; }

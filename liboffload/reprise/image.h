@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The image of this process that a rollback restores: when it may be taken, and whether it was gone back to.
+// What a rollback brings back: the moment that the group's job goes back to, and whether this process has gone back.
 #pragma once
+
+#include <mpi.h>
 
 #include <cstdint>
 
 namespace croff::image {
 
-/** Register with libcr. @return false: no checkpoints can be taken here */
-bool watch();
+/** For boosters, collective: from now on every recovery of their job goes back to this moment. It returns again after each. Where no waves
+ *  can be taken it returns at once: the group begins anew after a loss. */
+void pin(MPI_Comm siblings);
 
-/** A booster may be saved until forbid(). Wait until that has happened, or this process was rolled back to it. Not longer than
- *  some seconds: without an image the group begins anew after a loss. */
-void await();
-/** No checkpoint is taken from now on: what was saved has nothing of a task. */
-void forbid();
+/** For masters: register with libcr, so that rollbacks() counts. */
+void watch();
 
-/** How often this process was rolled back or restarted. Compare with an earlier value that was rolled back, too. */
+/** How often this process was rolled back or restarted since watch(). Compare with an earlier value that was rolled back, too. */
 std::uint64_t rollbacks();
 /** Whether the last time it became a new process. */
 bool was_restarted();

@@ -46,12 +46,11 @@ void BoosterServer::write(int socket, const void *data, std::size_t bytes) {
 
 void BoosterServer::run() {
   MPI_Comm_dup(MPI_COMM_WORLD, &siblings_);
-  // What is saved now is what every rollback brings back: a booster that knows of no task, and has no connection to a master.
-  if (image::watch()) image::await();
+  // Every rollback brings this back: a booster that knows of no task, and has no connection to a master.
+  image::pin(siblings_);
   fault("hello");
   // After a rollback: until all are rolled back. No message passes between boosters of before and after.
   MPI_Barrier(siblings_);
-  image::forbid();
   try {
     connect();
     serve();

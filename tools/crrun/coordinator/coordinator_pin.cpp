@@ -26,7 +26,7 @@ void Coordinator::pin_wave(const PinWave& message, NodeIndex from, Now now) {
   pin_.ask(message.rank());
   if (before || !pin_.wanted()) return;
   if (const std::string why = no_wave_reason(); !why.empty() && !std::exchange(told_of_pin_, true))
-    out_.say(Log::WARNING, "the ranks wait for a wave in Fenix_Init: " + why);
+    out_.say(Log::WARNING, "the program waits for a wave: " + why);
   clock_.request(now);
   if (!round_) wave_tick(now);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file A wave at the request of the program, to which all recoveries go back (Fenix_Init of libfenix).
+ * @file A wave at the request of the program, to which all recoveries go back (Fenix_Init of libfenix, boosters of liboffload).
  *
  *      none ──all ranks have asked──> wanted ──it is committed──> pinned ──all ranks have released it──> none
  *        ^                              │                           │
