@@ -37,20 +37,16 @@ def told_of_ranks_that_die(cluster):
     check(failed(job) == [4, 5], f"others have failed: {failed(job)}")
 
 
-def kill_while_the_pmix_server_stands_still(cluster, where, ranks):
-    """It then sees the ends of all connections at once."""
-    cluster.ssh("node1", "pkill -STOP -f -- '[-]-pmix-server'")
-    cluster.ssh("node1", "kill -9 " + " ".join(str(where[rank][1]) for rank in ranks))
-    time.sleep(2)
-    cluster.ssh("node1", "pkill -CONT -f -- '[-]-pmix-server'")
-
-
 @scenario
 def told_by_a_pmix_server_that_is_late(cluster):
-    # The daemon asks it before it tells crrun of the ends. MPI_Finalize has a fence of all.
+    # It sees the ends of all connections at once. The daemon asks it before it tells crrun of the ends. MPI_Finalize has a fence of all.
     job = told(cluster, "wait", STOP, ranks=8, hosts=("node1:8",), spares=())
     job.await_output("^ready")
-    kill_while_the_pmix_server_stands_still(cluster, job.where(), (4, 5, 6, 7))
+    where = job.where()
+    cluster.ssh("node1", "pkill -STOP -f -- '[-]-pmix-server'")
+    cluster.ssh("node1", "kill -9 " + " ".join(str(where[rank][1]) for rank in (4, 5, 6, 7)))
+    time.sleep(2)
+    cluster.ssh("node1", "pkill -CONT -f -- '[-]-pmix-server'")
     job.await_output("^4 ranks are left")
     (job.folder / STOP).touch()
     check_end(job, ["ulfm wait: done"])

@@ -327,7 +327,8 @@ void Coordinator::prune() {
 void Coordinator::leave(const std::string& why, Now now) {
   leaving_.begin(pin_.wave() ? pin_.wave() : round_ ? round_->wave() : next_wave_, why);
   staging_.hurry(leaving_.since());
-  const char* const then = pin_.wave() ? ": the job ends when the wave that the program has asked for is in shared storage; what it has computed since is lost"
+  const char* const then = pin_.wave() ? ": the job ends when the wave that the program has asked for is in shared storage; what it has computed "
+                                         "since is lost"
                                        : ": the job takes a last wave, and ends when that is in shared storage";
   out_.say(Log::WARNING, why + then);
   event({{"event", "leave"}, {"why", why}, {"wave", leaving_.since()}}, now);
