@@ -4,7 +4,6 @@
  * Kept memory: cr_kept_alloc() and so on. Nothing is remembered here: a rollback or a restart would take it away. What the
  * process has mapped and open says all, and both come back with the memory.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@
 #include "base/kept_make.h"
 #include "base/kept_name.h"
 #include "libcr.h"
-#include "rank_services.h"
+#include "find_services.h"
 
 namespace reprise::api {
 namespace {
@@ -119,14 +118,14 @@ int cr_kept_fd(const char* name) {
 int cr_kept_copy(const char* name) {
   clear_error();
   if (!valid_name(name)) return refuse_name();
-  const auto* services = static_cast<const cr_rank_services* const*>(dlsym(RTLD_DEFAULT, CR_RANK_SERVICES));
-  if (services == nullptr || *services == nullptr)
+  const cr_rank_services* const services = cr_find_rank_services();
+  if (services == nullptr)
     return fail_named(EOPNOTSUPP, name, "it is copied for ranks only that were started by crrun with the transport crtcp, after MPI_Init");
   KeptOpen open;
   if (!find_open(name, open))
     return fail_named(ENOENT, name, "the process has no descriptor of it: do not close the one that cr_kept_alloc() returned");
   char why[256] = "";
-  const int err = (*services)->copy_kept(name, open.fd, why, sizeof why);
+  const int err = services->copy_kept(name, open.fd, why, sizeof why);
   return err == 0 ? 0 : fail_named(err, name, *why != '\0' ? why : std::strerror(err));
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "reprise.h"
 
-#include <dlfcn.h>
 #include <libcr.h>
 #include <unistd.h>
 
@@ -10,17 +9,12 @@
 
 #include "base/fault.h"
 #include "process/calls.h"
-#include "rank_services.h"
+#include "find_services.h"
 
 namespace fnx {
 namespace {
 
 constexpr char kMemory[] = "fenix";  // name of the kept memory
-
-const cr_rank_services *find_services() {
-  const auto *there = static_cast<const cr_rank_services *const *>(dlsym(RTLD_DEFAULT, CR_RANK_SERVICES));
-  return there ? *there : nullptr;
-}
 
 /** @return why this process cannot go back; "": it can */
 std::string problem_of(const cr_rank_services *services, MPI_Comm comm) {
@@ -68,7 +62,7 @@ void ReprisedProcess::keep_memory(std::size_t bytes) {
 }
 
 void ReprisedProcess::begin(MPI_Comm comm, std::size_t bytes) {
-  services_ = find_services();
+  services_ = cr_find_rank_services();
   check(MPI_Comm_dup(comm, &comm_));
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   rank_ = rank_in(comm_);

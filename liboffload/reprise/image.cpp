@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "image.h"
 
-#include <dlfcn.h>
 #include <libcr.h>
 
 #include <atomic>
 
-#include "rank_services.h"
+#include "find_services.h"
 
 namespace croff::image {
 namespace {
@@ -25,8 +24,8 @@ int around_checkpoint(void *) {
 
 /** @return what crtcp does for other libraries; nullptr: it is not there, or no waves are taken */
 const cr_rank_services *services_for_waves() {
-  const auto *there = static_cast<const cr_rank_services *const *>(dlsym(RTLD_DEFAULT, CR_RANK_SERVICES));
-  return there && *there && !(*there)->no_waves() ? *there : nullptr;
+  const cr_rank_services *services = cr_find_rank_services();
+  return services && !services->no_waves() ? services : nullptr;
 }
 
 }  // namespace

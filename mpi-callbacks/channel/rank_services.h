@@ -2,8 +2,7 @@
 /**
  * @file
  * @brief What the transport crtcp does for other libraries in its process. The library that crd preloads into the ranks has a
- * variable CR_RANK_SERVICES, which crtcp sets in MPI_Init: look it up with dlsym(RTLD_DEFAULT, …). A process that has no such
- * variable, or in which it is NULL, is no rank under crrun with crtcp.
+ * variable CR_RANK_SERVICES, which crtcp sets in MPI_Init: find_services.h looks it up.
  */
 #ifndef REPRISE_RANK_SERVICES_H
 #define REPRISE_RANK_SERVICES_H 1

@@ -12,7 +12,6 @@
 //   copy               has its kept memory copied to another node: the result has the status, and why
 //   end                MPI_Finalize
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <mpi.h>
 
 #include <mpi-ext.h>
@@ -23,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rank_services.h"
+#include "find_services.h"
 
 enum { SPAWNED = 100, LONGEST = 1 << 22 };
 
@@ -124,15 +123,15 @@ static const char *receive_half(int peer, int bytes)
 
 static const char *copy_kept(void)
 {
-  const struct cr_rank_services *const *services = dlsym(RTLD_DEFAULT, CR_RANK_SERVICES);
+  const struct cr_rank_services *services = cr_find_rank_services();
   static char text[300];
   static int memory = -1;
   char why[256];
   int status;
 
-  if (!services || !*services) return "no services";
+  if (!services) return "no services";
   if (memory < 0) memory = memfd_create("reprise.keep+it", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  status = (*services)->copy_kept("it", memory, why, sizeof why);
+  status = services->copy_kept("it", memory, why, sizeof why);
   snprintf(text, sizeof text, "%d %s", status, why);
   return text;
 }

@@ -4,7 +4,6 @@
 // memory, which no rollback sets back, and prints the number; with copy images have its content, and with ask it is copied to
 // another node every 50 rounds.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rank_services.h"
+#include "find_services.h"
 
 static int memory = -1;
 
@@ -27,9 +26,9 @@ static long *kept_counter(const char *name)
 // What it prints is the same when a rollback has it done again.
 static void copy_counter(int rank)
 {
-  const struct cr_rank_services *const *services = dlsym(RTLD_DEFAULT, CR_RANK_SERVICES);
+  const struct cr_rank_services *services = cr_find_rank_services();
   char why[200] = "there are no services";
-  const int error = services && *services ? (*services)->copy_kept("rounds", memory, why, sizeof why) : -1;
+  const int error = services ? services->copy_kept("rounds", memory, why, sizeof why) : -1;
   if (error)
     fprintf(stderr, "rank %d is not copied: %s\n", rank, why);
   else
