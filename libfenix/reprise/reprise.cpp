@@ -69,7 +69,7 @@ void ReprisedProcess::begin(MPI_Comm comm, std::size_t bytes) {
   agree(problem_of(services_, comm_));
   keep_memory(bytes);
   fault("waiting");
-  const cr_pin_outcome outcome = services_->pin_wave();  // survivors and restarted ranks come back to here
+  const cr_pin_outcome outcome = services_->pin_wave(0);  // survivors and restarted ranks come back to here
   epoch_ = outcome == CR_PIN_TAKEN ? 0 : 1;
   if (epoch_) fault("back");
   const int mine = static_cast<int>(outcome == CR_PIN_TAKEN       ? Role::initial

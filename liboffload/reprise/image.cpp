@@ -35,7 +35,8 @@ void pin(MPI_Comm siblings) {
   int mine = services != nullptr, all = 0;
   // The wave is taken when all wait for it.
   MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, siblings);
-  if (all) services->pin_wave();
+  // Without a wave the group serves all the same: if a booster is lost, its job begins anew.
+  if (all) services->pin_wave(1);
 }
 
 void watch() {

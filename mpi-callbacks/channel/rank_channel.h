@@ -80,7 +80,8 @@ enum cr_rank_type {
 	 * until PINNED. Or it needs it no more; or the program has made progress since it is back in it. struct
 	 * cr_rank_wave_request */
 	CR_RANK_WAVE_REQUEST,
-	/** daemon: the wave that was asked for is committed. struct cr_rank_wave. After a rollback RESUME says so */
+	/** daemon: the wave that was asked for is committed, or, with the number 0, there is none for ranks that can do without.
+	 * struct cr_rank_wave. After a rollback RESUME says so */
 	CR_RANK_PINNED,
 	/** daemon: a recovery begins in which the rank stays, and other namespaces go back to a wave. struct cr_rank_wave, then
 	 * the names of these namespaces, each ended by 0 */
@@ -191,6 +192,8 @@ struct cr_rank_wave_request {
 	struct cr_rank_message head;
 	uint32_t release; /**< 1: it needs the wave no more */
 	uint32_t progress; /**< 1: the program has stored something itself, from which it goes on when it is back in the wave again */
+	uint32_t or_none; /**< 1: the rank goes on without the wave if none can be taken for some time */
+	uint32_t reserved;
 };
 
 struct cr_rank_copy_kept {

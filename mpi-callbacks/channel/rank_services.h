@@ -13,6 +13,7 @@ enum cr_pin_outcome {
 	CR_PIN_TAKEN, /**< the wave is committed */
 	CR_PIN_BACK, /**< the job went back to the wave */
 	CR_PIN_BACK_LOST, /**< the same, and this rank was lost before */
+	CR_PIN_NONE, /**< with `or_none`: it could not be taken, and nobody waits for it any more */
 };
 
 struct cr_rank_services {
@@ -21,9 +22,11 @@ struct cr_rank_services {
 	/**
 	 * Wait for a wave that all ranks of the job wait for here, and to which all recoveries go back from then on. As setjmp()
 	 * does, it returns once more after each of them. MPI makes progress meanwhile.
-	 * Without waves it never returns.
+	 * If no wave can be taken (crrun says why), it waits until one can.
+	 * @param or_none of all ranks 1: after some 10 s without a wave it ends with CR_PIN_NONE, in all ranks; no wave at all
+	 *     is taken then until the job has begun anew.
 	 */
-	enum cr_pin_outcome (*pin_wave)(void);
+	enum cr_pin_outcome (*pin_wave)(int or_none);
 	/** This rank needs the wave no more. When all have said so, recoveries go to the newest wave again. */
 	void (*release_wave)(void);
 	/**

@@ -446,6 +446,7 @@ void Daemon::from_rank(const RankMessage& message) {
       up.mutable_pin_wave()->set_rank(number);
       up.mutable_pin_wave()->set_release(message.as<cr_rank_wave_request>().release);
       up.mutable_pin_wave()->set_progress(message.as<cr_rank_wave_request>().progress);
+      up.mutable_pin_wave()->set_or_none(message.as<cr_rank_wave_request>().or_none);
       up.mutable_pin_wave()->set_recovery(node_.recovery_of(number, message.head().recovery));
       rank->released.reset();
       if (up.pin_wave().release()) rank->released = up.pin_wave();

@@ -340,6 +340,7 @@ void Waves::rank_ended(std::uint32_t rank) {
 }
 
 void Waves::end(const job::WaveEnd& message) {
+  if (message.none()) return tell_pinned(0);
   if (!message.commit()) {
     if (message.wave() == wave_)
       abandon();

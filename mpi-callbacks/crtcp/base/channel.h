@@ -16,6 +16,7 @@ struct crtcp_channel {
   bool can_checkpoint; /**< libcr is ready */
   uint32_t no_waves; /**< enum cr_rank_no_waves */
   uint32_t pinned; /**< the wave that this rank has asked for by WAVE_REQUEST; 0: it was not told of it yet */
+  bool no_pin; /**< it was told that there is none */
   bool back, lost; /**< it went back to that wave, and was lost before */
   uint64_t copied; /**< the newest request COPY_KEPT that was answered */
   int32_t copied_status; /**< and how */

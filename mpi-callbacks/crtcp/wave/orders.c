@@ -94,6 +94,7 @@ void crtcp_order(const struct cr_rank_message *message, int fd)
     channel->timeout_ms = wave->timeout_ms;
   } else if (message->type == CR_RANK_PINNED) {
     channel->pinned = wave->wave;
+    channel->no_pin = !wave->wave;
     channel->back = false;
   } else if (message->type == CR_RANK_ABORT) {
     if (wave->wave > channel->aborted) channel->aborted = wave->wave;

@@ -37,23 +37,28 @@ void crtcp_look_around(void)
   crtcp_lock(&crtcp.lock);
 }
 
-static enum cr_pin_outcome pin_wave(void)
+static enum cr_pin_outcome pin_wave(int or_none)
 {
+  const struct cr_rank_wave_request request = {.or_none = or_none};
   enum cr_pin_outcome outcome;
   uint64_t asked_ns = 0, now;
 
   crtcp_lock(&crtcp.lock);
   crtcp.channel->pinned = 0;
+  crtcp.channel->no_pin = false;
   /* A rank that asks PMIx for a peer after the wave needs a new connection to the server when it goes back: wave/pmix_state.h. Most peers
    * are met after a wave that is taken so early, and all recoveries go back to it. */
   for (crtcp_endpoint_t *ep = crtcp_next(NULL); ep; ep = crtcp_next(ep)) crtcp_locate(ep);
-  while (!crtcp.channel->pinned) {
+  while (!crtcp.channel->pinned && !(or_none && crtcp.channel->no_pin)) {
     now = crtcp_now();
     /* On another node the clock may be behind. */
-    if (now - asked_ns >= AGAIN_MS * (uint64_t) MILLISECOND && ask((struct cr_rank_wave_request){0})) asked_ns = now;
+    if (now - asked_ns >= AGAIN_MS * (uint64_t) MILLISECOND && ask(request)) asked_ns = now;
     crtcp_look_around();
   }
-  outcome = !crtcp.channel->back ? CR_PIN_TAKEN : crtcp.channel->lost ? CR_PIN_BACK_LOST : CR_PIN_BACK;
+  if (!crtcp.channel->pinned)
+    outcome = CR_PIN_NONE;
+  else
+    outcome = !crtcp.channel->back ? CR_PIN_TAKEN : crtcp.channel->lost ? CR_PIN_BACK_LOST : CR_PIN_BACK;
   crtcp_unlock(&crtcp.lock);
   return outcome;
 }

@@ -16,12 +16,12 @@ using testing::IsEmpty;
 
 TEST(Pin, IsWantedWhenAllHaveAskedAndEndsWhenAllHaveReleasedIt) {
   Pin pin(2);
-  pin.ask(0);
-  pin.ask(0);
-  pin.ask(7);
+  pin.ask(0, false, {});
+  pin.ask(0, false, {});
+  pin.ask(7, false, {});
   EXPECT_FALSE(pin.wanted());
   pin.begun(1);
-  pin.ask(1);
+  pin.ask(1, false, {});
   EXPECT_TRUE(pin.wanted());
   EXPECT_FALSE(pin.takes(1)) << "it had begun before";
   pin.begun(2);
@@ -40,9 +40,9 @@ TEST(Pin, IsForgottenByARecoveryUnlessThatGoesBackToIt) {
   StoredWave before, pinned;
   before.wave = 1, pinned.wave = 2, pinned.pinned = true;
   Pin pin(2);
-  pin.ask(0);
+  pin.ask(0, false, {});
   pin.rolled_back(&before);
-  pin.ask(1);
+  pin.ask(1, false, {});
   EXPECT_FALSE(pin.wanted()) << "rank 0 has to ask again";
   pin.pinned(2);
   pin.release(0);
@@ -54,6 +54,27 @@ TEST(Pin, IsForgottenByARecoveryUnlessThatGoesBackToIt) {
   EXPECT_EQ(pin.wave(), 2u) << "no later wave was taken";
   pin.rolled_back(nullptr);
   EXPECT_EQ(pin.wave(), 0u);
+}
+
+TEST(Pin, IsRefusedIfAllCanDoWithoutAndHaveWaitedLong) {
+  Pin pin(2);
+  pin.ask(0, true, {1000, 0});
+  EXPECT_FALSE(pin.hopeless({50'000, 0})) << "rank 1 has not asked";
+  pin.ask(1, true, {3000, 0});
+  pin.ask(0, true, {4000, 0});
+  EXPECT_FALSE(pin.hopeless({12'999, 0}));
+  EXPECT_TRUE(pin.hopeless({13'000, 0}));
+  pin.refuse();
+  EXPECT_TRUE(pin.refused());
+  EXPECT_FALSE(pin.hopeless({50'000, 0})) << "it is said once";
+  pin.ask(0, false, {51'000, 0});
+  EXPECT_FALSE(pin.refused()) << "now it is needed";
+  pin.ask(1, true, {51'000, 0});
+  EXPECT_FALSE(pin.hopeless({90'000, 0}));
+  pin.rolled_back(nullptr);
+  pin.ask(0, true, {91'000, 0});
+  pin.ask(1, true, {91'000, 0});
+  EXPECT_TRUE(pin.hopeless({101'000, 0}));
 }
 
 class PinnedJob : public SimulatedJob {
@@ -239,6 +260,41 @@ TEST_F(PinnedJob, TriesAgainWhileItCannotBeTaken) {
   cluster.local_full(1, false);
   ends_well(cluster);
   EXPECT_EQ(times_pinned(cluster), 1u);
+}
+
+TEST_F(PinnedJob, IsDoneWithoutIfItCannotBeTaken) {
+  model.work_ms = 60'000;
+  Cluster cluster(model);
+  cluster.pin(kPin, 0, true);
+  cluster.local_full(1, true);
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.count("wave-refused"); }));
+  EXPECT_GE(cluster.count("wave-abort"), 3u) << "it was tried";
+  EXPECT_EQ(cluster.times_said("goes on without the wave"), 1u);
+  EXPECT_TRUE(cluster.saved().pin_refused);
+  cluster.local_full(1, false);
+  cluster.run_until(cluster.now_ms() + 20'000);
+  EXPECT_EQ(newest(cluster), 0u) << "the program cannot go back to any other wave";
+  cluster.kill_rank(2, SIGKILL);
+  ASSERT_TRUE(cluster.run_while([&] { return !pinned(cluster); }));
+  EXPECT_EQ(cluster.count("launch"), 2u) << "the program begins anew, and asks again";
+  ends_well(cluster);
+  EXPECT_EQ(times_pinned(cluster), 1u);
+  EXPECT_EQ(cluster.count("wave-refused"), 1u);
+}
+
+TEST_F(PinnedJob, IsDoneWithoutThoughCrrunDiesMeanwhile) {
+  model.work_ms = 30'000;
+  for (std::uint64_t after = 0; after <= 300; after += 10) {  // some ranks may not have heard of it
+    Cluster cluster(model);
+    cluster.pin(kPin, 0, true);
+    cluster.local_full(1, true);
+    ASSERT_TRUE(cluster.run_while([&] { return !cluster.count("wave-refused"); }));
+    cluster.run_until(cluster.now_ms() + after);
+    cluster.break_crrun();
+    ends_well(cluster);
+    EXPECT_EQ(cluster.count("wave-refused"), 1u);
+    EXPECT_EQ(newest(cluster), 0u);
+  }
 }
 
 TEST_F(PinnedJob, IsKnownToACrrunThatAttaches) {

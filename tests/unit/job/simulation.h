@@ -74,7 +74,9 @@ class Cluster {
    */
   void hang(std::uint64_t progress_ms, unsigned times) { hang_at_ms_ = progress_ms, hangs_ = times; }
   /** At this progress each rank asks for a wave to be pinned, and waits for it; at the other one it releases it. 0: never. */
-  void pin(std::uint64_t progress_ms, std::uint64_t release_ms) { pin_at_ms_ = progress_ms, release_at_ms_ = release_ms; }
+  void pin(std::uint64_t progress_ms, std::uint64_t release_ms, bool or_none = false) {
+    pin_at_ms_ = progress_ms, release_at_ms_ = release_ms, pin_or_none_ = or_none;
+  }
   /** Messages pass between these ranks and spawned processes: they cannot stay when the others go back to a wave that has begun. */
   void cross(const std::set<Rank>& ranks) {
     for (Rank rank : ranks) crossed_[rank] = begun_wave_;
@@ -240,6 +242,7 @@ class Cluster {
   std::uint64_t hang_at_ms_ = 0;
   unsigned hangs_ = 0;
   std::uint64_t pin_at_ms_ = 0, release_at_ms_ = 0;
+  bool pin_or_none_ = false;
   std::vector<std::string> output_;
   Held held_;
   std::uint64_t newest_change_ = 0;

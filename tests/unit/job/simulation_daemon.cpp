@@ -212,6 +212,7 @@ void Cluster::ask_for_pin(NodeIndex node, Rank rank, bool release) {
   PinWave& request = *up.mutable_pin_wave();
   request.set_rank(rank);
   request.set_release(release);
+  request.set_or_none(pin_or_none_);
   request.set_recovery(daemons_[node]->recovery);
   send_up(node, std::move(up));
 }
@@ -225,7 +226,7 @@ bool Cluster::waits_for_pin(NodeIndex node, Rank rank) {
   return true;
 }
 
-/** The ranks of the node are told. */
+/** The ranks of the node are told. @param wave 0: there is none */
 void Cluster::pinned(NodeIndex node, WaveNumber wave) {
   for (auto& [rank, process] : daemons_[node]->ranks) {
     if (process.progress_ms == pin_at_ms_) process.pinned = true;
@@ -417,7 +418,8 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       break;
     }
     case Down::kWaveEnd:
-      if (down.wave_end().pinned()) pinned(node, down.wave_end().wave());
+      if (down.wave_end().pinned() || down.wave_end().none()) pinned(node, down.wave_end().wave());
+      if (down.wave_end().none()) return;
       for (auto image = daemon.images.begin(); image != daemon.images.end();) {
         if (image->first.first == down.wave_end().wave() && !down.wave_end().commit() && !image->second.committed) {
           image = daemon.images.erase(image);

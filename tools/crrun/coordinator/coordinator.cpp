@@ -52,6 +52,7 @@ Coordinator::Coordinator(Settings settings, Nonce nonce, Begin begin, std::optio
   next_context_ = state->next_context;
   interval_.go_on_from(state->learned);
   if (state->pinned) pin_.pinned(state->pinned);
+  if (state->pin_refused) pin_.refuse();
   for (Rank rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].incarnation = state->incarnation[rank];
   for (auto& [number, wave] : state->waves) {
     // Another allocation numbers its nodes differently: only staged images are certain.
@@ -443,6 +444,7 @@ Facts Coordinator::facts() const {
   out.spawned = spawns_.any_live();
   out.failed = failed_;
   out.pinned = pin_.wave();
+  out.pin_refused = pin_.refused();
   for (const Member& member : members_.all()) {
     if (member.state == NodeState::lost) out.lost.insert(member.node.index());
     if (member.draining) out.draining.insert(member.node.index());

@@ -218,6 +218,7 @@ class Coordinator {
   // coordinator_pin.cpp
   void pin_wave(const PinWave& message, NodeIndex from, Now now);
   void tell_pinned(NodeIndex node);
+  void give_pin_up(Now now);
   void note_lost(const RecoveryPlan& plan);
 
   // coordinator_interval.cpp

@@ -22,13 +22,25 @@ void Coordinator::pin_wave(const PinWave& message, NodeIndex from, Now now) {
     return;
   }
   if (pin_.wave()) return tell_pinned(from);  // it has asked again before it heard of it
+  if (pin_.refused() && message.or_none()) return out_.send({from}).mutable_wave_end()->set_none(true);  // the same
   const bool before = pin_.wanted();
-  pin_.ask(message.rank());
+  pin_.ask(message.rank(), message.or_none(), now);
   if (before || !pin_.wanted()) return;
   if (const std::string why = no_wave_reason(); !why.empty() && !std::exchange(told_of_pin_, true))
     out_.say(Log::WARNING, "the program waits for a wave: " + why);
   clock_.request(now);
   if (!round_) wave_tick(now);
+}
+
+/** Ranks that can do without a wave have waited long enough. */
+void Coordinator::give_pin_up(Now now) {
+  if (!pin_.hopeless(now)) return;
+  const std::string why = !no_wave_reason().empty() ? no_wave_reason() : !last_wave_error_.empty() ? last_wave_error_ : "all were put off";
+  pin_.refuse();
+  save();
+  out_.send().mutable_wave_end()->set_none(true);
+  event({{"event", "wave-refused"}, {"why", why}}, now);
+  out_.say(Log::WARNING, "the program goes on without the wave that it has asked for (" + why + "): after a loss it begins anew");
 }
 
 /** Tell the ranks of a node again that their wave is committed. */

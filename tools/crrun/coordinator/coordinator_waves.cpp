@@ -24,6 +24,7 @@ std::string Coordinator::no_wave_reason() const {
   if (settings_.spec.no_checkpoints()) return "no checkpoints can be taken in this job";
   if (phase_ == Phase::ending || phase_ == Phase::finished) return "the job is ending";
   if (exits_.any()) return "a rank has ended already";
+  if (pin_.refused()) return "the program goes on without the wave that it has asked for, and needs no other one";
   if (const std::string some = spawns_.partly_ended(); !some.empty())
     return "some processes of MPI_Comm_spawn " + some + " have ended, and others run; the next wave is taken when these have ended, too";
   return "";
@@ -44,6 +45,7 @@ void Coordinator::wave_tick(Now now) {
     judge_wave(now);
     if (round_ || phase_ != Phase::running) return;
   }
+  give_pin_up(now);
   if (const std::string reason = refusal(); !reason.empty()) {
     refuse_checkpoints(reason);
     give_drains_up(reason);

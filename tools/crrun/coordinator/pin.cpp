@@ -3,6 +3,11 @@
 
 namespace reprise::job {
 
+namespace {
+/** So long do ranks wait that can do without. A wave that is being taken is waited for. */
+constexpr std::uint64_t kPatienceMs = 10'000;
+}  // namespace
+
 void Pin::note(Ranks& ranks, Rank rank) {
   if (rank >= ranks.by_rank.size() || ranks.by_rank[rank]) return;
   ranks.by_rank[rank] = true;
@@ -12,6 +17,23 @@ void Pin::note(Ranks& ranks, Rank rank) {
 void Pin::forget() {
   asked_ = released_ = Ranks(asked_.by_rank.size());
   taking_ = 0;
+  or_none_ = true;
+  refused_ = false;
+}
+
+void Pin::ask(Rank rank, bool or_none, Now now) {
+  const std::size_t before = asked_.count;
+  note(asked_, rank);
+  or_none_ &= or_none;
+  refused_ &= or_none;
+  if (asked_.count != before) last_asked_ms_ = now.ms;
+}
+
+bool Pin::hopeless(Now now) const { return wanted() && or_none_ && now.ms >= last_asked_ms_ + kPatienceMs; }
+
+void Pin::refuse() {
+  forget();
+  refused_ = true;
 }
 
 bool Pin::release(Rank rank) {

@@ -176,6 +176,7 @@ void put(nlohmann::json& json, const Facts& facts) {
   json["spares"] = facts.spares;
   json["failed"] = facts.failed;
   json["pinned"] = facts.pinned;
+  json["pin_refused"] = facts.pin_refused;
   json["exit_code"] = facts.exit_code;
 }
 
@@ -193,6 +194,7 @@ void get(const nlohmann::json& json, Facts& facts) {
   facts.spares = json.at("spares").get<std::set<NodeIndex>>();
   facts.failed = json.value("failed", facts.failed);
   facts.pinned = json.value("pinned", facts.pinned);
+  facts.pin_refused = json.value("pin_refused", facts.pin_refused);
   facts.exit_code = json.at("exit_code");
 }
 

@@ -27,6 +27,7 @@ struct Facts {
   std::set<NodeIndex> lost, draining, spares;
   std::set<Rank> failed;           ///< the program has been told of them
   WaveNumber pinned = 0;           ///< all recoveries go back to this wave; 0: to the newest one
+  bool pin_refused = false;        ///< ranks that have asked for a wave to be pinned were told that there is none
   int exit_code = 0;
   bool operator==(const Facts&) const = default;
 };
