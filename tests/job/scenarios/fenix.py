@@ -20,6 +20,12 @@ def result(job, seconds=240):
     return sorted(set(line for line in job.output().splitlines() if line.startswith("result")))
 
 
+def undisturbed(cluster, words):
+    """The result of four ranks that lose nobody, and so need no others."""
+    words = [word for word in words if not word.startswith(("kill=", "spares="))]
+    return result(fenix(cluster, *words, hosts=("node1:4",), spares=()))
+
+
 def compare(cluster, words, lose, **more):
     """The program's result, while nodes are lost, and without. `words` are such that it runs for some 20 s."""
     job = fenix(cluster, *words, **more)
@@ -27,7 +33,7 @@ def compare(cluster, words, lose, **more):
     lose(job)
     found = result(job)
     check(job.events("ranks-failed"), "it had ended before the loss")
-    expected = result(fenix(cluster, *words, ranks=4, hosts=("node1:4",), spares=()))
+    expected = undisturbed(cluster, words)
     check(expected and found == expected, f"{found} instead of {expected}")
 
 
@@ -71,8 +77,7 @@ def compare_reprised(cluster, words, lose, losses=1, shared=True):
     check(len(begun) >= losses, f"{len(begun)} recoveries")
     check(all(one["wave"] == waves[0]["wave"] for one in begun), "a recovery went elsewhere")
     cluster.up_again()
-    without = [word for word in words if not word.startswith("kill=")]
-    expected = result(fenix(cluster, *without, ranks=4, hosts=("node1:4",), spares=()))
+    expected = undisturbed(cluster, words)
     check(expected and found == expected, f"{found} instead of {expected}")
     return job
 

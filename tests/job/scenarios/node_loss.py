@@ -70,7 +70,7 @@ def lost(job):
 def in_a_tree_a_leaf(cluster):
     # node1 and node2 connect to crrun, the others to node1: waves and recoveries pass through it.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "4s"]).start()
+    job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "6s"]).start()
     await_wave_of_loop(job, program)
     tree = {"node3": "node1", "node4": "node1"}
     check(above(job) == tree, f"it is another tree: {above(job)}")
