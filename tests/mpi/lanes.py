@@ -75,6 +75,50 @@ def one_send():
                f"{sent}, {steps.result(1, waits)}")
 
 
+@contextlib.contextmanager
+def processors(count):
+    """What is started meanwhile has so many processors."""
+    all_processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(all_processors)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_processors)
+
+
+def in_one_direction():
+    """After a rollback the rest of a long message crosses a lane, and its receiver has nothing to send. It tells the sender, which
+    sleeps until there is room. A byte on the connection would do so only if messages went through a lane in this direction, too."""
+    long = 1 << 22
+    with processors(1), a_daemon("one-direction", StandIn(2)) as (daemon, output):
+        steps = Steps(daemon, output)
+        steps.start(False)
+        steps.acquaint()
+        sending = steps.begin(0, "send", 1, long)
+        steps.begin(1, "half", 0, long)
+        pid = daemon.ranks[1].pid
+        daemon.until(lambda: state_of(pid) == "T", 20, "a part of the message")
+        os.kill(pid, signal.SIGCONT)
+        daemon.until(lambda: steps.result(1), 20, "the receiver to leave MPI")
+        half = steps.result(1), steps.result(0, sending)
+        daemon.roll_back(daemon.prepare(), restart=(0, 1))
+        daemon.resume((0, 1), spin=1)  # ranks that wait sleep at once
+        steps.begin(1, "recv", 0, 100)
+        with contextlib.suppress(Broken):
+            daemon.until(lambda: steps.result(0, sending), 20, "the rest")
+        sent = steps.result(0, sending), steps.step(0, "send", 1, 100)
+        back = steps.step(1, "send", 0, 100), steps.step(0, "recv", 1, 100)
+        ok(half == ("half has come", None), "one-direction: a part of the message is received before the wave", half)
+        ok(sent == ("ok", "ok"), "one-direction: the rest and another message are sent after the rollback", sent)
+        ok(back == ("ok", "ok") and not daemon.lost, "one-direction: then a message in the other direction", f"{back}, {daemon.lost}")
+
+
+def state_of(pid):
+    """@return the letter of /proc"""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 def spent(daemon, numbers):
     """@return how often the main threads of these ranks have left their processor to wait, and processor seconds used"""
     waits = ticks = 0
@@ -109,30 +153,25 @@ def crowded():
     """Eight ranks on two processors. Ranks that wait for a message, or for room in a lane, leave the processors to the others,
     and are woken; with processors of their own they do not sleep."""
     count, arguments = 8, ["--phase", "p2p,coll", "--size", "400000"]
-    all_processors = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(all_processors)[:2])
-    try:
-        with a_daemon("crowded", StandIn(count)) as (daemon, output):
-            daemon.start(held(arguments, daemon.folder), output, {"OMPI_MCA_mpi_yield_when_idle": "1"})
-            progressed(output, 1, daemon)
-            ok(not they_sleep(daemon), "crowded: ranks with processors of their own do not leave them")
-            daemon.roll_back(daemon.prepare())
-            daemon.resume(spin=int(CROWDED["OMPI_MCA_btl_crtcp_spin"]))
-            progressed(output, iteration(output) + 2, daemon)
-            ok(they_sleep(daemon), "crowded: ranks that share processors leave them to each other while they wait")
-            progressed(output, iteration(output) + 2, daemon)
-            daemon.finish(daemon.prepare())
-            progressed(output, iteration(output) + 2, daemon)
-            ok(they_sleep(daemon), "crowded: also after a wave")
-            daemon.roll_back(daemon.prepare())
-            daemon.resume()
-            progressed(output, iteration(output) + 1, daemon)
-            ok(not they_sleep(daemon), "crowded: not any longer, when a recovery has given them processors of their own")
-            daemon.roll_back(daemon.prepare())
-            daemon.resume(spin=int(CROWDED["OMPI_MCA_btl_crtcp_spin"]))
-            release(daemon.folder)
-            ends(daemon, output)
-            ok(not daemon.lost, "crowded: no connection broke", daemon.lost)
-            same(output, arguments, daemon, "crowded: the result is that of a run over btl/tcp")
-    finally:
-        os.sched_setaffinity(0, all_processors)
+    with processors(2), a_daemon("crowded", StandIn(count)) as (daemon, output):
+        daemon.start(held(arguments, daemon.folder), output, {"OMPI_MCA_mpi_yield_when_idle": "1"})
+        progressed(output, 1, daemon)
+        ok(not they_sleep(daemon), "crowded: ranks with processors of their own do not leave them")
+        daemon.roll_back(daemon.prepare())
+        daemon.resume(spin=int(CROWDED["OMPI_MCA_btl_crtcp_spin"]))
+        progressed(output, iteration(output) + 2, daemon)
+        ok(they_sleep(daemon), "crowded: ranks that share processors leave them to each other while they wait")
+        progressed(output, iteration(output) + 2, daemon)
+        daemon.finish(daemon.prepare())
+        progressed(output, iteration(output) + 2, daemon)
+        ok(they_sleep(daemon), "crowded: also after a wave")
+        daemon.roll_back(daemon.prepare())
+        daemon.resume()
+        progressed(output, iteration(output) + 1, daemon)
+        ok(not they_sleep(daemon), "crowded: not any longer, when a recovery has given them processors of their own")
+        daemon.roll_back(daemon.prepare())
+        daemon.resume(spin=int(CROWDED["OMPI_MCA_btl_crtcp_spin"]))
+        release(daemon.folder)
+        ends(daemon, output)
+        ok(not daemon.lost, "crowded: no connection broke", daemon.lost)
+        same(output, arguments, daemon, "crowded: the result is that of a run over btl/tcp")

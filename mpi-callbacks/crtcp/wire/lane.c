@@ -14,9 +14,11 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* Wake the peer if it sleeps. Ranks sleep only while they share processors or are calm, which holds for all of a node, and
- * for a few milliseconds at most: so a peer that falls asleep just now is no reason for a fence at other times. */
+ * for a few milliseconds at most: so a peer that falls asleep just now is no reason for a fence at other times. Before this
+ * rank goes on in its own lane, the peer would take the byte for a part of a message: it wakes by itself then. */
 static void wake(crtcp_endpoint_t *ep)
 {
+  if (ep->out != &crtcp_lane) return;
   if (crtcp.spin > 0 || crtcp.calm) __atomic_thread_fence(__ATOMIC_SEQ_CST);
   if (__atomic_load_n(&ep->line->asleep, __ATOMIC_RELAXED) && __atomic_exchange_n(&ep->line->asleep, 0, __ATOMIC_ACQ_REL))
     (void) !send(ep->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
