@@ -67,7 +67,7 @@ UniqueFd connect() {
 /** The socket for ranks; messages that pass are read as the parts of the daemon read them. */
 class Ranks {
  public:
-  Ranks() : socket_(loop(), path(), [this](const crd::RankMessage& message) { take(message); }) {}
+  Ranks() : socket_(loop(), path(), 0, [this](const crd::RankMessage& message) { take(message); }) {}
   void packet(const std::string& bytes) {
     if (!rank_) rank_ = connect();
     if (!rank_) return;
@@ -94,7 +94,8 @@ class Ranks {
         need(hello.protocol == CR_RANK_PROTOCOL, "another protocol is spoken");
         addresses(sizeof hello, hello.addresses);
         cr_rank_welcome welcome{};
-        socket_.send(welcome, CR_RANK_WELCOME, head.rank, 1);
+        welcome.head = {CR_RANK_WELCOME, sizeof welcome, head.rank, 1};
+        socket_.send(head.rank, &welcome, sizeof welcome);
         break;
       }
       case CR_RANK_PREPARED: message.text(sizeof(cr_rank_prepared)); break;
