@@ -4,7 +4,7 @@
 import re
 import subprocess
 
-from .cluster import PROJECT, VM, Failure
+from .cluster import PROJECT, VM, Failure, wait_until
 from .job import Job, addresses
 
 SCENARIOS = {}
@@ -153,6 +153,14 @@ def await_wave_of_loop(job, program, seconds=90, kind="wave-staged"):
     job.await_output(program.loop, seconds)
     begun = max((event["wave"] for event in job.events("wave-begin")), default=0)
     return job.await_event(kind, seconds=seconds, such=lambda event: event["wave"] > begun)["wave"]
+
+
+def await_loop(job, program, more=2, seconds=120):
+    """Wait until the main loop has gone on. Then the connections that it uses are there, also those made anew by a recovery."""
+    def passed():
+        return len(re.findall(program.loop, job.output(), re.M))
+    before = passed()
+    wait_until(lambda: passed() >= before + more, seconds, f"{more} more passes of the program's loop")
 
 
 def survive(job, program, lost, fault):

@@ -5,7 +5,7 @@ import time
 
 from lib.cluster import wait_until
 from lib.faults import continue_daemon, cut_connections, kill_daemon, stop_daemon
-from lib.scenario import THREE, Job, Survivors, await_wave_of_loop, check, check_result, held, on_three, scenario
+from lib.scenario import THREE, Job, Survivors, await_loop, await_wave_of_loop, check, check_result, held, on_three, scenario
 
 
 @scenario
@@ -29,6 +29,7 @@ def a_rank_is_killed_while_it_writes_to_a_lane(cluster):
     program = held("p2p", "--size", 1000000)
     job = Job(cluster, program.words, ranks=8, hosts=("node1:4", "node2:4"), spares=("node3:4",), every=None).start()
     for turn, (victim, moment) in enumerate(((1, "copying"), (6, "copied"), (1, "published")), 1):
+        await_loop(job, program)
         job.checkpoint()
         survivors = Survivors(job, {victim})
         node, pid = survivors.where[victim]
