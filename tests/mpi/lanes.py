@@ -9,7 +9,7 @@ import time
 from checks import CROWDED, a_daemon, ends, held, iteration, last_line, note, ok, progressed, release, same, skip
 from fake_crd import Broken
 from mid_write import MOMENTS, NotReached, kill_in_write, traps
-from stand_in import StandIn
+from stand_in import StandIn, state_of
 from steps import Steps
 
 
@@ -111,12 +111,6 @@ def in_one_direction():
         ok(half == ("half has come", None), "one-direction: a part of the message is received before the wave", half)
         ok(sent == ("ok", "ok"), "one-direction: the rest and another message are sent after the rollback", sent)
         ok(back == ("ok", "ok") and not daemon.lost, "one-direction: then a message in the other direction", f"{back}, {daemon.lost}")
-
-
-def state_of(pid):
-    """@return the letter of /proc"""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 def spent(daemon, numbers):

@@ -22,6 +22,12 @@ def preloaded():
     return ":".join([library(), *filter(None, [os.environ.get("REPRISE_NODE")])])
 
 
+def state_of(pid):
+    """@return the letter that /proc has for the state of a process"""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 class StandIn(Daemon):
     """A network namespace of its own keeps the ranks apart from the machine's other connections."""
 
@@ -125,8 +131,8 @@ class StandIn(Daemon):
         """Kill all ranks. None reads from a connection afterwards. @param dead these are known to have ended
         @param stay these live on"""
         def ended(pid):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
-                return file.read().rpartition(")")[2].split()[0] == "Z"
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                return state_of(pid) == "Z"
             return True
 
         if gone := {n: rank.pid for n, rank in self.ranks.items() if n not in dead and ended(rank.pid)}:

@@ -35,7 +35,8 @@ void Coordinator::pin_wave(const PinWave& message, NodeIndex from, Now now) {
 /** Ranks that can do without a wave have waited long enough. */
 void Coordinator::give_pin_up(Now now) {
   if (!pin_.hopeless(now)) return;
-  const std::string why = !no_wave_reason().empty() ? no_wave_reason() : !last_wave_error_.empty() ? last_wave_error_ : "all were put off";
+  std::string why = no_wave_reason();
+  if (why.empty()) why = last_wave_error_.empty() ? "all were put off" : last_wave_error_;
   pin_.refuse();
   save();
   out_.send().mutable_wave_end()->set_none(true);
