@@ -29,7 +29,7 @@
 #define CR_RANK_SOCKET_VARIABLE "CR_RANK_SOCKET"
 /** Maximum bytes of a message; longer tables are split into several messages. */
 #define CR_RANK_MAX 65536
-#define CR_RANK_PROTOCOL 7
+#define CR_RANK_PROTOCOL 8
 
 enum cr_rank_type {
 	/** rank: its identity and its listening addresses. struct cr_rank_hello, then its address strings */

@@ -111,17 +111,21 @@ TEST_F(CrdChannel, AnotherCrrunIsToldHowThingsStandInstead) {
 
 // A rank says once that it needs its pinned wave no more.
 TEST_F(CrdChannel, AnotherCrrunIsToldWhichRanksHaveReleasedTheirWave) {
-  // The rank speaks as crtcp does: HELLO, and WAVE_REQUEST with `release`; "ask" is followed by one without.
-  start(R"(exec python3 -c '
+  // The rank speaks as crtcp does: HELLO, and WAVE_REQUEST with `release`; rank 1 asks for a wave again after that.
+  // The sizes are those of the header: what a message has gained at its end is 0.
+  start("export HELLO=" + std::to_string(sizeof(cr_rank_hello)) +
+        " REQUEST=" + std::to_string(sizeof(cr_rank_wave_request)) + " PROTOCOL=" + std::to_string(CR_RANK_PROTOCOL) +
+        R"(; exec python3 -c '
 import os, socket, struct, time
 rank = int(os.environ["PMIX_RANK"])
 daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 daemon.connect(os.environ["CR_RANK_SOCKET"])
-daemon.send(struct.pack("=IIIIIiII", 1, 32, rank, 0, )" +
-        std::to_string(CR_RANK_PROTOCOL) + R"(, os.getpid(), 0, 0))
+def say(kind, size, fields):
+    daemon.send((struct.pack("=IIII", kind, size, rank, 0) + fields).ljust(size, bytes(1)))
+say(1, int(os.environ["HELLO"]), struct.pack("=Ii", int(os.environ["PROTOCOL"]), os.getpid()))
 daemon.recv(65536)
 for release in [1] if rank == 0 else [1, 0]:
-    daemon.send(struct.pack("=IIIIII", 20, 24, rank, 0, release, 0))
+    say(20, int(os.environ["REQUEST"]), struct.pack("=I", release))
 print("up", flush=True)
 time.sleep(1000)')");
   ASSERT_TRUE(crrun.until([&] { return told[job::Up::kPinWave] == 3; }, 10s));

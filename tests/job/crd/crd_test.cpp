@@ -17,6 +17,7 @@
 #include "job/epoch.h"
 #include "job/names.h"
 #include "on_disk.h"
+#include "rank_channel.h"
 
 namespace reprise::crd::test {
 namespace {
@@ -447,7 +448,7 @@ TEST_F(Crd, KeepsCopiesOfImagesOfAnotherNode) {
 }
 
 /** As crtcp asks for copies of kept memory: HELLO, then COPY_KEPT, and what is answered. */
-constexpr char kAsks[] = R"(exec python3 -c '
+const std::string kAsks = "export PROTOCOL=" + std::to_string(CR_RANK_PROTOCOL) + R"(; exec python3 -c '
 import os, socket, struct, time
 rank = int(os.environ["PMIX_RANK"])
 daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -463,7 +464,7 @@ def copy(number, name, fd):
     say(24, struct.pack("=Qii", number, os.getpid(), fd) + name)
     got, status, _ = struct.unpack_from("=QiI", answer := hear(25))
     print(number == got, os.strerror(status) if status else "copied", answer[16:].decode(), flush=True)
-say(1, struct.pack("=IiII", 7, os.getpid(), 0, 0))
+say(1, struct.pack("=IiII", int(os.environ["PROTOCOL"]), os.getpid(), 0, 0))
 hear(2)
 memory, plain = os.memfd_create("reprise.keep+it"), os.memfd_create("reprise.keep.it")
 os.ftruncate(memory, 1 << 30)
