@@ -190,7 +190,7 @@ class Daemon {
     }
     pmix_.take(down);
   }
-  void from_pmix(const crd::FromPmix& message) { pmix_.take(message); }
+  void from_pmix(const crd::FromPmix& message) { pmix_.take(message.fence().id() % 2 ? crd::Side::spawned : crd::Side::own, message); }
   void resend() { pmix_.resend(); }
   void tick(std::uint64_t ms) {
     now_ms_ += ms;

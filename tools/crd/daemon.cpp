@@ -80,9 +80,9 @@ Daemon::Daemon(asio::io_context& loop, const job::DaemonStart& start)
     up.set_recovery(node_.settled);
     if (link_) link_->send(std::move(up));
   };
-  node_.pmix_said = [this](const FromPmix& message) {
+  node_.pmix.said = [this](Side side, const FromPmix& message) {
     if (message.has_known()) return spawner_.known(message.known());
-    relay_.take(message);
+    relay_.take(side, message);
   };
   node_.socket = std::make_unique<RankSocket>(loop, job::rank_socket_path(node_.run_directory), 0, [this](const RankMessage& message) { from_rank(message); });
   link_ = std::make_unique<Link>(node_, LinkEvents{.connected = [this] { hello(); },
@@ -270,9 +270,13 @@ void Daemon::recover(const job::Recover& message) {
     staying_.abandon();
     return recovery_.begin(message);
   }
-  standby_.abandon();
   const bool mends = recovery_.under_way(), waits = relay_.waits();
   relay_.others_went_back();
+  node_.lanes_stay(message.recovery());
+  if (mends)
+    standby_.abandon();  // and the next recovery goes on with what this daemon does
+  else
+    recovery_.begin(message);
   staying_.begin(message, mends ? "another recovery is not over on its node" : waits ? "a PMIx operation waits for other nodes" : "");
 }
 
@@ -349,8 +353,7 @@ void Daemon::become_spare() {
   link_->forget();
   auto old = std::make_shared<std::map<std::uint32_t, std::unique_ptr<Rank>>>(std::move(node_.ranks));
   node_.ranks.clear();
-  node_.pmix.reset();
-  ++node_.pmix_generation;
+  node_.pmix.drop_all();
   node_.placement.clear();
   node_.kept.clear();
   kept_copies_.forget();
@@ -367,7 +370,7 @@ void Daemon::become_spare() {
 }
 
 void Daemon::get_ready(std::uint32_t wave) {
-  node_.prepare_pmix();
+  node_.pmix.prepare();
   node_.donors.prepare();
   rehearsal_.begin();
   if (node_.ranks.empty() && !node_.job_directory().empty()) prewarm_.begin(job::wave_directory(node_.job_directory(), wave));
@@ -557,7 +560,7 @@ void Daemon::leave(bool keep_images) {
   }
   rehearsal_.abandon();  // the process that it has restarted would stay
   node_.ranks.clear();
-  node_.pmix.reset();
+  node_.pmix.drop_all();
   node_.on_disk(
       [run = node_.run_directory, images = node_.images(), keep = keep_images || !node_.welcomed] {
         std::error_code error;

@@ -29,10 +29,9 @@ void tell_failed(Node& node, const job::Failed& message) {
     for (const auto& [number, rank] : node.ranks)
       if (rank->alive() && number != failed) node.tell(number, bytes.data(), bytes.size());
   }
-  if (!node.pmix) return;
   ToPmix to;
   *to.mutable_failed()->mutable_ranks() = message.ranks();
-  node.pmix->send(to);
+  node.pmix.tell_all(to);
 }
 
 }  // namespace reprise::crd

@@ -17,10 +17,9 @@ Variables variables_beside(const Node& node) {
 }
 
 std::vector<std::string> environment_of_rank(const Node& node, std::uint32_t number, const Variables& more) {
-  const std::vector<std::string> pmix = node.pmix ? node.pmix->environment(number) : std::vector<std::string>{};
   const Spawned* const space = node.space_of(number);
   std::vector<std::string> all =
-      rank_environment(node.job, pmix, space ? space->socket_path(node) : job::rank_socket_path(node.run_directory), crowded(node),
+      rank_environment(node.job, node.pmix.environment(number), space ? space->socket_path(node) : job::rank_socket_path(node.run_directory), crowded(node),
                        space ? space->program_of(number) : job::program_of(node.job, number));
   for (const auto& [name, value] : more) set_variable(all, name, value);
   return all;
@@ -50,11 +49,9 @@ void Launcher::start_all() {
     rank->incarnation = node_.recovery;
     node_.ranks[number] = std::move(rank);
   }
-  if (node_.ranks.empty()) {
-    node_.pmix.reset();
-    return;
-  }
-  node_.new_pmix(node_.placement, [this, recovery = node_.recovery](const std::string& error) {
+  node_.pmix.drop(Side::spawned);
+  if (node_.ranks.empty()) return node_.pmix.drop(Side::own);
+  node_.pmix.renew(Side::own, node_.placement, [this, recovery = node_.recovery](const std::string& error) {
     if (recovery != node_.recovery) return;
     if (node_.start.node < node_.nodes.size()) keep_to_band(node_.index, static_cast<std::uint32_t>(node_.nodes.size()));
     std::vector<std::uint32_t> numbers;

@@ -13,11 +13,9 @@
 
 #include "crd/environment.h"
 #include "crd/lanes.h"
-#include "crd/spawner.h"
 #include "job/endpoints.h"
 #include "job/log.h"
 #include "job/names.h"
-#include "job/programs.h"
 #include "rank_lanes.h"
 
 namespace reprise::crd {
@@ -188,8 +186,8 @@ void Node::rank_ended(Rank& rank, int wait_status) {
     message.set_recovery(recovery);
     send_up(up);
   };
-  if (pmix)
-    pmix->when_heard(tell);
+  if (PmixHost* const server = pmix.of(side_of(rank.number)))
+    server->when_heard(tell);
   else
     tell();
 }
@@ -244,52 +242,6 @@ void Node::end_rank(Rank& rank, std::function<void()> call) {
   if (!awaited) return asio::post(loop, std::move(then));
   if (restarter && !lives) awaited->signal(SIGKILL);
   awaited->on_end([process, restarter, then = std::move(then)] { then(); });
-}
-
-void Node::prepare_pmix() {
-  if (next_pmix_ && next_pmix_->running()) return;
-  PmixInit init;
-  init.set_host(host());
-  init.set_directory(run_directory + "/pmix-" + std::to_string(++pmix_processes_));
-  std::error_code error;
-  std::filesystem::create_directories(init.directory(), error);
-  next_pmix_ = std::make_unique<PmixHost>(loop, init);
-}
-
-std::shared_ptr<PmixHost> Node::new_pmix(const std::map<std::uint32_t, std::uint32_t>& where,
-                                         std::function<void(const std::string&)> ready) {
-  PmixStart message;
-  message.set_nspace(job.id());
-  message.set_node(index);
-  for (const job::Node& node : nodes) {
-    while (message.hosts_size() <= static_cast<int>(node.index())) message.add_hosts("");
-    message.set_hosts(static_cast<int>(node.index()), node.host());
-  }
-  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
-    message.add_node_of_rank(where.count(rank) ? where.at(rank) : 0);
-    message.add_app_of_rank(job::program_number(job, rank));
-  }
-  for (const auto& [first, space] : spawned) *message.add_spawned() = pmix_spawned(*this, space.message);
-  const unsigned generation = ++pmix_generation;
-  prepare_pmix();
-  auto old = std::exchange(pmix, std::move(next_pmix_));
-  auto call = std::make_shared<std::function<void(const std::string&)>>(std::move(ready));
-  pmix->start(
-      message,
-      [this, call, generation](const FromPmix& said) {
-        if (generation != pmix_generation) return;  // from a server that was replaced
-        if (said.has_ready() || said.has_failed()) {
-          if (auto then = std::exchange(*call, nullptr)) then(said.failed());
-          return;
-        }
-        if (pmix_said) pmix_said(said);
-      },
-      [this, call, generation](const std::string& why) {
-        if (generation != pmix_generation) return;
-        if (auto then = std::exchange(*call, nullptr)) return then("the PMIx server has ended: " + why);
-        say(job::Log::ERROR, "the PMIx server has ended (" + why + "): ranks that need it will fail");
-      });
-  return old;
 }
 
 }  // namespace reprise::crd

@@ -16,7 +16,7 @@
 #include "crd/binding.h"
 #include "crd/donors.h"
 #include "crd/kept_memory.h"
-#include "crd/pmix_host.h"
+#include "crd/pmix_servers.h"
 #include "crd/process.h"
 #include "crd/rank_socket.h"
 #include "crd/streams.h"
@@ -67,6 +67,7 @@ struct Spawned {
   /** The path is the same on every node. */
   std::string socket_path(const Node& node) const;
   std::unique_ptr<RankSocket> socket;  ///< for their transport; nullptr: none of them is on this node
+  std::size_t awaited = 0;             ///< PMIx servers of this node that have not said yet that they know the namespace
 };
 
 /** A process as its peers know it. */
@@ -102,9 +103,8 @@ struct Node {
   KeptMemory kept;                    ///< of this node's ranks
   UniqueFd lanes;                     ///< the memory that the node's ranks share; none: they do not share any
   std::uint32_t lanes_recovery = ~0u;  ///< the recovery that it was made for
-  std::shared_ptr<PmixHost> pmix;
-  Donors donors;                      ///< of connections to it
-  unsigned pmix_generation = 0;       ///< counts the servers that were started
+  PmixServers pmix{*this};
+  Donors donors;                      ///< of connections to them
   std::function<void(job::Up&)> send_up;  ///< fills in the sender
 
   std::string images() const;  ///< LOCAL/ID
@@ -115,6 +115,7 @@ struct Node {
   Rank* find(std::uint32_t rank);
   /** Whether @p rank is not a spawned process. */
   bool own(std::uint32_t rank) const { return rank < job.ranks(); }
+  Side side_of(std::uint32_t rank) const { return own(rank) ? Side::own : Side::spawned; }
   /** @return the namespace of a spawned process; nullptr: it is not one that this daemon knows */
   const Spawned* space_of(std::uint32_t number) const;
   ProcessName name_of(std::uint32_t number) const;
@@ -156,6 +157,10 @@ struct Node {
   std::vector<std::pair<int, UniqueFd>> open_streams(Rank& rank, const std::map<std::uint32_t, std::uint64_t>& offsets);
   /** Give a rank the memory that it shares with the others of the node. It is made anew for each recovery. */
   void give_lanes(std::uint32_t rank);
+  /** A recovery in which the job's own ranks keep it. */
+  void lanes_stay(std::uint32_t number) {
+    if (lanes_recovery == recovery) lanes_recovery = number;
+  }
   /** @return to what a rank is bound, in mpirun's words; "": it is not */
   std::string bound_to(const Rank& rank) const { return rank.binding.cpus.any() ? topology.words(rank.binding.cpus) : ""; }
   /** A rank's process has ended, without the daemon having ended it. */
@@ -169,19 +174,11 @@ struct Node {
    * again.
    */
   void when_gone(std::function<void()> then);
-  /** Start the process of the next PMIx server in advance. */
-  void prepare_pmix();
-  /** Start a PMIx server that replaces the old one. @param where the node of each rank @return the old server */
-  std::shared_ptr<PmixHost> new_pmix(const std::map<std::uint32_t, std::uint32_t>& where,
-                                     std::function<void(const std::string& error)> ready);
-  std::function<void(const FromPmix&)> pmix_said;  ///< set by the daemon
 
  private:
   RankSocket* socket_of(std::uint32_t number) const;
   template <class Work, class Then>
   void run_in(asio::thread_pool& pool, Work work, Then then);
-  std::unique_ptr<PmixHost> next_pmix_;
-  unsigned pmix_processes_ = 0;
   /** Count one more process that is being ended. @return call it when the process is gone */
   std::function<void()> one_dies();
   std::size_t dying_ = 0;

@@ -29,11 +29,12 @@ struct PmixRenewal::State {
   static void hand_over(Connection& it) { std::exchange(it.then, nullptr)(std::move(it.fd), it.error); }
 };
 
-PmixRenewal::PmixRenewal(Node& node, const std::map<std::uint32_t, std::uint32_t>& placement, const std::vector<std::uint32_t>& ranks)
+PmixRenewal::PmixRenewal(Node& node, Side side, const std::map<std::uint32_t, std::uint32_t>& placement,
+                         const std::vector<std::uint32_t>& ranks)
     : state_(std::make_shared<State>()) {
   for (const std::uint32_t rank : ranks) state_->connections[rank];
   const std::weak_ptr<State> weak = state_;
-  state_->old = node.new_pmix(placement, [&node, weak, ranks](const std::string& error) {
+  state_->old = node.pmix.renew(side, placement, [&node, weak, ranks](const std::string& error) {
     spdlog::debug("the new PMIx server is ready");
     for (const std::uint32_t rank : ranks) {
       const auto state = weak.lock();

@@ -43,25 +43,27 @@ struct Namespace {
   std::uint32_t first = 0;  ///< number of its rank 0
   std::vector<std::uint32_t> node_of_rank, app_of_rank;
   pmix_proc_t parent{};  ///< rank PMIX_RANK_UNDEF: none
+  bool served = false;   ///< its processes of this node are clients of this server
 };
 
 Namespace own_namespace(const PmixStart& start) {
   Namespace out{start.nspace(),
                 0,
                 {start.node_of_rank().begin(), start.node_of_rank().end()},
-                {start.app_of_rank().begin(), start.app_of_rank().end()},
-                {}};
+                {start.app_of_rank().begin(), start.app_of_rank().end()}};
   out.app_of_rank.resize(out.node_of_rank.size());
   out.parent.rank = PMIX_RANK_UNDEF;
+  out.served = !start.serves_spawned();
   return out;
 }
 
-Namespace spawned_namespace(const PmixSpawned& spawned, const PmixNames& names) {
+Namespace spawned_namespace(const PmixStart& start, const PmixSpawned& spawned, const PmixNames& names) {
   return {spawned.nspace(),
           spawned.first(),
           {spawned.node_of_rank().begin(), spawned.node_of_rank().end()},
           {spawned.app_of_rank().begin(), spawned.app_of_rank().end()},
-          names.proc(spawned.parent())};
+          names.proc(spawned.parent()),
+          start.serves_spawned()};
 }
 
 /** The ranks of a namespace by node, in the form that Open MPI asks for. */
@@ -166,17 +168,18 @@ PmixRankEnvironment environment_of(const Namespace& space, pmix_rank_t rank) {
   return result;
 }
 
-/** Register the namespace with libpmix. @return the environment variables that its local processes need */
+/** Register the namespace with libpmix. @return the environment variables that its clients need */
 std::vector<PmixRankEnvironment> register_namespace(const PmixStart& start, const Namespace& space, PmixNames& names) {
   names.add(space.name, space.first, static_cast<std::uint32_t>(space.node_of_rank.size()));
   const Layout layout(start, space);
   Infos job;
   layout.fill(job);
+  const std::vector<pmix_rank_t> clients = space.served ? layout.local() : std::vector<pmix_rank_t>{};
   complete("libpmix does not accept the job", [&](pmix_op_cbfunc_t call, void* data) {
-    return PMIx_server_register_nspace(space.name.c_str(), static_cast<int>(layout.local().size()), job.data(), job.size(), call, data);
+    return PMIx_server_register_nspace(space.name.c_str(), static_cast<int>(clients.size()), job.data(), job.size(), call, data);
   });
   std::vector<PmixRankEnvironment> all;
-  for (const pmix_rank_t rank : layout.local()) all.push_back(environment_of(space, rank));
+  for (const pmix_rank_t rank : clients) all.push_back(environment_of(space, rank));
   return all;
 }
 
@@ -207,7 +210,7 @@ void serve_job(const PmixStart& start, PmixNames& names) {
   for (PmixRankEnvironment& one : register_namespace(start, own_namespace(start), names))
     *ready.mutable_ready()->add_ranks() = std::move(one);
   for (const PmixSpawned& spawned : start.spawned())
-    for (PmixRankEnvironment& one : register_namespace(start, spawned_namespace(spawned, names), names))
+    for (PmixRankEnvironment& one : register_namespace(start, spawned_namespace(start, spawned, names), names))
       *ready.mutable_ready()->add_ranks() = std::move(one);
   tell_crd(ready);
 }
@@ -220,9 +223,9 @@ void tell_blob(pmix_status_t status, char* data, size_t size, void* rank) {
   tell_crd(message);
 }
 
-/** Send the data that the local processes have put; libpmix answers for each process as soon as it has put its data. */
+/** Send the data that the clients have put; libpmix answers for each process as soon as it has put its data. */
 void tell_modex(const PmixStart& start, const Namespace& space) {
-  for (std::size_t rank = 0; rank < space.node_of_rank.size(); ++rank) {
+  for (std::size_t rank = 0; space.served && rank < space.node_of_rank.size(); ++rank) {
     if (space.node_of_rank[rank] != start.node()) continue;
     pmix_proc_t proc;
     PMIx_Load_procid(&proc, space.name.c_str(), static_cast<pmix_rank_t>(rank));
@@ -235,7 +238,7 @@ void take_spawned(const PmixStart& start, const PmixSpawned& spawned, PmixNames&
   PmixKnown& known = *message.mutable_known();
   known.set_first(spawned.first());
   try {
-    const Namespace space = spawned_namespace(spawned, names);
+    const Namespace space = spawned_namespace(start, spawned, names);
     for (PmixRankEnvironment& one : register_namespace(start, space, names)) *known.add_ranks() = std::move(one);
     tell_crd(message);
     tell_modex(start, space);

@@ -38,7 +38,7 @@ void Recovery::abandon() {
 void Recovery::forget() {
   abandon();
   old_pmix_.clear();
-  pmix_mixed_ = false;
+  pmix_mixed_.clear();
 }
 
 void Recovery::begin(const job::Recover& message) {
@@ -48,10 +48,12 @@ void Recovery::begin(const job::Recover& message) {
   }
   superseding_ = !ranks_.empty();
   abandon();
-  node_.recovery = node_.own_since = number_ = message.recovery();
+  node_.recovery = number_ = message.recovery();
+  stay_ = message.stay();
+  if (!stay_) node_.own_since = number_;
   wave_ = message.wave();
   begun_ns_ = unix_ns();
-  renewal_.reset();
+  renewals_.clear();
   told_ = resumed_told_ = false;
   node_.placement.clear();
   for (const job::Placement& one : message.placement()) node_.placement[one.rank()] = one.node();
@@ -63,7 +65,7 @@ void Recovery::begin(const job::Recover& message) {
   const auto images = images_here(node_, message);
   std::vector<std::uint32_t> here;
   for (const auto& [number, where] : node_.placement) {
-    if (where != node_.index) continue;
+    if (where != node_.index || !takes_back(number)) continue;
     Bringing& bringing = ranks_[number];
     const Rank* rank = node_.find(number);
     bringing.restart = restart.count(number) || !rank || !rank->alive();
@@ -156,6 +158,10 @@ void Recovery::begin_all() {
 void Recovery::kill_those_that_leave(std::function<void()> then) {
   bool some_left = false;
   for (auto at = node_.ranks.begin(); at != node_.ranks.end();) {
+    if (!takes_back(at->first)) {
+      ++at;
+      continue;
+    }
     const auto wanted = ranks_.find(at->first);
     if (wanted != ranks_.end() && !wanted->second.restart) {
       signal_group(at->second->pid, SIGCONT);  // a stopped process cannot be rolled back
@@ -203,31 +209,37 @@ void Recovery::look_who_lives() {
 }
 
 void Recovery::prepare_pmix() {
-  if (ranks_.empty()) {
-    node_.pmix.reset();
-    ++node_.pmix_generation;
-    old_pmix_.clear();
-    pmix_mixed_ = false;
-    return;
+  if (ranks_.empty()) old_pmix_.clear();
+  for (const Side side : kSides) {
+    if (stay_ && side == Side::own) continue;
+    const auto is_client = [&](const auto& one) { return node_.side_of(one.first) == side; };
+    if (std::none_of(ranks_.begin(), ranks_.end(), is_client)) {
+      node_.pmix.drop(side);
+      pmix_mixed_.erase(side);
+    } else if (pmix_mixed_.count(side) ||
+               std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& one) { return is_client(one) && one.second.restart; })) {
+      replace_pmix(side);
+    }
   }
-  if (pmix_mixed_ || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.restart; })) replace_pmix();
 }
 
-/** libpmix's server remembers what its clients have sent. If that is stale for one rank, all ranks get a new server. */
-void Recovery::replace_pmix() {
-  if (renewal_) return;
-  pmix_mixed_ = true;
+/** libpmix's server remembers what its clients have sent. If that is stale for one of them, all get a new server. */
+void Recovery::replace_pmix(Side side) {
+  if (renewals_.count(side)) return;
+  pmix_mixed_.insert(side);
   std::vector<std::uint32_t> numbers;
   for (auto& [number, bringing] : ranks_) {
+    if (node_.side_of(number) != side) continue;
     bringing.stale = true;
     if (bringing.report.error().empty()) bringing.done = false;
     numbers.push_back(number);
   }
-  renewal_ = std::move(ready_pmix_);
-  if (!renewal_) renewal_ = std::make_unique<PmixRenewal>(node_, node_.placement, numbers);
-  old_pmix_.push_back(renewal_->take_old());
+  std::unique_ptr<PmixRenewal>& renewal = renewals_[side];
+  if (side == Side::own) renewal = std::move(ready_pmix_);
+  if (!renewal) renewal = std::make_unique<PmixRenewal>(node_, side, node_.placement, numbers);
+  old_pmix_.push_back(renewal->take_old());
   for (const std::uint32_t number : numbers)
-    renewal_->connection(number, [this, number, current = guard()](UniqueFd fd, const std::string& error) {
+    renewal->connection(number, [this, number, current = guard()](UniqueFd fd, const std::string& error) {
       if (!current()) return;
       if (!error.empty()) return fail(number, error);
       ranks_.at(number).pmix = std::move(fd);
@@ -413,7 +425,7 @@ void Recovery::restored(const RankMessage& message) {
   note(said.head.rank, "stands still");
   const auto addresses = message.strings(sizeof said, said.addresses);
   if (!addresses.empty()) rank->addresses = addresses;
-  if (said.pmix_stale) replace_pmix();
+  if (said.pmix_stale) replace_pmix(node_.side_of(said.head.rank));
   give_pmix(said.head.rank);
   check(said.head.rank);
 }
@@ -472,7 +484,7 @@ void Recovery::tell_when_done() {
   timer_.cancel();
   if (std::all_of(ranks_.begin(), ranks_.end(), [](const auto& one) { return one.second.report.error().empty(); })) {
     old_pmix_.clear();
-    pmix_mixed_ = false;
+    pmix_mixed_.clear();
   }
   job::Up up;
   up.mutable_restored()->set_recovery(number_);

@@ -2,7 +2,8 @@
 #pragma once
 /**
  * @file The node's part of a recovery. Each rank placed here is rolled back in place if it lives and need not be
- * restarted; otherwise it is restarted from its image as a new process. A newer recovery voids this one at any moment.
+ * restarted; otherwise it is restarted from its image as a new process. A newer recovery voids this one at any moment. If only
+ * spawned processes go back, the job's own ranks here are left alone (staying.h).
  */
 #include <cstdint>
 #include <map>
@@ -62,13 +63,15 @@ class Recovery {
   using Guard = std::function<bool()>;
   /** @return a function that says if this recovery is still the current one */
   Guard guard() const;
+  /** Whether a process has a part in this recovery, on whatever node. */
+  bool takes_back(std::uint32_t rank) const { return !stay_ || !node_.own(rank); }
   /** Log the progress with a rank. */
   void note(std::uint32_t rank, const char* what) const;
   void kill_those_that_leave(std::function<void()> then);
   void look_who_lives();
   void fetch_and_begin(const std::vector<job::Fetch>& orders);
   void prepare_pmix();
-  void replace_pmix();
+  void replace_pmix(Side side);
   void begin_all();
   void fetched(std::uint32_t rank, const Fetching::Result& result);
   void bring(std::uint32_t rank);
@@ -93,9 +96,10 @@ class Recovery {
   unsigned turn_ = 0;
   std::uint64_t begun_ns_ = 0;
   std::uint32_t number_ = 0, wave_ = 0;
-  std::unique_ptr<PmixRenewal> ready_pmix_;  ///< the server that was prepared for this recovery
-  std::unique_ptr<PmixRenewal> renewal_;     ///< set if the server was replaced in this recovery
-  bool pmix_mixed_ = false;    ///< a server was replaced, and not every rank here is connected to the new one yet
+  std::unique_ptr<PmixRenewal> ready_pmix_;  ///< the server that was prepared for this recovery, for the job's own ranks
+  std::map<Side, std::unique_ptr<PmixRenewal>> renewals_;  ///< of the servers that were replaced in this recovery
+  std::set<Side> pmix_mixed_;  ///< these servers were replaced, and not every process is connected to the new one yet
+  bool stay_ = false;          ///< the job's own ranks run on, and have no part in this
   bool superseding_ = false;   ///< another recovery was under way when this one began: messages of ranks may belong to that
                                ///< one
   bool told_ = false, resumed_told_ = false;

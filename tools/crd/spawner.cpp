@@ -45,18 +45,21 @@ void Spawner::begin(const job::SpawnBegin& message) {
     process->incarnation = node_.recovery;
     node_.ranks[process->number] = std::move(process);
   }
-  if (here && !node_.pmix)
-    node_.new_pmix(node_.placement, [this, message](const std::string& error) {
+  if (here && !node_.pmix.of(Side::spawned))
+    node_.pmix.renew(Side::spawned, node_.placement, [this, message](const std::string& error) {
       if (!error.empty() && message.recovery() == node_.recovery) tell_known(message, error);
     });
   Spawned& space = node_.spawned[message.first()];
   space.message = message;
+  space.awaited = 0;
   if (here) listen(space);
+  for (const Side side : kSides)
+    if (node_.pmix.of(side)) ++space.awaited;
   // A node without processes of the job has no PMIx server, and no client that could ask for the namespace.
-  if (!node_.pmix) return tell_known(message, "");
+  if (!space.awaited) return tell_known(message, "");
   ToPmix to;
   *to.mutable_spawned() = pmix_spawned(node_, message);
-  node_.pmix->send(to);
+  node_.pmix.tell_all(to);
 }
 
 void Spawner::listen(Spawned& space) {
@@ -83,11 +86,18 @@ void Spawner::only(const job::Recover& message) {
 
 void Spawner::known(const PmixKnown& message) {
   const auto found = node_.spawned.find(message.first());
-  if (found == node_.spawned.end()) return;
-  tell_known(found->second.message, message.error());
-  if (!message.error().empty() || !found->second.socket) return;  // the namespace was ended before it began
+  if (found == node_.spawned.end() || !found->second.awaited) return;
+  Spawned& space = found->second;
+  if (!message.error().empty()) {
+    space.awaited = 0;
+    return tell_known(space.message, message.error());
+  }
+  if (--space.awaited) return;
+  tell_known(space.message, "");
+  if (!space.socket || space.message.begun()) return;  // the namespace was ended before it began, or its processes run
   const Variables beside = variables_beside(node_);
-  for (const PmixRankEnvironment& one : message.ranks()) start(one.rank(), beside);
+  for (int rank = 0; rank < space.message.node_of_rank_size(); ++rank)
+    if (space.message.node_of_rank(rank) == node_.index) start(space.message.first() + static_cast<std::uint32_t>(rank), beside);
 }
 
 void Spawner::start(std::uint32_t number, const Variables& beside) {

@@ -16,7 +16,7 @@ class Spawner {
   Spawner(Node& node, std::function<void(const RankMessage&)> said) : node_(node), said_(std::move(said)) {}
   /** The namespace exists from now on. */
   void begin(const job::SpawnBegin& message);
-  /** The PMIx server knows the namespace: start its processes. */
+  /** A PMIx server knows the namespace. When all of this node do, its processes are started. */
   void known(const PmixKnown& message);
   /** Kill the processes of the namespace that still run. */
   void end(const job::SpawnEnd& message);

@@ -51,7 +51,7 @@ void Standby::begin(const job::Recover& expected) {
     // A node with ranks cannot replace its PMIx server in advance: the server is in use. And only the recovery itself says
     // where spawned processes go.
     if (pmix_ || spawned || pmix_ranks_.empty() || !node_.ranks.empty() || !node_.spawned.empty()) return;
-    pmix_ = std::make_unique<PmixRenewal>(node_, placement_, pmix_ranks_);
+    pmix_ = std::make_unique<PmixRenewal>(node_, Side::own, placement_, pmix_ranks_);
   });
 }
 
@@ -105,8 +105,7 @@ void Standby::abandon() {
 
 void Standby::drop_pmix() {
   if (!std::exchange(pmix_, nullptr)) return;
-  node_.pmix.reset();
-  ++node_.pmix_generation;
+  node_.pmix.drop(Side::own);
 }
 
 }  // namespace reprise::crd

@@ -27,14 +27,10 @@ void Staying::begin(const job::Recover& message, const std::string& obstacle) {
   number_ = message.recovery();
   wave_ = message.wave();
   can_.clear();
-  // The memory that the ranks share stays the same.
-  if (node_.lanes_recovery == node_.recovery) node_.lanes_recovery = number_;
-  node_.recovery = node_.settled = number_;
-  bool mixed = false;
+  node_.recovery = number_;
   for (const job::Placement& one : message.placement()) {
     node_.placement[one.rank()] = one.node();
     if (one.node() == node_.index && node_.own(one.rank())) can_[one.rank()];
-    mixed |= one.node() == node_.index && !node_.own(one.rank());
   }
   spdlog::info("recovery {}: {} ranks here stay if they can", number_, can_.size());
   std::string names;
@@ -47,8 +43,8 @@ void Staying::begin(const job::Recover& message, const std::string& obstacle) {
   for (const auto& [number, can] : can_) {
     Rank* const rank = node_.find(number);
     if (rank && rank->saved_in > wave_) rank->saved_in = 0;  // the image of a wave that counts no more is no parent
-    if (!obstacle.empty() || mixed)
-      cannot(number, mixed ? "a spawned process is on its node" : obstacle);
+    if (!obstacle.empty())
+      cannot(number, obstacle);
     else if (!rank || !rank->alive())
       cannot(number, "it has ended");
     else if (rank->broken_link)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #pragma once
 /**
- * @file The node's part of a recovery that takes spawned processes back, none of them on this node, while the job's own ranks run
- * on: each rank is asked whether it can stay, and is told when the others have been taken back.
+ * @file What a recovery that takes only spawned processes back means for the job's own ranks of this node: each is asked whether it can
+ * stay, and is told when the others have been taken back.
  */
 #include <cstdint>
 #include <map>

@@ -327,19 +327,19 @@ void FakeCrrun::take(const job::Up& up) {
 void FakeCrrun::fence(const job::Up& up) {
   const job::Fence& fence = up.fence();
   if (fence.recovery() != recovery || forget_fences) return;
-  std::set<std::uint32_t> wanted;
+  std::set<std::pair<std::uint32_t, bool>> wanted;
   std::string key = std::to_string(fence.recovery()) + "/" + std::to_string(fence.count()) + "/" + fence.group() + ":";
   for (const std::uint32_t member : fence.members()) key += std::to_string(member) + ",";
   for (const auto& one : placement)
     if (fence.members().empty() || std::find(fence.members().begin(), fence.members().end(), one.rank()) != fence.members().end())
-      wanted.insert(one.node());
+      wanted.emplace(one.node(), one.rank() >= job.ranks());
   for (const auto& [index, spawning] : spawns_)
     for (std::uint32_t rank = 0; rank < spawning.nodes.size(); ++rank)
       if (std::find(fence.members().begin(), fence.members().end(), 100 * index + rank) != fence.members().end())
-        wanted.insert(spawning.nodes[rank]);
+        wanted.emplace(spawning.nodes[rank], true);
   Open& open = fences_[key];
   open.data += fence.data();
-  open.from.insert(up.from());
+  open.from.emplace(up.from(), fence.spawned());
   if (open.from != wanted) return;
   ++fences;
   job::Down down;

@@ -125,7 +125,7 @@ class FakeCrrun {
   std::uint64_t contexts_ = 0;
   std::vector<std::pair<std::uint32_t, job::Lookup>> lookups_;  ///< lookups without an answer yet
   struct Open {
-    std::set<std::uint32_t> from;
+    std::set<std::pair<std::uint32_t, bool>> from;  ///< nodes, and whether it is the part of spawned processes
     std::string data;
   };
   std::map<std::string, Open> fences_;

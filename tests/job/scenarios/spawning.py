@@ -154,14 +154,13 @@ def staged_wave(job):
     return wave
 
 
-def apart(cluster, program, options=()):
-    # Each child has a node, and both parents have another one.
-    job = Job(cluster, program.words, ranks=2, hosts=("node1:2", "node2:1", "node3:1"), spares=("node4:1",), every=None,
-              options=options).start()
+def apart(cluster, program, options=(), hosts=("node1:2", "node2:1", "node3:1"), children=(1, 2)):
+    """Both parents are on node1, and each child is on the node with this place in the list of hosts."""
+    job = Job(cluster, program.words, ranks=2, hosts=hosts, spares=("node4:1",), every=None, options=options).start()
     job.await_output(program.loop)
     staged_wave(job)
     placed = [event["placement"] for event in job.events("spawn")]
-    check(placed == [[1, 2]], f"the children are not on node2 and node3: {placed}")
+    check(placed == [list(children)], f"the children are not where they should be: {placed}")
     return job
 
 
@@ -195,6 +194,31 @@ def children_go_back_alone(cluster):
     check(restored == {2: False, 3: True}, f"the second child is to be restarted, and the first one paused: {restored}")
     check(job.status()["last_recovery"]["domain"] == "spawned", "crjob status does not say so")
     later_all_go_back(cluster, job, program)
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+
+
+@scenario
+def children_go_back_alone_beside_their_parents(cluster):
+    program = Apart(2, 1500, 20000)
+    job = apart(cluster, program, hosts=("node1:3", "node2:1"), children=(0, 1))
+    cluster.kill("node2")
+    job.await_event("recovery-done", seconds=90)
+    check(domains(job) == ["spawned"], f"not only the children went back: {job.last_messages()}")
+    restored = {event["rank"]: event["restarted"] for event in job.events("restored-rank")}
+    check(restored == {2: False, 3: True}, f"the second child is to be restarted, and the first one paused: {restored}")
+    # Then the one that shares the node with the parents.
+    staged_wave(job)
+    cluster.ssh("node1", "pkill -KILL -n mpi_apart")
+    job.await_event("recovery-done", 2, seconds=90)
+    check(domains(job) == ["spawned", "spawned"], f"not only the children went back: {job.last_messages()}")
+    before = len(steps_of(job))
+    check(steps_of(job) == list(range(1, before + 1)), "the parents were set back")
+    # Then a parent. Processes that were started in a rank's place have the newest numbers.
+    staged_wave(job)
+    cluster.ssh("node1", "pkill -KILL -o mpi_apart")
+    job.await_event("recovery-done", 3, seconds=90)
+    check(domains(job) == ["spawned", "spawned", "all"], f"{domains(job)}")
+    check_result(job, program)
     check(len(job.events("spawn")) == 1, "the children were spawned again")
 
 

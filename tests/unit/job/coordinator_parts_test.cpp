@@ -323,6 +323,35 @@ TEST(FencesTest, CompleteWhenEveryNodeWithMembersHasSpoken) {
   EXPECT_EQ(fences.open(), 0u);
 }
 
+TEST(FencesTest, BothServersOfANodeSpeakIfRanksMeetSpawnedProcesses) {
+  Fences fences;
+  Fence fence;
+  for (const Rank member : {1u, 2u, 3u}) fence.add_members(member);
+  fence.set_data("own");
+  const Fences::Others spawned{{2, 0}, {3, 1}};
+  EXPECT_FALSE(fences.contribute(0, fence, {0, 0}, spawned));
+  EXPECT_FALSE(fences.contribute(0, fence, {0, 0}, spawned)) << "the same one again";
+  fence.set_spawned(true);
+  fence.set_data("spawned");
+  EXPECT_FALSE(fences.contribute(0, fence, {0, 0}, spawned)) << "spawned process 3 is on another node";
+  const auto done = fences.contribute(1, fence, {0, 0}, spawned);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->message.data(), "ownspawnedspawned");
+  EXPECT_THAT(done->to, ElementsAre(0, 1));
+}
+
+TEST(FencesTest, AServerWhoseMembersHaveAllFailedIsNotAwaited) {
+  Fences fences;
+  Fence fence;
+  fence.add_members(0);
+  fence.add_members(2);
+  const Fences::Others spawned{{2, 0}};
+  EXPECT_FALSE(fences.contribute(0, fence, {0, 0}, spawned));
+  const auto done = fences.fail({2}, {0, 0}, spawned);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_THAT(done[0].to, ElementsAre(0));
+}
+
 TEST(ModexTest, AnswersComeWhenTheDataDoes) {
   Modex modex;
   ModexRequest request;

@@ -45,7 +45,9 @@ TEST(Fences, AreOfSeveralNamespacesAndGroupsHaveContexts) {
   for (Rank rank : {7u, 0u}) fence.add_members(rank);
   fence.set_data("x");
   EXPECT_FALSE(fences.contribute(0, fence, placement, others));
+  fence.set_spawned(true);
   const auto done = fences.contribute(2, fence, placement, others);
+  fence.set_spawned(false);
   ASSERT_TRUE(done);
   EXPECT_THAT(done->to, ElementsAre(0, 2));
   EXPECT_EQ(done->message.data(), "xx");

@@ -462,19 +462,22 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
     }
     case Down::kRecover: {
       if (down.recover().recovery() <= daemon.recovery) break;
-      const std::vector<Rank> here = ranks_here();
-      if (down.recover().stay() && !here.empty() && here.front() < model_.ranks) {
-        stay(node, down.recover(), here);
-        break;
-      }
+      std::vector<Rank> here = ranks_here();
+      const auto first_spawned = std::lower_bound(here.begin(), here.end(), model_.ranks);
       daemon.recovery = down.recover().recovery();
-      daemon.stays = false;
+      daemon.stays = down.recover().stay() && first_spawned != here.begin();
       const std::set<Rank> children = spawned_roll_back(node, down.recover());
-      daemon.ended.clear();
+      if (daemon.stays) {
+        stay(node, down.recover(), {here.begin(), first_spawned});
+        here.erase(here.begin(), first_spawned);
+        if (here.empty()) break;
+      } else {
+        daemon.ended.clear();
+      }
       const std::set<Rank> mine(here.begin(), here.end());
       std::erase_if(daemon.ranks, [&](const auto& one) { return mine.count(one.first) && message.restart.count(one.first); });
-      for (auto& [rank, process] : daemon.ranks) process.running = false;
-      const auto leaves = [mine](const auto& one) { return !mine.count(one.first); };
+      for (auto& [rank, process] : daemon.ranks) process.running = daemon.stays && process.running;
+      const auto leaves = [mine, stays = daemon.stays](const auto& one) { return !stays && !mine.count(one.first); };
       if (std::none_of(daemon.ranks.begin(), daemon.ranks.end(), leaves))
         daemon.cleared = daemon.recovery;
       else
@@ -553,12 +556,15 @@ void Cluster::received(NodeIndex node, const Parsed& message) {
       after(some_time() / 4, [this, node, wave = down.resume().pinned()] {
         Daemon& daemon = *daemons_[node];
         if (wave) pinned(node, wave);
-        if (daemon.stays) return stayed(node);
         Up up;
         up.mutable_resumed()->set_recovery(daemon.recovery);
         for (const auto& [number, child] : daemon.spawned) {
           up.mutable_resumed()->add_ranks()->set_rank(number);
           spawned_run(node, number);
+        }
+        if (daemon.stays) {
+          if (up.resumed().ranks_size()) send_up(node, std::move(up));
+          return stayed(node);
         }
         for (auto& [rank, process] : daemon.ranks) {
           RankResumed& result = *up.mutable_resumed()->add_ranks();

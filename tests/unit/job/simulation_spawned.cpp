@@ -77,8 +77,7 @@ std::set<Rank> Cluster::spawned_roll_back(NodeIndex node, const Recover& message
 /** What crd's Staying does. Here they answer whether they have crossed the border, or compute. */
 void Cluster::stay(NodeIndex node, const Recover& message, const std::vector<Rank>& here) {
   Daemon& daemon = *daemons_[node];
-  daemon.recovery = daemon.cleared = message.recovery();
-  daemon.stays = true;
+  daemon.cleared = message.recovery();
   for (Rank rank : here) {
     const bool computes = computing_.count(rank);
     later(computes ? 3'000'000 : some_time(), [this, node, rank, computes, wave = message.wave(), recovery = daemon.recovery, instance = daemon.instance] {

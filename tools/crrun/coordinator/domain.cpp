@@ -2,7 +2,6 @@
 #include "domain.h"
 
 #include <algorithm>
-#include <set>
 
 namespace reprise::job {
 
@@ -37,16 +36,6 @@ bool are_those_of(const StoredWave& wave, const Spawns& spawns) {
   });
 }
 
-/** A node has one PMIx server and one memory for messages: neither can be replaced for some of its processes. */
-bool share_nodes(const DomainFacts& facts, const StoredWave& wave) {
-  const std::set<NodeIndex> own(facts.placement.begin(), facts.placement.end());
-  for (const auto& [number, node] : facts.spawns.where())
-    if (own.count(node)) return true;
-  for (std::size_t place = wave.own(); place < facts.plan.nodes.size(); ++place)
-    if (own.count(facts.plan.nodes[place])) return true;
-  return false;
-}
-
 /** @return "": only the spawned processes need to go back, as far as crrun knows */
 std::string why_all(const DomainFacts& facts, const StoredWave* wave) {
   if (!facts.running) return "another recovery was not over";
@@ -58,7 +47,6 @@ std::string why_all(const DomainFacts& facts, const StoredWave* wave) {
     return "ranks of the job itself were lost, too, or have been restarted since wave " + number;
   if (facts.ended) return "a rank of the job itself has ended";
   if (!are_those_of(*wave, facts.spawns)) return "other spawned processes run than in wave " + number;
-  if (share_nodes(facts, *wave)) return "spawned processes are on nodes with ranks of the job itself";
   if (facts.pinned) return "the program has asked for a wave to which all go back";
   if (facts.draining) return "a node is being drained";
   if (facts.link_broken) return "messages were lost with a connection";

@@ -12,13 +12,13 @@ constexpr int kNotFound = -46;
 constexpr int kTerminated = -200;  // PMIX_ERR_PROC_TERM_WO_SYNC
 }  // namespace
 
-/** The nodes with members that have not failed. No members: all of the job's own ranks. */
-std::set<NodeIndex> Fences::nodes(const std::vector<Rank>& members, const PlacementTable& placement, const Others& others) const {
-  std::set<NodeIndex> out;
+/** Those of members that have not failed. No members: all of the job's own ranks. */
+std::set<Fences::Server> Fences::servers(const std::vector<Rank>& members, const PlacementTable& placement, const Others& others) const {
+  std::set<Server> out;
   const auto add = [&](Rank rank) {
     if (failed_.count(rank)) return;
-    if (rank < placement.size()) out.insert(placement[rank]);
-    if (const auto other = others.find(rank); other != others.end()) out.insert(other->second);
+    if (rank < placement.size()) out.insert({placement[rank], false});
+    if (const auto other = others.find(rank); other != others.end()) out.insert({other->second, true});
   };
   for (Rank rank = 0; members.empty() && rank < placement.size(); ++rank) add(rank);
   for (Rank rank : members) add(rank);
@@ -36,7 +36,7 @@ Fences::Done Fences::complete(OpenOnes::iterator open, int status) {
   Done done{std::move(open->second.answer), std::move(open->second.all)};
   done.message.set_status(status);
   std::string all;
-  for (const auto& [node, data] : open->second.data) all += data;
+  for (const auto& [server, data] : open->second.data) all += data;
   done.message.set_data(std::move(all));
   last_[open->first.who] = done.message;
   open_.erase(open);
@@ -48,9 +48,9 @@ std::vector<Fences::Done> Fences::fail(const std::vector<Rank>& ranks, const Pla
   std::vector<Done> out;
   for (auto at = open_.begin(); at != open_.end();) {
     const auto one = at++;
-    const std::set<NodeIndex> living = nodes(one->first.who.members, placement, others);
-    std::set<NodeIndex>& awaited = one->second.awaited;
-    std::erase_if(awaited, [&](NodeIndex node) { return !living.count(node); });
+    const std::set<Server> living = servers(one->first.who.members, placement, others);
+    std::set<Server>& awaited = one->second.awaited;
+    std::erase_if(awaited, [&](const Server& server) { return !living.count(server); });
     if (one->second.whole && has_failed_member(one->first, placement.size()))
       out.push_back(complete(one, kTerminated));
     else if (awaited.empty())
@@ -71,15 +71,17 @@ std::optional<Fences::Done> Fences::contribute(NodeIndex from, const Fence& fenc
   auto [at, fresh] = open_.try_emplace(key);
   Open& open = at->second;
   if (fresh) {
-    open.awaited = nodes(members, placement, others);
-    open.all.assign(open.awaited.begin(), open.awaited.end());
+    open.awaited = servers(members, placement, others);
+    for (const Server& server : open.awaited)
+      if (open.all.empty() || open.all.back() != server.node) open.all.push_back(server.node);  // they are in the order of nodes
     open.whole = fence.whole();
     open.answer.mutable_members()->CopyFrom(fence.members());
     open.answer.set_count(fence.count());
     open.answer.set_recovery(fence.recovery());
     open.answer.set_group(fence.group());
   }
-  if (open.awaited.erase(from)) open.data[from] = fence.data();
+  const Server server{from, fence.spawned()};
+  if (open.awaited.erase(server)) open.data[server] = fence.data();
   if (open.whole && has_failed_member(key, placement.size())) return complete(at, kTerminated);
   if (!open.awaited.empty()) return std::nullopt;
   if (fence.context() && context) open.answer.set_context(context());

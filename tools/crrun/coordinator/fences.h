@@ -23,7 +23,7 @@ class Fences {
   /** Nodes of spawned processes, by their numbers. */
   using Others = std::map<Rank, NodeIndex>;
   /**
-   * Add a daemon's contribution. @return the result, when all nodes that have members have contributed
+   * Add the contribution of a PMIx server. @return the result, when all that serve members have contributed
    * @param context returns the next context id; called once for a group that asks for one
    */
   std::optional<Done> contribute(NodeIndex from, const Fence& fence, const PlacementTable& placement, const Others& others = {},
@@ -55,15 +55,21 @@ class Fences {
     std::uint32_t count;
     auto operator<=>(const Key&) const = default;
   };
+  /** A node has one for the job's own ranks, and one for spawned processes. */
+  struct Server {
+    NodeIndex node;
+    bool spawned;
+    auto operator<=>(const Server&) const = default;
+  };
   struct Open {
     bool whole = false;  ///< it fails with any of its members
-    std::set<NodeIndex> awaited;
+    std::set<Server> awaited;
     std::vector<NodeIndex> all;
-    std::map<NodeIndex, std::string> data;
+    std::map<Server, std::string> data;
     FenceDone answer;    ///< without data and status
   };
   using OpenOnes = std::map<Key, Open>;
-  std::set<NodeIndex> nodes(const std::vector<Rank>& members, const PlacementTable& placement, const Others& others) const;
+  std::set<Server> servers(const std::vector<Rank>& members, const PlacementTable& placement, const Others& others) const;
   bool has_failed_member(const Key& key, std::size_t own) const;
   Done complete(OpenOnes::iterator open, int status);
 
