@@ -389,6 +389,19 @@ TEST_F(PinnedJob, LeavesWithoutAnotherWave) {
   EXPECT_TRUE(cluster.said("what it has computed since is lost"));
 }
 
+TEST_F(PinnedJob, SaysThatItCannotLeaveWithoutAWave) {
+  model.settings.leave_on = {SIGUSR2};
+  model.settings.wall_end_unix_s = 150;  // the time of day is that of the simulation and a second
+  Cluster cluster(model);
+  cluster.put_off(true);
+  cluster.pin(kPin, 0, true);
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.said("goes on without the wave"); }, 30'000));
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.said("in the batch system ends in"); }, 60'000));
+  EXPECT_TRUE(cluster.said("no last wave can be taken now"));
+  EXPECT_TRUE(cluster.said("if it is ended, it begins anew"));
+  EXPECT_FALSE(cluster.said("the job takes a last wave"));
+}
+
 TEST_F(PinnedJob, SurvivesLossesAtAnyTime) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     model.seed = seed;

@@ -213,6 +213,7 @@ class Coordinator {
   void copy_kept();
 
   void leave(const std::string& why, Now now);
+  void leave_in_time(Now now);
   void leave_tick(Now now);
 
   // coordinator_pin.cpp

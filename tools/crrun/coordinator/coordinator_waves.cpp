@@ -58,7 +58,7 @@ void Coordinator::wave_tick(Now now) {
   if (const std::string reason = no_wave_reason(); !reason.empty()) {
     if (!spawns_.partly_ended().empty() && clock_.due(now) && !std::exchange(told_of_spawned_, true))
       out_.say(Log::INFO, "no wave: " + reason);
-    return;
+    return leave_in_time(now);
   }
   if (spawns_.any_live()) give_drains_up(spawns_.words());
   if (postponed_) return;
@@ -329,20 +329,29 @@ void Coordinator::prune() {
 void Coordinator::leave(const std::string& why, Now now) {
   leaving_.begin(pin_.wave() ? pin_.wave() : round_ ? round_->wave() : next_wave_, why);
   staging_.hurry(leaving_.since());
-  const char* const then = pin_.wave() ? ": the job ends when the wave that the program has asked for is in shared storage; what it has computed "
-                                         "since is lost"
-                                       : ": the job takes a last wave, and ends when that is in shared storage";
+  const std::string reason = no_wave_reason();
+  const auto staged = store_.newest_staged();
+  std::string then = ": the job takes a last wave, and ends when that is in shared storage";
+  if (pin_.wave())
+    then = ": the job ends when the wave that the program has asked for is in shared storage; what it has computed since is lost";
+  else if (!reason.empty())
+    then = ": no last wave can be taken now (" + reason + "). The job runs on; if it is ended, " +
+           (staged ? "crrun --restart goes on from wave " + std::to_string(*staged) : "it begins anew");
   out_.say(Log::WARNING, why + then);
   event({{"event", "leave"}, {"why", why}, {"wave", leaving_.since()}}, now);
   clock_.no_later_than(now.ms);
 }
 
+/** The batch system ends the job soon. */
+void Coordinator::leave_in_time(Now now) {
+  const std::uint64_t end_ms = settings_.wall_end_unix_s * 1000, now_ms = now.unix_ns / 1'000'000;
+  if (!end_ms || leaving_.any() || phase_ != Phase::running || settings_.spec.no_checkpoints()) return;
+  if (now_ms + leave_time_.needed_ms() < end_ms) return;
+  leave("the time of this job in the batch system ends in " + std::to_string((end_ms - std::min(end_ms, now_ms)) / 1000) + " s", now);
+}
+
 void Coordinator::leave_tick(Now now) {
-  const std::uint64_t end_ms = settings_.wall_end_unix_s * 1000;
-  if (!leaving_.any() && end_ms && now.unix_ns / 1'000'000 + leave_time_.needed_ms() >= end_ms)
-    return leave("the time of this job in the batch system ends in " +
-                     std::to_string((end_ms - std::min(end_ms, now.unix_ns / 1'000'000)) / 1000) + " s",
-                 now);
+  if (!leaving_.any()) return leave_in_time(now);
   if (leaving_.needs_wave(store_) && !round_) clock_.no_later_than(now.ms + kLeaveAgainMs);
   if (!leaving_.may_end(store_)) return;
   out_.say(Log::WARNING, "wave " + std::to_string(*store_.newest_staged()) + " is in shared storage: the job is ended, as announced");
