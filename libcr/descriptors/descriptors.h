@@ -67,7 +67,7 @@ void make_room(const Session& session, const PreparedDescriptors& prepared);
  * @return for each descriptor of a pipe to another process that the target still has open: the bytes in the pipe. A
  * rollback leaves them there. Target frozen.
  */
-std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image);
+std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image, const std::set<int>& keep_pipes);
 
 /**
  * Do all open files of the image allow restore_unchanged_descriptors()?

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -100,7 +101,7 @@ const std::string& content_of(const Process& image, const Group& group) {
 
 }  // namespace
 
-std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image) {
+std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& image, const std::set<int>& keep_pipes) {
   std::map<int, std::uint64_t> result, outside;  // outside: number -> inode
   for (const Descriptor& one : image.descriptors()) {
     const Description& description = image.descriptions(static_cast<int>(one.description()));
@@ -110,7 +111,7 @@ std::map<int, std::uint64_t> queued_in_pipes(Session& session, const Process& im
   SessionSource source(session);
   for (const cr_fd& fd : session.fds()) {
     const auto found = outside.find(fd.fd);
-    if (found == outside.end() || found->second != fd.ino) continue;
+    if (found == outside.end() || (found->second != fd.ino && !(keep_pipes.count(fd.fd) && S_ISFIFO(fd.mode)))) continue;
     if (const UniqueFd end = source.get(fd.fd)) result[fd.fd] = queued_bytes(end.get());
   }
   return result;

@@ -36,7 +36,7 @@ bool may_be(const Description& description, std::uint32_t mode) {
 }  // namespace
 
 DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> live, bool match,
-                                const std::set<std::uint32_t>& replace) {
+                                const std::set<std::uint32_t>& replace, const std::set<int>& keep_pipes) {
   DescriptorPlan plan;
   std::map<int, const cr_fd*> by_number;
   std::map<std::uint64_t, int> by_serial;
@@ -59,7 +59,9 @@ DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> liv
     if (serial)
       if (const auto found = by_serial.find(serial); found != by_serial.end()) plan.alive[index] = found->second;
     const auto now = by_number.find(descriptor.fd());
-    if (serial && now != by_number.end() && now->second->serial == serial) {
+    const bool in_its_place = keep_pipes.count(descriptor.fd()) && description.kind() == Description::PIPE && description.pipe().outside() &&
+                              !by_serial.count(serial) && now != by_number.end() && S_ISFIFO(now->second->mode);
+    if (in_its_place || (serial && now != by_number.end() && now->second->serial == serial)) {
       plan.kept[index] = descriptor.fd();
       if (((now->second->flags & CR_FD_CLOEXEC) != 0) != descriptor.cloexec())
         plan.cloexec.push_back({descriptor.fd(), index, descriptor.cloexec()});

@@ -35,9 +35,10 @@ struct DescriptorPlan {
  * @param live    the target's current descriptor table
  * @param match   serials are valid: the target is the process of the checkpoint
  * @param replace descriptions to make anew although the target has them
+ * @param keep_pipes  RestoreOptions::keep_pipes
  */
 DescriptorPlan plan_descriptors(const Process& image, std::span<const cr_fd> live, bool match,
-                                const std::set<std::uint32_t>& replace = {});
+                                const std::set<std::uint32_t>& replace = {}, const std::set<int>& keep_pipes = {});
 
 /** @return the descriptors of the image that refer to a description; ascending */
 std::vector<int> numbers_of(const Process& image, std::uint32_t description);

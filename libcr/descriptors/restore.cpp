@@ -38,7 +38,8 @@ void raise(Refusals& refusals, RestoreMode mode) {
 DescriptorPlan compare_with_image(Restorer& restorer, std::vector<cr_fd> live) {
   restorer.live = std::move(live);
   const bool pause = restorer.mode == RestoreMode::pause;
-  DescriptorPlan plan = plan_descriptors(restorer.image, restorer.live, pause);
+  const std::set<int>& keep_pipes = restorer.options.keep_pipes;
+  DescriptorPlan plan = plan_descriptors(restorer.image, restorer.live, pause, {}, keep_pipes);
   restorer.alive = plan.alive;
   std::set<std::uint32_t> replace;
   for (const auto& [index, number] : plan.alive) {
@@ -50,7 +51,7 @@ DescriptorPlan compare_with_image(Restorer& restorer, std::vector<cr_fd> live) {
   replace.merge(look_at_unix_pairs(restorer));
   replace.merge(look_at_epolls(restorer, replace));
   if (!replace.empty()) {
-    plan = plan_descriptors(restorer.image, restorer.live, pause, replace);
+    plan = plan_descriptors(restorer.image, restorer.live, pause, replace, keep_pipes);
     restorer.alive = plan.alive;
   }
   restorer.decisions = choose_method(restorer.image, restorer.options, restorer.mode, restorer.alive);

@@ -51,7 +51,8 @@ void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& pl
     return [&restorer, index, what] { return description_text(restorer.image, index) + ": its " + what + " cannot be set"; };
   };
   std::map<std::uint64_t, const cr_fd*> live;
-  for (const cr_fd& fd : restorer.live) live[fd.serial] = &fd;
+  std::map<int, const cr_fd*> at;
+  for (const cr_fd& fd : restorer.live) live[fd.serial] = at[fd.fd] = &fd;
   for (std::uint32_t index = 0; index < restorer.decisions.size(); ++index) {
     const Way way = restorer.way(index);
     const Description& description = restorer.description(index);
@@ -61,7 +62,9 @@ void restore_status(Restorer& restorer, Remote& remote, const DescriptorPlan& pl
     int owner_was = 0, signal_was = 0;
     std::uint32_t flags = static_cast<std::uint32_t>(open_flags(description));
     if (way == Way::keep) {
-      const cr_fd& now = *live.at(description.serial());
+      // A pipe that has taken the place of the image's has kept its number.
+      const auto same = live.find(description.serial());
+      const cr_fd& now = same != live.end() ? *same->second : *at.at(restorer.number(index));
       position = static_cast<std::int64_t>(now.pos);
       flags = now.f_flags;
       owner_was = now.owner_pid;

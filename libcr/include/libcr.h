@@ -130,7 +130,8 @@ enum {
 /** New: results of cr_checkpoint(); failures are negative. */
 enum {
   CR_CONTINUED = 0, /**< the checkpoint was taken; this is the same process */
-  CR_RESTARTED = 1, /**< this is a new process, restarted from the image */
+  CR_RESTARTED = 1, /**< this is a new process, restarted from the image; or one that was rolled back in place to an image from before
+                         its restart. Its sockets are not those of the image */
   CR_PAUSED = 2     /**< this is the same process, rolled back in place; its sockets are still open */
 };
 

@@ -138,6 +138,10 @@ void collect_host(Session& session, Process& process) {
   process.set_taken_unix_ns(host.realtime_ns());
 }
 
+bool is_newer(Session& session, const Process& image) {
+  return image.start_time_ticks() != must_stat(session.pid()).start_ticks || !same_boot(image);
+}
+
 void check_same_process(Session& session, const Process& image, bool tracked) {
   const ProcStat stat = must_stat(session.pid());
   const auto refuse = [&](const std::string& why) {

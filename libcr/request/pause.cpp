@@ -81,6 +81,7 @@ void pause_to(Session& session, const Image& image, bool verified, const PauseOp
   enter(Stage::compare);
   bool tracked = options.use_tracking && session.dirty(id, dirty);
   check_same_process(session, image.process(), tracked);
+  const bool newer = is_newer(session, image.process());
   if (!tracked && !verified) {
     // All pages will be restored: verify them while the program still runs.
     report.frozen_ns += session.thaw();
@@ -92,7 +93,7 @@ void pause_to(Session& session, const Image& image, bool verified, const PauseOp
     report.freeze_ns += session.freeze(options.timeout_ms).ns;
   }
 
-  report.pipes = queued_in_pipes(session, image.process());
+  report.pipes = queued_in_pipes(session, image.process(), options.restore.keep_pipes);
   Process process = image.process();
   RestoreOptions restore = options.restore;
   restore.trust = trusts(image);
@@ -112,7 +113,8 @@ void pause_to(Session& session, const Image& image, bool verified, const PauseOp
   if (const int err = options.signal ? send_signal(options.pid, options.signal) : 0)
     report.warnings.push_back("the signal could not be sent: " + error_text(err));
   rollback.carry_out(Stage::outcome, [&] {
-    agent.outcome(process.has_agent() ? CR_PHASE_PAUSED : CR_PHASE_ABORTED, process.has_agent());
+    const unsigned phase = newer ? CR_PHASE_RESTARTED : CR_PHASE_PAUSED;
+    agent.outcome(process.has_agent() ? phase : CR_PHASE_ABORTED, process.has_agent());
   });
   rollback.carry_out(Stage::thaw, [&] {
     try {

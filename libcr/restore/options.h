@@ -25,6 +25,8 @@ struct RestoreOptions {
   std::vector<std::pair<std::string, std::string>> relocate;
   /** Restart: descriptor number of the image -> descriptor of ours that takes its place (borrowed). */
   std::map<int, int> substitute;
+  /** Pause: if the image's pipe to another process at one of these numbers is gone, the pipe that the process has there now takes its place. */
+  std::set<int> keep_pipes;
   /** Restart: name of kept memory of the image -> descriptor of ours for the memory that takes its place (borrowed). */
   std::map<std::string, int> kept_memory;
   /** Restart: names of kept_memory that get the content that the image has of them (CR_KEPT_COPIED). */

@@ -236,6 +236,28 @@ TEST(Plan, WhatIsOfAnotherKindIsNotTheSameThoughItHasTheSerial) {
   EXPECT_EQ(plan_descriptors(image, live, true).alive.size(), 1u);
 }
 
+TEST(Plan, KeepsThePipesThatTheProcessHasNowWhereThoseOfTheImageAreGone) {
+  Process image;
+  for (const std::uint32_t serial : {10u, 11u, 12u}) add_description(image, Description::PIPE, serial);
+  for (int i = 0; i < 2; ++i) image.mutable_descriptions(i)->mutable_pipe()->set_outside(true);
+  add_descriptor(image, 1, 0);
+  add_descriptor(image, 2, 1);
+  add_descriptor(image, 5, 2);
+  std::vector<cr_fd> live = {live_fd(1, 20), live_fd(2, 21), live_fd(5, 22)};
+  for (cr_fd& fd : live) fd.mode = S_IFIFO | 0600;
+  DescriptorPlan plan = plan_descriptors(image, live, true, {}, {1, 5});
+  EXPECT_THAT(plan.kept, ElementsAre(std::pair(0u, 1)));
+  EXPECT_THAT(plan.make, ElementsAre(1, 2)) << "2 was not named, and 5 is a pipe within the process";
+  live[0].mode = S_IFREG | 0600;
+  EXPECT_THAT(plan_descriptors(image, live, true, {}, {1}).kept, IsEmpty()) << "it is another file now";
+  live[0] = live_fd(1, 11);
+  live[0].mode = S_IFIFO | 0600;
+  live[1] = live_fd(9, 10);
+  plan = plan_descriptors(image, live, true, {}, {1});
+  EXPECT_EQ(plan.alive.at(0), 9) << "the pipe of the image is still there";
+  EXPECT_THAT(plan.kept, IsEmpty());
+}
+
 Epoll::Entry epoll_entry(int fd, std::uint32_t description, std::uint32_t events, std::uint64_t data = 0) {
   Epoll::Entry entry;
   entry.set_fd(fd);

@@ -7,7 +7,7 @@ _reprise_options() { # COMMAND
 	local request="$common --file --quiet --verbose --timeout --stop --term --kill --cont"
 	case $1 in
 	cr_checkpoint) echo "$request --parent --delta --every --keep --compress --tree --group --pgid --session --sid --ptraced-skip --backup --clobber --no-clobber --sync --no-sync --track --no-track --kept-memory-to --split-huge --deleted-limit" ;;
-	cr_pause) echo "$request --keep --no-tracking --rewind-files --shared-memory --dead-sockets --hold" ;;
+	cr_pause) echo "$request --keep --no-tracking --keep-pipe --rewind-files --shared-memory --dead-sockets --hold" ;;
 	cr_restart)
 		echo "$request --restore-pid --no-restore-pid --copies --pid-namespace --restore-pgid --no-restore-pgid --restore-sid --no-restore-sid --fd --kept-memory --fill-kept-memory --detach --relocate --trust --rewind-files --shared-memory --dead-sockets --hold"
 		;;

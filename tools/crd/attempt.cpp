@@ -75,7 +75,12 @@ constexpr const char* kShared = "--shared-memory=restore";
 
 Attempt ready_pause(Node& node, const Rank& rank, const FoundImage& image) {
   Attempt attempt{image.path, image.manifest, rank.pid, nullptr, nullptr};
-  attempt.tool = Tool::held(node.loop, {"cr_pause", "--dead-sockets", "--rewind-files", kShared, std::to_string(rank.pid), image.path}, {});
+  std::vector<std::string> argv{"cr_pause", "--dead-sockets", "--rewind-files", kShared};
+  if (rank.newer_than(image.manifest.wave))
+    for (const auto& [fd, stream] : image.manifest.pipes) argv.push_back(fmt::format("--keep-pipe={}", fd));
+  argv.push_back(std::to_string(rank.pid));
+  argv.push_back(image.path);
+  attempt.tool = Tool::held(node.loop, argv, {});
   return attempt;
 }
 

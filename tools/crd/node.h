@@ -45,6 +45,9 @@ struct Rank {
   Binding binding;                   ///< its processors
   std::uint32_t saved_in = 0;        ///< wave of the image, on this node, since which the module knows its changes; 0: none
   std::uint32_t imaged_in = 0;       ///< wave of its newest image, or of that which it was restarted from; 0: none
+  std::uint32_t restarted_from = 0;  ///< wave of the image that its process was restarted from; 0: it was not
+  /** Whether its process is newer than its image of a wave. */
+  bool newer_than(std::uint32_t wave) const { return restarted_from >= wave; }
   /** Where its transport counts what it does, a struct cr_rank_counters. */
   struct Counters {
     pid_t pid = -1;

@@ -69,6 +69,7 @@ void Recovery::begin(const job::Recover& message) {
     Bringing& bringing = ranks_[number];
     const Rank* rank = node_.find(number);
     bringing.restart = restart.count(number) || !rank || !rank->alive();
+    bringing.anew = bringing.restart || rank->newer_than(wave_);
     bringing.report.set_rank(number);
     bringing.report.set_restarted(bringing.restart);
     bringing.report.set_begin_unix_ns(unix_ns());
@@ -199,7 +200,7 @@ void Recovery::look_who_lives() {
     const auto found = node_.ranks.find(number);
     if (bringing.restart || (found != node_.ranks.end() && found->second->alive() && process_runs(found->second->pid))) continue;
     spdlog::info("rank {} has ended and is restarted", number);
-    bringing.restart = true;
+    bringing.restart = bringing.anew = true;
     bringing.report.set_restarted(true);
     if (found == node_.ranks.end()) continue;
     std::shared_ptr<Rank> rank = std::move(found->second);
@@ -217,7 +218,7 @@ void Recovery::prepare_pmix() {
       node_.pmix.drop(side);
       pmix_mixed_.erase(side);
     } else if (pmix_mixed_.count(side) ||
-               std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& one) { return is_client(one) && one.second.restart; })) {
+               std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& one) { return is_client(one) && one.second.anew; })) {
       replace_pmix(side);
     }
   }
@@ -343,7 +344,7 @@ void Recovery::tool_said(std::uint32_t number, const ToolResult& result) {
   bringing.tool_done = true;
   if (bringing.restart) {
     node_.kept.filled(wave_, number);
-    rank->imaged_in = wave_;
+    rank->imaged_in = rank->restarted_from = wave_;
   }
   note(number, "is restored");
   const auto& report = result.report;

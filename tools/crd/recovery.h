@@ -43,6 +43,7 @@ class Recovery {
     job::ImagePlace place;
     int next_path = 0;           ///< index into place.paths: the next path to try
     bool restart = false;
+    bool anew = false;           ///< it is restarted, or was since the wave: it has none of the image's connections
     bool awaited = false;        ///< its image comes from another node
     bool image_bad = false;      ///< an image was missing or damaged
     bool local = false;          ///< the image that is restored is on this node

@@ -30,6 +30,13 @@ void declare(CLI::App& app, PauseCommand& command) {
   app.add_flag("!--no-tracking", command.options.use_tracking, "restore every page, not only those tracked as changed");
   app.add_flag("--keep", command.keep, "keep the state in memory too, so that later pauses to this image read nothing");
   app.add_option(kImageIs, command.image_is_)->group("");
+  app.add_option("--keep-pipe", command.keep_pipes_,
+                 "where the image has descriptor N as a pipe to another process, which is gone, keep the pipe that the process has there "
+                 "now; may be given again")
+      ->type_name("N")
+      ->allow_extra_args(false)
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   tool::add_restore_options(app, command.options.restore);
   tool::add_hold(app, command.hold, "all");
   command.signal.add(app, "once it is rolled back");
@@ -39,6 +46,7 @@ void declare(CLI::App& app, PauseCommand& command) {
 void PauseCommand::complete() {
   if (options.image.empty()) options.image = context_name(options.pid);
   image = ImageFile::parse(image_is_);
+  options.restore.keep_pipes.insert(keep_pipes_.begin(), keep_pipes_.end());
   options.signal = signal.signal();
   options.request_flags = api::pack_request(options.signal, CR_SCOPE_PROC, options.pid);
   options.timeout_ms = options.agent_timeout_ms = common.timeout_ms();

@@ -2,6 +2,7 @@
 #pragma once
 /** @file The command line of cr_pause and what it prints, for the command and for the keeper of a process's snapshots. */
 #include <string>
+#include <vector>
 
 #include "command.h"
 #include "image_file.h"
@@ -25,6 +26,7 @@ struct PauseCommand {
  private:
   friend void declare(CLI::App& app, PauseCommand& command);
   std::string image_is_;
+  std::vector<int> keep_pipes_;
 };
 
 /** Declare all of it. @p command must outlive @p app. */

@@ -105,7 +105,7 @@ TEST(RecoveryPlanTest, TakesTheNewestWaveForWhoseSpawnedProcessesThereIsAPlace) 
   store.commit(with);
   std::vector<Seat> seats(3);
   for (NodeIndex node = 0; node < 3; ++node) seats[node].node = node, seats[node].slots = 2;
-  const auto live = [](Rank) { return std::optional<RecoveryNumber>(0); };
+  const auto live = [](Rank) { return true; };
   const auto nobody = [](NodeIndex) { return false; };
   // Process 8 runs on node 0 by now; the image is on node 2.
   auto plan = plan_recovery({0, 1}, {{7, 1}, {8, 0}}, seats, false, store, live, nobody);
@@ -114,8 +114,7 @@ TEST(RecoveryPlanTest, TakesTheNewestWaveForWhoseSpawnedProcessesThereIsAPlace) 
   EXPECT_THAT(plan->nodes, ElementsAre(0, 1, 1, 0));
   EXPECT_THAT(plan->restart, ElementsAre(8));
   // They have ended since: they come back where they were.
-  plan = plan_recovery({0, 1}, {}, seats, false, store, [](Rank rank) { return rank < 2 ? std::optional<RecoveryNumber>(0) : std::nullopt; },
-                       nobody);
+  plan = plan_recovery({0, 1}, {}, seats, false, store, [](Rank rank) { return rank < 2; }, nobody);
   EXPECT_THAT(plan->nodes, ElementsAre(0, 1, 1, 2));
   EXPECT_THAT(plan->restart, ElementsAre(7, 8));
   Recover message;

@@ -184,7 +184,7 @@ TEST(RedundantPlanTest, ReadsFromNodesThatHaveACopy) {
   std::vector<Seat> seats(5);
   for (NodeIndex node = 0; node < 5; ++node) seats[node].node = node, seats[node].slots = node == 4 ? 2 : 0, seats[node].usable = node != 1, seats[node].spare = node == 4;
   seats[0].slots = 1;
-  const auto live = [](Rank rank) { return rank == 0 ? std::optional<RecoveryNumber>(0) : std::nullopt; };
+  const auto live = [](Rank rank) { return rank == 0; };
   const auto plan = plan_recovery({0, 1, 1}, {}, seats, false, store, live, cluster.serves());
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->wave, 4u);
@@ -217,7 +217,7 @@ TEST(RedundantPlanTest, ARankOnANodeWithACopyNeedsNoNetwork) {
   Cluster cluster;
   std::vector<Seat> seats(2);
   for (NodeIndex node = 0; node < 2; ++node) seats[node].node = node, seats[node].slots = 2, seats[node].usable = node == 0;
-  const auto plan = plan_recovery({0, 1}, {}, seats, true, store, [](Rank) { return std::nullopt; }, cluster.serves());
+  const auto plan = plan_recovery({0, 1}, {}, seats, true, store, [](Rank) { return false; }, cluster.serves());
   ASSERT_TRUE(plan);
   Recover message;
   plan->fill(message, store, cluster.serving());
@@ -441,7 +441,7 @@ TEST(RedundantPlanTest, ASetRebuildsWhatItsLostNodeHad) {
   Cluster cluster;
   std::vector<Seat> seats(4);
   for (NodeIndex node = 0; node < 4; ++node) seats[node].node = node, seats[node].slots = node == 3 ? 2 : 1, seats[node].usable = node != 2, seats[node].spare = node == 3;
-  const auto live = [](Rank rank) { return rank < 2 ? std::optional<RecoveryNumber>(0) : std::nullopt; };
+  const auto live = [](Rank rank) { return rank < 2; };
   const auto plan = plan_recovery({0, 1, 2, 2}, {}, seats, false, store, live, cluster.serves());
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->wave, 4u);

@@ -103,10 +103,9 @@ std::optional<RecoveryPlan> Coordinator::plan(bool with_drained, const std::set<
   return plan_recovery(placement_, spawns_.where(), seats(with_drained, without), settings_.double_up, store_, [this](Rank rank) {
     if (rank >= ranks_.size()) {
       const Family::Process* process = spawns_.process(rank);
-      return process && process->alive() ? std::optional(process->incarnation) : std::nullopt;
+      return process && process->alive();
     }
-    const RankInfo& info = ranks_[rank];
-    return info.alive && !exits_.ended(rank) ? std::optional(info.incarnation) : std::nullopt;
+    return ranks_[rank].alive && !exits_.ended(rank);
   }, serves(without));
 }
 

@@ -44,7 +44,7 @@ std::string why_all(const DomainFacts& facts, const StoredWave* wave) {
   if (facts.placement != facts.plan.placement || std::any_of(facts.plan.restart.begin(), facts.plan.restart.end(), [&](Rank rank) {
         return rank < facts.placement.size();
       }))
-    return "ranks of the job itself were lost, too, or have been restarted since wave " + number;
+    return "ranks of the job itself were lost, too, or have moved since wave " + number;
   if (facts.ended) return "a rank of the job itself has ended";
   if (!are_those_of(*wave, facts.spawns)) return "other spawned processes run than in wave " + number;
   if (facts.pinned) return "the program has asked for a wave to which all go back";

@@ -88,10 +88,8 @@ std::optional<RecoveryPlan> plan_recovery(const PlacementTable& placement, const
   for (std::size_t place = 0; place < out.nodes.size(); ++place) {
     const StoredRank& image = stored.ranks[place];
     const Rank number = roster.number(place);
-    const auto incarnation = live(number);
-    // A process that was started anew since the wave does not match the image. A rank that moves or has ended has no
-    // process to pause.
-    if (!incarnation || *incarnation > stored.recovery || !image.local || image.node != out.nodes[place]) out.restart.insert(number);
+    // One that moves or has ended has no process to pause. Another may have been restarted since the wave: it can be paused, too.
+    if (!live(number) || !image.local || image.node != out.nodes[place]) out.restart.insert(number);
   }
   return out;
 }

@@ -29,8 +29,8 @@ struct RecoveryPlan {
   void fill(Recover& message, const Store& store, const Serving& serving) const;
 };
 
-/** @return the recovery in which a rank's process was started anew; nothing: it has none that could be paused */
-using LiveProcess = std::function<std::optional<RecoveryNumber>(Rank)>;
+/** Whether a rank has a process that can be paused. */
+using LiveProcess = std::function<bool(Rank)>;
 
 /**
  * Choose the newest wave that is available. @param spawned where the spawned processes are that run

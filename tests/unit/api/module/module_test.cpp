@@ -171,6 +171,15 @@ TEST_F(Module, CallbacksHearOfRestart) {
   waitpid(launcher, nullptr, 0);
 }
 
+/** Tell by standard output, too. */
+int telling(void*) {
+  const int rc = cr_checkpoint(CR_CHECKPOINT_READY);
+  const char digit = static_cast<char>('0' + rc);
+  if (write(1, &digit, 1) != 1) _exit(9);
+  note("told " + std::to_string(rc));
+  return 0;
+}
+
 /** Request the restart of @p image and wait. @return the result of cr_poll_restart() */
 int restart(const std::string& image, int signal = 0, unsigned flags = CR_RSTRT_RESTORE_PID) {
   cr_restart_args_t args;
@@ -295,6 +304,48 @@ TEST_F(Module, CopiesOfAProcess) {
   ASSERT_EQ(restart_copies(image_, 0, CR_RSTRT_RESTORE_PID, {{0, 1, output.fds[0].with}}, pids), child_) << cr_last_error();
   EXPECT_EQ(finish(), 7 << 8);
   EXPECT_EQ(output.text(0), pid() + " 1");
+}
+
+// A restarted process has other pipes than the image, and none of its connections.
+TEST_F(Module, ARestartedProcessIsRolledBackAsOneAndKeepsItsPipes) {
+  start([] {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(9);
+    if (fork() == 0) {  // the other process, so that the pipe's content is not in the image
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(ends[1]);
+      for (;;) pause();
+    }
+    dup2(ends[1], 1);
+    close(ends[0]);
+    close(ends[1]);
+    cr_init();
+    cr_register_callback(telling, nullptr, CR_THREAD_CONTEXT);
+    note("up");
+    for (;;) pause();
+  });
+  ASSERT_TRUE(noted("up"));
+  ASSERT_EQ(command("cr_checkpoint --kill " + pid() + " " + image_), 0);
+  finish();
+  const Outputs output(1);
+  std::vector<pid_t> pids;
+  ASSERT_EQ(restart_copies(image_, 0, CR_RSTRT_RESTORE_PID, {{0, 1, output.fds[0].with}}, pids), child_) << cr_last_error();
+  ASSERT_TRUE(noted("told 1"));
+  EXPECT_EQ(output.text(0), "1");
+  for (int i = 0; i < 2; ++i) {
+    unlink(g_notes.c_str());
+    ASSERT_EQ(command("cr_pause --keep-pipe 1 " + pid() + " " + image_), 0);
+    ASSERT_TRUE(noted("told 1")) << notes();
+    EXPECT_EQ(output.text(0), "1");
+  }
+  // It is the process of an image that was taken since.
+  ASSERT_EQ(command("cr_checkpoint " + pid() + " " + image_ + ".2"), 0);
+  ASSERT_TRUE(noted("told 0"));
+  ASSERT_EQ(command("cr_pause " + pid() + " " + image_ + ".2"), 0);
+  ASSERT_TRUE(noted("told 2")) << notes();
+  EXPECT_EQ(output.text(0), "02");
+  kill(child_, SIGKILL);
+  finish();
 }
 
 TEST_F(Module, CopiesThatFailLeaveNoChildren) {
