@@ -105,3 +105,12 @@ def fenix_goes_back_to_its_wave_again_and_again(cluster):
         time.sleep(6)
         cluster.kill("node1")
     compare_reprised(cluster, ["stored", "steps=2500", "kill=store30:1,commit60:2,restore:3"], lose, losses=5)
+
+
+@scenario
+def fenix_pauses_ranks_that_were_restarted(cluster):
+    # On their nodes: they are not restarted again when others are lost.
+    job = compare_reprised(cluster, ["stored", "steps=1500", "kill=step100:1,step200:2,step300:1,step400:0"], lambda _job: None, losses=4)
+    restarted = [event["restart"] for event in job.events("recovery-begin")]
+    check(restarted == [[1], [2], [1], [0]], f"these were restarted: {restarted}")
+    check(not job.events("recovery-failed"), f"a recovery has failed: {job.last_messages()}")
