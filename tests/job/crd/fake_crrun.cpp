@@ -330,11 +330,14 @@ void FakeCrrun::fence(const job::Up& up) {
   std::set<std::pair<std::uint32_t, bool>> wanted;
   std::string key = std::to_string(fence.recovery()) + "/" + std::to_string(fence.count()) + "/" + fence.group() + ":";
   for (const std::uint32_t member : fence.members()) key += std::to_string(member) + ",";
-  for (const auto& one : placement)
-    if (fence.members().empty() || std::find(fence.members().begin(), fence.members().end(), one.rank()) != fence.members().end())
-      wanted.emplace(one.node(), one.rank() >= job.ranks());
+  for (const auto& one : placement) {
+    const bool spawned = one.rank() >= job.ranks();
+    // No members: all of the job's own ranks.
+    if (fence.members().empty() ? !spawned : std::find(fence.members().begin(), fence.members().end(), one.rank()) != fence.members().end())
+      wanted.emplace(one.node(), spawned);
+  }
   for (const auto& [index, spawning] : spawns_)
-    for (std::uint32_t rank = 0; rank < spawning.nodes.size(); ++rank)
+    for (std::uint32_t rank = 0; rank < spawning.nodes.size() && !spawned_take_part; ++rank)  // else they are in the placement
       if (std::find(fence.members().begin(), fence.members().end(), 100 * index + rank) != fence.members().end())
         wanted.emplace(spawning.nodes[rank], true);
   Open& open = fences_[key];
