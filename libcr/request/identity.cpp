@@ -138,11 +138,7 @@ void collect_host(Session& session, Process& process) {
   process.set_taken_unix_ns(host.realtime_ns());
 }
 
-bool is_newer(Session& session, const Process& image) {
-  return image.start_time_ticks() != must_stat(session.pid()).start_ticks || !same_boot(image);
-}
-
-void check_same_process(Session& session, const Process& image, bool tracked) {
+bool check_same_process(Session& session, const Process& image, bool tracked) {
   const ProcStat stat = must_stat(session.pid());
   const auto refuse = [&](const std::string& why) {
     throw Error(Failure::refused, ESRCH,
@@ -163,6 +159,7 @@ void check_same_process(Session& session, const Process& image, bool tracked) {
   const struct stat st = exe_stat(session);
   if (st.st_ino != image.exe().ino() || st.st_dev != image.exe().dev())
     refuse("runs another program now, " + exe_path(session.pid()));
+  return !same_start;
 }
 
 void check_same_machine(const Process& image) {

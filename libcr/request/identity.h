@@ -15,15 +15,13 @@ void collect_identity(Session& session, Process& process);
 /** Save its executable, on what machine this is, and the time. Target frozen. */
 void collect_host(Session& session, Process& process);
 
-/** Whether the process was made after the checkpoint: it was restarted, from this image or a later one. */
-bool is_newer(Session& session, const Process& image);
-
 /**
  * Check that @p image is of the process that @p session is bound to, or of one that it was restarted from.
  * @param tracked  the module tracks the process under this image's id, which settles it. Target frozen.
+ * @return whether it was made after the checkpoint: it was restarted, from this image or a later one.
  * Throws Error (refused) naming both.
  */
-void check_same_process(Session& session, const Process& image, bool tracked);
+bool check_same_process(Session& session, const Process& image, bool tracked);
 
 /** Can an image of that machine be restarted on this one? Throws Error (refused). */
 void check_same_machine(const Process& image);

@@ -80,8 +80,7 @@ void pause_to(Session& session, const Image& image, bool verified, const PauseOp
   report.freeze_ns = session.freeze(options.timeout_ms).ns;
   enter(Stage::compare);
   bool tracked = options.use_tracking && session.dirty(id, dirty);
-  check_same_process(session, image.process(), tracked);
-  const bool newer = is_newer(session, image.process());
+  const bool newer = check_same_process(session, image.process(), tracked);
   if (!tracked && !verified) {
     // All pages will be restored: verify them while the program still runs.
     report.frozen_ns += session.thaw();

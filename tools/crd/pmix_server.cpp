@@ -225,7 +225,8 @@ void tell_blob(pmix_status_t status, char* data, size_t size, void* rank) {
 
 /** Send the data that the clients have put; libpmix answers for each process as soon as it has put its data. */
 void tell_modex(const PmixStart& start, const Namespace& space) {
-  for (std::size_t rank = 0; space.served && rank < space.node_of_rank.size(); ++rank) {
+  if (!space.served) return;
+  for (std::size_t rank = 0; rank < space.node_of_rank.size(); ++rank) {
     if (space.node_of_rank[rank] != start.node()) continue;
     pmix_proc_t proc;
     PMIx_Load_procid(&proc, space.name.c_str(), static_cast<pmix_rank_t>(rank));
