@@ -109,6 +109,19 @@ def a_child_is_killed(cluster):
 
 
 @scenario
+def a_node_is_drained_of_children(cluster):
+    program, job = family(cluster)
+    job.crjob("drain", "node2")
+    restarted = {event["rank"] for event in job.events("restored-rank") if event["restarted"]}
+    check(restarted == {1, 3}, f"rank 1 and the second child are to be restarted, not {restarted}")
+    check(cluster.ssh("node2", "pgrep mpi_family; true") == "", "processes of the job are still on node2")
+    cluster.kill("node2")  # nothing of the job is there any more
+    check_result(job, program)
+    check(len(job.events("spawn")) == 1, "the children were spawned again")
+    check(len(job.events("recovery-begin")) == 1, "the loss of the empty node took the job back")
+
+
+@scenario
 def another_crrun_goes_on_with_children(cluster):
     program, job = family(cluster)
     job.kill_launcher()

@@ -469,7 +469,7 @@ TEST_P(RandomSpawned, EndsOrGoesOn) {
   bool attached = false;
   for (std::uint64_t i = 0, failures = 1 + any(4); i < failures; ++i) {
     const NodeIndex node = static_cast<NodeIndex>(any(3) ? 2 + any(2) : any(model.nodes + model.spares));
-    const auto kind = any(8);
+    const auto kind = any(9);
     const auto rank = static_cast<Rank>(any(3) ? 4 + any(4) : any(4));
     const auto act = [&, node, kind, rank] {
       switch (kind) {
@@ -488,6 +488,7 @@ TEST_P(RandomSpawned, EndsOrGoesOn) {
         case 7:
           if (!std::exchange(attached, true)) cluster.break_crrun();
           break;
+        case 8: cluster.coordinator().request_drain(100 + node, "node" + std::to_string(node), {cluster.now_ms() + 1000, 0}); break;
       }
     };
     at_random(cluster, any, 4000, 15'000, moments, act);

@@ -524,6 +524,20 @@ TEST_F(Job, ADrainedNodeIsLostMeanwhile) {
   EXPECT_TRUE(cluster.replies().count(7));
 }
 
+TEST_F(Job, ADrainIsGivenUpWhenItsRanksHaveNoPlaceAnyMore) {
+  model.work_ms = 30'000;
+  model.settings.double_up = false;
+  Cluster cluster(model);
+  cluster.run_until(5300);
+  cluster.coordinator().request_drain(7, "node1", {cluster.now_ms() + 1000, 0});
+  cluster.when(event("wave-begin"), [&] { cluster.kill_node(2); });  // its ranks take the spare
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.replies().count(7); }));
+  EXPECT_FALSE(cluster.replies().at(7).first);
+  EXPECT_THAT(cluster.replies().at(7).second, testing::HasSubstr("no other node has slots for its ranks"));
+  ends_well(cluster);
+  EXPECT_EQ(cluster.count("recovery-begin"), 1u) << "a drain that moves nothing must not take the job back";
+}
+
 TEST_F(Job, TwentyRecoveriesInARow) {
   model.work_ms = 120'000;
   Cluster cluster(model);

@@ -229,15 +229,52 @@ TEST_F(Spawning, AnotherCrrunFindsThemInTheNewestWave) {
   EXPECT_THAT(cluster.violations(), testing::IsEmpty());
 }
 
-TEST_F(Spawning, NoNodeIsDrainedWhileTheyRun) {
+TEST_F(Spawning, ANodeIsDrainedOfThem) {
   Cluster cluster(model);
   cluster.run_until(3000);
-  cluster.spawn(0, 2, 5000);
+  cluster.spawn(0, 2, 20'000);
   ASSERT_NO_FATAL_FAILURE(wave_with_them(cluster));
+  const auto before = cluster.spawned();
+  const NodeIndex node = before.begin()->second;
+  cluster.coordinator().request_drain(5, "node" + std::to_string(node), {cluster.now_ms() + 1000, 0});
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.replies().count(5); }));
+  EXPECT_TRUE(cluster.replies().at(5).first) << cluster.replies().at(5).second;
+  EXPECT_EQ(cluster.spawned().size(), before.size());
+  for (const auto& [number, where] : cluster.spawned()) EXPECT_NE(where, node) << number;
+  for (Rank rank = 0; rank < model.ranks; ++rank) EXPECT_NE(cluster.where(rank), node) << rank;
+  EXPECT_EQ(cluster.count("recovery-begin"), 1u);
+  ends_well(cluster);
+}
+
+TEST_F(Spawning, ANodeIsDrainedThatHasNothingButThem) {
+  model.nodes = 4;
+  model.slots = 2;
+  model.settings.spec.mutable_mapping()->set_by_node(false);
+  Cluster cluster(model);
+  cluster.run_until(3000);
+  cluster.spawn(0, 2, 20'000);
+  ASSERT_NO_FATAL_FAILURE(wave_with_them(cluster));
+  ASSERT_EQ(cluster.spawned().begin()->second, 3u);
+  const auto node3 = [&] { return cluster.coordinator().status({cluster.now_ms() + 1000, 0}).at("nodes").at(3); };
+  EXPECT_EQ(node3().at("ranks"), 2u);
+  cluster.coordinator().request_drain(5, "node3", {cluster.now_ms() + 1000, 0});
+  EXPECT_EQ(node3().at("state"), "draining");
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.replies().count(5); }));
+  EXPECT_TRUE(cluster.replies().at(5).first) << cluster.replies().at(5).second;
+  ASSERT_EQ(cluster.spawned().size(), 2u);
+  for (const auto& [number, where] : cluster.spawned()) EXPECT_NE(where, 3u) << number;
+  EXPECT_EQ(node3().at("state"), "drained");
+  ends_well(cluster);
+}
+
+TEST_F(Spawning, OnesThatBeginDuringADrainAreSpawnedAgainElsewhere) {
+  Cluster cluster(model);
+  cluster.run_until(3000);
   cluster.coordinator().request_drain(5, "node1", {cluster.now_ms() + 1000, 0});
-  cluster.run_until(cluster.now_ms() + 500);
-  ASSERT_TRUE(cluster.replies().count(5));
-  EXPECT_FALSE(cluster.replies().at(5).first);
+  cluster.when([](const nlohmann::json& line) { return line.at("event") == "wave-commit"; }, [&] { cluster.spawn(0, 6, 20'000); });
+  ASSERT_TRUE(cluster.run_while([&] { return !cluster.replies().count(5); }));
+  EXPECT_TRUE(cluster.replies().at(5).first) << cluster.replies().at(5).second;
+  for (const auto& [number, where] : cluster.spawned()) EXPECT_NE(where, 1u) << number;
   ends_well(cluster);
 }
 

@@ -16,6 +16,7 @@ constexpr std::uint64_t kTellOfAgainMs = 30'000;
 constexpr std::uint64_t kAgainAtStartMs = 50, kSoonAtStartMs = 5'000;
 /** The ranks wait for the wave that they have asked for. */
 constexpr std::uint64_t kPinAgainMs = 2'000;
+constexpr const char* kNoSlots = "no other node has slots for its ranks";
 /** A job that leaves tries again soon when a wave fails. */
 constexpr std::uint64_t kLeaveAgainMs = 2'000;
 }  // namespace
@@ -60,7 +61,6 @@ void Coordinator::wave_tick(Now now) {
       out_.say(Log::INFO, "no wave: " + reason);
     return leave_in_time(now);
   }
-  if (spawns_.any_live()) give_drains_up(spawns_.words());
   if (postponed_) return;
   drain(now);
   if (phase_ != Phase::running) return;
@@ -369,9 +369,8 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   if (phase_ != Phase::running && phase_ != Phase::recovering)
     return refuse(std::string("the job is ") + name(phase_));
   if (const std::string reason = refusal(); !reason.empty()) return refuse(reason);
-  if (spawns_.any_live()) return refuse(spawns_.words());
   Member& member = *members_.find(*node);
-  const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end();
+  const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end() && !spawns_.lives_on(*node);
   if (empty) {
     member.draining = true;
     save();
@@ -380,10 +379,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
   }
   if (settings_.spec.shared_directory().empty() && !protection_.on())
     return refuse("without --shared or --redundancy no other node can read its images");
-  std::vector<Seat> without = seats(false);
-  for (Seat& seat : without)
-    if (seat.node == *node) seat.usable = false;
-  if (!place_again(placement_, without, settings_.double_up)) return refuse("no other node has slots for its ranks");
+  if (!can_do_without(*node)) return refuse(kNoSlots);
   member.draining = true;
   save();
   draining_.add(request, *node);
@@ -395,11 +391,20 @@ void Coordinator::refuse_drains(std::vector<Draining::Drain> drains, const std::
   for (const Draining::Drain& drain : drains) out_.add(Reply{drain.request, false, members_.host(drain.node) + " " + why});
 }
 
+bool Coordinator::can_do_without(NodeIndex node) const {
+  std::vector<Seat> places = seats(false);
+  for (Seat& seat : places)
+    if (seat.node == node) seat.usable = false;
+  PlacementTable all;
+  for (const auto& [number, where] : where_all_run()) all.push_back(where);
+  return place_again(all, places, settings_.double_up).has_value();
+}
+
 /** What the drains need next. */
 void Coordinator::drain(Now now) {
-  if (phase_ != Phase::running) return;
+  if (phase_ != Phase::running || !draining_.any()) return;
   const Draining::Step step = draining_.next(store_, settings_.spec.shared_directory().empty() ? nullptr : &staging_, protection_.on(),
-                                             round_ ? round_->wave() : 0, placement_);
+                                             round_ ? round_->wave() : 0, where_all_run());
   if (step.wave_wanted && !clock_.next_ms()) clock_.request(now);
   for (const Draining::Order& order : step.stage) {
     Stage& message = *out_.send({order.node}).mutable_stage();
@@ -407,6 +412,14 @@ void Coordinator::drain(Now now) {
     for (Rank rank : order.ranks) message.add_ranks(rank);
   }
   if (!step.move || round_) return;
+  // Nodes may have been lost since the request. A recovery that moves nothing would follow each wave from now on.
+  for (const NodeIndex node : draining_.ready_nodes()) {
+    if (can_do_without(node)) continue;
+    refuse_drains(draining_.take(node), "is not drained: " + std::string(kNoSlots));
+    members_.find(node)->draining = false;
+    save();
+  }
+  if (draining_.ready_nodes().empty()) return;
   std::string hosts;
   for (NodeIndex node : draining_.ready_nodes()) hosts += (hosts.empty() ? "" : ", ") + members_.host(node);
   recover({CauseKind::drain, "drain of " + hosts}, now);

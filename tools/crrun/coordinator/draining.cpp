@@ -33,7 +33,8 @@ void Draining::start_over() {
   for (Drain& drain : drains_) drain.ready = false, drain.wave = 0;
 }
 
-Draining::Step Draining::next(const Store& store, const Staging* staging, bool copied, WaveNumber open, const PlacementTable& placement) {
+Draining::Step Draining::next(const Store& store, const Staging* staging, bool copied, WaveNumber open,
+                              const std::map<Rank, NodeIndex>& where) {
   Step out;
   for (Drain& drain : drains_) {
     if (!drain.wave) {
@@ -49,8 +50,11 @@ Draining::Step Draining::next(const Store& store, const Staging* staging, bool c
       continue;
     }
     std::vector<Rank> left;
-    for (Rank rank = 0; rank < placement.size(); ++rank)
-      if (placement[rank] == drain.node && !wave->ranks[rank].staged && !(copied && wave->safe(rank))) left.push_back(rank);
+    for (const auto& [rank, node] : where) {
+      // What was spawned since is spawned again, elsewhere, when the job has gone back to the wave.
+      const StoredRank* const image = node == drain.node ? wave->find(rank) : nullptr;
+      if (image && !image->staged && !(copied && wave->safe(rank))) left.push_back(rank);
+    }
     if (left.empty()) {
       drain.ready = out.move = true;
       continue;
@@ -78,8 +82,10 @@ std::vector<Draining::Drain> Draining::take(NodeIndex node) {
   return take_if(drains_, [&](const Drain& drain) { return drain.node == node; });
 }
 
-std::vector<Draining::Drain> Draining::take_done(const PlacementTable& placement) {
-  return take_if(drains_, [&](const Drain& drain) { return std::find(placement.begin(), placement.end(), drain.node) == placement.end(); });
+std::vector<Draining::Drain> Draining::take_done(const std::map<Rank, NodeIndex>& where) {
+  return take_if(drains_, [&](const Drain& drain) {
+    return std::none_of(where.begin(), where.end(), [&](const auto& one) { return one.second == drain.node; });
+  });
 }
 
 std::vector<Draining::Drain> Draining::take_all() { return std::exchange(drains_, {}); }

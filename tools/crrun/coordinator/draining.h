@@ -8,6 +8,7 @@
  *                    └─────────────────┴───────────────────┘
  */
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -47,16 +48,16 @@ class Draining {
   void start_over();
   /**
    * @param staging nothing: there is no shared storage @param copied images get to other nodes without orders from here
-   * @param open wave that is being taken; 0: none
+   * @param open wave that is being taken; 0: none @param where the nodes of the ranks and of spawned processes that run
    */
-  Step next(const Store& store, const Staging* staging, bool copied, WaveNumber open, const PlacementTable& placement);
+  Step next(const Store& store, const Staging* staging, bool copied, WaveNumber open, const std::map<Rank, NodeIndex>& where);
   /** Whether the ranks of @p node can be restarted elsewhere. */
   bool ready(NodeIndex node) const;
   std::vector<NodeIndex> ready_nodes() const;
   /** @return the drains of @p node, which are removed */
   std::vector<Drain> take(NodeIndex node);
-  /** @return the drains whose node has no ranks any more, which are removed */
-  std::vector<Drain> take_done(const PlacementTable& placement);
+  /** @return the drains whose node has nothing of the job any more, which are removed */
+  std::vector<Drain> take_done(const std::map<Rank, NodeIndex>& where);
   /** @return all drains, which are removed */
   std::vector<Drain> take_all();
 

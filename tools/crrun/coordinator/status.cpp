@@ -9,6 +9,7 @@ std::vector<std::uint64_t> Coordinator::ranks_on_nodes() const {
   std::vector<std::uint64_t> out(members_.all().size());
   for (Rank rank = 0; rank < placement_.size(); ++rank)
     if (!failed_.count(rank)) ++out.at(placement_[rank]);
+  for (const auto& [node, count] : spawns_.used()) out.at(node) += count;
   return out;
 }
 
