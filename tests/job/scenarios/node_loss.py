@@ -42,7 +42,7 @@ def with_threads(cluster):
 @scenario
 def in_a_long_computation(cluster):
     # No rank calls MPI for six seconds: neither a wave nor a recovery may wait for that.
-    lose_node3(cluster, checked("--phase", "p2p,compute", "--sleep-compute", 6000, "--iterations", 3))
+    lose_node3(cluster, held("p2p,compute", "--sleep-compute", 6000))
 
 
 @scenario
@@ -59,7 +59,7 @@ def above(job):
 
 # Every node has another node between it and crrun. Emulated nodes answer slowly, and a daemon that waits too long
 # connects to crrun directly.
-CHAIN = ["--fan-out", "1", "--detect", "6s"]
+CHAIN = ["--fan-out", "1", "--detect", "10s"]
 
 
 def lost(job):
@@ -70,7 +70,7 @@ def lost(job):
 def in_a_tree_a_leaf(cluster):
     # node1 and node2 connect to crrun, the others to node1: waves and recoveries pass through it.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "6s"]).start()
+    job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "10s"]).start()
     await_wave_of_loop(job, program)
     tree = {"node3": "node1", "node4": "node1"}
     check(above(job) == tree, f"it is another tree: {above(job)}")
