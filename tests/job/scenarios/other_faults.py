@@ -228,7 +228,7 @@ def local_storage_is_full(cluster):
         job = Job(cluster, program.words, ranks=3, hosts=THREE, spares=("node4",), local="/var/tmp/small").start()
         job.await_event("wave-staged", 1)
         cluster.ssh("node2", "dd if=/dev/zero of=/var/tmp/small/filler bs=1M count=64 2>/dev/null; true")
-        failed = job.await_event("wave-abort", seconds=60, such=lambda event: "MPI_Init" not in event["why"])
+        failed = job.await_event("wave-abort", seconds=60, such=lambda event: not event["again"])
         check("node2" in job.messages() and "space" in job.messages(), f"the user was not told: {failed}")
         cluster.kill("node3")
         job.await_event("recovery-done")
