@@ -186,9 +186,11 @@ class Coordinator {
   /** The files of a staged wave that does not count any more. */
   void drop_staged(WaveNumber wave);
   void drain(Now now);
-  /** Whether all that runs has a place on other nodes than that one, and than those that can be left at once. */
+  /** Whether ranks or spawned processes are on the node. */
+  bool in_use(NodeIndex node) const;
+  /** Whether all that runs has a place elsewhere than on this node, and than on those whose drain is ready. */
   bool can_do_without(NodeIndex node) const;
-  void give_drains_up(const std::string& reason);
+  void give_up(std::vector<Draining::Drain> drains, const std::string& reason);
   void refuse_drains(std::vector<Draining::Drain> drains, const std::string& why);
   std::string no_wave_reason() const;
   /** @return why users get no checkpoint and no drain: no_wave_reason(), or that a wave is pinned; "": they get them */
@@ -240,7 +242,8 @@ class Coordinator {
   void measure_recovery(Now now);
 
   // status.cpp
-  std::vector<std::uint64_t> ranks_on_nodes() const;
+  /** @return number of ranks and spawned processes that live, by node */
+  std::map<NodeIndex, std::uint32_t> ranks_on_nodes() const;
 
   // coordinator_hang.cpp
   void watch(Now now);
@@ -254,7 +257,6 @@ class Coordinator {
   void lost_nodes(const std::vector<Loss>& losses, Now now);
   void recover(const Cause& cause, Now now);
   std::optional<RecoveryPlan> plan(bool with_drained, const std::set<NodeIndex>& without = {}) const;
-  void depart(const RecoveryPlan& plan);
   DomainChoice domain_of(const RecoveryPlan& plan, const Cause& cause) const;
   void go_over_to_all(const std::vector<RecoveryRound::Failure>& failures, Now now);
   void begin_recovery(const RecoveryPlan& plan, const Cause& cause, const DomainChoice& choice, Now now);
@@ -276,8 +278,6 @@ class Coordinator {
   bool is_current(Rank rank, RecoveryNumber recovery) const {
     return recovery == recovery_number_ || (rank < ranks_.size() && recovery >= own_since_ && recovery < recovery_number_);
   }
-  /** @return the nodes of the ranks, and of spawned processes that live */
-  std::map<Rank, NodeIndex> where_all_run() const;
   /** @return where the processes of a wave are now, or were when it was taken, by place in its roster */
   PlacementTable nodes_in(const StoredWave& wave) const;
 

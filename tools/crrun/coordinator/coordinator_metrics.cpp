@@ -39,8 +39,8 @@ Metrics Coordinator::take_metrics(Now now) {
   out.begun_unix_ns = begun_unix_ns_;
   out.phase = phase_;
   out.exit_code = exit_code_;
-  const std::vector<std::uint64_t> ranks = ranks_on_nodes();
-  for (const Member& member : members_.all()) ++out.nodes[member_state(member, ranks.at(member.node.index()))];
+  std::map<NodeIndex, std::uint32_t> ranks = ranks_on_nodes();
+  for (const Member& member : members_.all()) ++out.nodes[member_state(member, ranks[member.node.index()])];
   const std::optional<std::int64_t> left = members_.take_lease_left(now);
   // Daemons that end send no heartbeats any more.
   if (phase_ == Phase::running || phase_ == Phase::recovering) out.lease_left_ms = left;

@@ -91,12 +91,6 @@ std::vector<Rank> Coordinator::moved_since(const StoredWave& wave) const {
   return out;
 }
 
-std::map<Rank, NodeIndex> Coordinator::where_all_run() const {
-  std::map<Rank, NodeIndex> out = spawns_.where();
-  for (Rank rank = 0; rank < placement_.size(); ++rank) out[rank] = placement_[rank];
-  return out;
-}
-
 PlacementTable Coordinator::nodes_in(const StoredWave& wave) const {
   PlacementTable out = placement_;
   const Roster roster = wave.roster();
@@ -188,7 +182,9 @@ void Coordinator::recover(const Cause& cause, Now now) {
   }
   note_lost(*wanted);
   recovering_.end();
-  depart(*wanted);
+  const StoredWave* const wave = store_.find(wanted->wave);
+  recovering_.depart(wave ? nodes_in(*wave) : placement_, wave ? wanted->nodes : wanted->placement,
+                     [this](NodeIndex node) { return members_.up(node); });
   count_recovery(cause, wanted->placement, now);
   placement_ = wanted->placement;
   moved_ = true;
@@ -205,21 +201,6 @@ void Coordinator::recover(const Cause& cause, Now now) {
     out_.say(Log::WARNING, "wave " + std::to_string(newest) + " is not completely available: the job goes back to wave " +
                                std::to_string(wanted->wave));
   begin_recovery(*wanted, cause, choice, now);
-}
-
-/** Ranks and spawned processes move away from nodes, some of which may be up. */
-void Coordinator::depart(const RecoveryPlan& plan) {
-  PlacementTable from = placement_, to = plan.placement;
-  if (const StoredWave* const wave = store_.find(plan.wave)) {
-    const Roster roster = wave->roster();
-    for (const auto& [number, node] : spawns_.where()) {
-      const auto place = roster.place(number);
-      if (!place) continue;
-      from.push_back(node);
-      to.push_back(plan.nodes[*place]);
-    }
-  }
-  recovering_.depart(from, to, [this](NodeIndex node) { return members_.up(node); });
 }
 
 DomainChoice Coordinator::domain_of(const RecoveryPlan& plan, const Cause& cause) const {
@@ -585,7 +566,7 @@ void Coordinator::recovery_done(Now now) {
                           ms(report_.detected_ns, now.unix_ns) + " (restore " +
                           ms(report_.decided_ns, report_.restored_ns) + ", resume " +
                           ms(report_.restored_ns, now.unix_ns) + ")");
-  for (const Draining::Drain& drain : draining_.take_done(where_all_run()))
+  for (const Draining::Drain& drain : draining_.take_done([this](NodeIndex node) { return in_use(node); }))
     out_.add(Reply{drain.request, true, "the ranks of " + members_.host(drain.node) + " run elsewhere"});
   save();
   // Waves that have begun since are over, as all ranks must know: a process that is spawned from now on has missed them, and

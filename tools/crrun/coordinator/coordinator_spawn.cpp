@@ -33,9 +33,7 @@ void Coordinator::spawn(const Up& up, Now now) {
   }
   // The new processes cannot be in it, and the state of the PMIx servers changes.
   abort_wave(GivenUp::spawn, "MPI_Comm_spawn", now);
-  std::map<NodeIndex, std::uint32_t> used = spawns_.used();
-  for (Rank rank = 0; rank < placement_.size(); ++rank)
-    if (!failed_.count(rank)) ++used[placement_[rank]];
+  const std::map<NodeIndex, std::uint32_t> used = ranks_on_nodes();
   std::map<std::string, NodeIndex> nodes;
   for (const Member& member : members_.all()) nodes[member.node.host()] = member.node.index();
   std::vector<Seat> places = seats(false);

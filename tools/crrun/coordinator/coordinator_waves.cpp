@@ -16,9 +16,10 @@ constexpr std::uint64_t kTellOfAgainMs = 30'000;
 constexpr std::uint64_t kAgainAtStartMs = 50, kSoonAtStartMs = 5'000;
 /** The ranks wait for the wave that they have asked for. */
 constexpr std::uint64_t kPinAgainMs = 2'000;
-constexpr const char* kNoSlots = "no other node has slots for its ranks";
 /** A job that leaves tries again soon when a wave fails. */
 constexpr std::uint64_t kLeaveAgainMs = 2'000;
+/** Why a node is not drained. */
+constexpr const char* kNoSlots = "no other node has slots for its ranks";
 }  // namespace
 
 std::string Coordinator::no_wave_reason() const {
@@ -49,7 +50,7 @@ void Coordinator::wave_tick(Now now) {
   give_pin_up(now);
   if (const std::string reason = refusal(); !reason.empty()) {
     refuse_checkpoints(reason);
-    give_drains_up(reason);
+    give_up(draining_.take_all(), reason);
   }
   // Copies do not depend on whether another wave can be taken: somebody may wait for them.
   if (!postponed_) {
@@ -72,9 +73,8 @@ void Coordinator::wave_tick(Now now) {
   if (clock_.due(now) && !last && !expected_.any() && !copying_lags(now) && !waits_for_progress() && all_ready(now)) begin_wave(now);
 }
 
-void Coordinator::give_drains_up(const std::string& reason) {
-  if (!draining_.any()) return;
-  std::vector<Draining::Drain> drains = draining_.take_all();
+void Coordinator::give_up(std::vector<Draining::Drain> drains, const std::string& reason) {
+  if (drains.empty()) return;
   for (const Draining::Drain& drain : drains) members_.find(drain.node)->draining = false;
   refuse_drains(std::move(drains), "was not drained: " + reason);
   save();
@@ -370,8 +370,7 @@ void Coordinator::request_drain(std::uint64_t request, const std::string& host, 
     return refuse(std::string("the job is ") + name(phase_));
   if (const std::string reason = refusal(); !reason.empty()) return refuse(reason);
   Member& member = *members_.find(*node);
-  const bool empty = std::find(placement_.begin(), placement_.end(), *node) == placement_.end() && !spawns_.lives_on(*node);
-  if (empty) {
+  if (!in_use(*node)) {
     member.draining = true;
     save();
     out_.add(Reply{request, true, host + " has no ranks, and will not be given any"});
@@ -391,12 +390,16 @@ void Coordinator::refuse_drains(std::vector<Draining::Drain> drains, const std::
   for (const Draining::Drain& drain : drains) out_.add(Reply{drain.request, false, members_.host(drain.node) + " " + why});
 }
 
+bool Coordinator::in_use(NodeIndex node) const {
+  return std::find(placement_.begin(), placement_.end(), node) != placement_.end() || spawns_.lives_on(node);
+}
+
 bool Coordinator::can_do_without(NodeIndex node) const {
   std::vector<Seat> places = seats(false);
   for (Seat& seat : places)
     if (seat.node == node) seat.usable = false;
-  PlacementTable all;
-  for (const auto& [number, where] : where_all_run()) all.push_back(where);
+  PlacementTable all = placement_;
+  for (const auto& [number, where] : spawns_.where()) all.push_back(where);
   return place_again(all, places, settings_.double_up).has_value();
 }
 
@@ -404,7 +407,7 @@ bool Coordinator::can_do_without(NodeIndex node) const {
 void Coordinator::drain(Now now) {
   if (phase_ != Phase::running || !draining_.any()) return;
   const Draining::Step step = draining_.next(store_, settings_.spec.shared_directory().empty() ? nullptr : &staging_, protection_.on(),
-                                             round_ ? round_->wave() : 0, where_all_run());
+                                             round_ ? round_->wave() : 0, [this](const StoredWave& wave) { return nodes_in(wave); });
   if (step.wave_wanted && !clock_.next_ms()) clock_.request(now);
   for (const Draining::Order& order : step.stage) {
     Stage& message = *out_.send({order.node}).mutable_stage();
@@ -413,12 +416,8 @@ void Coordinator::drain(Now now) {
   }
   if (!step.move || round_) return;
   // Nodes may have been lost since the request. A recovery that moves nothing would follow each wave from now on.
-  for (const NodeIndex node : draining_.ready_nodes()) {
-    if (can_do_without(node)) continue;
-    refuse_drains(draining_.take(node), "is not drained: " + std::string(kNoSlots));
-    members_.find(node)->draining = false;
-    save();
-  }
+  for (const NodeIndex node : draining_.ready_nodes())
+    if (!can_do_without(node)) give_up(draining_.take(node), kNoSlots);
   if (draining_.ready_nodes().empty()) return;
   std::string hosts;
   for (NodeIndex node : draining_.ready_nodes()) hosts += (hosts.empty() ? "" : ", ") + members_.host(node);

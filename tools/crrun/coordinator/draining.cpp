@@ -34,7 +34,7 @@ void Draining::start_over() {
 }
 
 Draining::Step Draining::next(const Store& store, const Staging* staging, bool copied, WaveNumber open,
-                              const std::map<Rank, NodeIndex>& where) {
+                              const std::function<PlacementTable(const StoredWave&)>& nodes_in) {
   Step out;
   for (Drain& drain : drains_) {
     if (!drain.wave) {
@@ -50,10 +50,12 @@ Draining::Step Draining::next(const Store& store, const Staging* staging, bool c
       continue;
     }
     std::vector<Rank> left;
-    for (const auto& [rank, node] : where) {
-      // What was spawned since is spawned again, elsewhere, when the job has gone back to the wave.
-      const StoredRank* const image = node == drain.node ? wave->find(rank) : nullptr;
-      if (image && !image->staged && !(copied && wave->safe(rank))) left.push_back(rank);
+    // What was spawned since the wave is spawned again, elsewhere, when the job has gone back to it.
+    const Roster roster = wave->roster();
+    const PlacementTable nodes = nodes_in(*wave);
+    for (std::size_t place = 0; place < nodes.size(); ++place) {
+      const Rank rank = roster.number(place);
+      if (nodes[place] == drain.node && !wave->ranks[place].staged && !(copied && wave->safe(rank))) left.push_back(rank);
     }
     if (left.empty()) {
       drain.ready = out.move = true;
@@ -82,10 +84,8 @@ std::vector<Draining::Drain> Draining::take(NodeIndex node) {
   return take_if(drains_, [&](const Drain& drain) { return drain.node == node; });
 }
 
-std::vector<Draining::Drain> Draining::take_done(const std::map<Rank, NodeIndex>& where) {
-  return take_if(drains_, [&](const Drain& drain) {
-    return std::none_of(where.begin(), where.end(), [&](const auto& one) { return one.second == drain.node; });
-  });
+std::vector<Draining::Drain> Draining::take_done(const std::function<bool(NodeIndex)>& in_use) {
+  return take_if(drains_, [&](const Drain& drain) { return !in_use(drain.node); });
 }
 
 std::vector<Draining::Drain> Draining::take_all() { return std::exchange(drains_, {}); }

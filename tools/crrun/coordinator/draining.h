@@ -8,7 +8,7 @@
  *                    └─────────────────┴───────────────────┘
  */
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -48,16 +48,17 @@ class Draining {
   void start_over();
   /**
    * @param staging nothing: there is no shared storage @param copied images get to other nodes without orders from here
-   * @param open wave that is being taken; 0: none @param where the nodes of the ranks and of spawned processes that run
+   * @param open wave that is being taken; 0: none @param nodes_in where the processes of a wave are, by place in its roster
    */
-  Step next(const Store& store, const Staging* staging, bool copied, WaveNumber open, const std::map<Rank, NodeIndex>& where);
+  Step next(const Store& store, const Staging* staging, bool copied, WaveNumber open,
+            const std::function<PlacementTable(const StoredWave&)>& nodes_in);
   /** Whether the ranks of @p node can be restarted elsewhere. */
   bool ready(NodeIndex node) const;
   std::vector<NodeIndex> ready_nodes() const;
   /** @return the drains of @p node, which are removed */
   std::vector<Drain> take(NodeIndex node);
-  /** @return the drains whose node has nothing of the job any more, which are removed */
-  std::vector<Drain> take_done(const std::map<Rank, NodeIndex>& where);
+  /** @return the drains whose node is not in use any more, which are removed */
+  std::vector<Drain> take_done(const std::function<bool(NodeIndex)>& in_use);
   /** @return all drains, which are removed */
   std::vector<Drain> take_all();
 

@@ -147,10 +147,6 @@ std::map<Rank, NodeIndex> Spawns::where() const {
   return out;
 }
 
-std::string Spawns::words() const {
-  return "processes that were started by MPI_Comm_spawn still run (" + std::to_string(where().size()) + ")";
-}
-
 std::string Spawns::partly_ended() const {
   std::string out;
   for (const auto& [first, family] : all_)

@@ -83,7 +83,6 @@ class Spawns {
   std::map<NodeIndex, std::uint32_t> used() const;
   /** @return the node of each live process */
   std::map<Rank, NodeIndex> where() const;
-  std::string words() const;
   /** @return live namespaces of which some processes have ended, and others run: no wave can be taken of these */
   std::string partly_ended() const;
   /** All live processes have been saved. */

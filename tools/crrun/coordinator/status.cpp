@@ -5,20 +5,19 @@
 
 namespace reprise::job {
 
-std::vector<std::uint64_t> Coordinator::ranks_on_nodes() const {
-  std::vector<std::uint64_t> out(members_.all().size());
+std::map<NodeIndex, std::uint32_t> Coordinator::ranks_on_nodes() const {
+  std::map<NodeIndex, std::uint32_t> out = spawns_.used();
   for (Rank rank = 0; rank < placement_.size(); ++rank)
-    if (!failed_.count(rank)) ++out.at(placement_[rank]);
-  for (const auto& [node, count] : spawns_.used()) out.at(node) += count;
+    if (!failed_.count(rank)) ++out[placement_[rank]];
   return out;
 }
 
 nlohmann::json Coordinator::status(Now now) const {
   nlohmann::json nodes = nlohmann::json::array(), ranks = nlohmann::json::array(), waves = nlohmann::json::array();
-  const std::vector<std::uint64_t> ranks_on = ranks_on_nodes();
+  std::map<NodeIndex, std::uint32_t> ranks_on = ranks_on_nodes();
   for (const Member& member : members_.all()) {
     const bool up = member.state == NodeState::up;
-    const std::uint64_t count = ranks_on.at(member.node.index());
+    const std::uint32_t count = ranks_on[member.node.index()];
     nodes.push_back({{"index", member.node.index()},
                      {"host", member.node.host()},
                      {"state", member_state(member, count)},
