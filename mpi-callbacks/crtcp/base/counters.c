@@ -10,8 +10,8 @@
 
 /* CPU time from one look to the next that counts as waiting, at most: a thread that takes longer does something else in
  * between, as a program that computes and calls MPI_Test now and then. To sleep and to be woken up takes longer, the more so
- * on an emulated node. What is beyond the limit is work, and the rest is not: in a guest whose processor is taken away, that
- * time looks like CPU time of the thread. */
+ * on an emulated node. Only what exceeds the limit is work: a guest takes the time in which the machine below gives its
+ * processor to others for CPU time of the thread, so some looks are long on a busy machine. */
 enum { LOOK_NS = 50000, NAP_NS = 1000000 };
 
 struct cr_rank_counters crtcp_counters = {.magic = CR_RANK_COUNTERS_MAGIC};
