@@ -57,9 +57,9 @@ def above(job):
     return {node["host"]: node["via"] for node in job.status()["nodes"] if "via" in node}
 
 
-# Every node has another node between it and crrun. Emulated nodes answer slowly, and a daemon that waits too long
-# connects to crrun directly.
-CHAIN = ["--fan-out", "1", "--detect", "6s", "--detect-at-least", "6s"]
+# Every node has another node between it and crrun. Emulated nodes answer slowly, and a daemon that gets no answer for
+# 4/9 of the time of --detect-at-least connects to crrun directly.
+CHAIN = ["--fan-out", "1", "--detect", "12s", "--detect-at-least", "12s"]
 
 
 def lost(job):
@@ -70,7 +70,7 @@ def lost(job):
 def in_a_tree_a_leaf(cluster):
     # node1 and node2 connect to crrun, the others to node1: waves and recoveries pass through it.
     program = held("p2p,coll")
-    job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "6s", "--detect-at-least", "6s"]).start()
+    job = on_three(cluster, program, options=["--fan-out", "2", "--detect", "12s", "--detect-at-least", "12s"]).start()
     await_wave_of_loop(job, program)
     tree = {"node3": "node1", "node4": "node1"}
     check(above(job) == tree, f"it is another tree: {above(job)}")
