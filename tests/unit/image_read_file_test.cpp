@@ -45,7 +45,7 @@ class ImageReadFile : public testing::Test {
   const Sample sample = small_sample();
 };
 
-const auto none = [](std::uint64_t) { return false; };
+const auto nothing = [](std::uint64_t) { return false; };
 
 TEST_F(ImageReadFile, Whole) {
   const Image base = Image::open(dir.path("base"));
@@ -58,7 +58,7 @@ TEST_F(ImageReadFile, Whole) {
 }
 
 TEST_F(ImageReadFile, OnlyHeadersAndTablesOfAnEqualOne) {
-  write(sample, none);
+  write(sample, nothing);
   std::string content;
   const std::uint64_t meta = Image::open(dir.path("image")).meta_bytes();
   EXPECT_EQ(write_over_base(content), meta);
@@ -76,7 +76,7 @@ TEST_F(ImageReadFile, ChangedPages) {
 TEST_F(ImageReadFile, AChangedBlockOfSharedContent) {
   Sample made = sample;
   made.blob[kBlobBlock + 5] ^= 1;
-  write(made, none);
+  write(made, nothing);
   std::string content;
   EXPECT_EQ(write_over_base(content), Image::open(dir.path("image")).meta_bytes() + made.blob.size() - kBlobBlock);
   EXPECT_EQ(content, read_file(dir.path("image")));
@@ -86,7 +86,7 @@ TEST_F(ImageReadFile, AChangedBlockOfSharedContent) {
 TEST_F(ImageReadFile, AnotherLayout) {
   Sample fewer = sample;
   fewer.runs.erase(fewer.runs.begin());
-  write(fewer, none);
+  write(fewer, nothing);
   std::string content;
   EXPECT_GT(write_over_base(content), Image::open(dir.path("image")).meta_bytes());
   EXPECT_EQ(content, read_file(dir.path("image")));
@@ -103,7 +103,7 @@ TEST_F(ImageReadFile, DamageIsFound) {
 }
 
 TEST_F(ImageReadFile, EqualImagesHaveEqualChecksums) {
-  write(sample, none);
+  write(sample, nothing);
   EXPECT_EQ(Image::open(dir.path("image")).checksum(), Image::open(dir.path("base")).checksum());
   write(sample, [&](std::uint64_t at) { return at == sample.runs.front().addr; });
   EXPECT_NE(Image::open(dir.path("image")).checksum(), Image::open(dir.path("base")).checksum());

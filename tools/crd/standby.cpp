@@ -11,13 +11,13 @@ namespace reprise::crd {
 
 namespace {
 /** In multiples of the silence that counts as a node's loss. */
-constexpr unsigned kPatience = 4;
+constexpr unsigned kTimesLostAfter = 4;
 }  // namespace
 
 void Standby::begin(const job::Recover& expected) {
   if (!expected.wave()) return abandon();
   ++turn_;
-  timer_.expires_after(std::chrono::milliseconds(kPatience * node_.job.lost_after_ms()));
+  timer_.expires_after(std::chrono::milliseconds(kTimesLostAfter * node_.job.lost_after_ms()));
   timer_.async_wait([this, turn = turn_](const asio::error_code& error) {
     if (!error && turn == turn_) abandon();
   });

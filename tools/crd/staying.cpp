@@ -14,7 +14,7 @@ namespace reprise::crd {
 
 namespace {
 /** A rank that does not communicate does not answer, and crrun goes another way. */
-constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::seconds kAnswersWithin{3};
 }  // namespace
 
 bool Staying::concerns(const Node& node, const job::Recover& message) {
@@ -35,10 +35,10 @@ void Staying::begin(const job::Recover& message, const std::string& obstacle) {
   spdlog::info("recovery {}: {} ranks here stay if they can", number_, can_.size());
   std::string names;
   for (const job::SpawnBegin& space : message.spawned()) names += node_.name_of(space.first()).nspace + '\0';
-  timer_.expires_after(kPatience);
+  timer_.expires_after(kAnswersWithin);
   timer_.async_wait([this](const asio::error_code& error) {
     for (const auto& [rank, can] : can_)
-      if (!error && !can) cannot(rank, fmt::format("it has not communicated for {} s", kPatience.count()));
+      if (!error && !can) cannot(rank, fmt::format("it has not communicated for {} s", kAnswersWithin.count()));
   });
   for (const auto& [number, can] : can_) {
     Rank* const rank = node_.find(number);

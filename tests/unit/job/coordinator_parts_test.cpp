@@ -14,16 +14,16 @@ namespace {
 
 using testing::ElementsAre;
 
-std::vector<Seat> seats() { return {{0, 2, false, true}, {1, 2, false, true}, {2, 2, true, true}}; }
+std::vector<Seat> two_and_a_spare() { return {{0, 2, false, true}, {1, 2, false, true}, {2, 2, true, true}}; }
 
 TEST(PlacementTest, ALostNodesRanksGoToTheSpareTogether) {
-  auto after = seats();
+  auto after = two_and_a_spare();
   after[0].usable = false;
   EXPECT_THAT(*place_again({0, 0, 1, 1}, after, true), ElementsAre(2, 2, 1, 1));
 }
 
 TEST(PlacementTest, WithoutSparesSurvivorsDoubleUpUnlessForbidden) {
-  auto after = seats();
+  auto after = two_and_a_spare();
   after[0].usable = after[2].usable = false;
   EXPECT_THAT(*place_again({0, 0, 1, 1}, after, true), ElementsAre(1, 1, 1, 1));
   EXPECT_FALSE(place_again({0, 0, 1, 1}, after, false));

@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Options parse(std::vector<std::string> line) {
+Options options_of(std::vector<std::string> line) {
   Options out;
   CLI::App app;
   add_options(app, out);
@@ -36,7 +36,7 @@ Options parse(std::vector<std::string> line) {
 
 Settings settings(std::vector<std::string> line) {
   line.insert(line.begin(), {"--hosts", "a:4,b:4"});
-  return make_settings(parse(std::move(line)), "cr-1");
+  return make_settings(options_of(std::move(line)), "cr-1");
 }
 
 std::string refusal(std::vector<std::string> line) {
@@ -100,9 +100,9 @@ TEST(MapByTest, ARestartKeepsItUnlessItIsGiven) {
   change_settings(it, Options{});
   EXPECT_EQ(it.spec.mapping().pe(), 2u);
   EXPECT_EQ(it.spec.bind_to(), "core");
-  change_settings(it, parse({"--bind-to", "core:overload-allowed"}));
+  change_settings(it, options_of({"--bind-to", "core:overload-allowed"}));
   EXPECT_TRUE(it.spec.mapping().overload());
-  change_settings(it, parse({"--map-by", "node"}));
+  change_settings(it, options_of({"--map-by", "node"}));
   EXPECT_TRUE(it.spec.mapping().by_node());
   EXPECT_EQ(it.spec.bind_to(), "none");
 }
@@ -173,7 +173,7 @@ TEST(ProgramOptionsTest, EachHasItsOwn) {
 }
 
 TEST(ProgramOptionsTest, NodesOfTheirOwn) {
-  const Settings it = make_settings(parse({"--hosts", "a:2", "-n", "2", "x", ":", "--hosts", "a,b:2", "-n", "3", "y"}), "cr-1");
+  const Settings it = make_settings(options_of({"--hosts", "a:2", "-n", "2", "x", ":", "--hosts", "a,b:2", "-n", "3", "y"}), "cr-1");
   ASSERT_EQ(it.nodes.size(), 2u);
   EXPECT_EQ(it.nodes[0].slots(), 3u);
   EXPECT_EQ(it.spec.apps(0).hosts(), "a");

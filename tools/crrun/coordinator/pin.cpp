@@ -5,7 +5,7 @@ namespace reprise::job {
 
 namespace {
 /** So long do ranks wait that can do without. A wave that is being taken is waited for. */
-constexpr std::uint64_t kPatienceMs = 10'000;
+constexpr std::uint64_t kOtherwiseNoneMs = 10'000;
 }  // namespace
 
 void Pin::note(Ranks& ranks, Rank rank) {
@@ -29,7 +29,7 @@ void Pin::ask(Rank rank, bool or_none, Now now) {
   if (asked_.count != before) last_asked_ms_ = now.ms;
 }
 
-bool Pin::hopeless(Now now) const { return wanted() && or_none_ && now.ms >= last_asked_ms_ + kPatienceMs; }
+bool Pin::hopeless(Now now) const { return wanted() && or_none_ && now.ms >= last_asked_ms_ + kOtherwiseNoneMs; }
 
 void Pin::refuse() {
   forget();
