@@ -112,8 +112,8 @@ void pause_to(Session& session, const Image& image, bool verified, const PauseOp
   if (const int err = options.signal ? send_signal(options.pid, options.signal) : 0)
     report.warnings.push_back("the signal could not be sent: " + error_text(err));
   rollback.carry_out(Stage::outcome, [&] {
-    const unsigned phase = newer ? CR_PHASE_RESTARTED : CR_PHASE_PAUSED;
-    agent.outcome(process.has_agent() ? phase : CR_PHASE_ABORTED, process.has_agent());
+    const unsigned phase = !process.has_agent() ? CR_PHASE_ABORTED : newer ? CR_PHASE_RESTARTED : CR_PHASE_PAUSED;
+    agent.outcome(phase, process.has_agent());
   });
   rollback.carry_out(Stage::thaw, [&] {
     try {
