@@ -13,6 +13,8 @@
 #include "job/files.h"
 #include "job/programs.h"
 
+#include "crrun_command_line.h"
+
 namespace reprise::job {
 namespace {
 
@@ -21,15 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 Options options_of(std::vector<std::string> line) {
-  Options out;
-  CLI::App app;
-  add_options(app, out);
-  line.insert(line.begin(), "crrun");
-  std::vector<char*> argv;
-  for (std::string& word : line) argv.push_back(word.data());
-  std::vector<std::string> words = split_command_line(app, static_cast<int>(argv.size()), argv.data(), out.program);
-  std::reverse(words.begin(), words.end());
-  app.parse(words);
+  Options out = parse(std::move(line)).options;
   split_programs(out);
   return out;
 }

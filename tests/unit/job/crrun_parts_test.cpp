@@ -21,6 +21,8 @@
 #include "crrun/slurm_step.h"
 #include "job/job_file.h"
 
+#include "crrun_command_line.h"
+
 namespace reprise::job {
 namespace {
 
@@ -77,25 +79,6 @@ TEST(HostsTest, SparesTakeAsMuchAsTheLargestNode) {
   EXPECT_TRUE(nodes[2].spare());
   EXPECT_EQ(nodes[3].slots(), 1u);
   EXPECT_THROW(make_nodes(parse_hosts("a"), parse_hosts("a")), std::runtime_error);
-}
-
-struct Parsed {
-  Options options;
-  std::vector<std::string> words;
-};
-
-Parsed parse(std::vector<std::string> line) {
-  Parsed out;
-  CLI::App app;
-  add_options(app, out.options);
-  line.insert(line.begin(), "crrun");
-  std::vector<char*> argv;
-  for (std::string& word : line) argv.push_back(word.data());
-  std::vector<std::string> words = split_command_line(app, static_cast<int>(argv.size()), argv.data(), out.options.program);
-  out.words = words;
-  std::reverse(words.begin(), words.end());
-  app.parse(words);
-  return out;
 }
 
 TEST(OptionsTest, EndAtTheProgramsName) {
