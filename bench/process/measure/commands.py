@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Running commands and timing them."""
 
+import ctypes
 import os
 import signal
 import time
 
+PR_SET_CHILD_SUBREAPER = 36
+
 
 class Failed(Exception):
     """A measurement cannot be made."""
+
+
+def adopt(yes=True):
+    """Whether processes become children of this one when the command that has started or restored them ends."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(yes))
 
 
 def timed(argv, log):
