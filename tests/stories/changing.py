@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""changing.py STEPS OUT [WRITES]: change memory in a way that depends on all of it, step by step; then write a checksum to OUT.
+"""changing.py STEPS OUT [WRITES [PAUSE]]: change memory in a way that depends on all of it, step by step; then write a checksum to OUT.
 
 Each step writes some pages of a large block (40; or WRITES, and then none of them is part of a huge page), and replaces, drops
 or grows some of many small ones. What is written depends on what is read. So a page that is restored wrongly changes the result.
+PAUSE, the seconds between two steps, does not.
 """
 
 import mmap
@@ -17,6 +18,7 @@ LARGE = 16 << 20
 
 steps, out = int(sys.argv[1]), sys.argv[2]
 writes = int(sys.argv[3]) if len(sys.argv) > 3 else 40
+pause = float(sys.argv[4]) if len(sys.argv) > 4 else 0.005
 rng = random.Random(1)
 large = mmap.mmap(-1, LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 if len(sys.argv) > 3:
@@ -41,7 +43,7 @@ for step in range(steps):
         block = small.pop(rng.randrange(len(small)))
         large[drop:drop + 8] = block[:8]
         block.close()
-    time.sleep(0.005)
+    time.sleep(pause)
 
 with open(out, "w", encoding="ascii") as file:
     file.write(f"{zlib.crc32(large)} {zlib.crc32(b''.join(block[:] for block in small))}\n")
