@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "breakpoint.h"
 
-#include <fcntl.h>
 #include <link.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
@@ -23,16 +25,42 @@ std::uintptr_t g_address = 0;
 unsigned char g_instruction = 0;
 struct sigaction g_before {};
 
-/** Write one byte of code. Other threads may execute the page meanwhile, so it is never without its permission. */
-bool set_code(unsigned char byte) {
-  const int memory = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_WRONLY | O_CLOEXEC, 0));
-  if (memory < 0) return false;
-  const bool done = ::syscall(SYS_pwrite64, memory, &byte, 1, g_address) == 1;
-  const int saved = errno;
-  ::syscall(SYS_close, memory);
-  errno = saved;
-  return done;
+/** The page of the function, and the protection that its file asks for. */
+struct Page {
+  void* start = nullptr;
+  std::size_t size = 0;
+  int protection = 0;
+};
+Page g_page;
+std::atomic<bool> g_removed{false};
+
+/** @return its segment's protection; PROT_READ | PROT_EXEC if no object has it */
+int protection_of(std::uintptr_t address) {
+  struct Asked {
+    std::uintptr_t address;
+    int protection;
+  } asked{address, PROT_READ | PROT_EXEC};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& asked = *static_cast<Asked*>(data);
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          // Below its begin the difference is larger than any size.
+          if (segment.p_type != PT_LOAD || asked.address - info->dlpi_addr - segment.p_vaddr >= segment.p_memsz) continue;
+          asked.protection = (segment.p_flags & PF_R ? PROT_READ : 0) | (segment.p_flags & PF_W ? PROT_WRITE : 0) | (segment.p_flags & PF_X ? PROT_EXEC : 0);
+          return 1;
+        }
+        return 0;
+      },
+      &asked);
+  return asked.protection;
 }
+
+bool protect(int more) {
+  return ::syscall(SYS_mprotect, g_page.start, g_page.size, g_page.protection | more) == 0;
+}
+
+void set_code(unsigned char byte) { __atomic_store_n(reinterpret_cast<unsigned char*>(g_address), byte, __ATOMIC_SEQ_CST); }
 
 void trapped(int, siginfo_t*, void* where) {
   auto& next = static_cast<ucontext_t*>(where)->uc_mcontext.gregs[REG_RIP];
@@ -42,9 +70,11 @@ void trapped(int, siginfo_t*, void* where) {
     ::raise(SIGTRAP);
     return;
   }
-  // A second thread may have come here before the first had removed it.
   next = static_cast<greg_t>(g_address);
-  if (!set_code(g_instruction)) std::abort();
+  // A second thread may come here before the first has removed it. It only tries once more: the first takes the permission to write away.
+  if (g_removed.exchange(true)) return;
+  set_code(g_instruction);
+  if (!protect(0)) std::abort();
   begin();
 }
 
@@ -69,7 +99,12 @@ void begin_at_function(const char* name, const char* offset) {
   struct sigaction action {};
   action.sa_sigaction = trapped;
   action.sa_flags = SA_SIGINFO;
-  if (::sigaction(SIGTRAP, &action, &g_before) != 0 || !set_code(kBreakpoint)) give_up(errno);
+  // /proc/self/mem does not write to code on kernels that have it do so for a debugger only (PROC_MEM_FORCE_PTRACE). Other threads may
+  // execute the page, so it is executable all the time.
+  const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  g_page = {reinterpret_cast<void*>(g_address & ~(size - 1)), size, protection_of(g_address)};
+  if (::sigaction(SIGTRAP, &action, &g_before) != 0 || !protect(PROT_WRITE)) give_up(errno);
+  set_code(kBreakpoint);
 }
 
 }  // namespace reprise::afl
