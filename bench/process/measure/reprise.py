@@ -39,10 +39,10 @@ class Reprise:
         self.table.add_all(what, times(report))
         return report
 
-    def checkpoint(self, pid):
-        report = self.run("checkpoint", "cr_checkpoint", *self.options, str(pid), self.image)
-        self.table.add("checkpoint", "stored", stored(self.image), "bytes")
-        self.table.add("checkpoint", "kernel memory", report["kernel_bytes"], "bytes")
+    def checkpoint(self, pid, what="checkpoint"):
+        report = self.run(what, "cr_checkpoint", *self.options, str(pid), self.image)
+        self.table.add(what, "stored", stored(self.image), "bytes")
+        self.table.add(what, "kernel memory", report["kernel_bytes"], "bytes")
 
     def incremental(self, pid, what="incremental", *options):
         """Save what has changed since the image; then go back to that image, as if nothing had been saved."""
