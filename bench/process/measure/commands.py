@@ -14,7 +14,7 @@ class Failed(Exception):
 
 
 def adopt(yes=True):
-    """Whether processes become children of this one when the command that has started or restored them ends."""
+    """Become the parent of processes whose parent ends, as the command does that has started or restored them; or not any more."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(yes))
 
 

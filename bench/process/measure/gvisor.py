@@ -5,12 +5,11 @@ import json
 import os
 import shutil
 import subprocess
-import time
 
 from .commands import Failed, adopt, stored, timed
 
 COMMANDS, ANSWERS = "/tmp/commands", "/tmp/answers"
-READY_SECONDS = 120
+ANSWER_SECONDS = 120
 
 
 def bundle(argv):
@@ -37,12 +36,7 @@ class Gvisor:
         with open(os.path.join(self.bundle, "config.json"), "w", encoding="ascii") as file:
             json.dump(bundle(["/bin/sh", "-c", start]), file)
         self.run("run", "--detach", "--bundle", self.bundle, self.name())
-        end = time.monotonic() + READY_SECONDS
-        while not self.started():
-            if time.monotonic() > end:
-                raise Failed("gVisor: the target does not start")
-            time.sleep(0.1)
-        if self.inside(f"read answer <{ANSWERS}; echo $answer") != "ready":
+        if self.answer(f"until test -p {ANSWERS}; do sleep 0.1; done") != "ready":
             raise Failed("gVisor: the target does not start")
 
     def name(self):
@@ -54,21 +48,17 @@ class Gvisor:
         adopt()
         return took
 
-    def execute(self, script):
-        return subprocess.run([*self.runsc, "exec", self.name(), "sh", "-c", script], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, check=False)
-
-    def started(self):
-        return self.execute(f"test -p {ANSWERS}").returncode == 0
-
-    def inside(self, script):
-        done = self.execute(script)
+    def answer(self, before):
+        """Execute a command of the shell in the sandbox. @return what the target answers then"""
+        done = subprocess.run([*self.runsc, "exec", self.name(), "timeout", str(ANSWER_SECONDS), "sh", "-c",
+                               f"{before}; read answer <{ANSWERS}; echo $answer"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise Failed(f"runsc exec: {done.stdout}{done.stderr}")
+            raise Failed(f"gVisor: the target does not answer: {done.stdout}{done.stderr}")
         return done.stdout.strip()
 
     def ask(self, command):
-        return int(self.inside(f"echo '{command}' >{COMMANDS}; read answer <{ANSWERS}; echo $answer"))
+        return int(self.answer(f"echo '{command}' >{COMMANDS}"))
 
     def checkpoint(self):
         shutil.rmtree(self.image, ignore_errors=True)
@@ -90,4 +80,3 @@ class Gvisor:
     def end(self):
         self.run("delete", "--force", self.name())
         shutil.rmtree(self.image, ignore_errors=True)
-        shutil.rmtree(self.bundle)

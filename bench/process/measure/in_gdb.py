@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Executed by gdb, which is attached to a target: gdb's own `checkpoint` (a fork by the program) and `restart` (from then on the
-program is the forked process). Its variables COMMANDS, ANSWERS, PERCENT and ROUNDS come from gdb.py; it prints JSON."""
+program is the forked process). gdb.py gives it the environment and reads the last line that it prints, which is JSON."""
 
 import json
+import os
 import subprocess
 import time
 
 import gdb  # pylint: disable=import-error
 
-COMMANDS, ANSWERS, PERCENT, ROUNDS = (globals()[name] for name in ("COMMANDS", "ANSWERS", "PERCENT", "ROUNDS"))
+COMMANDS, ANSWERS, PERCENT, ROUNDS = (os.environ[name] for name in ("COMMANDS", "ANSWERS", "PERCENT", "ROUNDS"))
 
 
 def timed(command):
@@ -32,19 +33,24 @@ def blocks_signals():
         return any(line.startswith("SigBlk:") and int(line.split()[1], 16) for line in lines)
 
 
-def main():
+def measure():
     gdb.execute("handle SIGSTOP nopass", to_string=True)
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, int(ROUNDS) + 1):
         values = {"checkpoint": timed("checkpoint")}
         ask(f"d {PERCENT}")
         values["restart"] = timed(f"restart {number}")
         values["blocked"] = blocks_signals()
         values["changed"] = ask("c")
-        print("JSON " + json.dumps(values), flush=True)
+        yield values
 
 
-try:
-    main()
-except gdb.error as error:
-    print("JSON " + json.dumps({"error": str(error)}), flush=True)
-gdb.execute("kill", to_string=True)
+def main():
+    try:
+        result = {"rounds": list(measure())}
+    except gdb.error as error:
+        result = {"error": str(error)}
+    gdb.execute("kill", to_string=True)
+    print(json.dumps(result), flush=True)
+
+
+main()
