@@ -3,7 +3,7 @@
 
 Each step writes some pages of a large block (40; or WRITES, and then none of them is part of a huge page), and replaces, drops
 or grows some of many small ones. What is written depends on what is read. So a page that is restored wrongly changes the result.
-PAUSE, the seconds between two steps, does not.
+The result does not depend on PAUSE, the seconds between two steps.
 """
 
 import mmap
