@@ -20,21 +20,16 @@ namespace reprise::afl {
 namespace {
 
 constexpr unsigned char kBreakpoint = 0xcc;
+constexpr std::uintptr_t kPage = 4096;
 
 std::uintptr_t g_address = 0;
 unsigned char g_instruction = 0;
 struct sigaction g_before {};
 
-/** The page of the function, and the protection that its file asks for. */
-struct Page {
-  void* start = nullptr;
-  std::size_t size = 0;
-  int protection = 0;
-};
-Page g_page;
+int g_protection = 0;  // what the page of the function has without the breakpoint
 std::atomic<bool> g_removed{false};
 
-/** @return its segment's protection; PROT_READ | PROT_EXEC if no object has it */
+/** @return what the file asks for the segment with this address; PROT_READ | PROT_EXEC if no file has it */
 int protection_of(std::uintptr_t address) {
   struct Asked {
     std::uintptr_t address;
@@ -45,9 +40,10 @@ int protection_of(std::uintptr_t address) {
         auto& asked = *static_cast<Asked*>(data);
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           const auto& segment = info->dlpi_phdr[i];
-          // Below its begin the difference is larger than any size.
-          if (segment.p_type != PT_LOAD || asked.address - info->dlpi_addr - segment.p_vaddr >= segment.p_memsz) continue;
-          asked.protection = (segment.p_flags & PF_R ? PROT_READ : 0) | (segment.p_flags & PF_W ? PROT_WRITE : 0) | (segment.p_flags & PF_X ? PROT_EXEC : 0);
+          const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+          if (segment.p_type != PT_LOAD || asked.address < begin || asked.address >= begin + segment.p_memsz) continue;
+          const auto flags = segment.p_flags;
+          asked.protection = (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) | (flags & PF_X ? PROT_EXEC : 0);
           return 1;
         }
         return 0;
@@ -56,11 +52,9 @@ int protection_of(std::uintptr_t address) {
   return asked.protection;
 }
 
-bool protect(int more) {
-  return ::syscall(SYS_mprotect, g_page.start, g_page.size, g_page.protection | more) == 0;
-}
+bool protect(int protection) { return ::syscall(SYS_mprotect, g_address & ~(kPage - 1), kPage, protection) == 0; }
 
-void set_code(unsigned char byte) { __atomic_store_n(reinterpret_cast<unsigned char*>(g_address), byte, __ATOMIC_SEQ_CST); }
+void set_code(unsigned char byte) { *reinterpret_cast<volatile unsigned char*>(g_address) = byte; }
 
 void trapped(int, siginfo_t*, void* where) {
   auto& next = static_cast<ucontext_t*>(where)->uc_mcontext.gregs[REG_RIP];
@@ -71,10 +65,11 @@ void trapped(int, siginfo_t*, void* where) {
     return;
   }
   next = static_cast<greg_t>(g_address);
-  // A second thread may come here before the first has removed it. It only tries once more: the first takes the permission to write away.
+  // A second thread may come here before the first has removed it. It tries its call again, and does not write: the first thread
+  // withdraws the permission.
   if (g_removed.exchange(true)) return;
   set_code(g_instruction);
-  if (!protect(0)) std::abort();
+  if (!protect(g_protection)) std::abort();
   begin();
 }
 
@@ -99,11 +94,10 @@ void begin_at_function(const char* name, const char* offset) {
   struct sigaction action {};
   action.sa_sigaction = trapped;
   action.sa_flags = SA_SIGINFO;
-  // /proc/self/mem does not write to code on kernels that have it do so for a debugger only (PROC_MEM_FORCE_PTRACE). Other threads may
-  // execute the page, so it is executable all the time.
-  const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  g_page = {reinterpret_cast<void*>(g_address & ~(size - 1)), size, protection_of(g_address)};
-  if (::sigaction(SIGTRAP, &action, &g_before) != 0 || !protect(PROT_WRITE)) give_up(errno);
+  // Some kernels let only a debugger write to code by /proc/PID/mem (PROC_MEM_FORCE_PTRACE). So the page becomes writable. It stays
+  // executable, as other threads may execute it.
+  g_protection = protection_of(g_address);
+  if (::sigaction(SIGTRAP, &action, &g_before) != 0 || !protect(g_protection | PROT_WRITE)) give_up(errno);
   set_code(kBreakpoint);
 }
 
